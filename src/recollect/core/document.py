@@ -1,0 +1,134 @@
+"""Documents and chunks: what a Markdown file becomes on its way in."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+
+GLOBAL = ""
+"""The project of memories that belong to no project and are seen from all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What the file system says of a file without reading it."""
+
+    size: int
+    mtime_ns: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A Markdown file that the scan found: real path, the root it was found under, and its stamp."""
+
+    path: str
+    root: str
+    stamp: Stamp
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A Markdown file as the index knows it."""
+
+    source: str
+    root: str
+    project: str
+    stamp: Stamp
+    file_hash: str
+    title: str = ""
+    date: str = ""
+    """ISO day the text speaks of, or of its last change when it names none."""
+    indexed_at: str = ""
+    chunk_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """The comment under a heading that says where a memory comes from.
+
+    All dialects meet here. `transcript` is the conversation's address whatever the dialect called it
+    (`transcript:`, `rollout:`, `db:`), and `dialect` keeps that word.
+    """
+
+    session: str = ""
+    turn: str = ""
+    transcript: str = ""
+    dialect: str = ""
+    memory: str = ""
+    type: str = ""
+    tags: tuple[str, ...] = ()
+    origin: str = ""
+    supersedes: str = ""
+    expires: str = ""
+    branch: str = ""
+    commit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The unit of retrieval: a run of whole lines of one section.
+
+    `content` is exactly lines `start_line..end_line` (1-based, inclusive) joined by newlines, unless a single line was
+    too long and had to be cut. `text` is the same without comments: what is embedded and matched. `context` is what a
+    reader of the file would know from the headings above and `text` does not repeat.
+    """
+
+    source: str
+    heading: str
+    heading_level: int
+    heading_path: tuple[str, ...]
+    start_line: int
+    end_line: int
+    content: str
+    text: str
+    context: str = ""
+    date: str = ""
+    """ISO day, or day and time (`2026-03-05T14:30`), that the text speaks of."""
+    type: str = ""
+    tags: tuple[str, ...] = ()
+    anchor: Anchor | None = None
+    content_hash: str = field(default="")
+
+    def __post_init__(self) -> None:
+        if not self.content_hash:
+            object.__setattr__(self, "content_hash", short_hash(self.content))
+
+    @property
+    def embedded_text(self) -> str:
+        """The text a model sees: where it stands, then what it says."""
+        return f"{self.context}\n{self.text}" if self.context else self.text
+
+    @property
+    def vector_key(self) -> str:
+        """Address of this text's vector: moving, renaming or inserting lines elsewhere does not change it."""
+        return hashlib.sha256(self.embedded_text.encode()).hexdigest()[:32]
+
+    def identify(self, model: str) -> str:
+        """Return the composite id under a model's name."""
+        return chunk_id(self.source, self.start_line, self.end_line, self.content_hash, model)
+
+
+def short_hash(text: str) -> str:
+    """Return the first 16 hex digits of the SHA-256 of a text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def chunk_id(source: str, start_line: int, end_line: int, content_hash: str, model: str) -> str:
+    """Return the composite chunk id that memsearch and OpenClaw use too."""
+    return short_hash(f"markdown:{source}:{start_line}:{end_line}:{content_hash}:{model}")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredChunk:
+    """A chunk as a store returns it, with what the store knows beyond the chunk itself."""
+
+    key: Key
+    id: str
+    chunk: Chunk
+    project: str
+    has_vector: bool
+
+
+Key = int | str
+"""A store's own handle of a chunk: opaque to everyone else, valid until the next write."""

@@ -1,0 +1,105 @@
+"""Everything that can go wrong and that a person can do something about.
+
+    RecollectError
+    ├── UsageError            what was asked for cannot be asked for
+    ├── ConfigError           a setting is unknown, malformed or not allowed where it stands
+    ├── NotFound              the thing named is not there
+    ├── SourceError           one file could not be read; the run goes on without it
+    ├── ModelError
+    │   ├── ModelUnavailable  no package, no key, no server
+    │   └── ModelFault        it answered, but not with what was asked for
+    └── StoreError
+        ├── StoreBusy         another process is writing
+        ├── StoreUnwritable   read-only or full
+        ├── StoreDamaged      its bytes are not what we wrote
+        └── StoreIncompatible written by another version or another program
+
+The message says what happened to which thing, the hint what to do about it. Foreign errors (sqlite3, tantivy, OSError,
+HTTP) are translated where they enter, in the room that called the foreign code; a surface translates a
+RecollectError to its own dialect once. `code` is the stable name that JSON carries.
+"""
+
+from __future__ import annotations
+
+
+class RecollectError(Exception):
+    """Something foreseeable went wrong."""
+
+    code = "error"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(RecollectError):
+    """What was asked for cannot be asked for."""
+
+    code = "usage"
+
+
+class ConfigError(RecollectError):
+    """A setting is unknown, malformed or not allowed where it stands."""
+
+    code = "config"
+
+
+class NotFound(RecollectError):
+    """The thing named is not there."""
+
+    code = "not_found"
+
+
+class SourceError(RecollectError):
+    """One file could not be read; the run goes on without it."""
+
+    code = "source"
+
+
+class ModelError(RecollectError):
+    """A model could not do its work."""
+
+    code = "model"
+
+
+class ModelUnavailable(ModelError):
+    """The model cannot be reached: no package, no key, no server."""
+
+    code = "model_unavailable"
+
+
+class ModelFault(ModelError):
+    """The model answered, but not with what was asked for."""
+
+    code = "model_fault"
+
+
+class StoreError(RecollectError):
+    """The index could not be read or written."""
+
+    code = "store"
+
+
+class StoreBusy(StoreError):
+    """Another process is writing."""
+
+    code = "store_busy"
+
+
+class StoreUnwritable(StoreError):
+    """The index lies where nothing can be written: read-only or full."""
+
+    code = "store_unwritable"
+
+
+class StoreDamaged(StoreError):
+    """The index does not hold what was written to it."""
+
+    code = "store_damaged"
+
+
+class StoreIncompatible(StoreError):
+    """The index was written by another version or another program."""
+
+    code = "store_incompatible"

@@ -1,0 +1,199 @@
+"""The seams: what services need of stores and models, as contracts.
+
+A store keeps chunks and proposes candidates; it does not rank, and it does not know what a word is: the analyser is
+handed to it. A model turns texts into vectors. Vectors cross rooms as little-endian float32 bytes, which every
+room can read without numpy and SQLite stores as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from recollect.core.document import Chunk, Document, Key, StoredChunk
+from recollect.core.query import Candidate, Coverage, Filters, Term
+
+Vector = bytes
+"""A vector of unit length (or all zeros): little-endian float32."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedTexts:
+    """What a model made of some texts, in their order."""
+
+    vectors: tuple[Vector, ...]
+    truncated: int = 0
+    """How many of the texts were longer than the model reads."""
+    tokens: int = 0
+
+
+class Embedder(Protocol):
+    """Turns text into vectors. Documents and queries are separate calls because many models tell them apart.
+
+    Constructing one is cheap and never fails for want of a package, a key or a server; the first call may raise
+    ModelUnavailable. Vectors need not be normalised. Same text, same vector.
+    """
+
+    provider: str
+    model: str
+
+    def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
+        """Embed texts, one vector each, in order. Raise ModelError when that cannot be done for all of them."""
+        ...
+
+    def embed_query(self, text: str) -> Vector:
+        """Embed a question. Raise ModelError when that cannot be done."""
+        ...
+
+    def close(self) -> None:
+        """Let go of sessions and sockets. May be called twice."""
+        ...
+
+
+class Analyser(Protocol):
+    """Turns text into the words that the lexical lane matches."""
+
+    version: str
+    """Changes whenever the same text may give other words; a store then rebuilds its lexical lane."""
+
+    def words(self, text: str) -> list[str]:
+        """Return the words of a text, in order, repeats kept. No word contains white space."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentUpdate:
+    """A document and all of its chunks, which replace all earlier chunks of that source."""
+
+    document: Document
+    chunks: tuple[Chunk, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PendingText:
+    """A text that waits for its vector, and one of the files that say it."""
+
+    vector_key: str
+    text: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStats:
+    """Sizes of an index."""
+
+    documents: int
+    chunks: int
+    vectors: int
+    """Distinct vectors of the current model."""
+    other_vectors: int
+    """Vectors of other models, kept until reset."""
+    projects: Mapping[str, int]
+    """Chunks by project."""
+    bytes_on_disk: int
+    schema_version: int
+    location: str
+
+
+class StoreWriter(Protocol):
+    """The one who may write, for as long as the context lasts. Every call is durable when it returns.
+
+    A call that raises has changed nothing.
+    """
+
+    def put(self, updates: Sequence[DocumentUpdate]) -> None:
+        """Store documents. For each one a reader sees all of the old version or all of the new one."""
+        ...
+
+    def touch(self, documents: Sequence[Document]) -> None:
+        """Record new stamps, roots or projects of documents whose text did not change."""
+        ...
+
+    def remove(self, sources: Iterable[str]) -> int:
+        """Remove documents and their chunks; return how many were there."""
+        ...
+
+    def put_vectors(self, vectors: Mapping[str, Vector]) -> None:
+        """Store vectors by `Chunk.vector_key`. All vectors of a model have one dimension, else ModelFault."""
+        ...
+
+    def sweep(self) -> None:
+        """Drop vectors that no chunk has used for a day, and fold small pieces of the lanes together."""
+        ...
+
+
+class Catalog(Protocol):
+    """What is in the index. Sees the last completed write of any process, and never waits for a writer."""
+
+    def documents(self) -> list[Document]:
+        """Return all documents, by source."""
+        ...
+
+    def chunks_of(self, source: str) -> list[StoredChunk]:
+        """Return a document's chunks in file order; empty when it is unknown."""
+        ...
+
+    def find(self, id_prefix: str) -> list[StoredChunk]:
+        """Return chunks whose id, or whose anchor's memory id, starts so; at most 10, by id."""
+        ...
+
+    def fetch(self, keys: Sequence[Key]) -> dict[Key, StoredChunk]:
+        """Return the chunks still there under these keys."""
+        ...
+
+    def missing_vectors(self, vector_keys: Iterable[str]) -> set[str]:
+        """Return those vector keys for which the current model has no vector."""
+        ...
+
+    def pending(self, limit: int) -> list[PendingText]:
+        """Return texts that have no vector of the current model yet, each vector key once."""
+        ...
+
+    def coverage(self, filters: Filters) -> Coverage:
+        """Return how many of the admitted chunks have vectors."""
+        ...
+
+    def stats(self) -> StoreStats:
+        """Return the sizes of this index."""
+        ...
+
+
+class Lanes(Protocol):
+    """Ways of finding: candidates only. Keys that `Catalog.fetch` no longer knows are to be passed over."""
+
+    def lexical(self, terms: Sequence[Term], filters: Filters, limit: int) -> list[Candidate]:
+        """Return chunks that contain any of the terms, best BM25 first, at most `limit`."""
+        ...
+
+    def dense(self, vector: Vector, filters: Filters, limit: int) -> list[Candidate]:
+        """Return chunks by cosine with a unit vector, best first, at most `limit`.
+
+        Raise ModelFault when its dimension is not that of the stored vectors.
+        """
+        ...
+
+    def similarities(self, vector: Vector, keys: Sequence[Key]) -> dict[Key, float]:
+        """Return the cosine of each of these chunks that has a vector."""
+        ...
+
+
+class Store(Catalog, Lanes, Protocol):
+    """One tenant's index under one model: a catalog, its lanes, and the right to write."""
+
+    def writer(self, *, wait_s: float = 10.0) -> AbstractContextManager[StoreWriter]:
+        """Become the one writer. Raise StoreBusy when another process stays it longer than `wait_s`."""
+        ...
+
+    def reset(self) -> None:
+        """Delete the whole index. What it was derived from is not touched."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files. May be called twice."""
+        ...
+
+
+Progress = Callable[[str, int, int], None]
+"""Called with (stage, done, total) as long work goes on; total 0 means not known yet."""

@@ -1,0 +1,1 @@
+"""Who computes? One file per provider; each keeps the contract of `core.ports.Embedder`."""

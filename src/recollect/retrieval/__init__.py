@@ -1,0 +1,1 @@
+"""How is it found? Analyse, weigh the lanes, fuse, explain, cut snippets."""

@@ -1,0 +1,1 @@
+"""What happens? One module per verb, over ports only."""

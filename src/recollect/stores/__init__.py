@@ -1,0 +1,1 @@
+"""Where is it kept? One package per backend; each keeps the contract of `core.ports.Store`."""

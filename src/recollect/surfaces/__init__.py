@@ -1,0 +1,1 @@
+"""Who asks? Each surface parses, calls an engine verb and renders; none decides anything."""

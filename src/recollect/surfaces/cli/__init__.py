@@ -1,0 +1,1 @@
+"""The shell asks: one module per command."""
