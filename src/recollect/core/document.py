@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass, field
 
 GLOBAL = ""
@@ -16,6 +17,12 @@ class Stamp:
     size: int
     mtime_ns: int
     inode: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Stamp:
+        """Return the stamp of a file's status, cut to what fits a signed number: some file systems have larger ones."""
+        most = 0x7FFF_FFFF_FFFF_FFFF
+        return cls(status.st_size, max(-most, min(most, status.st_mtime_ns)), status.st_ino & most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,8 @@ class Document:
     date: str = ""
     """ISO day the text speaks of, or of its last change when it names none."""
     indexed_at: str = ""
+    recipe: str = ""
+    """How it was cut: a document that would be cut otherwise today is read again."""
     chunk_count: int = 0
 
 
@@ -88,6 +97,8 @@ class Chunk:
     type: str = ""
     tags: tuple[str, ...] = ()
     anchor: Anchor | None = None
+    piece: int = 0
+    """Which piece of its section this is; a section that was not cut has one, number 0."""
     content_hash: str = field(default="")
 
     def __post_init__(self) -> None:

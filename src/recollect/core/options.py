@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from recollect.core.query import Filters, Fusion, Lane
@@ -14,6 +15,11 @@ class ChunkOptions:
     max_chunk_size: int = 1500
     overlap_lines: int = 2
 
+    @property
+    def recipe(self) -> str:
+        """Name these rules; whoever changes what the same text and options give raises the number in front."""
+        return f"1 {self.max_chunk_size} {self.overlap_lines}"
+
 
 @dataclass(frozen=True, slots=True)
 class ScanOptions:
@@ -25,6 +31,14 @@ class ScanOptions:
     """Absolute paths; each takes everything below it with it."""
     ignore_files: tuple[str, ...] = (".gitignore", ".recollectignore")
     max_file_bytes: int = 10_000_000
+    exclude_in: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Further patterns for single roots, by real path."""
+    unruled: frozenset[str] = frozenset()
+    """Roots in which ignore files do not count: journals are remembered even where Git is told to pass them over."""
+
+
+PROVIDERS = ("builtin", "openai", "fake", "none")
+"""Names a setting may choose; `none` leaves it at words. Each of the others has a file in `models/`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +48,10 @@ class EmbedOptions:
     provider: str = "builtin"
     model: str = ""
     base_url: str = ""
-    api_key: str = ""
+    api_key: str = field(default="", repr=False)
     """Resolved secret; never shown, logged or stored."""
+    key_variable: str = ""
+    """The environment variable that was to hold it, when the settings name one."""
     batch_size: int = 0
     threads: int = 0
     timeout_s: float = 60.0

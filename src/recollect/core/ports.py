@@ -108,7 +108,7 @@ class StoreWriter(Protocol):
         ...
 
     def touch(self, documents: Sequence[Document]) -> None:
-        """Record new stamps, roots or projects of documents whose text did not change."""
+        """Record new stamps and roots of documents whose text did not change."""
         ...
 
     def remove(self, sources: Iterable[str]) -> int:
@@ -129,6 +129,18 @@ class Catalog(Protocol):
 
     def documents(self) -> list[Document]:
         """Return all documents, by source."""
+        ...
+
+    def document(self, source: str) -> Document | None:
+        """Return one document, or None when it is unknown."""
+        ...
+
+    def recent(self, filters: Filters, limit: int) -> list[StoredChunk]:
+        """Return the admitted chunks that begin a section, newest first, at most `limit`."""
+        ...
+
+    def projects(self) -> Mapping[str, int]:
+        """Return the number of chunks by project."""
         ...
 
     def chunks_of(self, source: str) -> list[StoredChunk]:
@@ -152,7 +164,7 @@ class Catalog(Protocol):
         ...
 
     def coverage(self, filters: Filters) -> Coverage:
-        """Return how many of the admitted chunks have vectors."""
+        """Return how many chunks of the admitted projects have vectors; the other filters do not count."""
         ...
 
     def stats(self) -> StoreStats:
@@ -180,10 +192,28 @@ class Lanes(Protocol):
 
 
 class Store(Catalog, Lanes, Protocol):
-    """One tenant's index under one model: a catalog, its lanes, and the right to write."""
+    """One tenant's index under one model: a catalog, its lanes, and the right to write.
 
-    def writer(self, *, wait_s: float = 10.0) -> AbstractContextManager[StoreWriter]:
-        """Become the one writer. Raise StoreBusy when another process stays it longer than `wait_s`."""
+    May be shared by threads. Whatever one thread does, closing included, never takes anything away from under another.
+    """
+
+    def serves_model(self) -> bool:
+        """Say whether the ids and vectors of the index are this model's; a new index serves whoever writes first."""
+        ...
+
+    def writer(self, *, wait_s: float = 10.0, take_over: bool = False) -> AbstractContextManager[StoreWriter]:
+        """Become the one writer. Raise StoreBusy when another stays it longer than `wait_s`.
+
+        An index that serves another model is written as that model's: text is stored, and waits for that model's
+        vectors. With `take_over` it is turned over to this model instead; the other's vectors are kept aside.
+        """
+        ...
+
+    def run(self, *, wait_s: float) -> AbstractContextManager[None]:
+        """Hold the right to a long run of many writes, so that two runs do not do the same work twice.
+
+        Others may still write in between. Raise StoreBusy when another process keeps it longer than `wait_s`.
+        """
         ...
 
     def reset(self) -> None:

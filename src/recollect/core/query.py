@@ -120,3 +120,5 @@ class SearchReply:
     hits: tuple[Hit, ...]
     coverage: Coverage
     notes: tuple[str, ...] = field(default=())
+    weighing: str = ""
+    """How much each lane counted for this question, and why; empty when one lane answered alone."""

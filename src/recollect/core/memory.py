@@ -1,0 +1,96 @@
+"""A memory on its way into a journal, and the replies of the verbs that are not searches."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+
+from recollect.core.document import Document, StoredChunk
+
+
+@dataclass(frozen=True, slots=True)
+class NewMemory:
+    """What someone wants remembered."""
+
+    text: str
+    type: str = ""
+    tags: tuple[str, ...] = ()
+    origin: str = "user"
+
+
+@dataclass(frozen=True, slots=True)
+class AddReply:
+    """Where a new memory stands. `searchable` is False when it is safe in its file but could not be indexed yet."""
+
+    memory: str
+    id: str
+    source: str
+    start_line: int
+    end_line: int
+    searchable: bool
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that did not work, about one path; the run went on."""
+
+    path: str
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """What an index run did."""
+
+    files: int
+    changed: int
+    unchanged: int
+    touched: int
+    """Files with a new time stamp and the old text: not chunked again."""
+    removed: int
+    chunks: int
+    """Chunks of the changed files."""
+    embedded: int
+    """Texts sent to the model."""
+    truncated: int
+    """Of those, how many were longer than the model reads."""
+    waiting: int
+    """Chunks of the whole index that still have no vector."""
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandReply:
+    """The whole section around a chunk."""
+
+    chunk: StoredChunk
+    content: str
+    start_line: int
+    end_line: int
+    transcript: str = ""
+    """Where the conversation lies that the section's anchor names."""
+    transcript_exists: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ListReply:
+    """Documents or memories, newest first, and whether there are more of them."""
+
+    documents: tuple[Document, ...]
+    memories: tuple[StoredChunk, ...]
+    more: bool
+
+
+def new_id() -> str:
+    """Return a UUIDv7: unique, and sorted by time like the journal it stands in."""
+    value = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10))
+    value = value & ~(0xF << 76) | 0x7 << 76
+    value = value & ~(0x3 << 62) | 0x2 << 62
+    digits = f"{value:032x}"
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
