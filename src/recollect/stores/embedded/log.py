@@ -1,0 +1,93 @@
+"""The change log that the lanes follow, and the small state files that say how far each has followed.
+
+A lane's state is replaced atomically after the lane's own files are safe. If the process dies in between, the lane
+applies the same changes again, and applying twice must give the same lane.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+ADD, REMOVE, VECTOR = "add", "remove", "vector"
+
+State = TypeVar("State")
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What happened after a sequence number, folded so that each row stands in one list only."""
+
+    head: int
+    added: tuple[int, ...]
+    embedded: tuple[int, ...]
+    """Rows that were there before and have got a vector since."""
+    removed: tuple[int, ...]
+
+
+def record(database: sqlite3.Connection, kind: str, rows: list[int]) -> None:
+    """Append to the log, in the transaction that made the change."""
+    database.executemany("INSERT INTO changes (row, kind) VALUES (?, ?)", [(row, kind) for row in rows])
+
+
+def head(database: sqlite3.Connection) -> int:
+    """Return the sequence number of the last change ever made."""
+    found = database.execute("SELECT seq FROM sqlite_sequence WHERE name = 'changes'").fetchone()
+    return int(found[0]) if found else 0
+
+
+def follows(database: sqlite3.Connection, applied: int) -> bool:
+    """Say whether a lane at `applied` can follow the log: it is neither ahead of it nor behind its first line."""
+    last = head(database)
+    if applied == last:
+        return True
+    first = database.execute("SELECT min(seq) FROM changes").fetchone()[0]
+    return applied < last and first is not None and first <= applied + 1
+
+
+def changes_after(database: sqlite3.Connection, applied: int) -> Changes:
+    """Return what happened after `applied`."""
+    added: dict[int, None] = {}
+    embedded: dict[int, None] = {}
+    removed: dict[int, None] = {}
+    last = applied
+    for seq, row, kind in database.execute("SELECT seq, row, kind FROM changes WHERE seq > ? ORDER BY seq", (applied,)):
+        last = seq
+        if kind == ADD:
+            added[row] = None
+        elif kind == VECTOR:
+            if row not in added:
+                embedded[row] = None
+        else:
+            embedded.pop(row, None)
+            added.pop(row, None)
+            removed[row] = None
+    return Changes(last, tuple(added), tuple(embedded), tuple(removed))
+
+
+def trim(database: sqlite3.Connection, applied: int) -> None:
+    """Forget changes that every lane has applied."""
+    database.execute("DELETE FROM changes WHERE seq <= ?", (applied,))
+
+
+def read_state(path: Path, kind: type[State]) -> State | None:
+    """Return a lane's state, or None when there is none that can be read: the lane is then rebuilt."""
+    try:
+        return kind(**json.loads(path.read_bytes()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def write_state(path: Path, state: Any) -> None:
+    """Replace a lane's state atomically."""
+    # One name for all: only the one writer comes here, and what a crash leaves is overwritten by the next.
+    beside = path.with_name(f"{path.name}.new")
+    with beside.open("w") as file:
+        json.dump(asdict(state), file)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)

@@ -1,0 +1,76 @@
+"""The catalog's schema: named steps, applied in order, each in one transaction with its record.
+
+A step is never edited once released; a change is a new step. `tests/compat/` keeps a database of every released
+version and opens it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+
+APPLICATION_ID = 0x7265636C  # "recl"
+
+
+def m001_first_schema(database: sqlite3.Connection) -> None:
+    """Documents, their chunks, content-addressed vectors, and the change log that the lanes follow."""
+    for statement in (
+        "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+        """CREATE TABLE documents (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            source TEXT NOT NULL UNIQUE,
+            live INTEGER NOT NULL,      -- 0 until the first version's chunks have reached the lanes
+            root TEXT NOT NULL,
+            project TEXT NOT NULL,
+            size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, inode INTEGER NOT NULL,
+            file_hash TEXT NOT NULL,
+            title TEXT NOT NULL,
+            date TEXT NOT NULL,
+            indexed_at TEXT NOT NULL,
+            recipe TEXT NOT NULL,       -- how it was cut
+            chunk_count INTEGER NOT NULL)""",
+        "CREATE INDEX documents_project ON documents (project, chunk_count) WHERE live",
+        """CREATE TABLE chunks (
+            row INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: the lanes know chunks by it
+            document INTEGER NOT NULL REFERENCES documents (id),
+            live INTEGER NOT NULL,      -- 0 while staged: in the lanes already, not yet visible
+            embedded INTEGER NOT NULL,  -- the current model has a vector for it
+            project TEXT NOT NULL,      -- of this version; while staged the document may still have another
+            ordinal INTEGER NOT NULL,
+            id TEXT NOT NULL,
+            memory TEXT NOT NULL,       -- the anchor's memory id, '' if none
+            piece INTEGER NOT NULL,     -- 0 begins its section
+            heading TEXT NOT NULL, heading_level INTEGER NOT NULL, heading_path TEXT NOT NULL,
+            start_line INTEGER NOT NULL, end_line INTEGER NOT NULL,
+            content TEXT NOT NULL, content_hash TEXT NOT NULL,
+            text TEXT,                  -- NULL when it equals the content
+            context TEXT NOT NULL,
+            date TEXT NOT NULL, type TEXT NOT NULL, tags TEXT NOT NULL, anchor TEXT,
+            vector_key TEXT NOT NULL,
+            lane_key TEXT NOT NULL)     -- equal keys mean equal entries in the lanes""",
+        "CREATE UNIQUE INDEX chunks_id ON chunks (id) WHERE live",
+        "CREATE INDEX chunks_document ON chunks (document, ordinal)",
+        "CREATE INDEX chunks_vector_key ON chunks (vector_key)",
+        "CREATE INDEX chunks_project ON chunks (project, row) WHERE live",
+        "CREATE INDEX chunks_date ON chunks (date DESC) WHERE live AND piece = 0",
+        "CREATE INDEX chunks_memory ON chunks (memory) WHERE memory <> ''",
+        "CREATE INDEX chunks_unembedded ON chunks (vector_key, row) WHERE live AND NOT embedded",
+        "CREATE INDEX chunks_staged ON chunks (row) WHERE NOT live",
+        """CREATE TABLE spaces (
+            id INTEGER PRIMARY KEY,
+            name TEXT NOT NULL UNIQUE,  -- provider/model: vectors of two models never meet
+            dimension INTEGER NOT NULL)""",
+        """CREATE TABLE vectors (
+            id INTEGER PRIMARY KEY,
+            space INTEGER NOT NULL REFERENCES spaces (id),
+            key TEXT NOT NULL,
+            released_at INTEGER,        -- since when no chunk uses it
+            vector BLOB NOT NULL,       -- little-endian float32, unit length
+            UNIQUE (space, key))""",
+        "CREATE TABLE changes (seq INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL, kind TEXT NOT NULL)",
+    ):
+        database.execute(statement)
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (m001_first_schema,)
+SCHEMA_VERSION = len(MIGRATIONS)

@@ -1,0 +1,169 @@
+"""The catalog's answers: what is in the index, read from SQLite."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+
+from recollect.core.document import Document, Key, StoredChunk
+from recollect.core.ports import PendingText
+from recollect.core.query import Coverage, Filters
+from recollect.stores.embedded import rows
+from recollect.stores.embedded.filters import sql_conditions
+
+_A_TIME = 500
+_CHUNKS = f"SELECT {rows.CHUNK_COLUMNS} FROM chunks c JOIN documents d ON d.id = c.document"
+
+
+class CatalogReader:
+    """Reads one catalog under one model's vector space. Also serves the writer, on the writer's connection."""
+
+    def __init__(self, database: sqlite3.Connection, space: str) -> None:
+        self.database = database
+        self.space = space
+
+    def documents(self) -> list[Document]:
+        """Return all documents, by source."""
+        found = self.database.execute(f"SELECT {rows.DOCUMENT_COLUMNS} FROM documents WHERE live ORDER BY source")
+        return [rows.read_document(row) for row in found]
+
+    def document(self, source: str) -> Document | None:
+        """Return one document, or None."""
+        found = self.database.execute(
+            f"SELECT {rows.DOCUMENT_COLUMNS} FROM documents WHERE live AND source = ?", (source,)
+        ).fetchone()
+        return None if found is None else rows.read_document(found)
+
+    def recent(self, filters: Filters, limit: int) -> list[StoredChunk]:
+        """Return the admitted chunks that begin a section, newest first."""
+        where, values = sql_conditions(filters)
+        order = "c.date DESC, d.source DESC, c.start_line DESC"
+        return self._chunks(f"{_CHUNKS} WHERE c.piece = 0 AND {where} ORDER BY {order} LIMIT ?", (*values, limit))
+
+    def projects(self) -> dict[str, int]:
+        """Return the number of chunks by project."""
+        return dict(
+            self.database.execute("SELECT project, sum(chunk_count) FROM documents WHERE live GROUP BY project")
+        )
+
+    def chunks_of(self, source: str) -> list[StoredChunk]:
+        """Return a document's chunks in file order."""
+        return self._chunks(f"{_CHUNKS} WHERE c.live AND d.source = ? ORDER BY c.ordinal", (source,))
+
+    def find(self, id_prefix: str) -> list[StoredChunk]:
+        """Return chunks whose id or memory id starts so; a range, so that no character is a wildcard."""
+        end = id_prefix + "\U0010ffff"
+        return self._chunks(
+            f"{_CHUNKS} WHERE c.live AND c.row IN ("
+            "SELECT row FROM chunks WHERE live AND id >= ? AND id < ? UNION "
+            "SELECT row FROM chunks WHERE memory <> '' AND memory >= ? AND memory < ?) ORDER BY c.id LIMIT 10",
+            (id_prefix, end, id_prefix, end),
+        )
+
+    def fetch(self, keys: Sequence[Key]) -> dict[Key, StoredChunk]:
+        """Return the chunks still there under these rows."""
+        found: dict[Key, StoredChunk] = {}
+        for part in _parts(list(keys)):
+            for chunk in self._chunks(f"{_CHUNKS} WHERE c.live AND c.row IN ({_marks(part)})", part):
+                found[chunk.key] = chunk
+        return found
+
+    def admitted(self, filters: Filters) -> list[int] | None:
+        """Return the rows that filters admit, or None when they admit all."""
+        plain = Filters(projects=filters.projects)
+        if filters == plain and (filters.projects is None or set(self.projects()) <= set(filters.projects)):
+            return None
+        where, values = sql_conditions(filters)
+        joined = "JOIN documents d ON d.id = c.document" if filters.source_prefix else ""
+        found = self.database.execute(f"SELECT c.row FROM chunks c {joined} WHERE {where}", values)
+        return [row for (row,) in found]
+
+    def missing_vectors(self, vector_keys: Iterable[str]) -> set[str]:
+        """Return those keys that have no vector in this space."""
+        missing = set(vector_keys)
+        for part in _parts(list(missing)):
+            missing.difference_update(
+                key
+                for (key,) in self.database.execute(
+                    "SELECT v.key FROM vectors v JOIN spaces s ON s.id = v.space "
+                    f"WHERE s.name = ? AND v.key IN ({_marks(part)})",
+                    (self.space, *part),
+                )
+            )
+        return missing
+
+    def rows_waiting_for(self, vector_keys: Sequence[str]) -> list[int]:
+        """Return the rows, staged ones included, that have been waiting for one of these vectors."""
+        waiting: list[int] = []
+        for part in _parts(list(vector_keys)):
+            found = self.database.execute(
+                f"SELECT row FROM chunks WHERE vector_key IN ({_marks(part)}) AND NOT embedded", part
+            )
+            waiting += [row for (row,) in found]
+        return waiting
+
+    def pending(self, limit: int) -> list[PendingText]:
+        """Return texts without a vector in this space."""
+        if not self.is_current_space():
+            return []
+        found = self.database.execute(
+            "SELECT c.vector_key, c.context, coalesce(c.text, c.content), d.source FROM chunks c "
+            "JOIN documents d ON d.id = c.document WHERE c.row IN ("
+            "SELECT min(row) FROM chunks WHERE live AND NOT embedded GROUP BY vector_key LIMIT ?) ORDER BY c.row",
+            (limit,),
+        )
+        return [
+            PendingText(key, f"{context}\n{text}" if context else text, source) for key, context, text, source in found
+        ]
+
+    def coverage(self, filters: Filters) -> Coverage:
+        """Return how many chunks of the admitted projects have vectors."""
+        by_project = self.projects()
+        wanted = set(by_project) if filters.projects is None else set(by_project) & set(filters.projects)
+        chunks = sum(by_project[project] for project in wanted)
+        if not self.is_current_space():
+            return Coverage(chunks, 0)
+        without = sum(
+            count
+            for project, count in self.database.execute(
+                "SELECT d.project, count(*) FROM chunks c JOIN documents d ON d.id = c.document "
+                "WHERE c.live AND NOT c.embedded GROUP BY d.project"
+            )
+            if project in wanted
+        )
+        return Coverage(chunks, chunks - without)
+
+    def vector_counts(self) -> tuple[int, int]:
+        """Return the number of vectors of this space and of all others."""
+        found = dict(
+            self.database.execute(
+                "SELECT s.name = ?, count(*) FROM vectors v JOIN spaces s ON s.id = v.space GROUP BY 1", (self.space,)
+            )
+        )
+        return found.get(1, 0), found.get(0, 0)
+
+    def fact(self, name: str) -> str | None:
+        """Return one of the catalog's facts about itself."""
+        found = self.database.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return None if found is None else str(found[0])
+
+    def state_fact(self, name: str, value: str) -> None:
+        """Write one of the catalog's facts about itself."""
+        self.database.execute("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", (name, value))
+
+    def is_current_space(self) -> bool:
+        """Say whether the marks on chunks speak of this model: another model may have indexed last."""
+        return self.fact("space") == self.space
+
+    def _chunks(self, statement: str, values: Sequence[object]) -> list[StoredChunk]:
+        current = self.is_current_space()
+        return [rows.read_chunk(row, current_space=current) for row in self.database.execute(statement, values)]
+
+
+def _parts(values: list[Key] | list[str]) -> Iterator[Sequence[Key]]:
+    for start in range(0, len(values), _A_TIME):
+        yield values[start : start + _A_TIME]
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ", ".join("?" * len(values))

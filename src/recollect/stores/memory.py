@@ -1,0 +1,289 @@
+"""The reference store: plain dictionaries that do what the contract says, and object when a caller breaks it.
+
+It exists to be read beside `core.ports` and to be stricter than the real ones: whatever it refuses, a caller must
+not do. Nothing is written anywhere, so it also serves programs that want a throw-away memory.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+
+from recollect.core.document import Chunk, Document, Key, StoredChunk
+from recollect.core.errors import ModelFault, StoreBusy
+from recollect.core.ports import Analyser, DocumentUpdate, PendingText, StoreStats, StoreWriter, Vector
+from recollect.core.query import Candidate, Coverage, Filters, Term
+
+_K1, _B, _HEADING_WEIGHT = 1.2, 0.75, 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    key: int
+    document: str
+    chunk: Chunk
+    body: Mapping[str, int]
+    heading: Mapping[str, int]
+
+
+class MemoryStore:
+    """An index of one process that ends with it."""
+
+    def __init__(self, analyser: Analyser, *, provider: str, model: str) -> None:
+        self._analyser = analyser
+        self._space = f"{provider}/{model}"
+        self._model = model
+        self._documents: dict[str, Document] = {}
+        self._entries: dict[int, _Entry] = {}
+        self._vectors: dict[str, Vector] = {}
+        self._next_key = 1
+        self._written_by: object | None = None
+
+    # -- catalog -----------------------------------------------------------------------------------------------------
+
+    def documents(self) -> list[Document]:
+        """Return all documents, by source."""
+        return [self._documents[source] for source in sorted(self._documents)]
+
+    def document(self, source: str) -> Document | None:
+        """Return one document, or None when it is unknown."""
+        return self._documents.get(source)
+
+    def recent(self, filters: Filters, limit: int) -> list[StoredChunk]:
+        """Return the admitted chunks that begin a section, newest first, at most `limit`."""
+        begun = [one for one in self._entries.values() if one.chunk.piece == 0 and self._admits(one, filters)]
+        begun.sort(key=lambda one: (one.chunk.date, one.chunk.source, one.chunk.start_line), reverse=True)
+        return [self._stored(one) for one in begun[:limit]]
+
+    def projects(self) -> dict[str, int]:
+        """Return the number of chunks by project."""
+        counts = dict.fromkeys((document.project for document in self._documents.values()), 0)
+        for entry in self._entries.values():
+            counts[self._documents[entry.document].project] += 1
+        return counts
+
+    def chunks_of(self, source: str) -> list[StoredChunk]:
+        """Return a document's chunks in file order; empty when it is unknown."""
+        return [self._stored(entry) for entry in self._entries.values() if entry.document == source]
+
+    def find(self, id_prefix: str) -> list[StoredChunk]:
+        """Return chunks whose id, or whose anchor's memory id, starts so; at most 10, by id."""
+        if not id_prefix:
+            return []
+        found = [
+            stored
+            for stored in map(self._stored, self._entries.values())
+            if stored.id.startswith(id_prefix)
+            or (stored.chunk.anchor is not None and stored.chunk.anchor.memory.startswith(id_prefix))
+        ]
+        return sorted(found, key=lambda stored: stored.id)[:10]
+
+    def fetch(self, keys: Sequence[Key]) -> dict[Key, StoredChunk]:
+        """Return the chunks still there under these keys."""
+        return {key: self._stored(self._entries[int(key)]) for key in keys if int(key) in self._entries}
+
+    def missing_vectors(self, vector_keys: Iterable[str]) -> set[str]:
+        """Return those vector keys for which the current model has no vector."""
+        return {key for key in vector_keys if key not in self._vectors}
+
+    def pending(self, limit: int) -> list[PendingText]:
+        """Return texts that have no vector of the current model yet, each vector key once."""
+        waiting: dict[str, PendingText] = {}
+        for entry in self._entries.values():
+            key = entry.chunk.vector_key
+            if key not in self._vectors and key not in waiting:
+                waiting[key] = PendingText(key, entry.chunk.embedded_text, entry.document)
+        return list(waiting.values())[:limit]
+
+    def coverage(self, filters: Filters) -> Coverage:
+        """Return how many chunks of the admitted projects have vectors."""
+        admitted = [entry for entry in self._entries.values() if self._in_projects(entry, filters)]
+        return Coverage(len(admitted), sum(entry.chunk.vector_key in self._vectors for entry in admitted))
+
+    def stats(self) -> StoreStats:
+        """Return the sizes of this index."""
+        return StoreStats(
+            documents=len(self._documents),
+            chunks=len(self._entries),
+            vectors=len(self._vectors),
+            other_vectors=0,
+            projects=self.projects(),
+            bytes_on_disk=0,
+            schema_version=0,
+            location="memory",
+        )
+
+    # -- lanes -------------------------------------------------------------------------------------------------------
+
+    def lexical(self, terms: Sequence[Term], filters: Filters, limit: int) -> list[Candidate]:
+        """Return chunks that contain any of the terms, best BM25 first, at most `limit`."""
+        scores: Counter[int] = Counter()
+        for field, weight in (("body", 1.0), ("heading", _HEADING_WEIGHT)):
+            counts = {key: getattr(entry, field) for key, entry in self._entries.items()}
+            for term in terms:
+                for key, score in _bm25(counts, term.text).items():
+                    scores[key] += score * weight * term.weight  # type: ignore[assignment]
+        found = [Candidate(key, score) for key, score in scores.items() if self._admits(self._entries[key], filters)]
+        return sorted(found, key=lambda one: (-one.score, int(one.key)))[: max(limit, 0)]
+
+    def dense(self, vector: Vector, filters: Filters, limit: int) -> list[Candidate]:
+        """Return chunks by cosine with a unit vector, best first, at most `limit`."""
+        self._check_dimension([vector])
+        admitted = [key for key, entry in self._entries.items() if self._admits(entry, filters)]
+        found = [Candidate(key, score) for key, score in self.similarities(vector, admitted).items()]
+        return sorted(found, key=lambda one: (-one.score, int(one.key)))[: max(limit, 0)]
+
+    def similarities(self, vector: Vector, keys: Sequence[Key]) -> dict[Key, float]:
+        """Return the cosine of each of these chunks that has a vector."""
+        self._check_dimension([vector])
+        question = array("f", vector)
+        found: dict[Key, float] = {}
+        for key in keys:
+            entry = self._entries.get(int(key))
+            stored = self._vectors.get(entry.chunk.vector_key) if entry else None
+            if stored is not None:
+                found[key] = math.fsum(a * b for a, b in zip(question, array("f", stored), strict=True))
+        return found
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    def serves_model(self) -> bool:
+        """One process, one model."""
+        return True
+
+    @contextmanager
+    def writer(self, *, wait_s: float = 10.0, take_over: bool = False) -> Iterator[StoreWriter]:
+        """Become the one writer."""
+        if self._written_by is not None:
+            raise StoreBusy("the index is being written", hint="finish the other writer first")
+        writer = _MemoryWriter(self)
+        self._written_by = writer
+        try:
+            yield writer
+        finally:
+            self._written_by = None
+
+    def run(self, *, wait_s: float) -> AbstractContextManager[None]:
+        """One process, one run."""
+        return nullcontext()
+
+    def reset(self) -> None:
+        """Delete the whole index."""
+        self._documents.clear()
+        self._entries.clear()
+        self._vectors.clear()
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _stored(self, entry: _Entry) -> StoredChunk:
+        project = self._documents[entry.document].project
+        has_vector = entry.chunk.vector_key in self._vectors
+        return StoredChunk(entry.key, entry.chunk.identify(self._model), entry.chunk, project, has_vector)
+
+    def _in_projects(self, entry: _Entry, filters: Filters) -> bool:
+        return filters.projects is None or self._documents[entry.document].project in filters.projects
+
+    def _admits(self, entry: _Entry, filters: Filters) -> bool:
+        chunk, day = entry.chunk, entry.chunk.date[:10]
+        prefix = filters.source_prefix.rstrip("/")
+        return (
+            self._in_projects(entry, filters)
+            and (not filters.source_prefix or chunk.source == prefix or chunk.source.startswith(prefix + "/"))
+            and (not filters.since or day >= filters.since)
+            and (not filters.until or (bool(day) and day <= filters.until))
+            and (not filters.types or chunk.type in filters.types)
+            and set(filters.tags) <= set(chunk.tags)
+        )
+
+    def _check_dimension(self, vectors: Iterable[Vector]) -> None:
+        known = next((len(vector) for vector in self._vectors.values()), None)
+        for vector in vectors:
+            if known is not None and len(vector) != known:
+                raise ModelFault(f"{self._space}: {len(vector) // 4} dimensions; the index has {known // 4}")
+            known = len(vector)
+
+    def _enter(self, update: DocumentUpdate) -> None:
+        self._documents[update.document.source] = replace(update.document, chunk_count=len(update.chunks))
+        for chunk in update.chunks:
+            body = Counter(self._analyser.words(chunk.text))
+            heading = Counter(self._analyser.words("\n".join(chunk.heading_path)))
+            self._entries[self._next_key] = _Entry(self._next_key, chunk.source, chunk, body, heading)
+            self._next_key += 1
+
+    def _leave(self, source: str) -> bool:
+        self._entries = {key: entry for key, entry in self._entries.items() if entry.document != source}
+        return self._documents.pop(source, None) is not None
+
+
+class _MemoryWriter:
+    """Writes a MemoryStore, and refuses what the contract forbids."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    def put(self, updates: Sequence[DocumentUpdate]) -> None:
+        """Store documents, after all of them have been found in order."""
+        self._check_turn()
+        sources = [update.document.source for update in updates]
+        if len(set(sources)) != len(sources):
+            raise AssertionError("one put names a document twice")
+        for update in updates:
+            ids = [chunk.identify(self._store._model) for chunk in update.chunks]
+            if len(set(ids)) != len(ids):
+                raise AssertionError(f"{update.document.source} has two chunks of one id")
+            if any(chunk.source != update.document.source for chunk in update.chunks):
+                raise AssertionError(f"{update.document.source} has a chunk of another document")
+        for update in updates:
+            self._store._leave(update.document.source)
+            self._store._enter(update)
+
+    def touch(self, documents: Sequence[Document]) -> None:
+        """Record new stamps and roots."""
+        self._check_turn()
+        for document in documents:
+            known = self._store._documents.get(document.source)
+            if known is not None:
+                changed = replace(known, root=document.root, stamp=document.stamp, indexed_at=document.indexed_at)
+                self._store._documents[document.source] = changed
+
+    def remove(self, sources: Iterable[str]) -> int:
+        """Remove documents and their chunks; return how many were there."""
+        self._check_turn()
+        return sum(self._store._leave(source) for source in sources)
+
+    def put_vectors(self, vectors: Mapping[str, Vector]) -> None:
+        """Store vectors of unit length, or zero."""
+        self._check_turn()
+        self._store._check_dimension(vectors.values())
+        for key, vector in vectors.items():
+            length = math.sqrt(math.fsum(x * x for x in array("f", vector)))
+            if not (length == 0 or math.isclose(length, 1, abs_tol=1e-3)):
+                raise AssertionError(f"the vector of {key} has length {length}")
+        self._store._vectors |= {key: vector for key, vector in vectors.items() if key not in self._store._vectors}
+
+    def sweep(self) -> None:
+        """Nothing to fold; unused vectors may stay a day, here they stay."""
+        self._check_turn()
+
+    def _check_turn(self) -> None:
+        if self._store._written_by is not self:
+            raise AssertionError("a writer was used outside its context")
+
+
+def _bm25(counts: Mapping[int, Mapping[str, int]], term: str) -> dict[int, float]:
+    """Score every entry that has the term, as tantivy does."""
+    lengths = {key: sum(words.values()) for key, words in counts.items()}
+    average = sum(lengths.values()) / len(lengths) if lengths else 0.0
+    having = {key: words[term] for key, words in counts.items() if term in words}
+    rarity = math.log(1 + (len(counts) - len(having) + 0.5) / (len(having) + 0.5))
+    return {
+        key: rarity * (_K1 + 1) * count / (count + _K1 * (1 - _B + _B * lengths[key] / average))
+        for key, count in having.items()
+    }

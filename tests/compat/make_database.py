@@ -1,0 +1,32 @@
+"""Writes a small catalog in the current schema: run once, when a schema is released, and commit the result.
+
+python -m tests.compat.make_database
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from pathlib import Path
+
+from tests.stores.making import update, vector
+from tests.stores.test_embedded import open_store
+
+from recollect.stores.embedded.migrations import SCHEMA_VERSION
+
+
+def main() -> None:
+    released = Path(__file__).with_name(f"catalog_v{SCHEMA_VERSION}.db")
+    released.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory() as place:
+        store = open_store(Path(place))
+        with store.writer() as writer:
+            writer.put([update("/a.md", ["compat alpha"]), update("/b.md", ["compat beta"])])
+            writer.put_vectors({one.vector_key: vector(1, len(one.text)) for one in store.pending(10)})
+        database = sqlite3.connect(Path(place) / "index" / "catalog.db")
+        database.execute("VACUUM INTO ?", (str(released),))
+        database.close()
+
+
+if __name__ == "__main__":
+    main()

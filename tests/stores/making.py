@@ -1,0 +1,51 @@
+"""Small documents, chunks and vectors for store tests."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Sequence
+
+from recollect.core.document import Anchor, Chunk, Document, Stamp
+from recollect.core.ports import DocumentUpdate, Vector
+
+
+class PlainAnalyser:
+    """Splits at spaces: enough to tell what a store does from what an analyser does."""
+
+    version = "plain 1"
+
+    def words(self, text: str) -> list[str]:
+        return text.lower().split()
+
+
+def vector(*numbers: float) -> Vector:
+    length = math.sqrt(math.fsum(n * n for n in numbers)) or 1.0
+    return array("f", [n / length for n in numbers]).tobytes()
+
+
+def chunk(source: str, text: str, line: int = 1, **more: object) -> Chunk:
+    given: dict[str, object] = {
+        "heading": "",
+        "heading_level": 0,
+        "heading_path": (),
+        "date": "2026-03-02",
+        "content": text,
+        "end_line": line,
+    }
+    given |= more
+    return Chunk(source=source, start_line=line, text=text, **given)  # type: ignore[arg-type]
+
+
+def update(source: str, texts: Sequence[str | Chunk], *, project: str = "/p", size: int = 1) -> DocumentUpdate:
+    chunks = tuple(
+        one if isinstance(one, Chunk) else chunk(source, one, line) for line, one in enumerate(texts, start=1)
+    )
+    document = Document(
+        source, "/root", project, Stamp(size, 1, 1), f"hash {size}", "title", "2026-03-02", "2026-03-02"
+    )
+    return DocumentUpdate(document, chunks)
+
+
+def anchored(memory: str) -> Anchor:
+    return Anchor(session="s1", turn="t1", transcript="/t/a b.jsonl", dialect="transcript", memory=memory, tags=("x",))

@@ -1,0 +1,372 @@
+"""What every store promises, run over every store."""
+
+from __future__ import annotations
+
+import pytest
+from tests.stores.making import anchored, chunk, update, vector
+
+from recollect.core.errors import ModelFault, StoreBusy
+from recollect.core.ports import DocumentUpdate, Store
+from recollect.core.query import Filters, Term
+
+ALL = Filters()
+
+
+def put(store: Store, *updates: DocumentUpdate) -> None:
+    with store.writer() as writer:
+        writer.put(updates)
+
+
+def texts(store: Store, *words: str, filters: Filters = ALL, limit: int = 10) -> list[str]:
+    found = store.lexical([Term(word) for word in words], filters, limit)
+    chunks = store.fetch([one.key for one in found])
+    return [chunks[one.key].chunk.text for one in found if one.key in chunks]
+
+
+def near(store: Store, *numbers: float, filters: Filters = ALL, limit: int = 10) -> list[str]:
+    found = store.dense(vector(*numbers), filters, limit)
+    chunks = store.fetch([one.key for one in found])
+    return [chunks[one.key].chunk.text for one in found if one.key in chunks]
+
+
+def embed(store: Store, **vectors: tuple[float, ...]) -> None:
+    keys = {pending.text: pending.vector_key for pending in store.pending(1000)}
+    with store.writer() as writer:
+        writer.put_vectors({keys[text.replace("_", " ")]: vector(*numbers) for text, numbers in vectors.items()})
+
+
+def test_empty_store_answers_everything_with_nothing(store: Store) -> None:
+    """An index that was never written finds nothing and raises nothing."""
+    assert store.documents() == []
+    assert store.chunks_of("/a.md") == []
+    assert store.find("ab") == []
+    assert store.pending(10) == []
+    assert texts(store, "word") == []
+    assert near(store, 1, 0) == []
+    assert store.missing_vectors(["k"]) == {"k"}
+    assert store.coverage(ALL).chunks == store.stats().documents == 0
+
+
+def test_a_document_comes_back_as_it_went_in(store: Store) -> None:
+    """Every field of a document and its chunks survives the store."""
+    one = chunk(
+        "/a.md",
+        "said",
+        3,
+        end_line=7,
+        content="### H\n<!-- c -->\nsaid\n\n",
+        heading="H",
+        heading_level=3,
+        heading_path=("Top", "H"),
+        context="Top",
+        date="2026-03-05T14:30",
+        type="decision",
+        tags=("x", 'q"%_'),
+        anchor=anchored("0199-abc"),
+    )
+    wanted = update("/a.md", [one])
+    put(store, wanted)
+
+    (document,) = store.documents()
+    (stored,) = store.chunks_of("/a.md")
+
+    assert document.source == "/a.md"
+    assert document.stamp == wanted.document.stamp
+    assert document.chunk_count == 1
+    assert stored.chunk == one
+    assert stored.id == one.identify("m")
+    assert stored.project == "/p"
+    assert not stored.has_vector
+
+
+def test_words_find_chunks_by_any_term(store: Store) -> None:
+    """One matching word is enough, and more matching words rank higher."""
+    put(store, update("/a.md", ["red cache", "red fox", "blue sky"]))
+
+    assert texts(store, "red", "cache") == ["red cache", "red fox"]
+    assert texts(store, "green") == []
+    assert texts(store, "red", limit=1) == ["red cache"] or texts(store, "red", limit=1) == ["red fox"]
+
+
+def test_headings_are_matched_too(store: Store) -> None:
+    """A chunk is found by the words of the headings above it, below one that says them itself."""
+    put(store, update("/a.md", [chunk("/a.md", "body", 1, heading_path=("Redis",)), chunk("/a.md", "redis", 2)]))
+
+    assert texts(store, "redis") == ["redis", "body"]
+
+
+def test_a_put_replaces_the_whole_document(store: Store) -> None:
+    """After a put nothing of the old version is found, and all of the new one is."""
+    put(store, update("/a.md", ["old words", "kept words"]))
+    put(store, update("/a.md", ["kept words", "new words"], size=2))
+
+    assert sorted(texts(store, "words")) == ["kept words", "new words"]
+    assert texts(store, "old") == []
+    assert [c.chunk.text for c in store.chunks_of("/a.md")] == ["kept words", "new words"]
+    assert [c.chunk.start_line for c in store.chunks_of("/a.md")] == [1, 2]
+
+
+def test_lines_may_move_while_the_text_stays(store: Store) -> None:
+    """Chunks whose lines moved have their new lines and ids, and are found as before."""
+    put(store, update("/a.md", ["same", "same", "other"]))
+    put(store, update("/a.md", [chunk("/a.md", "same", 2), chunk("/a.md", "same", 3), chunk("/a.md", "other", 4)]))
+
+    stored = store.chunks_of("/a.md")
+    assert [c.chunk.start_line for c in stored] == [2, 3, 4]
+    assert [c.id for c in stored] == [c.chunk.identify("m") for c in stored]
+    assert texts(store, "other") == ["other"]
+
+
+def test_removed_documents_are_gone(store: Store) -> None:
+    """A removed document is neither listed nor found; removing the unknown removes nothing."""
+    put(store, update("/a.md", ["alpha"]), update("/b.md", ["beta"]))
+    embed(store, alpha=(1, 0), beta=(0, 1))
+
+    with store.writer() as writer:
+        assert writer.remove(["/a.md", "/unknown.md"]) == 1
+
+    assert [d.source for d in store.documents()] == ["/b.md"]
+    assert texts(store, "alpha") == []
+    assert near(store, 1, 0) == ["beta"]
+
+
+def test_an_empty_document_is_known_and_finds_nothing(store: Store) -> None:
+    """A document without chunks keeps its stamp, so that it is not read again."""
+    put(store, update("/a.md", []))
+
+    assert [d.source for d in store.documents()] == ["/a.md"]
+    assert store.chunks_of("/a.md") == []
+
+
+def test_touch_changes_the_stamp_and_nothing_else(store: Store) -> None:
+    """A touched document has its new stamp and its old chunks."""
+    put(store, update("/a.md", ["alpha"]))
+    touched = update("/a.md", [], size=9).document
+
+    with store.writer() as writer:
+        writer.touch([touched])
+
+    (document,) = store.documents()
+    assert document.stamp == touched.stamp
+    assert document.chunk_count == 1
+    assert texts(store, "alpha") == ["alpha"]
+
+
+def test_vectors_are_addressed_by_content(store: Store) -> None:
+    """Two places with one text share one vector, and a text that comes back later has it at once."""
+    put(store, update("/a.md", ["same"]), update("/b.md", ["same"]))
+    assert len(store.pending(10)) == 1
+    embed(store, same=(1, 0))
+    assert store.pending(10) == []
+    assert near(store, 1, 0) == ["same", "same"]
+
+    put(store, update("/c.md", ["same"]))
+
+    assert store.pending(10) == []
+    assert store.coverage(ALL).with_vectors == store.coverage(ALL).chunks == 3
+    assert len(near(store, 1, 0)) == 3
+
+
+def test_dense_ranks_by_cosine(store: Store) -> None:
+    """The nearest vector comes first, with its cosine as score."""
+    put(store, update("/a.md", ["east", "north", "between"]))
+    embed(store, east=(1, 0), north=(0, 1), between=(1, 1))
+
+    found = store.dense(vector(1, 0), ALL, 2)
+
+    assert near(store, 1, 0, limit=2) == ["east", "between"]
+    assert found[0].score == pytest.approx(1.0)
+    assert found[1].score == pytest.approx(0.7071, abs=1e-3)
+
+
+def test_similarities_answer_only_for_what_has_a_vector(store: Store) -> None:
+    """Cosines are given for the asked chunks that have vectors, and for no others."""
+    put(store, update("/a.md", ["east", "north", "none"]))
+    embed(store, east=(1, 0), north=(0, 1))
+    by_text = {c.chunk.text: c.key for c in store.chunks_of("/a.md")}
+
+    found = store.similarities(vector(1, 0), [by_text["north"], by_text["none"]])
+
+    assert found == {by_text["north"]: pytest.approx(0.0)}
+
+
+def test_chunks_without_vectors_are_found_by_words_at_once(store: Store) -> None:
+    """Words do not wait for vectors, and coverage says how many do."""
+    put(store, update("/a.md", ["alpha", "beta"]))
+    embed(store, alpha=(1, 0))
+
+    assert texts(store, "beta") == ["beta"]
+    coverage = store.coverage(ALL)
+    assert (coverage.chunks, coverage.with_vectors) == (2, 1)
+    assert [c.has_vector for c in store.chunks_of("/a.md")] == [True, False]
+
+
+def test_vectors_of_another_dimension_are_refused(store: Store) -> None:
+    """A vector of another dimension is refused whole, on the way in and as a question."""
+    put(store, update("/a.md", ["alpha", "beta"]))
+    embed(store, alpha=(1, 0))
+
+    with pytest.raises(ModelFault), store.writer() as writer:
+        writer.put_vectors({store.pending(1)[0].vector_key: vector(1, 0, 0)})
+    with pytest.raises(ModelFault):
+        store.dense(vector(1, 0, 0), ALL, 5)
+    assert len(store.pending(10)) == 1
+
+
+def test_zero_vectors_are_kept_and_far_from_everything(store: Store) -> None:
+    """A text that a model made nothing of does no harm."""
+    put(store, update("/a.md", ["nothing", "east"]))
+    embed(store, nothing=(0, 0), east=(1, 0))
+
+    assert near(store, 1, 0) == ["east", "nothing"]
+
+
+@pytest.mark.parametrize(
+    ("filters", "wanted"),
+    [
+        (Filters(projects=("/p",)), {"a", "c", "d"}),
+        (Filters(projects=("",)), {"b"}),
+        (Filters(projects=()), set()),
+        (Filters(projects=("/p", "")), {"a", "b", "c", "d"}),
+        (Filters(source_prefix="/docs"), {"a"}),
+        (Filters(source_prefix="/docs/"), {"a"}),
+        (Filters(source_prefix="/docs/a.md"), {"a"}),
+        (Filters(source_prefix="/docs-v2"), {"b"}),
+        (Filters(source_prefix="/"), {"a", "b", "c", "d"}),
+        (Filters(source_prefix="/do%"), set()),
+        (Filters(source_prefix="/we_rd"), {"d"}),
+        (Filters(source_prefix="/q\"uote's"), {"c"}),
+        (Filters(since="2026-03-03"), {"b", "c"}),
+        (Filters(until="2026-03-03"), {"a", "b"}),
+        (Filters(since="2026-03-03", until="2026-03-03"), {"b"}),
+        (Filters(types=("decision",)), {"a"}),
+        (Filters(types=("decision", "note")), {"a", "b"}),
+        (Filters(types=('de"cision',)), set()),
+        (Filters(tags=("x",)), {"a", "b"}),
+        (Filters(tags=("x", "y")), {"b"}),
+        (Filters(tags=('q"%_',)), {"c"}),
+        (Filters(tags=("%",)), set()),
+    ],
+)
+def test_filters_admit_exactly_what_they_say(store: Store, filters: Filters, wanted: set[str]) -> None:
+    """Filters mean the same in both lanes, keep to path boundaries, and no character in them is special."""
+    rows = [
+        ("/docs/a.md", "/p", "2026-03-02", "decision", ("x",), "a"),
+        ("/docs-v2/b.md", "", "2026-03-03T10:00", "note", ("x", "y"), "b"),
+        ("/q\"uote's/c.md", "/p", "2026-03-04", "", ('q"%_',), "c"),
+        ("/we_rd/d.md", "/p", "", "", (), "d"),
+    ]
+    for source, project, date, kind, tags, text in rows:
+        one = chunk(source, f"word {text}", 1, date=date, type=kind, tags=tags)
+        put(store, update(source, [one], project=project))
+    embed(store, word_a=(1, 0), word_b=(1, 0.1), word_c=(1, 0.2), word_d=(1, 0.3))
+
+    assert {text.split()[1] for text in texts(store, "word", filters=filters)} == wanted
+    assert {text.split()[1] for text in near(store, 1, 0, filters=filters)} == wanted
+
+
+def test_ids_are_found_by_prefix(store: Store) -> None:
+    """A chunk is found by the beginning of its id or of its memory id; wildcards mean nothing."""
+    put(store, update("/a.md", [chunk("/a.md", "one", 1, anchor=anchored("0199-aaa")), chunk("/a.md", "two", 2)]))
+    one, two = store.chunks_of("/a.md")
+
+    assert [c.id for c in store.find(two.id[:8])] == [two.id]
+    assert [c.id for c in store.find("0199-a")] == [one.id]
+    assert store.find("%") == []
+    assert store.find("_") == []
+
+
+def test_a_failed_put_changes_nothing(store: Store) -> None:
+    """When a put cannot be carried out, the old version of every document in it is still there."""
+    put(store, update("/a.md", ["old"]))
+    broken = update("/b.md", [chunk("/b.md", "x", 1), chunk("/b.md", "x", 1)])
+
+    with pytest.raises(Exception, match=r"."), store.writer() as writer:
+        writer.put([update("/a.md", ["new"], size=2), broken])
+
+    assert [c.chunk.text for c in store.chunks_of("/a.md")] == ["old"]
+    assert [d.source for d in store.documents()] == ["/a.md"]
+    assert texts(store, "old") == ["old"]
+    assert texts(store, "new") == []
+
+
+def test_only_one_writes(store: Store) -> None:
+    """A second writer is told that the index is busy, and reading goes on meanwhile."""
+    put(store, update("/a.md", ["alpha"]))
+
+    with store.writer() as first:
+        with pytest.raises(StoreBusy), store.writer(wait_s=0):
+            pass
+        assert texts(store, "alpha") == ["alpha"]
+        first.put([update("/b.md", ["beta"])])
+        assert texts(store, "beta") == ["beta"]
+
+
+def test_sweeping_loses_nothing_in_use(store: Store) -> None:
+    """After a sweep everything is found as before."""
+    put(store, update("/a.md", ["alpha", "beta"]))
+    embed(store, alpha=(1, 0), beta=(0, 1))
+    put(store, update("/a.md", ["alpha"], size=2))
+
+    with store.writer() as writer:
+        writer.sweep()
+
+    assert texts(store, "alpha") == near(store, 1, 0) == ["alpha"]
+
+
+def test_reset_empties_the_index(store: Store) -> None:
+    """After a reset nothing is there, and the store can be filled again."""
+    put(store, update("/a.md", ["alpha"]))
+    embed(store, alpha=(1, 0))
+
+    store.reset()
+
+    assert store.documents() == []
+    assert texts(store, "alpha") == []
+    put(store, update("/a.md", ["alpha"]))
+    assert texts(store, "alpha") == ["alpha"]
+    assert len(store.pending(10)) == 1
+
+
+def test_a_change_of_project_moves_the_document(store: Store) -> None:
+    """A document put under another project is found there and no longer where it was."""
+    put(store, update("/a.md", ["alpha"], project="/p"))
+    put(store, update("/a.md", ["alpha"], project="/q"))
+
+    assert texts(store, "alpha", filters=Filters(projects=("/p",))) == []
+    assert texts(store, "alpha", filters=Filters(projects=("/q",))) == ["alpha"]
+
+
+def test_stats_count_what_is_there(store: Store) -> None:
+    """Stats name documents, chunks, vectors and projects as they are."""
+    put(store, update("/a.md", ["alpha", "beta"], project="/p"), update("/b.md", ["alpha"], project=""))
+    embed(store, alpha=(1, 0))
+
+    stats = store.stats()
+
+    assert (stats.documents, stats.chunks, stats.vectors, stats.other_vectors) == (2, 3, 1, 0)
+    assert dict(stats.projects) == {"/p": 2, "": 1}
+
+
+def test_recent_lists_sections_newest_first(store: Store) -> None:
+    """The newest sections come first, each once however many pieces it has, within the filters."""
+    old = chunk("/a.md", "old", 1, date="2026-03-01")
+    first = chunk("/b.md", "new first", 1, date="2026-03-05T10:00", type="decision")
+    second = chunk("/b.md", "new second", 2, date="2026-03-05T10:00", piece=1)
+    later = chunk("/b.md", "later", 3, date="2026-03-05T11:00")
+    put(store, update("/a.md", [old]), update("/b.md", [first, second, later]))
+
+    assert [one.chunk.text for one in store.recent(ALL, 10)] == ["later", "new first", "old"]
+    assert [one.chunk.text for one in store.recent(ALL, 1)] == ["later"]
+    assert [one.chunk.text for one in store.recent(Filters(types=("decision",)), 10)] == ["new first"]
+
+
+def test_a_document_is_found_by_its_source(store: Store) -> None:
+    """One document is given by its source; an unknown one is None."""
+    put(store, update("/a.md", ["alpha"]))
+
+    found = store.document("/a.md")
+    assert found is not None
+    assert found.chunk_count == 1
+    assert store.document("/b.md") is None
+    assert store.serves_model()

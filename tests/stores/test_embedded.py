@@ -1,0 +1,472 @@
+"""What the embedded store promises beyond the contract: crashes, damage, versions, other processes."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.stores.making import PlainAnalyser, update, vector
+
+from recollect.core.errors import StoreBusy, StoreDamaged, StoreIncompatible
+from recollect.core.ports import Store
+from recollect.core.query import Filters, Term
+from recollect.stores.embedded import EmbeddedStore
+from recollect.stores.embedded.migrations import SCHEMA_VERSION
+
+ALL = Filters()
+OPENED: list[EmbeddedStore] = []
+
+
+@pytest.fixture(autouse=True)
+def _close_stores() -> Iterator[None]:
+    """Whatever a test opened is closed after it."""
+    yield
+    while OPENED:
+        OPENED.pop().close()
+
+
+def open_store(place: Path, *, model: str = "m", version: str = "plain 1") -> EmbeddedStore:
+    analyser = PlainAnalyser()
+    analyser.version = version
+    OPENED.append(EmbeddedStore(place / "index", analyser, provider="test", model=model))
+    return OPENED[-1]
+
+
+def fill(store: Store, *texts: str, source: str = "/a.md") -> None:
+    with store.writer() as writer:
+        writer.put([update(source, texts)])
+        writer.put_vectors({one.vector_key: vector(1, len(one.text)) for one in store.pending(1000)})
+
+
+def found(store: Store, word: str) -> list[str]:
+    candidates = store.lexical([Term(word)], ALL, 100)
+    chunks = store.fetch([one.key for one in candidates])
+    return sorted(chunks[one.key].chunk.text for one in candidates if one.key in chunks)
+
+
+def test_what_one_process_writes_another_finds(tmp_path: Path) -> None:
+    """A store that was open before a write by someone else sees it, in both lanes."""
+    reader, writer = open_store(tmp_path), open_store(tmp_path)
+    assert found(reader, "alpha") == []
+
+    fill(writer, "alpha one")
+    assert found(reader, "alpha") == ["alpha one"]
+    fill(writer, "alpha one", "alpha two")
+
+    assert found(reader, "alpha") == ["alpha one", "alpha two"]
+    assert len(reader.dense(vector(1, 9), ALL, 10)) == 2
+
+
+def test_reading_creates_nothing(tmp_path: Path) -> None:
+    """Asking an index that is not there leaves no file behind."""
+    store = open_store(tmp_path)
+
+    assert found(store, "x") == []
+    assert store.stats().chunks == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("lost", ["lexical", "dense", "lexical/current.json", "dense state", "both states"])
+def test_a_lost_lane_is_rebuilt_from_the_catalog(tmp_path: Path, lost: str) -> None:
+    """Lanes that are missing or whose state is lost come back by themselves, with everything in them."""
+    store = open_store(tmp_path)
+    fill(store, "alpha one", "beta two")
+    store.close()
+    index = tmp_path / "index"
+    states = [index / "lexical" / "current.json", *index.glob("dense/*/current.json")]
+    victims = {"dense state": states[1:], "both states": states}.get(lost, [index / lost])
+    for victim in victims:
+        subprocess.run(["rm", "-r", str(victim)], check=True)
+
+    again = open_store(tmp_path)
+
+    assert found(again, "alpha") == ["alpha one"]
+    assert len(again.dense(vector(1, 9), ALL, 10)) == 2
+
+
+def test_a_new_analyser_rebuilds_the_lexical_lane(tmp_path: Path) -> None:
+    """Words are analysed anew when the analyser says that it changed."""
+    fill(open_store(tmp_path), "alpha one")
+    folders = set((tmp_path / "index" / "lexical").glob("words-*"))
+
+    store = open_store(tmp_path, version="plain 2")
+
+    assert found(store, "alpha") == ["alpha one"]
+    assert set((tmp_path / "index" / "lexical").glob("words-*")).isdisjoint(folders)
+
+
+def test_vectors_of_two_models_never_meet(tmp_path: Path) -> None:
+    """Under another model nothing has a vector until it embeds; going back finds the first model's vectors again."""
+    fill(open_store(tmp_path), "alpha")
+
+    other = open_store(tmp_path, model="other")
+    assert other.dense(vector(1, 2, 3), ALL, 5) == []
+    assert other.coverage(ALL).with_vectors == 0
+    with other.writer():
+        pass
+    assert other.pending(5) == []
+    assert not other.serves_model()
+    with other.writer(take_over=True) as writer:
+        assert [one.text for one in other.pending(5)] == ["alpha"]
+        writer.put_vectors({one.vector_key: vector(1, 2, 3) for one in other.pending(5)})
+    assert len(other.dense(vector(1, 2, 3), ALL, 5)) == 1
+    assert [one.id for one in other.chunks_of("/a.md")] == [
+        one.chunk.identify("other") for one in other.chunks_of("/a.md")
+    ]
+
+    back = open_store(tmp_path)
+    with back.writer(take_over=True):
+        pass
+    assert len(back.dense(vector(1, 5), ALL, 5)) == 1
+    assert back.stats().other_vectors == 1
+
+
+def test_a_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    """An index from the future is named as such, with the way out, and is not touched."""
+    fill(open_store(tmp_path), "alpha")
+    path = tmp_path / "index" / "catalog.db"
+    with sqlite3.connect(path) as database:
+        database.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    database.close()
+    before = path.read_bytes()
+
+    store = open_store(tmp_path)
+    with pytest.raises(StoreIncompatible, match="newer recollect") as caught:
+        store.documents()
+    with pytest.raises(StoreIncompatible), store.writer():
+        pass
+
+    assert "recollect reset" in caught.value.hint
+    assert path.read_bytes() == before
+
+
+def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
+    """A foreign SQLite file in our place is not overwritten."""
+    (tmp_path / "index").mkdir()
+    with sqlite3.connect(tmp_path / "index" / "catalog.db") as database:
+        database.execute("CREATE TABLE precious (x)")
+    database.close()
+
+    with pytest.raises(StoreIncompatible, match="another program"), open_store(tmp_path).writer():
+        pass
+
+
+@pytest.mark.parametrize("damage", ["text", "middle", "truncated"])
+def test_a_damaged_database_is_named_and_reset_helps(tmp_path: Path, damage: str) -> None:
+    """Damage gives StoreDamaged with the way out, never another error, and a reset makes a new start."""
+    store = open_store(tmp_path)
+    fill(store, *(f"alpha {number} {'x' * 500}" for number in range(200)))
+    with store.writer() as writer:
+        writer.sweep()
+    store.close()
+    path = tmp_path / "index" / "catalog.db"
+    content = bytearray(path.read_bytes())
+    if damage == "text":
+        content = bytearray(b"this is no database at all " * 1000)
+    elif damage == "middle":
+        content[4096:-1] = random.Random(1).randbytes(len(content) - 4097)
+    else:
+        content = content[: len(content) // 3]
+    path.write_bytes(content)
+
+    damaged = open_store(tmp_path)
+    with pytest.raises(StoreDamaged) as caught:
+        damaged.chunks_of("/a.md")
+
+    assert "recollect reset" in caught.value.hint
+    damaged.reset()
+    fill(damaged, "alpha")
+    assert found(damaged, "alpha") == ["alpha"]
+
+
+def test_a_committed_database_of_every_schema_is_opened(tmp_path: Path) -> None:
+    """Databases of every released schema answer, and can be written to."""
+    released = sorted((Path(__file__).parent.parent / "compat").glob("catalog_v*.db"))
+    assert [int(path.stem.removeprefix("catalog_v")) for path in released] == list(range(1, SCHEMA_VERSION + 1))
+    for database in released:
+        place = tmp_path / database.stem
+        (place / "index").mkdir(parents=True)
+        shutil.copy(database, place / "index" / "catalog.db")
+
+        store = open_store(place)
+        assert found(store, "compat") == ["compat alpha", "compat beta"]
+        assert len(store.dense(vector(1, 0), ALL, 5)) == 2
+        fill(store, "compat gamma", source="/new.md")
+
+        assert found(store, "compat") == ["compat alpha", "compat beta", "compat gamma"]
+
+
+CRASHING = """
+import sys
+from pathlib import Path
+sys.path[:0] = {path!r}
+from tests.stores.test_embedded import open_store
+from tests.stores.making import update, vector
+store = open_store(Path({place!r}))
+round_ = int(sys.argv[1])
+print("ready", flush=True)
+while True:
+    round_ += 1
+    with store.writer() as writer:
+        writer.put([update(f"/{{n}}.md", [f"word{{n}} kept", f"word{{n}} round{{round_}}"], size=round_) for n in range(5)])
+        writer.put_vectors({{one.vector_key: vector(1, len(one.text)) for one in store.pending(100)}})
+        writer.sweep()
+"""
+
+
+def test_a_killed_writer_leaves_the_old_version_or_the_new(tmp_path: Path) -> None:
+    """After kill -9 at any point every document is whole, ids are unique, the lanes agree with the catalog."""
+    luck = random.Random(7)
+    script = CRASHING.format(path=[p for p in sys.path if p], place=str(tmp_path))
+    for cycle in range(12):
+        process = subprocess.Popen(
+            [sys.executable, "-c", script, str(cycle * 10_000)], stdout=subprocess.PIPE, text=True, cwd=Path.cwd()
+        )
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(luck.uniform(0.0, 0.3))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        check_whole(tmp_path)
+
+
+def check_lanes(store: EmbeddedStore) -> None:
+    """After a sweep both lanes hold exactly what the catalog holds, each chunk once."""
+    with store.writer() as writer:
+        writer.sweep()
+    with store._reading() as catalog:
+        if catalog is None:
+            return
+        live = {row for (row,) in catalog.database.execute("SELECT row FROM chunks WHERE live")}
+        embedded = {row for (row,) in catalog.database.execute("SELECT row FROM chunks WHERE live AND embedded")}
+    index = store._lexical._reader()
+    assert index is not None
+    assert index.searcher().num_docs == len(live)
+    opened = store._dense._open_files()
+    rows = [] if opened is None else [int(row) for row in opened[1] if row]
+    assert sorted(rows) == sorted(embedded)
+
+
+def check_whole(place: Path) -> None:
+    store = open_store(place)
+    with store.writer():
+        pass
+    for document in store.documents():
+        name = document.source.removeprefix("/").removesuffix(".md")
+        texts = [one.chunk.text for one in store.chunks_of(document.source)]
+        assert texts == [f"word{name} kept", f"word{name} round{document.stamp.size}"]
+        assert found(store, f"word{name}") == sorted(texts)
+    ids = [one.id for document in store.documents() for one in store.chunks_of(document.source)]
+    assert len(ids) == len(set(ids))
+    lane = store.dense(vector(1, 9), ALL, 1000)
+    assert len({one.key for one in lane}) == len(lane)
+    assert set(store.fetch([one.key for one in lane])) == {one.key for one in lane}
+    assert len(lane) == store.coverage(ALL).with_vectors
+    check_lanes(store)
+    with sqlite3.connect(place / "index" / "catalog.db") as database:
+        assert database.execute("SELECT count(*) FROM chunks WHERE NOT live").fetchone() == (0,)
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    database.close()
+    store.close()
+
+
+def test_a_full_disk_changes_nothing(tmp_path: Path) -> None:
+    """When nothing more can be written the error says so and the old version is found as before."""
+    fill(open_store(tmp_path), "alpha old")
+    script = (
+        "import resource, signal, sys\n"
+        f"sys.path[:0] = {[p for p in sys.path if p]!r}\n"
+        "from pathlib import Path\n"
+        "from tests.stores.test_embedded import open_store, fill\n"
+        "from recollect.core.errors import StoreUnwritable\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n"
+        f"store = open_store(Path({str(tmp_path)!r}))\n"
+        "try:\n"
+        "    fill(store, *(f'alpha new {n} ' + 'x' * 1000 for n in range(2000)))\n"
+        "except StoreUnwritable as error:\n"
+        "    print('refused:', error.message)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=Path.cwd(), check=False)
+
+    assert "refused:" in done.stdout, done.stderr
+    assert "full" in done.stdout
+    store = open_store(tmp_path)
+    with store.writer():
+        pass
+    assert found(store, "alpha") == ["alpha old"]
+    fill(store, "alpha old", "alpha new")
+    assert found(store, "alpha") == ["alpha new", "alpha old"]
+
+
+def test_a_read_only_index_can_be_read_and_says_that_it_cannot_be_written(tmp_path: Path) -> None:
+    """Where nothing may be written searching still works, and writing is refused with the path."""
+    store = open_store(tmp_path)
+    fill(store, "alpha")
+    store.close()
+    script = (
+        f"import sys; sys.path[:0] = {[p for p in sys.path if p]!r}\n"
+        "from pathlib import Path\n"
+        "from tests.stores.test_embedded import open_store, fill, found\n"
+        "from recollect.core.errors import StoreUnwritable\n"
+        f"store = open_store(Path({str(tmp_path)!r}))\n"
+        "print(found(store, 'alpha'))\n"
+        "store.close()\n"
+        "try:\n"
+        "    fill(store, 'beta')\n"
+        "except StoreUnwritable as error:\n"
+        "    print('refused:', error.message)\n"
+    )
+    places = [tmp_path / "index", *(tmp_path / "index").rglob("*")]
+    for place in places:
+        place.chmod(0o555 if place.is_dir() else 0o444)
+    # Root may write anywhere; without its capabilities it is an owner like any other.
+    mortal = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
+    try:
+        done = subprocess.run(
+            [*mortal, sys.executable, "-c", script], capture_output=True, text=True, cwd=Path.cwd(), check=False
+        )
+    finally:
+        for place in places:
+            place.chmod(0o755 if place.is_dir() else 0o644)
+
+    assert "['alpha']" in done.stdout, done.stderr
+    assert "refused:" in done.stdout, done.stderr
+
+
+def test_eight_writers_keep_every_document(tmp_path: Path) -> None:
+    """Processes that write at once wait for each other, and nothing of anyone is lost."""
+    script = (
+        f"import sys; sys.path[:0] = {[p for p in sys.path if p]!r}\n"
+        "from pathlib import Path\n"
+        "from tests.stores.test_embedded import open_store\n"
+        "from tests.stores.making import update\n"
+        f"store = open_store(Path({str(tmp_path)!r}))\n"
+        "for n in range(3):\n"
+        "    with store.writer(wait_s=120) as writer:\n"
+        "        writer.put([update(f'/{sys.argv[1]}-{n}.md', ['shared word'])])\n"
+    )
+    running = [
+        subprocess.Popen([sys.executable, "-c", script, str(number)], cwd=Path.cwd(), stderr=subprocess.PIPE, text=True)
+        for number in range(8)
+    ]
+    for process in running:
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors
+
+    store = open_store(tmp_path)
+    assert len(store.documents()) == 24
+    assert len(found(store, "shared")) == 24
+
+
+def test_a_replaced_chunk_leaves_the_lexical_lane(tmp_path: Path) -> None:
+    """However often a document is rewritten, the lane holds its chunks once and nothing else."""
+    store = open_store(tmp_path)
+    fill(store, "zebra stays", source="/still.md")
+    for number in range(30):
+        fill(store, *(f"zebra {number} {line}" for line in range(20)), source="/edited.md")
+
+    check_lanes(store)
+    assert "zebra stays" in found(store, "zebra")
+
+
+def test_changes_that_come_twice_are_entered_once(tmp_path: Path) -> None:
+    """A lane that lost its state after a commit follows the same changes again and is the same."""
+    store = open_store(tmp_path)
+    fill(store, "alpha")
+    state = (tmp_path / "index" / "lexical" / "current.json").read_bytes()
+    fill(store, "alpha", "beta", "gamma")
+    (tmp_path / "index" / "lexical" / "current.json").write_bytes(state)
+
+    with open_store(tmp_path).writer():
+        pass
+
+    check_lanes(open_store(tmp_path))
+
+
+def test_a_damaged_lexical_lane_is_made_anew(tmp_path: Path) -> None:
+    """A lane whose files were damaged is rebuilt by the search that finds it so, and by the next write."""
+    store = open_store(tmp_path)
+    fill(store, "alpha one")
+    store.close()
+    for file in (tmp_path / "index" / "lexical").glob("words-*/*.term"):
+        file.unlink()
+
+    again = open_store(tmp_path)
+
+    assert found(again, "alpha") == ["alpha one"]
+    fill(again, "alpha one", "alpha two")
+    check_lanes(again)
+
+
+def test_threads_may_share_a_store_while_another_process_resets_it(tmp_path: Path) -> None:
+    """Searching threads survive any number of resets by others: nobody closes what another reads."""
+    fill(open_store(tmp_path), *(f"alpha {n}" for n in range(50)))
+    script = (
+        f"import sys, threading; sys.path[:0] = {[p for p in sys.path if p]!r}\n"
+        "from pathlib import Path\n"
+        "from tests.stores.test_embedded import open_store, fill, found, ALL\n"
+        "from tests.stores.making import vector\n"
+        f"store = open_store(Path({str(tmp_path)!r}))\n"
+        "stop = threading.Event()\n"
+        "def look():\n"
+        "    while not stop.is_set():\n"
+        "        found(store, 'alpha'); store.dense(vector(1, 2), ALL, 5); store.documents()\n"
+        "threads = [threading.Thread(target=look) for _ in range(4)]\n"
+        "for thread in threads: thread.start()\n"
+        "print('ready', flush=True)\n"
+        "sys.stdin.read()\n"
+        "stop.set()\n"
+        "for thread in threads: thread.join()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    other = open_store(tmp_path)
+    for _ in range(15):
+        other.reset()
+        fill(other, *(f"alpha {n}" for n in range(50)))
+    _, errors = process.communicate("", timeout=120)
+
+    assert process.returncode == 0, errors
+    assert "Traceback" not in errors
+
+
+def test_a_reset_does_not_pull_the_index_from_under_a_run(tmp_path: Path) -> None:
+    """While a long run goes on, a reset is refused and says who is in the way."""
+    store = open_store(tmp_path)
+    fill(store, "alpha")
+
+    with store.run(wait_s=0), pytest.raises(StoreBusy, match="process"):
+        open_store(tmp_path).reset()
+
+    assert found(store, "alpha") == ["alpha"]
+
+
+def test_entries_do_not_turn_an_index_over(tmp_path: Path) -> None:
+    """Writing under another model stores the text as the index's own model's, and changes no id and no vector."""
+    first = open_store(tmp_path)
+    fill(first, "alpha")
+    before = [one.id for one in first.chunks_of("/a.md")]
+
+    other = open_store(tmp_path, model="other")
+    with other.writer() as writer:
+        writer.put([update("/b.md", ["beta"])])
+
+    assert [one.id for one in first.chunks_of("/a.md")] == before
+    assert len(first.dense(vector(1, 5), ALL, 5)) == 1
+    assert [one.text for one in first.pending(5)] == ["beta"]
+    assert first.serves_model()
+    assert not other.serves_model()
