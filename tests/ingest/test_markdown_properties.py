@@ -1,0 +1,126 @@
+"""What holds for every text: lines are exact, nothing visible is lost, pieces fit, ids are unique."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.core.document import Chunk
+from recollect.core.options import ChunkOptions
+from recollect.ingest.lines import is_blank, read_outline
+from recollect.ingest.markdown import chunk_markdown
+
+_FRAGMENTS = st.sampled_from(
+    [
+        "",
+        "",
+        "  ",
+        "# One",
+        "## Two",
+        "### 14:30",
+        "## 2026-03-05",
+        "#",
+        "---",
+        "===",
+        "+++",
+        "title: x",
+        "a = 1",
+        "```",
+        "~~~~",
+        "- ```sh",
+        "    ```",
+        "  ```",
+        "<!-- session:a transcript:/p q -->",
+        "<!--",
+        "-->",
+        "a <!-- b",
+        "`<!-- c -->`",
+        "- item",
+        "> quote",
+        "A sentence. Another one! 一句话。又一句？",
+        "word " * 20,
+        "字" * 40,
+        "x" * 130,
+        "e\u0301" * 70,
+        "\x0c",
+        "\u2028\x85",
+        "\r",
+    ]
+)
+_TEXTS = st.lists(_FRAGMENTS | st.text(max_size=30), max_size=30).map("\n".join) | st.text()
+_OPTIONS = st.builds(ChunkOptions, max_chunk_size=st.integers(1, 160), overlap_lines=st.integers(0, 4))
+
+
+def chunks_of(text: str, options: ChunkOptions) -> tuple[Chunk, ...]:
+    return chunk_markdown(text, "/m/2026-03-05.md", options).chunks
+
+
+@given(_TEXTS, _OPTIONS)
+def test_content_is_exactly_its_lines(text: str, options: ChunkOptions) -> None:
+    """Content is lines start to end joined, beginning and ending on filled ones; only a line too long is cut."""
+    lines = text.split("\n")
+    for chunk in chunks_of(text, options):
+        exact = lines[chunk.start_line - 1 : chunk.end_line]
+        if chunk.content == "\n".join(exact):
+            assert not is_blank(exact[0])
+            assert not is_blank(exact[-1])
+        else:
+            *whole, cut = chunk.content.split("\n")
+            assert whole == exact[:-1]
+            assert cut in exact[-1]
+            assert len("\n".join(exact)) > options.max_chunk_size
+
+
+@given(_TEXTS, _OPTIONS)
+def test_no_visible_line_is_lost(text: str, options: ChunkOptions) -> None:
+    """Every line that shows more than a heading or a comment is in a chunk, with every character it shows."""
+    outline = read_outline(text)
+    covered: dict[int, str] = {}
+    for chunk in chunks_of(text, options):
+        for number in range(chunk.start_line - 1, chunk.end_line):
+            covered[number] = covered.get(number, "") + chunk.text
+    titles = {number for heading in outline.headings for number in range(heading.first, heading.last + 1)}
+    for number in range(len(outline.lines)):
+        shown = {character for character in outline.visible(number) if not character.isspace()}
+        if shown and number not in titles:
+            assert shown <= set(covered.get(number, ""))
+
+
+@given(_TEXTS, _OPTIONS)
+def test_pieces_fit_and_show_something(text: str, options: ChunkOptions) -> None:
+    """No content is longer than the limit, and no chunk's text is empty."""
+    for chunk in chunks_of(text, options):
+        assert len(chunk.content) <= options.max_chunk_size
+        assert chunk.text
+
+
+@given(_TEXTS, _OPTIONS)
+def test_ids_are_unique_and_repeatable(text: str, options: ChunkOptions) -> None:
+    """Two chunks of a document never share an id, and the same text gives the same chunks."""
+    chunks = chunks_of(text, options)
+    ids = [chunk.identify("model") for chunk in chunks]
+    assert len(set(ids)) == len(ids)
+    assert chunks == chunks_of(text, options)
+
+
+@given(_TEXTS)
+def test_chunks_come_in_file_order_under_their_headings(text: str) -> None:
+    """Chunks are in file order, a heading is the last of its path, and no heading stands between a chunk's lines."""
+    outline = read_outline(text)
+    starts = {heading.first for heading in outline.headings}
+    before = 0
+    for chunk in chunks_of(text, ChunkOptions()):
+        assert chunk.start_line > before
+        before = chunk.end_line
+        assert not chunk.heading or chunk.heading_path[-1] == chunk.heading
+        assert starts.isdisjoint(range(chunk.start_line, chunk.end_line))
+
+
+@given(st.lists(st.sampled_from(["<!-- a -->", "`", "``", "x", "<!--", "-->", " "])).map("".join))
+def test_hiding_a_comment_hides_no_text(line: str) -> None:
+    """Of one line exactly the comments are hidden: what is visible is the line without some `<!--…-->`."""
+    outline = read_outline("x" + line)
+    rest = outline.visible(0)
+    hidden = [outline.lines[0][start:end] for start, end in outline.hidden.get(0, ())]
+    assert len(rest) + sum(map(len, hidden)) == len(outline.lines[0])
+    assert all(part.startswith("<!--") and part.endswith("-->") for part in hidden)
