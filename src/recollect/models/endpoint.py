@@ -1,0 +1,225 @@
+"""An HTTP server that answers POSTed JSON: keep-alive, time limit, retries. What providers over the wire share.
+
+http.client and not an SDK or urllib: the SDK costs 1.3 s to import, urllib opens a connection per request. Even
+http.client is imported with the first request only, since most commands never send one.
+
+Tried again, with doubling pauses or as long as the server's Retry-After says: 429, 5xx and broken connections; asking
+for embeddings twice does no harm. Not tried again: a server that is not there, so that a command fails at once when
+the local model server is not running. The time limit covers one request with all its retries and pauses. Redirects
+are not followed: they could carry a key to another host.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from recollect.core.errors import ConfigError, ModelFault, ModelUnavailable
+from recollect.core.version import VERSION
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection, HTTPResponse
+    from socket import socket
+
+MAX_ATTEMPTS = 6
+FIRST_PAUSE_S = 0.5
+MAX_REPLY_BYTES = 1 << 28
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A status and a whole body."""
+
+    status: int
+    body: bytes
+    retry_after: str = ""
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether the same request may well succeed a little later."""
+        if self.status == 429:
+            return b"insufficient_quota" not in self.body  # an empty account does not fill up while we wait
+        return self.status >= 500
+
+
+class _BrokenOff(Exception):
+    """The connection ended before the reply did."""
+
+
+class Endpoint:
+    """A server under a base URL. Safe to use from several threads: each request in flight has its own connection."""
+
+    def __init__(self, base_url: str, timeout_s: float) -> None:
+        try:
+            parts = urlsplit(base_url.strip())
+            port = parts.port
+        except ValueError:
+            raise _unusable() from None
+        # The URL is not repeated in the message: what is wrong with it may be a password inside.
+        if parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc:
+            raise _unusable()
+        self._scheme = parts.scheme
+        self._name = parts.hostname
+        self._port = port
+        self._path = parts.path.rstrip("/")
+        self._timeout_s = timeout_s
+        self._lock = Lock()
+        self._idle: list[HTTPConnection] = []
+
+    @property
+    def host(self) -> str:
+        """The server, as messages name it."""
+        return f"{self._name}:{self._port}" if self._port else self._name
+
+    @property
+    def is_loopback(self) -> bool:
+        from ipaddress import ip_address
+
+        try:
+            return ip_address(self._name).is_loopback
+        except ValueError:
+            return self._name == "localhost"
+
+    def post(self, path: str, payload: bytes, headers: Mapping[str, str]) -> Reply:
+        """Send JSON and return the reply, whatever its status. Raise ModelError when no whole reply comes."""
+        deadline = time.monotonic() + self._timeout_s
+        pause = FIRST_PAUSE_S
+        for attempt in range(1, MAX_ATTEMPTS + 1):
+            broken: _BrokenOff | None = None
+            reply = Reply(0, b"")
+            try:
+                reply = self._exchange(path, payload, headers, deadline)
+            except _BrokenOff as error:
+                broken = error
+            wait = pause if broken else _seconds(reply.retry_after, pause)
+            is_last = attempt == MAX_ATTEMPTS or time.monotonic() + wait >= deadline
+            if broken is not None and is_last:
+                raise ModelUnavailable(f"{self.host} keeps breaking off: {broken}") from broken
+            if broken is None and (is_last or not reply.is_passing):
+                return reply
+            time.sleep(wait)
+            pause *= 2
+        raise AssertionError("the last attempt returns or raises")
+
+    def close(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def _exchange(self, path: str, payload: bytes, headers: Mapping[str, str], deadline: float) -> Reply:
+        """Send once. A connection kept from before may have gone stale, which is no failure: then a new one is tried."""
+        with self._lock:
+            kept = self._idle.pop() if self._idle else None
+        if kept is not None:
+            try:
+                return self._send(kept, path, payload, headers, deadline)
+            except _BrokenOff:
+                pass
+        return self._send(self._connect(deadline), path, payload, headers, deadline)
+
+    def _connect(self, deadline: float) -> HTTPConnection:
+        from http.client import HTTPConnection, HTTPSConnection
+
+        kind = HTTPSConnection if self._scheme == "https" else HTTPConnection
+        try:
+            connection = kind(self._name, self._port, timeout=_remaining(deadline))
+            connection.connect()
+        except TimeoutError as error:
+            raise self._too_slow() from error
+        except (OSError, UnicodeError) as error:  # UnicodeError: a name that cannot be a host's
+            raise ModelUnavailable(
+                f"cannot reach {self.host}: {error}",
+                hint="is the server running, and is the base URL right?",
+            ) from error
+        return connection
+
+    def _send(
+        self,
+        connection: HTTPConnection,
+        path: str,
+        payload: bytes,
+        headers: Mapping[str, str],
+        deadline: float,
+    ) -> Reply:
+        from http.client import HTTPException, IncompleteRead
+
+        sent = {"Content-Type": "application/json", "User-Agent": f"recollect/{VERSION}", **headers}
+        is_reusable = False
+        try:
+            channel: socket = connection.sock
+            channel.settimeout(_remaining(deadline))
+            connection.request("POST", f"{self._path}/{path}", body=payload, headers=sent)
+            with connection.getresponse() as response:
+                body = self._read(response, channel, deadline)
+                is_reusable = not response.will_close
+                return Reply(response.status, body, response.headers.get("Retry-After", ""))
+        except TimeoutError as error:
+            raise self._too_slow() from error
+        except (OSError, IncompleteRead) as error:
+            raise _BrokenOff(str(error) or type(error).__name__) from error
+        except HTTPException as error:
+            raise ModelFault(f"{self.host} does not answer in HTTP: {type(error).__name__}") from error
+        finally:
+            if is_reusable:
+                with self._lock:
+                    self._idle.append(connection)
+            else:
+                connection.close()
+
+    def _read(self, response: HTTPResponse, channel: socket, deadline: float) -> bytes:
+        """Read the body piece by piece, so that a server that drips cannot outlast the time limit."""
+        pieces: list[bytes] = []
+        size = 0
+        while not response.isclosed():
+            channel.settimeout(_remaining(deadline))
+            piece = response.read1(1 << 16)
+            if not piece:
+                break
+            pieces.append(piece)
+            size += len(piece)
+            if size > MAX_REPLY_BYTES:
+                raise ModelFault(f"{self.host} answered more than {MAX_REPLY_BYTES >> 20} MiB")
+        if response.length:
+            raise _BrokenOff(f"{response.length} bytes of the reply are missing")
+        return b"".join(pieces)
+
+    def _too_slow(self) -> ModelUnavailable:
+        return ModelUnavailable(
+            f"{self.host} did not answer within {self._timeout_s:g} s",
+            hint="raise the embedding timeout, or lower the batch size",
+        )
+
+
+def _unusable() -> ConfigError:
+    return ConfigError(
+        "the embedding base URL is not usable", hint="write it as http(s)://host[:port]/path, no password"
+    )
+
+
+def _remaining(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _seconds(retry_after: str, otherwise: float) -> float:
+    """Return how long to wait. The header gives seconds or a date; ours to believe only when it lies ahead."""
+    text = retry_after.strip()
+    if not text:
+        return otherwise
+    try:
+        return max(0.0, float(text))
+    except ValueError:
+        pass
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    except ValueError:
+        return otherwise

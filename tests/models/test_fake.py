@@ -1,0 +1,54 @@
+"""The fake provider that is shipped for tests."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.models import fake
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+def cosine(one: bytes, other: bytes) -> float:
+    left: tuple[float, ...] = struct.unpack("<64f", one)
+    right: tuple[float, ...] = struct.unpack("<64f", other)
+    return sum(a * b for a, b in zip(left, right, strict=True))
+
+
+def test_the_same_text_gives_the_same_bytes_in_every_process() -> None:
+    """Another process, with another hash seed, gives the same vector."""
+    program = (
+        "from recollect.models.fake import FakeEmbedder\nprint(FakeEmbedder().embed_query('Redis cache, 缓存').hex())"
+    )
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONHASHSEED": seed}
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True
+        )
+        assert bytes.fromhex(done.stdout.strip()) == fake.FakeEmbedder().embed_query("Redis cache, 缓存")
+
+
+def test_texts_that_share_words_are_near() -> None:
+    """Sharing words brings texts together, sharing pieces of words a little, sharing nothing not at all."""
+    embedder = fake.FakeEmbedder()
+    query = embedder.embed_query("redis cache")
+    vectors = embedder.embed_documents(["the redis cache is full", "caching with rediss", "lunch at noon"]).vectors
+    same, similar, other = (cosine(query, vector) for vector in vectors)
+    assert same > similar > other
+
+
+@given(st.text())
+def test_every_text_has_a_vector_of_unit_length_or_zero(text: str) -> None:
+    """Any text has 64 numbers of length one; a text without words, zeros."""
+    (vector,) = fake.FakeEmbedder().embed_documents([text]).vectors
+    assert len(vector) == 256
+    length = cosine(vector, vector)
+    assert length == pytest.approx(1.0, abs=1e-5) or vector == bytes(256)
