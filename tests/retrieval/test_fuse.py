@@ -1,0 +1,178 @@
+"""How two lanes become one ranking, and how its scores explain themselves."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from recollect.core.document import Key
+from recollect.core.query import Candidate, Lane
+from recollect.retrieval.fuse import Fused, fuse_convex, fuse_rrf, rank_single
+
+SCORES = st.floats(allow_nan=True, allow_infinity=True)
+BM25 = st.floats(0.0, 100.0)
+COSINES = st.floats(-1.0, 1.0)
+STEPS = st.integers(0, 1000).map(lambda number: number / 1000)
+WEIGHTS = st.floats(0.0, 1.0)
+
+
+def candidates(scores: dict[Key, float]) -> list[Candidate]:
+    return [Candidate(key, score) for key, score in scores.items()]
+
+
+def keys(fused: list[Fused]) -> list[Key]:
+    return [one.key for one in fused]
+
+
+def part(one: Fused, name: str) -> tuple[float, str]:
+    return next((part.value, part.note) for part in one.explanation.parts if part.name == name)
+
+
+def test_convex_example() -> None:
+    """The score is the weighted sum of BM25 over the best and the cosine's place in its range."""
+    lexical = [Candidate("a", 14.0), Candidate("b", 7.0)]
+    dense = [Candidate("c", 0.8), Candidate("b", 0.75)]
+    fused = fuse_convex(lexical, dense, {"a": 0.7, "b": 0.75, "c": 0.8}, 0.5)
+    assert {one.key: pytest.approx(one.score) for one in fused} == {"a": 0.5, "b": 0.5, "c": 0.5}
+    assert keys(fused) == ["a", "b", "c"]
+    assert part(fused[1], "lexical") == (0.25, "BM25 7.00 of best 14.00, weight 0.50")
+    assert part(fused[1], "dense")[1] == "cosine 0.750 between 0.700 and 0.800, weight 0.50"
+    assert part(fused[2], "lexical") == (0.0, "not among the lexical candidates")
+
+
+def test_new_text_is_not_punished() -> None:
+    """A chunk that waits for its vector is judged by its words alone, and the note says so."""
+    fused = fuse_convex([Candidate(1, 10.0), Candidate(2, 8.0)], [Candidate(2, 0.8), Candidate(3, 0.7)], {}, 0.7)
+    assert keys(fused)[0] == 1
+    assert fused[0].score == pytest.approx(1.0)
+    assert "no vector yet" in part(fused[0], "dense")[1]
+
+
+def test_equal_cosines() -> None:
+    """Cosines that are all equal decide nothing."""
+    fused = fuse_convex(candidates({1: 2.0, 2: 1.0}), candidates({1: 0.8, 2: 0.8}), {}, 0.5)
+    assert [part(one, "dense")[0] for one in fused] == [0.5, 0.5]
+    assert keys(fused) == [1, 2]
+
+
+def test_no_candidates() -> None:
+    """Nothing proposed is nothing found."""
+    assert fuse_convex([], [], {}, 0.5) == []
+    assert fuse_rrf([], []) == []
+    assert rank_single([], Lane.LEXICAL) == []
+
+
+def test_ties_keep_the_lanes_order() -> None:
+    """Equal scores keep the order of the lexical lane, then of the dense lane."""
+    lexical = candidates({"b": 1.0, "a": 1.0})
+    assert keys(fuse_convex(lexical, [], {}, 0.0)) == ["b", "a"]
+    assert keys(fuse_convex(lexical, candidates({"d": 0.5, "c": 0.5}), {}, 0.0)) == ["b", "a", "d", "c"]
+
+
+def test_faulty_scores_are_named() -> None:
+    """A score that is no finite number is left out, and the note says so."""
+    fused = fuse_convex(candidates({1: math.nan, 2: 3.0}), candidates({1: 0.9, 3: math.inf}), {2: math.nan}, 0.5)
+    assert keys(fused) == [2, 1]
+    assert "finite" in part(fused[1], "lexical")[1]
+    assert "finite" in part(fused[0], "dense")[1]
+
+
+@pytest.mark.parametrize("weight", [-0.1, 1.1, math.nan])
+def test_weight_outside_its_range(weight: float) -> None:
+    """A weight that is no share is refused."""
+    with pytest.raises(ValueError, match="weight_dense"):
+        fuse_convex([], [], {}, weight)
+
+
+@given(st.dictionaries(st.integers(), SCORES), st.dictionaries(st.integers(), SCORES), WEIGHTS)
+@example({}, {0: sys.float_info.max, 1: -sys.float_info.max}, 0.5)
+def test_parts_add_up(lexical: dict[Key, float], dense: dict[Key, float], weight: float) -> None:
+    """Whatever the lanes say, the parts add up to the score exactly, and the ranking is by score."""
+    for fused in (
+        fuse_convex(candidates(lexical), candidates(dense), dense, weight),
+        fuse_rrf(candidates(lexical), candidates(dense)),
+        rank_single(candidates(lexical), Lane.LEXICAL),
+        rank_single(candidates(dense), Lane.DENSE),
+    ):
+        scores = [one.score for one in fused]
+        assert scores == [math.fsum(part.value for part in one.explanation.parts) for one in fused]
+        assert scores == sorted(scores, reverse=True)
+        assert all(0.0 <= score <= 1.0 for score in scores)
+        assert len(set(keys(fused))) == len(fused)
+
+
+@given(st.dictionaries(st.integers(0, 20), SCORES), st.dictionaries(st.integers(0, 20), SCORES), WEIGHTS)
+def test_nobody_is_lost(lexical: dict[Key, float], dense: dict[Key, float], weight: float) -> None:
+    """Every candidate with a finite score is ranked once, and no other."""
+    finite = {key for lane in (lexical, dense) for key, score in lane.items() if math.isfinite(score)}
+    assert set(keys(fuse_convex(candidates(lexical), candidates(dense), {}, weight))) == finite
+    assert set(keys(fuse_rrf(candidates(lexical), candidates(dense)))) == finite
+
+
+@given(st.lists(st.tuples(STEPS, STEPS), min_size=1, unique_by=(lambda pair: pair[0], lambda pair: pair[1])))
+def test_extreme_weights(pairs: list[tuple[float, float]]) -> None:
+    """Weight 0 is the lexical order, weight 1 the dense order."""
+    words: dict[Key, float] = {key: pair[0] for key, pair in enumerate(pairs)}
+    cosines: dict[Key, float] = {key: pair[1] for key, pair in enumerate(pairs)}
+    for weight, lane, name in ((0.0, words, Lane.LEXICAL), (1.0, cosines, Lane.DENSE)):
+        by_lane = sorted(lane, key=lambda key: -lane[key])
+        assert keys(fuse_convex(candidates(words), candidates(cosines), {}, weight)) == by_lane
+        assert keys(rank_single(candidates(lane), name)) == by_lane
+
+
+@given(
+    st.dictionaries(st.integers(0, 9), BM25, min_size=1),
+    st.dictionaries(st.integers(0, 9), COSINES),
+    WEIGHTS,
+    st.floats(0.0, 50.0),
+    st.data(),
+)
+def test_monotone(
+    lexical: dict[Key, float], dense: dict[Key, float], weight: float, more: float, data: st.DataObject
+) -> None:
+    """A better lexical score never lowers a chunk's rank, all else equal."""
+    key = data.draw(st.sampled_from(sorted(lexical, key=str)))
+    similarities = dense | {other: 0.1 for other in lexical if other not in dense}
+    before = fuse_convex(candidates(lexical), candidates(dense), similarities, weight)
+    after = fuse_convex(candidates(lexical | {key: lexical[key] + more}), candidates(dense), similarities, weight)
+    assert keys(after).index(key) <= keys(before).index(key)
+
+
+@given(
+    st.lists(BM25, unique=True).flatmap(lambda scores: st.permutations(list(enumerate(scores)))),
+    st.lists(COSINES, unique=True).flatmap(lambda scores: st.permutations(list(enumerate(scores, start=3)))),
+    WEIGHTS,
+)
+def test_order_of_arrival(lexical: list[tuple[int, float]], dense: list[tuple[int, float]], weight: float) -> None:
+    """The order in which the lanes list their candidates does not matter where scores differ."""
+    words = [Candidate(key, score) for key, score in lexical]
+    vectors = [Candidate(key, score) for key, score in dense]
+    arrived = fuse_convex(words, vectors, {}, weight)
+    sorted_first = fuse_convex(
+        sorted(words, key=lambda one: -one.score), sorted(vectors, key=lambda one: -one.score), {}, weight
+    )
+    assert arrived == sorted_first
+    assert fuse_rrf(words, vectors) == fuse_rrf(words[::-1], vectors[::-1])
+
+
+def test_reciprocal_ranks() -> None:
+    """Reciprocal rank fusion counts ranks from 1 and nothing else."""
+    fused = fuse_rrf(candidates({"a": 9.0, "b": 1.0}), candidates({"b": 0.9}))
+    assert keys(fused) == ["b", "a"]
+    assert fused[0].score == pytest.approx(1 / 62 + 1 / 61)
+    assert part(fused[0], "lexical")[1] == "rank 2 of 2, k 60"
+
+
+def test_single_lane_is_one_part() -> None:
+    """A lane asked alone explains itself with its own part only, the best hit at 1."""
+    for lane in (Lane.LEXICAL, Lane.DENSE):
+        fused = rank_single(candidates({"a": 0.5, "b": 0.7}), lane)
+        assert keys(fused) == ["b", "a"]
+        assert fused[0].score == 1.0
+        assert [[part.name for part in one.explanation.parts] for one in fused] == [[lane.value]] * 2
+    with pytest.raises(ValueError, match="single"):
+        rank_single([], Lane.HYBRID)
