@@ -1,0 +1,208 @@
+"""Writes the parts of the documentation that the code already says, or with --check fails when they are out of date.
+
+Each generated part stands between two comments in a page that is otherwise written by hand:
+
+    <!-- generated: settings (scripts/generate_reference.py) -->
+    <!-- end: settings -->
+
+A new part is a new line in PARTS: the page, the marker's name and the function that renders it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "src"))  # the tree this script belongs to, whatever is installed
+
+from recollect.config.schema import SETTINGS, Setting  # noqa: E402
+from recollect.config.values import as_toml  # noqa: E402
+from recollect.core.errors import RecollectError, UsageError  # noqa: E402
+from recollect.stores.embedded.connection import open_writer  # noqa: E402
+from recollect.surfaces.cli.main import COMMANDS, command_parser  # noqa: E402
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A generated part: where it stands and what it says."""
+
+    page: str
+    marker: str
+    render: Callable[[], str]
+
+
+def render_settings() -> str:
+    """Render the reference table of all settings."""
+    lines = [
+        "| key | type | default | environment variable | project file | meaning |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [_row(setting) for setting in SETTINGS]
+    return "\n".join(lines)
+
+
+def _row(setting: Setting) -> str:
+    accepted = str(setting.kind) if setting.accepts == f"a {setting.kind}" else setting.accepts
+    cells = (
+        f"`{setting.key}`",
+        accepted,
+        f"`{as_toml(setting.default)}`",
+        f"`{setting.variable}`",
+        "yes" if setting.project_allowed else "no",
+        setting.meaning,
+    )
+    return _cells(cells)
+
+
+def _cells(cells: tuple[str, ...]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def render_commands() -> str:
+    """Render every command: what it does, what it takes, examples.
+
+    From the parsers' actions and not from `format_help`, whose layout differs between versions of Python.
+    """
+    return "\n\n".join(block for name in COMMANDS for block in _command(command_parser(name)))
+
+
+def _command(parser: argparse.ArgumentParser) -> Iterator[str]:
+    about, _, examples = (parser.description or "").partition("examples:\n")
+    depth = "##" if parser.prog.count(" ") == 1 else "###"
+    yield f"{depth} {parser.prog}"
+    if about:
+        yield _escaped(about.strip())
+    yield f"```text\n{_usage(parser)}\n```"
+    actions = [action for action in parser._actions if action.dest != "help"]  # noqa: SLF001  (argparse offers no other way)
+    rows = [_action(action) for action in actions if not isinstance(action, argparse._SubParsersAction)]  # noqa: SLF001
+    if rows:
+        yield "\n".join(["| argument or option | meaning |", "|---|---|", *rows])
+    if examples:
+        yield "\n".join(["```console", *(_example(line) for line in examples.strip().split("\n")), "```"])
+    for action in actions:
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            helps = {choice.dest: choice.help or "" for choice in action._choices_actions}  # noqa: SLF001
+            for name, verb in action.choices.items():
+                verb.description = f"{helps[name][:1].upper()}{helps[name][1:]}."
+                yield from _command(verb)
+
+
+def _usage(parser: argparse.ArgumentParser) -> str:
+    actions = [action for action in parser._actions if action.dest != "help"]  # noqa: SLF001
+    words = [parser.prog]
+    if any(action.option_strings for action in actions):
+        words.append("[OPTIONS]")
+    for action in actions:
+        if not action.option_strings:
+            name = _placeholder(action)
+            words.append(f"[{name} ...]" if action.nargs == "*" else name)
+    return " ".join(words)
+
+
+def _action(action: argparse.Action) -> str:
+    value = "" if action.nargs == 0 else _placeholder(action)
+    spelled = [f"{option} {value}".strip() for option in action.option_strings] or [value]
+    return _cells((", ".join(f"`{one}`" for one in spelled), _escaped(action.help or "")))
+
+
+def _placeholder(action: argparse.Action) -> str:
+    if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+        return str(action.metavar)
+    if action.choices is not None:
+        return "{" + ",".join(map(str, action.choices)) + "}"
+    return str(action.metavar or action.dest.upper())
+
+
+def _example(line: str) -> str:
+    """Return an example of a help text as one would type it, its explanation as a comment."""
+    command, _, explained = re.sub(r" {2,}", "\0", line.strip()).partition("\0")
+    return f"$ {command}  # {explained}" if explained else f"$ {command}"
+
+
+def _escaped(text: str) -> str:
+    """Return a text in which Markdown takes nothing for markup of its own."""
+    return re.sub(r"([<*_])", r"\\\1", text)
+
+
+def render_errors() -> str:
+    """Render the table of errors, parents before children."""
+    lines = ["| code | class | meaning | exit status |", "|---|---|---|---|"]
+    lines += [
+        _cells((f"`{kind.code}`", f"`{kind.__name__}`", (kind.__doc__ or "").strip(), exit_status(kind)))
+        for kind in error_classes()
+    ]
+    return "\n".join(lines)
+
+
+def error_classes(top: type[RecollectError] = RecollectError) -> Iterator[type[RecollectError]]:
+    """Yield an error class and all below it."""
+    yield top
+    for kind in top.__subclasses__():
+        yield from error_classes(kind)
+
+
+def exit_status(kind: type[RecollectError]) -> str:
+    """Return the exit status of a command that ends with such an error."""
+    return "2" if issubclass(kind, UsageError) else "1"
+
+
+def render_schema() -> str:
+    """Render the schema of a fresh catalog, as SQLite tells it."""
+    with tempfile.TemporaryDirectory() as place, closing(open_writer(Path(place) / "catalog.db")) as database:
+        application = database.execute("PRAGMA application_id").fetchone()[0]
+        version = database.execute("PRAGMA user_version").fetchone()[0]
+        found = database.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'")
+        statements = [re.sub(r"\n +", "\n    ", sql) + ";" for (sql,) in found]
+    pragmas = [f"PRAGMA application_id = {application:#x};", f"PRAGMA user_version = {version};"]
+    return "\n".join(["```sql", *pragmas, *statements, "```"])
+
+
+PARTS = (
+    Part("docs/configuration.md", "settings", render_settings),
+    Part("docs/cli.md", "commands", render_commands),
+    Part("docs/errors.md", "errors", render_errors),
+    Part("docs/store.md", "schema", render_schema),
+)
+
+
+def refreshed(text: str, part: Part) -> str:
+    """Return a page's text with one part rendered anew."""
+    opening = f"<!-- generated: {part.marker} (scripts/generate_reference.py) -->\n"
+    closing = f"<!-- end: {part.marker} -->\n"
+    before, found, rest = text.partition(opening)
+    _, ended, after = rest.partition(closing)
+    if not found or not ended:
+        raise SystemExit(f"{part.page} has no place for {part.marker}: expected the lines\n{opening}{closing}")
+    return f"{before}{opening}\n{part.render()}\n\n{closing}{after}"
+
+
+def main() -> int:
+    """Refresh or check every part; return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="change nothing; fail when a page is out of date")
+    check = parser.parse_args().check
+    stale = False
+    for part in PARTS:
+        page = ROOT / part.page
+        old = page.read_text(encoding="utf-8")
+        new = refreshed(old, part)
+        if new == old:
+            continue
+        stale = True
+        if not check:
+            page.write_text(new, encoding="utf-8")
+        print(
+            f"{part.page}: {part.marker} {'is out of date; run scripts/generate_reference.py' if check else 'written'}"
+        )
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

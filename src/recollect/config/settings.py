@@ -1,0 +1,124 @@
+"""The settings of one run: every value with where it came from, and the options that services take.
+
+A key is resolved from its `env:NAME` reference only in `embedding`, at the last moment and into the options alone, so
+nothing that shows, stores or compares settings ever holds it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+from recollect.config.schema import SETTINGS, Value
+from recollect.config.values import find_setting
+from recollect.core.options import ChunkOptions, EmbedOptions, ScanOptions, SearchOptions
+from recollect.core.query import Fusion, Lane
+
+DEFAULT_ORIGIN = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A value and the layer that chose it."""
+
+    key: str
+    value: Value
+    origin: str
+    """`default`, `user: PATH`, `project: PATH`, `environment: NAME` or `flag`."""
+
+
+class Secret(str):
+    """A text that does not show itself in tracebacks, logs and representations of what holds it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'…'"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What was chosen. Layers above the defaults are in `choices`; `base` is where relative paths start."""
+
+    base: str
+    choices: Mapping[str, Chosen] = field(default_factory=dict)
+
+    def value(self, key: str) -> Value:
+        """Return a setting's value; raise ConfigError with the nearest key when there is no such setting."""
+        setting = find_setting(key)
+        return self.choices[key].value if key in self.choices else setting.default
+
+    def origin(self, key: str) -> str:
+        """Return which layer chose the value."""
+        find_setting(key)
+        return self.choices[key].origin if key in self.choices else DEFAULT_ORIGIN
+
+    def __iter__(self) -> Iterator[Chosen]:
+        """Yield every setting in the order of the documentation."""
+        for setting in SETTINGS:
+            yield Chosen(setting.key, self.value(setting.key), self.origin(setting.key))
+
+    def tenant(self) -> str:
+        """Return whose memories are meant."""
+        return cast("str", self.value("scope.tenant"))
+
+    def all_projects(self) -> bool:
+        """Return whether a search looks beyond the current project."""
+        return cast("bool", self.value("search.all_projects"))
+
+    def roots(self) -> tuple[str, ...]:
+        """Return the files and directories to index, as real paths."""
+        return tuple(self._locate(entry) for entry in self._paths() if not entry.startswith("!"))
+
+    def chunking(self) -> ChunkOptions:
+        """Return how Markdown is cut."""
+        return ChunkOptions(
+            max_chunk_size=cast("int", self.value("chunking.max_chunk_size")),
+            overlap_lines=cast("int", self.value("chunking.overlap_lines")),
+        )
+
+    def scan(self) -> ScanOptions:
+        """Return which files are read; the `!` entries of index.paths become its excluded paths."""
+        return ScanOptions(
+            exclude=cast("tuple[str, ...]", self.value("index.exclude")),
+            exclude_paths=tuple(self._locate(entry[1:]) for entry in self._paths() if entry.startswith("!")),
+            ignore_files=cast("tuple[str, ...]", self.value("index.ignore_files")),
+            max_file_bytes=cast("int", self.value("index.max_file_bytes")),
+        )
+
+    def embedding(self, environment: Mapping[str, str]) -> EmbedOptions:
+        """Return which model embeds, with its key read from the environment when one is referred to."""
+        return EmbedOptions(
+            provider=cast("str", self.value("embedding.provider")),
+            model=cast("str", self.value("embedding.model")),
+            base_url=cast("str", self.value("embedding.base_url")),
+            api_key=Secret(environment.get(self._key_variable(), "")),
+            key_variable=self._key_variable(),
+            batch_size=cast("int", self.value("embedding.batch_size")),
+            threads=cast("int", self.value("embedding.threads")),
+            timeout_s=cast("float", self.value("embedding.timeout_s")),
+        )
+
+    def search(self) -> SearchOptions:
+        """Return what to return and how to rank it; the caller adds the filters."""
+        return SearchOptions(
+            k=cast("int", self.value("search.k")),
+            lane=Lane(cast("str", self.value("search.lane"))),
+            fusion=Fusion(cast("str", self.value("search.fusion"))),
+        )
+
+    def _paths(self) -> tuple[str, ...]:
+        return cast("tuple[str, ...]", self.value("index.paths"))
+
+    def _locate(self, path: str) -> str:
+        return locate(self.base, path)
+
+    def _key_variable(self) -> str:
+        return cast("str", self.value("embedding.api_key")).removeprefix("env:")
+
+
+def locate(base: str, path: str) -> str:
+    """Return the real path of an entry of index.paths."""
+    return os.path.realpath(os.path.join(base, os.path.expanduser(path)))  # noqa: PTH111, PTH118  # one call, no Path

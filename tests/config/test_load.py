@@ -1,0 +1,419 @@
+"""How the five layers stack, and what each of them refuses."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from recollect.config import Chosen, Settings, load_settings
+from recollect.config.schema import BY_KEY, SECTIONS, SETTINGS, Kind, Setting
+from recollect.config.values import as_toml
+from recollect.core.errors import ConfigError
+from recollect.core.options import ChunkOptions, EmbedOptions, ScanOptions, SearchOptions
+from recollect.core.query import Fusion, Lane
+
+
+class Place:
+    """A temporary home and project, and a short way to write and load their settings."""
+
+    def __init__(self, base: Path) -> None:
+        self.home = base / "home"
+        self.project = base / "project"
+        self.home.mkdir()
+        self.project.mkdir()
+        self.user_file = self.home / "config.toml"
+        self.project_file = self.project / ".recollect.toml"
+
+    def load(self, environment: Mapping[str, str] | None = None, flags: Mapping[str, object] | None = None) -> Settings:
+        return load_settings(self.home, self.project, environment or {}, flags or {})
+
+    def error(
+        self, environment: Mapping[str, str] | None = None, flags: Mapping[str, object] | None = None
+    ) -> ConfigError:
+        with pytest.raises(ConfigError) as caught:
+            self.load(environment, flags)
+        return caught.value
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path.resolve())
+
+
+def test_defaults(place: Place) -> None:
+    """Without any layer every setting has its default, and the options are those of core."""
+    settings = place.load()
+
+    assert list(settings) == [Chosen(setting.key, setting.default, "default") for setting in SETTINGS]
+    assert settings.chunking() == ChunkOptions()
+    assert settings.scan() == ScanOptions()
+    assert settings.embedding({}) == EmbedOptions()
+    assert settings.search() == SearchOptions()
+    assert (settings.tenant(), settings.all_projects(), settings.roots()) == ("default", False, ())
+
+
+def test_each_layer_covers_the_one_below(place: Place) -> None:
+    """Defaults < user < project < environment < flags, and the origin names the layer."""
+    chosen = []
+
+    def note(settings: Settings) -> None:
+        chosen.append((settings.value("search.k"), settings.origin("search.k")))
+
+    note(place.load())
+    place.user_file.write_text("[search]\nk = 11\n")
+    note(place.load())
+    place.project_file.write_text("[search]\nk = 12\n")
+    note(place.load())
+    note(place.load({"RECOLLECT_SEARCH_K": "13"}))
+    note(place.load({"RECOLLECT_SEARCH_K": "13"}, {"search.k": 14}))
+
+    assert chosen == [
+        (5, "default"),
+        (11, f"user: {place.user_file}"),
+        (12, f"project: {place.project_file}"),
+        (13, "environment: RECOLLECT_SEARCH_K"),
+        (14, "flag"),
+    ]
+
+
+def test_layers_mix(place: Place) -> None:
+    """A layer covers only the settings it names."""
+    place.user_file.write_text("[search]\nk = 11\nlane = 'dense'\n[embedding]\ntimeout_s = 5\n")
+    place.project_file.write_text("[chunking]\nmax_chunk_size = 800\n")
+
+    settings = place.load({"RECOLLECT_SEARCH_FUSION": "rrf"}, {"search.lane": Lane.LEXICAL, "search.k": None})
+
+    assert settings.search() == SearchOptions(k=11, lane=Lane.LEXICAL, fusion=Fusion.RRF)
+    assert settings.chunking() == ChunkOptions(max_chunk_size=800)
+    assert settings.embedding({}).timeout_s == 5.0
+    assert type(settings.value("search.lane")) is str
+
+
+def test_no_project(place: Place) -> None:
+    """Without a project directory no project file is read."""
+    place.project_file.write_text("[search]\nk = 12\n")
+
+    assert load_settings(place.home, None, {}, {}).value("search.k") == 5
+
+
+def test_paths(place: Place, tmp_path: Path) -> None:
+    """Relative paths start at the project, ~ is the user's home, and !path becomes an excluded path."""
+    place.user_file.write_text('[index]\npaths = ["notes", "!notes/drafts", "~/journal", "/srv/wiki"]\n')
+    (place.project / "real").mkdir()
+    (place.project / "notes").symlink_to("real")
+
+    settings = place.load()
+
+    journal = os.path.realpath(Path("~/journal").expanduser())
+    assert settings.roots() == (str(place.project / "real"), journal, os.path.realpath("/srv/wiki"))
+    assert settings.scan().exclude_paths == (str(place.project / "real" / "drafts"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "about", "hint"),
+    [
+        ("[search]\nkk = 5", "unknown setting 'search.kk'", "search.k"),
+        ("[search]\nlame = 'dense'", "unknown setting 'search.lame'", "search.lane"),
+        ("[serch]\nk = 5", "unknown section 'serch'", "search"),
+        ("[indexing]\nexclude = []", "unknown section 'indexing'", "index"),
+        ("[xyzzy]\nk = 5", "unknown section 'xyzzy'", ", ".join(SECTIONS)),
+        ("k = 5", "unknown setting 'k'", "search.k"),
+        ("search = 5", "search in", "[search]"),
+        ("[search.deep]\nk = 5", "unknown setting 'search.deep'", ""),
+    ],
+)
+def test_unknown_names(place: Place, text: str, about: str, hint: str) -> None:
+    """An unknown key or section is an error that names it, the file and the nearest valid name."""
+    place.user_file.write_text(text)
+
+    error = place.error()
+    assert about in error.message
+    assert str(place.user_file) in error.message
+    assert hint in error.hint
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("k = '5'", "a whole number from 1 to 1000"),
+        ("k = 5.0", "a whole number from 1 to 1000"),
+        ("k = true", "a whole number from 1 to 1000"),
+        ("k = [5]", "a whole number from 1 to 1000"),
+        ("k = {a = 1}", "a whole number from 1 to 1000"),
+        ("k = 2026-03-02", "a whole number from 1 to 1000"),
+        ("k = 0", "a whole number from 1 to 1000"),
+        ("k = -1", "a whole number from 1 to 1000"),
+        ("k = 1001", "a whole number from 1 to 1000"),
+        ("k = 99999999999999999999999999", "a whole number from 1 to 1000"),
+        ("lane = 'dens'", "one of hybrid, lexical, dense"),
+        ("lane = 3", "one of hybrid, lexical, dense"),
+        ("all_projects = 1", "true or false"),
+        ("all_projects = 'yes'", "true or false"),
+    ],
+)
+def test_bad_values(place: Place, line: str, expected: str) -> None:
+    """A wrong type or a value out of range names the setting, the file and what was expected."""
+    place.user_file.write_text(f"[search]\n{line}\n")
+
+    error = place.error()
+    assert f"search.{line.partition(' =')[0]} is " in error.message
+    assert str(place.user_file) in error.message
+    assert error.message.endswith(f"expected {expected}")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("index.ignore_files", '["a/b"]'),
+        ("index.ignore_files", '[".."]'),
+        ("index.ignore_files", '"x"'),
+        ("index.exclude", "[1]"),
+        ("index.exclude", '[""]'),
+        ("index.exclude", '["a\\nb"]'),
+        ("index.paths", '["!"]'),
+        ("index.paths", '["!!a"]'),
+        ("scope.tenant", '"../other"'),
+        ("scope.tenant", '"Team"'),
+        ("scope.tenant", '""'),
+        ("embedding.timeout_s", "nan"),
+        ("embedding.timeout_s", "inf"),
+        ("embedding.timeout_s", "0"),
+        ("embedding.provider", '""'),
+        ("embedding.base_url", '"ftp://example.org"'),
+        ("chunking.max_chunk_size", "99"),
+        ("chunking.overlap_lines", "51"),
+    ],
+)
+def test_more_bad_values(place: Place, key: str, value: str) -> None:
+    """What would only fail later, or somewhere else, is refused here."""
+    section, _, field = key.partition(".")
+    place.user_file.write_text(f"[{section}]\n{field} = {value}\n")
+
+    assert place.error().message.startswith(key)
+
+
+def test_nearest_choice(place: Place) -> None:
+    """A misspelt choice comes with the nearest one."""
+    assert place.error({"RECOLLECT_SEARCH_LANE": "lexcal"}).hint == "did you mean lexical?"
+
+
+def test_covered_errors_are_found(place: Place) -> None:
+    """A bad value is an error even where a higher layer covers it."""
+    place.user_file.write_text("[search]\nk = 'many'\n")
+
+    assert str(place.user_file) in place.error(flags={"search.k": 3}).message
+
+
+@pytest.mark.parametrize("text", ["[search\nk = 5", "[search]\nk = \n", "a = 1\na = 2", "\x00", "x = " + "[" * 50_000])
+def test_malformed_file(place: Place, text: str) -> None:
+    """A malformed file is an error that names it, not a traceback."""
+    place.user_file.write_text(text)
+
+    assert f"{place.user_file} is not valid TOML" in place.error().message
+
+
+def test_malformed_file_says_where(place: Place) -> None:
+    """The error of a malformed file gives line and column."""
+    place.user_file.write_text("[search]\nk == 5\n")
+
+    assert "line 2, column 4" in place.error().message
+
+
+def test_unreadable_files(place: Place) -> None:
+    """A file that is no text, no file or far too large is an error that names it."""
+    place.user_file.write_bytes(b"[search]\nk = 5 # caf\xe9\n")
+    assert place.error().message == f"{place.user_file} is not UTF-8 text (line 2)"
+
+    place.user_file.write_bytes(b"#" * 1_000_001)
+    assert "larger than 1,000,000 bytes" in place.error().message
+
+    place.user_file.unlink()
+    place.user_file.mkdir()
+    assert f"cannot read settings from {place.user_file}: it is not a regular file" in place.error().message
+
+    os.mkfifo(place.project_file)
+    place.user_file.rmdir()
+    assert str(place.project_file) in place.error().message
+
+
+def test_unreadable_home(place: Place) -> None:
+    """A home that is a file is an error of the settings file, with the system's reason."""
+    place.home.rmdir()
+    place.home.write_text("")
+
+    assert "Not a directory" in place.error().message
+
+
+@pytest.mark.parametrize("setting", [one for one in SETTINGS if not one.project_allowed], ids=lambda one: one.key)
+def test_project_may_not(place: Place, setting: Setting) -> None:
+    """A project file that sets a key which could redirect data or credentials is refused, whatever the value."""
+    place.project_file.write_text(f"[{setting.section}]\n{setting.field} = {as_toml(setting.default)}\n")
+
+    error = place.error()
+    assert error.message.startswith(f"{place.project_file} sets {setting.key}")
+    assert "config.toml" in error.hint
+    assert setting.variable in error.hint
+
+
+def test_project_restrictions_cover_what_must_be() -> None:
+    """The keys that choose provider, server, key, tenant and other projects are not for project files."""
+    closed = {setting.key for setting in SETTINGS if not setting.project_allowed}
+
+    assert closed == {
+        "scope.tenant",
+        "embedding.provider",
+        "embedding.model",
+        "embedding.base_url",
+        "embedding.api_key",
+        "embedding.threads",
+        "embedding.timeout_s",
+        "search.all_projects",
+    }
+
+
+@pytest.mark.parametrize("entry", ["..", "/etc", "~", "!..", "docs/../..", "away", "!away/deep"])
+def test_project_paths_stay_inside(place: Place, entry: str) -> None:
+    """A project file's index.paths cannot leave the project, not even over a link it brought along."""
+    (place.project / "away").symlink_to("/etc")
+    place.project_file.write_text(f'[index]\npaths = ["docs", "{entry}"]\n')
+
+    error = place.error()
+    assert f"{entry!r}, which lies outside the project" in error.message
+
+
+def test_project_paths_inside(place: Place) -> None:
+    """A project file's index.paths may be any path inside the project."""
+    place.project_file.write_text('[index]\npaths = [".", "docs", "!docs/old", "a/../b"]\n')
+
+    settings = place.load()
+
+    assert settings.roots() == (str(place.project), str(place.project / "docs"), str(place.project / "b"))
+    assert settings.scan().exclude_paths == (str(place.project / "docs" / "old"),)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("RECOLLECT_SEARCH_K", " 7 ", 7),
+        ("RECOLLECT_SEARCH_ALL_PROJECTS", "TRUE", True),
+        ("RECOLLECT_SEARCH_ALL_PROJECTS", "off", False),
+        ("RECOLLECT_EMBEDDING_TIMEOUT_S", "2.5", 2.5),
+        ("RECOLLECT_EMBEDDING_MODEL", "team/model-1", "team/model-1"),
+        ("RECOLLECT_INDEX_EXCLUDE", "drafts/, *.tmp.md,", ("drafts/", "*.tmp.md")),
+        ("RECOLLECT_INDEX_EXCLUDE", '["a,b", "c"]', ("a,b", "c")),
+        ("RECOLLECT_INDEX_IGNORE_FILES", "[]", ()),
+        ("RECOLLECT_SEARCH_K", "", 5),
+    ],
+)
+def test_environment(place: Place, name: str, text: str, value: object) -> None:
+    """Variables are read by the setting's type; lists are JSON or commas; an empty one counts as not set."""
+    key = next(setting.key for setting in SETTINGS if setting.variable == name)
+
+    assert place.load({name: text}).value(key) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("RECOLLECT_SEARCH_K", "five"),
+        ("RECOLLECT_SEARCH_K", "1_0"),
+        ("RECOLLECT_SEARCH_K", "5.0"),
+        ("RECOLLECT_SEARCH_K", "9" * 5000),
+        ("RECOLLECT_SEARCH_ALL_PROJECTS", "maybe"),
+        ("RECOLLECT_EMBEDDING_TIMEOUT_S", "nan"),
+        ("RECOLLECT_EMBEDDING_TIMEOUT_S", "soon"),
+        ("RECOLLECT_INDEX_EXCLUDE", "[drafts]"),
+        ("RECOLLECT_INDEX_EXCLUDE", "[" * 50_000),
+        ("RECOLLECT_INDEX_EXCLUDE", "[1]"),
+    ],
+)
+def test_bad_environment(place: Place, name: str, text: str) -> None:
+    """A bad variable is an error that names the variable and stays short."""
+    message = place.error({name: text}).message
+
+    assert f"in the environment variable {name}: expected" in message
+    assert len(message) < 300
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("RECOLLECT_SEARCH_LANES", "RECOLLECT_SEARCH_LANE"),
+        ("RECOLLECT_INDEX_EXCLUDES", "RECOLLECT_INDEX_EXCLUDE"),
+        ("RECOLLECT_SERACH_K", "RECOLLECT_SEARCH_K"),
+        ("RECOLLECT_EMBED_PROVIDER", "RECOLLECT_EMBEDDING_PROVIDER"),
+        ("RECOLLECT_SCOPE_ZZZZZZZZZ", "docs/configuration.md"),
+    ],
+)
+def test_unknown_variable(place: Place, name: str, hint: str) -> None:
+    """A variable that was surely meant as a setting and is none is an error with the nearest name."""
+    error = place.error({name: "x"})
+
+    assert name in error.message
+    assert hint in error.hint
+
+
+def test_other_variables(place: Place) -> None:
+    """Variables of others, and those that are not settings, are left alone."""
+    others = {"RECOLLECT_HOME": "/x", "RECOLLECT_PROJECT": "/y", "RECOLLECT_HOOK_DEBUG": "1", "SEARCH_K": "no"}
+
+    assert place.load(others).origin("search.k") == "default"
+
+
+def test_flags(place: Place) -> None:
+    """Flags take typed values or text, and an unknown one is an error with the nearest key."""
+    settings = place.load(flags={"search.k": "9", "index.exclude": ["a"], "search.all_projects": True})
+
+    assert (settings.value("search.k"), settings.value("index.exclude")) == (9, ("a",))
+    assert settings.all_projects()
+    assert place.error(flags={"search.kay": 3}).hint == "did you mean search.k?"
+
+
+def test_unknown_key_asked(place: Place) -> None:
+    """Asking for a setting that does not exist proposes the nearest one."""
+    settings = place.load()
+
+    for ask in (settings.value, settings.origin):
+        with pytest.raises(ConfigError, match="unknown setting") as caught:
+            ask("embedding.modle")
+        assert caught.value.hint == "did you mean embedding.model?"
+    with pytest.raises(ConfigError, match="'search' is a section") as caught:
+        settings.value("search")
+    assert "search.k" in caught.value.hint
+
+
+def test_every_setting_is_declared_soundly() -> None:
+    """Keys are section.field, unique and described, and every default is accepted by its own setting."""
+    from recollect.config.values import accept
+
+    assert len(BY_KEY) == len(SETTINGS) == len({setting.variable for setting in SETTINGS})
+    for setting in SETTINGS:
+        assert setting.section in SECTIONS
+        assert setting.field
+        assert setting.meaning.endswith(".")
+        assert accept(setting, setting.default, "its own declaration") == setting.default
+        assert (setting.kind is Kind.LIST) == isinstance(setting.default, tuple)
+
+
+def test_cheap_import(place: Place) -> None:
+    """Loading settings without files imports neither the TOML libraries nor difflib."""
+    code = (
+        "import sys; from pathlib import Path; from recollect.config import load_settings;"
+        "load_settings(Path(sys.argv[1]), Path(sys.argv[2]), {}, {}).search();"
+        "print(sorted({'tomllib', 'tomlkit', 'difflib', 'numpy'} & set(sys.modules)))"
+    )
+    paths = os.pathsep.join(filter(None, sys.path))
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(place.home), str(place.project)],
+        env={**os.environ, "PYTHONPATH": paths},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.stdout.strip() == "[]"
