@@ -1,0 +1,102 @@
+"""Showing the whole section around a hit, from the file itself.
+
+Only files that the index knows are read, and only where they lie inside the root they were indexed under: an id is
+not a way to read anything else.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from recollect.core.document import Anchor, SourceFile, Stamp, StoredChunk
+from recollect.core.errors import NotFound, SourceError, UsageError
+from recollect.core.memory import ExpandReply
+from recollect.core.ports import Store
+from recollect.ingest.bounds import section_bounds
+from recollect.ingest.scan import read_text
+from recollect.services.roots import Root
+
+
+def expand(identity: str, store: Store, *, lines: int | None = None) -> ExpandReply:
+    """Return the section around a chunk, or `lines` lines before and after it."""
+    if lines is not None and lines < 0:
+        raise UsageError(f"--lines must not be negative: {lines}")
+    stored = _find(identity, store)
+    chunk = stored.chunk
+    document = store.document(chunk.source)
+    if document is None:
+        raise NotFound(f"{chunk.source} has just left the index", hint="search again")
+    transcript = _transcript(chunk.anchor, chunk.source)
+    text, note = _text_now(stored, Root(document.root, document.project), document.file_hash)
+    if text is None:
+        content, start, end = chunk.content, chunk.start_line, chunk.end_line
+    else:
+        rows = text.split("\n")
+        if lines is None:
+            start, end = section_bounds(text, chunk.start_line, chunk.heading_level)
+        else:
+            start, end = max(1, chunk.start_line - lines), min(len(rows), chunk.end_line + lines)
+        content = "\n".join(rows[start - 1 : end])
+    return ExpandReply(
+        chunk=stored,
+        content=content,
+        start_line=start,
+        end_line=end,
+        transcript=transcript,
+        transcript_exists=bool(transcript) and os.path.exists(transcript),  # noqa: PTH110
+        notes=(note,) if note else (),
+    )
+
+
+def _find(identity: str, store: Store) -> StoredChunk:
+    identity = identity.strip()
+    if not identity:
+        raise UsageError("an id is needed", hint="'recollect search' shows the id of each hit")
+    found = store.find(identity)
+    if not found:
+        raise NotFound(
+            f"no chunk or memory has an id that starts with {identity!r}",
+            hint="ids change when their lines do: search again for the current one",
+        )
+    exact = [one for one in found if one.id == identity]
+    if len(found) > 1 and not exact:
+        # Pieces of one long entry share its memory id; the first of them stands for all.
+        sections = {(one.chunk.source, one.chunk.heading_path, one.chunk.anchor) for one in found}
+        if len(sections) > 1:
+            raise UsageError(
+                f"{len(found)} ids start with {identity!r}: {', '.join(one.id for one in found[:5])}",
+                hint="give more of the id",
+            )
+        return min(found, key=lambda one: one.chunk.start_line)
+    return (exact or found)[0]
+
+
+def _text_now(stored: StoredChunk, root: Root, known_hash: str) -> tuple[str | None, str]:
+    """Return the file's text as it is now, or None with the reason why the stored lines must do."""
+    source = stored.chunk.source
+    if os.path.realpath(source) != source or not root.holds(source):
+        return None, "the file is now a link to somewhere else; showing the text as it was indexed"
+    try:
+        text, digest = read_text(SourceFile(source, root.path, Stamp(0, 0, 0)))
+    except SourceError as error:
+        return None, f"{error.message}; showing the text as it was indexed"
+    if digest == known_hash:
+        return text, ""
+    if stored.chunk.content in text:
+        here = text[: text.index(stored.chunk.content)].count("\n") + 1
+        if here == stored.chunk.start_line:
+            return text, "the file has changed since it was indexed; the section is as it is now"
+    return (
+        None,
+        "the file has changed since it was indexed; showing the text as it was ('recollect index' refreshes it)",
+    )
+
+
+def _transcript(anchor: Anchor | None, source: str) -> str:
+    """Return where the anchor's conversation lies: relative addresses start at the journal, and URLs stay as they are."""
+    if anchor is None or not anchor.transcript:
+        return ""
+    if "://" in anchor.transcript:
+        return anchor.transcript
+    return str(Path(source).parent / Path(anchor.transcript).expanduser())

@@ -1,0 +1,64 @@
+"""Where one stands, and where a tenant's files are."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from recollect.core.document import GLOBAL
+from recollect.core.errors import StoreUnwritable
+from recollect.core.paths import is_below
+from recollect.services.roots import Root
+from recollect.services.scope import Project
+
+JOURNALS = Path(".recollect") / "memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A project to stand in and a tenant to remember for."""
+
+    project: Project
+    home: Path
+    tenant: str
+    configured_roots: tuple[str, ...] = ()
+
+    @property
+    def tenant_folder(self) -> Path:
+        """Everything of one tenant."""
+        return self.home / "tenants" / self.tenant
+
+    @property
+    def journals(self) -> Path:
+        """The project's journals: in the main worktree, so that removing a linked one loses nothing."""
+        return Path(self.project.id) / JOURNALS
+
+    @property
+    def global_journals(self) -> Path:
+        """The journals of no project."""
+        return self.tenant_folder / "memory"
+
+    def journal_root(self, *, to_global: bool) -> Root:
+        """Return the root that new memories go to. Raise StoreUnwritable when a link would lead them elsewhere.
+
+        A repository is someone else's work: a linked `.recollect/memory` in it must not choose where we write.
+        """
+        directory, within = (self.global_journals, self.home) if to_global else (self.journals, Path(self.project.id))
+        real = os.path.realpath(directory)
+        if not is_below(real, os.path.realpath(within)):
+            raise StoreUnwritable(
+                f"{directory} is a link that leads out of {within}", hint="make it a directory, or use --global"
+            )
+        return Root(real, GLOBAL if to_global else self.project.id)
+
+    def found(self) -> None:
+        """Make the home and the tenant's folder, for their owner's eyes only: what lies below inherits it."""
+        try:
+            for folder in (self.home, self.home / "tenants", self.tenant_folder):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreUnwritable(
+                f"{error.filename or self.home} cannot be made: {error.strerror}",
+                hint="make its parent writable or point RECOLLECT_HOME elsewhere",
+            ) from error
