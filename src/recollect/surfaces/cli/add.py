@@ -1,0 +1,55 @@
+"""Remember something: append it to today's journal, where it can be searched for at once.
+
+The journal is <project>/.recollect/memory/YYYY-MM-DD.md, plain Markdown. '-' reads the text from standard input.
+
+examples:
+  recollect add "Redis TTL is 5 minutes; longer served stale prices" --type decision --tag redis
+  git log -1 --format=%B | recollect add - --tag release
+  recollect add "I prefer short commit subjects" --global
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from recollect.core.errors import UsageError
+from recollect.core.memory import NewMemory
+from recollect.surfaces.cli.arguments import add_common, engine_of
+from recollect.surfaces.cli.paper import note, short_path
+from recollect.surfaces.cli.shapes import add_shape, print_json
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare arguments and options."""
+    parser.add_argument("text", metavar="TEXT", help="what to remember; '-' reads standard input")
+    parser.add_argument("--type", default="", metavar="TYPE", help="kind of memory, such as decision, fact, lesson")
+    parser.add_argument("--tag", action="append", default=[], metavar="TAG", help="a tag (repeatable)")
+    parser.add_argument("--global", dest="to_global", action="store_true", help="remember it for every project")
+    add_common(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Add, and fail when it is saved but cannot be searched for."""
+    memory = NewMemory(_text(args.text), args.type, tuple(dict.fromkeys(args.tag)))
+    with engine_of(args) as engine:
+        reply = engine.add(memory, to_global=args.to_global)
+    if args.json:
+        print_json(add_shape(reply))
+    else:
+        place = f"{short_path(reply.source)}:{reply.start_line}-{reply.end_line}"
+        print(f"Remembered in {place}  {reply.id}".rstrip())
+        for text in reply.notes:
+            note(text)
+    return 0 if reply.searchable else 1
+
+
+def _text(given: str) -> str:
+    if given != "-":
+        return given
+    if sys.stdin is None:
+        raise UsageError("standard input is closed", hint="give the text as an argument")
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"standard input is not UTF-8 text: {error.reason} at byte {error.start}") from error

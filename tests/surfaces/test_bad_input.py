@@ -1,0 +1,597 @@
+"""What comes in is not always good: a clear message, the right exit status, nothing lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from tests.surfaces.conftest import Shell, command_line, run_process, write
+
+
+@pytest.fixture
+def good(shell: Shell, project: Path) -> Path:
+    """A project whose one good note is indexed before anything bad happens."""
+    write(project / "notes" / "good.md", "# Good\n\nthe walrus sleeps\n")
+    assert shell("index", "notes").status == 0
+    return project
+
+
+def check_good_is_found(shell: Shell) -> None:
+    assert shell("search", "walrus", "--lane", "lexical", "--json").json["hits"]
+
+
+def check_no_traceback(*texts: str) -> None:
+    for text in texts:
+        assert "Traceback" not in text
+
+
+def test_a_missing_path_is_named(shell: Shell, good: Path) -> None:
+    """A path that is not there fails the run by name, and what was indexed stays."""
+    done = shell("index", "nowhere", "notes")
+
+    assert done.status == 1
+    assert "nowhere" in done.err
+    check_good_is_found(shell)
+
+
+def test_a_vanished_root_loses_nothing(shell: Shell, good: Path) -> None:
+    """A root that is gone (an unmounted disk) fails the run and keeps its documents; an emptied one loses them."""
+    (good / "notes").rename(good / "away")
+
+    assert shell("index", "notes").status == 1
+    check_good_is_found(shell)
+    (good / "notes").mkdir()
+    assert shell("index", "notes").status == 0
+
+    assert shell("stats", "--json").json["documents"] == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"# Bad\n\ncaf\xe9 walrus\n", "UTF-8"),
+        (b"# Bad\n\nwal\x00rus\n", "NUL"),
+        (b"# Bad\n" + b"x" * 50_000_000, "max_file_bytes"),
+    ],
+    ids=["invalid UTF-8", "NUL bytes", "50 MB"],
+)
+def test_a_bad_file_is_reported_and_the_rest_is_indexed(shell: Shell, good: Path, content: bytes, said: str) -> None:
+    """A file that is no text, or too large, is named with the reason; the others are indexed; status 1, every time."""
+    (good / "notes" / "bad.md").write_bytes(content)
+    write(good / "notes" / "new.md", "fresh otter\n")
+
+    for _ in range(2):
+        done = shell("index", "notes")
+        assert done.status == 1
+        assert "bad.md" in done.err
+        assert said in done.err
+
+    assert shell("search", "otter", "--json").json["hits"]
+    check_good_is_found(shell)
+
+
+def test_a_file_that_turns_bad_keeps_its_old_version(shell: Shell, good: Path) -> None:
+    """A file that was good and is not readable as text any more is still found as it was."""
+    (good / "notes" / "good.md").write_bytes(b"\xff\xfe\x00")
+
+    assert shell("index", "notes").status == 1
+    check_good_is_found(shell)
+
+
+def test_an_unreadable_file_keeps_its_old_version(shell: Shell, good: Path) -> None:
+    """A file without permission to read is named, and what was known of it stays."""
+    path = good / "notes" / "good.md"
+    write(path, "# Good\n\nthe walrus woke up\n").chmod(0)
+    write(good / "notes" / "new.md", "fresh otter\n")
+
+    done = run_process(["index", "notes"], good, mortal=True)
+
+    assert done.status == 1
+    assert "good.md" in done.err
+    check_no_traceback(done.err)
+    assert shell("search", "otter", "--json").json["hits"]
+    assert shell("search", "sleeps", "--lane", "lexical", "--json").json["hits"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "chunks"),
+    [
+        ("empty", "", 0),
+        ("1 MB line", " ".join(f"alpha beta {n}." for n in range(60_000)), 600),
+        ("one letter", "a" * 1_000_000, 1),
+        ("10,000 headings", "".join(f"## heading {n}\n\ntext {n}\n\n" for n in range(10_000)), 10_000),
+    ],
+)
+def test_strange_but_good_files_are_indexed(shell: Shell, good: Path, name: str, text: str, chunks: int) -> None:
+    """Empty, huge-lined and many-headed files are indexed without complaint, each chunk under an id of its own."""
+    write(good / "notes" / "strange.md", text)
+
+    done = shell("index", "notes", "--json")
+
+    assert done.status == 0, name
+    assert done.json["problems"] == []
+    assert done.json["chunks"] >= chunks
+    check_good_is_found(shell)
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("[search]\nkk = 3\n", "search.k"),
+        ("[serach]\nk = 3\n", "search"),
+        ('[search]\nk = "three"\n', "search.k"),
+        ("[search\n", "line"),
+        ('[embedding]\nprovider = "bultin"\n', "builtin"),
+        ('[embedding]\napi_key = "sk-very-secret"\n', "env:"),
+    ],
+    ids=["unknown key", "unknown section", "wrong type", "malformed", "unknown provider", "literal key"],
+)
+def test_bad_settings_are_named(
+    shell: Shell, good: Path, home: Path, monkeypatch: pytest.MonkeyPatch, file: str, said: str
+) -> None:
+    """A setting that is wrong is named with its file and the nearest right one; nothing is changed; no secret is shown."""
+    monkeypatch.delenv("RECOLLECT_EMBEDDING_PROVIDER")
+    write(home / "config.toml", file)
+
+    done = shell("search", "walrus")
+
+    assert done.status == 1
+    assert said in done.err
+    assert "very-secret" not in done.err
+    check_no_traceback(done.err)
+
+
+def test_a_project_cannot_redirect_data(shell: Shell, good: Path) -> None:
+    """A repository's settings file that names a server or provider is refused by name."""
+    write(good / ".recollect.toml", '[embedding]\nbase_url = "http://evil.example"\n')
+
+    done = shell("search", "walrus")
+
+    assert done.status == 1
+    assert "embedding.base_url" in done.err
+    assert ".recollect.toml" in done.err
+
+
+def test_a_model_that_fails_leaves_the_old_version(shell: Shell, good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When embedding fails, replaced text stays as it was, with its vectors; the file and the cause are named; status 1."""
+    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "openai")
+    monkeypatch.setenv("RECOLLECT_EMBEDDING_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("RECOLLECT_EMBEDDING_TIMEOUT_S", "1")
+    shell("index", "notes")
+    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "fake")
+    shell("index", "notes")
+    write(good / "notes" / "good.md", "# Good\n\nthe walrus was replaced by a heron\n")
+    write(good / "notes" / "new.md", "a new otter\n")
+    script = write(
+        good / "broken.py",
+        "import sys\n"
+        "from recollect.models.fake import FakeEmbedder\n"
+        "from recollect.core.errors import ModelUnavailable\n"
+        "def fail(self, texts): raise ModelUnavailable('the model is away', hint='call it back')\n"
+        "FakeEmbedder.embed_documents = fail\n"
+        "from recollect.surfaces.cli.main import main\n"
+        "sys.exit(main(sys.argv[1:]))\n",
+    )
+
+    done = subprocess.run(
+        [*command_line()[:1], str(script), "index", "notes"], cwd=good, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 1
+    assert "good.md" in done.stderr
+    assert "the model is away" in done.stderr
+    assert shell("search", "sleeps", "--lane", "lexical", "--json").json["hits"]
+    assert shell("search", "the walrus sleeps", "--lane", "dense", "--json").json["hits"]
+    assert not shell("search", "heron", "--lane", "lexical", "--json").json["hits"]
+    assert shell("search", "otter", "--lane", "lexical", "--json").json["hits"], "new text does not wait for a model"
+    assert shell("index", "notes").status == 0
+    assert shell("search", "heron", "--lane", "lexical", "--json").json["hits"]
+
+
+def test_an_unreachable_model_does_not_stop_a_search(shell: Shell, good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words answer when the question cannot be embedded, and a note says why; dense alone fails with the cause."""
+    script = write(
+        good / "broken.py",
+        "import sys\n"
+        "from recollect.models.fake import FakeEmbedder\n"
+        "from recollect.core.errors import ModelUnavailable\n"
+        "def fail(self, text): raise ModelUnavailable('the model is away')\n"
+        "FakeEmbedder.embed_query = fail\n"
+        "from recollect.surfaces.cli.main import main\n"
+        "sys.exit(main(sys.argv[1:]))\n",
+    )
+    python = command_line()[0]
+
+    words = subprocess.run([python, script, "search", "walrus"], cwd=good, capture_output=True, text=True, check=False)
+    dense = subprocess.run(
+        [python, script, "search", "walrus", "--lane", "dense"], cwd=good, capture_output=True, text=True, check=False
+    )
+
+    assert words.returncode == 0
+    assert "«walrus»" in words.stdout
+    assert "the model is away" in words.stderr
+    assert dense.returncode == 1
+    assert "the model is away" in dense.stderr
+
+
+@pytest.mark.parametrize("k", ["0", "-3"])
+def test_k_must_be_positive(shell: Shell, good: Path, k: str) -> None:
+    """Asking for no hits, or fewer, is a usage error."""
+    done = shell("search", "walrus", "-k", k)
+
+    assert done.status == 2
+    assert k in done.err
+
+
+def test_k_may_be_huge(shell: Shell, good: Path) -> None:
+    """Asking for more hits than there are gives all there are."""
+    assert len(shell("search", "walrus", "-k", 10**9, "--json").json["hits"]) == 1
+
+
+@pytest.mark.parametrize("query", ["", "   ", "\n\t"])
+def test_an_empty_query_is_a_usage_error(shell: Shell, good: Path, query: str) -> None:
+    """Nothing cannot be searched for."""
+    assert shell("search", query).status == 2
+
+
+def test_a_query_of_100_kb_is_answered(shell: Shell, good: Path) -> None:
+    """A pasted log is a question like any other."""
+    query = "walrus " + " ".join(f"word{n}" for n in range(15_000))
+    assert len(query) > 100_000
+
+    assert shell("search", query, "--json").json["hits"]
+
+
+@pytest.mark.parametrize("value", ['a"b', "a'b", "50%", "a_b", '" OR 1=1 --', "*", "[x]", "\\", "a:b", "äß漢"])
+def test_filter_values_are_only_values(shell: Shell, good: Path, value: str) -> None:
+    """Quotes, wildcards and query syntax in a filter match themselves and nothing else."""
+    for flag in ("--type", "--tag", "--source"):
+        done = shell("search", "walrus", flag, value, "--json")
+        assert done.status == 0
+        assert done.json["hits"] == []
+    assert shell("search", value, "--json").status == 0
+
+
+@pytest.mark.parametrize("day", ["yesterdayy", "2026-13-01", "2026-02-30", "9999999d"])
+def test_a_wrong_day_is_a_usage_error(shell: Shell, good: Path, day: str) -> None:
+    """A day that does not exist is named."""
+    done = shell("search", "walrus", "--since", day)
+
+    assert done.status == 2
+    assert day in done.err
+
+
+@pytest.mark.parametrize("flags", [["--type", "two words"], ["--tag", "a,b"], ["--tag", "-->"], ["--type", ""]])
+def test_a_memory_that_cannot_be_written_down_is_refused(shell: Shell, project: Path, flags: list[str]) -> None:
+    """A type or tag that would break the anchor is refused before anything is written."""
+    done = shell("add", "text", *flags)
+
+    if flags[1]:
+        assert done.status == 2
+        assert not (project / ".recollect").exists()
+    else:
+        assert done.status == 0
+
+
+@pytest.mark.parametrize("words", [["search", "x", "--nonsense"], ["expand"], ["nonsense"], ["search", "", "--k"]])
+def test_wrong_words_are_json_too(shell: Shell, project: Path, words: list[str]) -> None:
+    """With --json a mistake in the command line is an error object like any other."""
+    done = shell(*words, "--json")
+
+    assert done.status == 2
+    assert done.json["error"]["code"] == "usage"
+    assert done.err == ""
+
+
+def test_an_unknown_provider_is_refused_when_it_is_set(shell: Shell, project: Path) -> None:
+    """A provider that does not exist is refused by config set, with the nearest name."""
+    done = shell("config", "set", "embedding.provider", "opnai")
+
+    assert done.status == 1
+    assert "openai" in done.err
+
+
+def test_an_empty_memory_is_refused(shell: Shell, project: Path) -> None:
+    """Nothing cannot be remembered."""
+    assert shell("add", "  \n ").status == 2
+    assert not (project / ".recollect").exists()
+
+
+def test_a_read_only_home_can_be_searched(shell: Shell, good: Path, home: Path) -> None:
+    """Where the home may not be written, searching works and indexing says what is in the way."""
+    places = [home, *home.rglob("*")]
+    modes = [place.stat().st_mode for place in places]
+    for place in places:
+        place.chmod(0o555 if place.is_dir() else 0o444)
+    write(good / "notes" / "new.md", "fresh otter\n")
+    try:
+        search = run_process(["search", "walrus", "--json"], good, mortal=True)
+        index = run_process(["index", "notes"], good, mortal=True)
+        add = run_process(["add", "kept in the file"], good, mortal=True)
+    finally:
+        for place, mode in zip(places, modes, strict=True):
+            place.chmod(mode)
+
+    assert search.status == 0, search.err
+    assert search.json["hits"]
+    assert index.status == 1
+    assert "RECOLLECT_HOME" in index.err
+    check_no_traceback(search.err, index.err, add.err)
+    assert add.status == 1
+    assert "not searchable yet" in add.err
+    assert shell("index").status == 0
+    assert shell("search", "kept in the file", "--lane", "lexical", "--json").json["hits"]
+
+
+def test_a_full_disk_is_named_and_nothing_is_lost(shell: Shell, good: Path) -> None:
+    """When the disk fills while indexing, the run fails with the reason and the old index answers."""
+    for number in range(60):
+        write(good / "notes" / f"{number}.md", f"# {number}\n\n" + f"otter {number} " * 2000)
+    script = write(
+        good / "small_disk.py",
+        "import resource, signal, sys\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))\n"
+        "from recollect.surfaces.cli.main import main\n"
+        "sys.exit(main(sys.argv[1:]))\n",
+    )
+
+    done = subprocess.run(
+        [command_line()[0], str(script), "index", "notes"], cwd=good, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 1
+    assert "full" in done.stderr
+    check_no_traceback(done.stderr)
+    check_good_is_found(shell)
+    assert shell("index", "notes").status == 0
+    assert shell("stats", "--json").json["documents"] == 61
+
+
+def test_a_full_disk_leaves_the_journal_as_it_was(shell: Shell, project: Path) -> None:
+    """A memory that does not fit on the disk is refused, and the journal keeps every byte it had."""
+    first = shell("add", "first entry", "--json").json
+    journal = Path(first["source"])
+    before = journal.read_bytes()
+    script = write(
+        project / "small_disk.py",
+        "import resource, signal, sys\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({len(before) + 40}, {len(before) + 40}))\n"
+        "from recollect.surfaces.cli.main import main\n"
+        "sys.exit(main(sys.argv[1:]))\n",
+    )
+
+    done = subprocess.run(
+        [command_line()[0], str(script), "add", "x" * 500], cwd=project, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 1
+    assert journal.read_bytes() == before
+    check_no_traceback(done.stderr)
+
+
+def test_a_killed_index_run_is_completed_by_the_next(shell: Shell, good: Path, home: Path) -> None:
+    """After kill -9 at any moment the next run completes; ids are unique and no chunk is left over."""
+    for number in range(40):
+        write(good / "notes" / f"{number}.md", "".join(f"## s{n}\n\notter {number} {n}\n\n" for n in range(20)))
+    for delay in (0.15, 0.3, 0.5, 0.8):
+        process = subprocess.Popen(command_line("index", "notes"), cwd=good, stdout=subprocess.DEVNULL)
+        time.sleep(delay)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        check_good_is_found(shell)
+
+    assert shell("index", "notes").status == 0
+
+    stats = shell("stats", "--json").json
+    assert (stats["documents"], stats["chunks"]) == (41, 801)
+    assert stats["coverage"] == {"chunks": 801, "with_vectors": 801}
+    with sqlite3.connect(home / "tenants" / "default" / "index" / "catalog.db") as database:
+        assert database.execute("SELECT count(DISTINCT id), count(*) FROM chunks").fetchone() == (801, 801)
+        assert database.execute("SELECT count(*) FROM chunks WHERE NOT live").fetchone() == (0,)
+    database.close()
+    assert len(shell("search", "otter", "-k", 2000, "--lane", "lexical", "--json").json["hits"]) == 800
+
+
+def test_two_indexers_at_once_agree(shell: Shell, good: Path) -> None:
+    """A second run waits for the first and finds its work done; both succeed."""
+    for number in range(40):
+        write(good / "notes" / f"{number}.md", "".join(f"## s{n}\n\notter {number} {n}\n\n" for n in range(20)))
+
+    running = [
+        subprocess.Popen(
+            command_line("index", "notes", "--json"),
+            cwd=good,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    outcomes = [process.communicate(timeout=300) for process in running]
+
+    assert [process.returncode for process in running] == [0, 0], outcomes
+    stats = shell("stats", "--json").json
+    assert (stats["documents"], stats["chunks"]) == (41, 801)
+
+
+def test_searching_never_waits_for_an_index_run(shell: Shell, good: Path) -> None:
+    """While another process indexes, and even while it holds every lock, a search answers."""
+    home = Path(os.environ["RECOLLECT_HOME"])
+    script = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from recollect.stores.embedded.lock import hold\n"
+        f"index = Path({str(home / 'tenants' / 'default' / 'index')!r})\n"
+        "with hold(index / 'run.lock', wait_s=5), hold(index / 'writer.lock', wait_s=5):\n"
+        "    print('held', flush=True)\n"
+        "    sys.stdin.read()\n"
+    )
+    holder = subprocess.Popen(
+        [command_line()[0], "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    try:
+        check_good_is_found(shell)
+        assert shell("list", "--json").json["memories"]
+        assert shell("stats").status == 0
+    finally:
+        holder.communicate("")
+
+
+def test_a_damaged_index_is_named_with_the_way_out(shell: Shell, good: Path, home: Path) -> None:
+    """A damaged database gives one clear line and the commands that rebuild it, and they do."""
+    path = home / "tenants" / "default" / "index" / "catalog.db"
+    path.write_bytes(b"garbage " * 5000)
+
+    done = shell("search", "walrus")
+
+    assert done.status == 1
+    assert "recollect reset --yes" in done.err
+    check_no_traceback(done.err)
+    assert shell("reset", "--yes").status == 0
+    assert shell("index").status == 0
+    check_good_is_found(shell)
+
+
+def test_control_characters_do_not_reach_the_terminal(shell: Shell, good: Path) -> None:
+    """Escape sequences in a note are shown as what they are not obeyed."""
+    write(good / "notes" / "evil.md", "# \x1b[31mred\n\nmanatee \x1b]0;owned\x07\n")
+    shell("index", "notes")
+
+    done = shell("search", "manatee")
+    listed = shell("list")
+
+    assert "\x1b" not in done.out + listed.out
+    assert "\x07" not in done.out + listed.out
+
+
+def test_a_mistyped_file_is_named(shell: Shell, good: Path) -> None:
+    """A Markdown file that is not there is a failure, also where its directory exists."""
+    done = shell("index", "notes/typo.md")
+
+    assert done.status == 1
+    assert "typo.md" in done.err
+    check_good_is_found(shell)
+
+
+def test_an_empty_path_is_a_usage_error(shell: Shell, good: Path) -> None:
+    """An unset variable does not index the current directory."""
+    assert shell("index", "").status == 2
+    assert shell("index", "!notes").status == 2
+
+
+def test_excluded_patterns_are_remembered(shell: Shell, good: Path) -> None:
+    """What was left out of a root once stays out of it."""
+    write(good / "notes" / "drafts" / "d.md", "a private echidna\n")
+    shell("index", "notes", "--exclude", "drafts/")
+
+    assert shell("index").status == 0
+    assert not shell("search", "echidna", "--lane", "lexical", "--json").json["hits"]
+
+
+def test_a_root_inside_a_root_keeps_its_own_rules(shell: Shell, good: Path) -> None:
+    """Indexing an outer directory honours what was said of an inner one, and forgets what vanished from it."""
+    write(good / "notes" / "inner" / "a.md", "inner alpaca\n")
+    write(good / "notes" / "inner" / "skip" / "b.md", "skipped alpaca\n")
+    shell("index", "notes/inner", "!notes/inner/skip")
+
+    shell("index", "notes")
+    assert len(shell("search", "alpaca", "--lane", "lexical", "--json").json["hits"]) == 1
+    (good / "notes" / "inner" / "a.md").unlink()
+    shell("index", "notes")
+
+    assert not shell("search", "alpaca", "--lane", "lexical", "--json").json["hits"]
+
+
+def test_the_weaker_of_two_hits_is_shown(shell: Shell, good: Path) -> None:
+    """A hit at the low end of the scale is a hit."""
+    write(good / "notes" / "other.md", "# Other\n\nthe heron fishes\n")
+    shell("index", "notes")
+
+    assert len(shell("search", "sleeping animals", "--lane", "dense", "--json").json["hits"]) == 2
+
+
+@pytest.mark.parametrize("mtime", [253_402_300_800 + 10**9, -(10**11)])
+def test_a_file_from_another_age_is_indexed(shell: Shell, good: Path, mtime: int) -> None:
+    """A time stamp beyond any calendar does not stop a run."""
+    path = write(good / "notes" / "odd.md", "a timeless axolotl\n")
+    os.utime(path, (mtime, mtime))
+
+    assert shell("index", "notes").status == 0
+    assert shell("search", "axolotl", "--json").json["hits"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "recollect expand $'\\xff' --json",
+        "recollect add $'\\xff' --json",
+        "printf '\\xff' | recollect add - --json",
+        "recollect search x --tag $'\\xff' --json",
+        "recollect search x --source $'\\xff' --json",
+        "recollect index '~nosuchuser/x' --json",
+        "recollect search x --source '~nosuchuser/x' --json",
+        "recollect add - <&- --json",
+        "mkdir gone && cd gone && rmdir ../gone && recollect search x --json",
+        "mkdir $'\\xff' && cd $'\\xff' && recollect add x --json",
+        "recollect search walrus --json > /dev/full",
+        "recollect search walrus >&-",
+        "recollect list | head -0",
+    ],
+)
+def test_no_line_typed_ends_in_a_traceback(good: Path, line: str) -> None:
+    """Whatever is typed, and wherever it is typed, the answer is a message and a status."""
+    shim = f'recollect() {{ {command_line()[0]} -m recollect "$@"; }}\n'
+
+    done = subprocess.run(["bash", "-c", shim + line], cwd=good, capture_output=True, check=False)
+
+    assert b"Traceback" not in done.stderr
+    assert b"a fault of recollect itself" not in done.stderr + done.stdout
+    assert done.returncode in {0, 1, 2}
+    if b'"error"' in done.stdout:
+        assert b'"message"' in done.stdout
+
+
+def test_labels_do_not_drive_the_terminal(shell: Shell, good: Path) -> None:
+    """Escape sequences in anchors, file names and duplicates are shown as what they are."""
+    text = "### 10:00\n<!-- memory:0199 type:\x1b[31mred tags:\x9b1m,\u202eevil -->\nthe manatee \x7fworld\n"
+    write(good / "notes" / "2026-03-05.md", text)
+    write(good / "notes" / "new\nline.md", text)
+    shell("index", "notes")
+
+    out = shell("search", "world").out + shell("list").out + shell("expand", "0199").out
+
+    assert not set(out) & set("\x1b\x9b\x7f\u202e\x07")
+    assert "«world»" in out
+    assert "new\nline" not in out
+
+
+def test_a_tenant_is_not_missed_for_its_variable(shell: Shell, good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable that leaves the section out is an error: data must not go to the default tenant unnoticed."""
+    monkeypatch.setenv("RECOLLECT_TENANT", "client-a")
+
+    done = shell("search", "walrus")
+
+    assert done.status == 1
+    assert "RECOLLECT_SCOPE_TENANT" in done.err
+
+
+def test_many_processes_remember_all_their_roots(shell: Shell, project: Path) -> None:
+    """Roots that are indexed at the same time are all remembered."""
+    for number in range(8):
+        write(project / f"r{number}" / "a.md", f"root {number}\n")
+    running = [
+        subprocess.Popen(command_line("index", f"r{n}"), cwd=project, stdout=subprocess.DEVNULL) for n in range(8)
+    ]
+    assert [process.wait(timeout=300) for process in running] == [0] * 8
+    shell("reset", "--yes")
+
+    assert shell("index", "--json").json["files"] == 8

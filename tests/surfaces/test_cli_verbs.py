@@ -1,0 +1,442 @@
+"""What a person types and gets."""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.surfaces.conftest import Shell, write
+
+from recollect.core.version import VERSION
+
+JOURNAL = """# 2026-03-05
+
+## Session 14:00
+
+### 14:30
+<!-- session:s1 turn:t1 transcript:t/one two.jsonl -->
+- Chose Redis for the price cache with a TTL of five minutes
+
+### 15:10
+<!-- memory:0199aaaa-0000-7000-8000-000000000001 type:decision tags:postgres,schema origin:agent -->
+- Decided to keep Postgres for orders
+
+## Session 16:00
+
+### 16:05
+- `parse_config()` in src/app/config.py fails on empty files
+"""
+
+
+@pytest.fixture
+def indexed(shell: Shell, project: Path) -> Path:
+    """A project with one journal and a page of notes, indexed."""
+    write(project / "memory" / "2026-03-05.md", JOURNAL)
+    write(project / "docs" / "guide.md", "# Guide\n\nHow to deploy: run make deploy.\n")
+    assert shell("index", "memory", "docs").status == 0
+    return project
+
+
+def test_a_stranger_gets_an_answer_with_its_source(shell: Shell, indexed: Path) -> None:
+    """Search prints score, source and lines, heading path, date and a snippet with the matches marked."""
+    done = shell("search", "why redis cache")
+
+    assert done.status == 0
+    first = done.out.split("\n\n")[0]
+    assert "memory/2026-03-05.md:5-7" in first
+    assert "2026-03-05 14:30" in first
+    assert "2026-03-05 > Session 14:00 > 14:30" in first
+    assert "«Redis»" in first
+    assert "\x1b[" not in done.out
+
+
+def test_search_json_has_the_documented_shape(shell: Shell, indexed: Path) -> None:
+    """The JSON of a search holds every field of a hit, and the explanation adds up when asked for."""
+    reply = shell("search", "postgres orders", "--json", "--explain").json
+
+    assert set(reply) == {"query", "lane", "hits", "weighing", "coverage", "notes"}
+    hit = reply["hits"][0]
+    assert hit["heading_path"] == ["2026-03-05", "Session 14:00", "15:10"]
+    assert (hit["heading"], hit["heading_level"]) == ("15:10", 3)
+    assert (hit["start_line"], hit["end_line"]) == (9, 11)
+    assert hit["type"] == "decision"
+    assert hit["tags"] == ["postgres", "schema"]
+    assert hit["date"] == "2026-03-05T15:10"
+    assert hit["anchor"]["memory"].startswith("0199aaaa")
+    assert len(hit["content_hash"]) == len(hit["id"]) == 16
+    for one in reply["hits"]:
+        assert sum(part["value"] for part in one["explanation"]) == pytest.approx(one["score"])
+        for start, end in one["matches"]:
+            assert 0 <= start < end <= len(one["snippet"])
+
+
+@pytest.mark.parametrize("lane", ["lexical", "dense", "hybrid"])
+@pytest.mark.parametrize("fusion", ["convex", "rrf"])
+def test_every_lane_answers(shell: Shell, indexed: Path, lane: str, fusion: str) -> None:
+    """Each lane and fusion finds the entry and explains its score."""
+    reply = shell("search", "redis price cache", "--lane", lane, "--fusion", fusion, "--json", "--explain").json
+
+    assert "Redis" in reply["hits"][0]["content"]
+    names = {part["name"] for part in reply["hits"][0]["explanation"]}
+    assert names == ({"lexical", "dense"} if lane == "hybrid" else {lane})
+
+
+@pytest.mark.parametrize(
+    ("flags", "wanted"),
+    [
+        (["--type", "decision"], {"15:10"}),
+        (["--tag", "postgres"], {"15:10"}),
+        (["--tag", "postgres", "--tag", "nothing"], set()),
+        (["--since", "2026-03-06", "--source", "memory"], set()),
+        (["--until", "2026-03-05", "--source", "memory"], {"14:30", "15:10", "16:05"}),
+        (["--source", "docs"], {"Guide"}),
+        (["--source", "doc"], set()),
+        (["--source", "docs/guide.md"], {"Guide"}),
+    ],
+)
+def test_filters_narrow_a_search(shell: Shell, indexed: Path, flags: list[str], wanted: set[str]) -> None:
+    """Each filter admits what it says and nothing else."""
+    reply = shell("search", "redis postgres parse_config deploy", "-k", 50, "--json", *flags).json
+
+    assert {hit["heading"] for hit in reply["hits"]} == wanted
+
+
+def test_identifiers_are_found_by_their_parts(shell: Shell, indexed: Path) -> None:
+    """A function is found by its name, by a word of it, and by another spelling of its case."""
+    for query in ("parse_config", "parseConfig", "config.py", "src/app/config.py"):
+        reply = shell("search", query, "--lane", "lexical", "--json").json
+        assert reply["hits"], query
+        assert reply["hits"][0]["heading"] == "16:05"
+
+
+def test_expand_shows_the_section_and_the_transcript(shell: Shell, indexed: Path) -> None:
+    """Expanding a hit shows its section from the file, and where its conversation lies."""
+    hit = shell("search", "redis", "--json").json["hits"][0]
+
+    done = shell("expand", hit["id"][:10])
+    reply = shell("expand", hit["id"], "--json").json
+
+    assert "Chose Redis" in done.out
+    assert "session s1  turn t1" in done.out
+    assert "transcript memory/t/one two.jsonl  (not there)" in done.out
+    assert (reply["start_line"], reply["end_line"]) == (5, 7)
+    assert reply["transcript"]["exists"] is False
+    assert shell("expand", hit["id"], "--lines", 1, "--json").json["start_line"] == 4
+
+
+def test_expand_takes_a_memory_id(shell: Shell, indexed: Path) -> None:
+    """A memory is shown by its own id, which stays when lines move."""
+    assert "keep Postgres" in shell("expand", "0199aaaa").out
+
+
+def test_expand_says_when_the_file_changed_or_went(shell: Shell, indexed: Path) -> None:
+    """What was indexed can be shown when its file no longer says it, and the reader is told."""
+    hit = shell("search", "redis", "--json").json["hits"][0]
+    journal = indexed / "memory" / "2026-03-05.md"
+    journal.write_text("# all new\n", "utf-8")
+
+    changed = shell("expand", hit["id"])
+    journal.unlink()
+    gone = shell("expand", hit["id"])
+
+    assert "Chose Redis" in changed.out
+    assert "has changed" in changed.err
+    assert "Chose Redis" in gone.out
+    assert "as it was indexed" in gone.err
+
+
+def test_expand_of_the_unknown_fails(shell: Shell, indexed: Path) -> None:
+    """An id that nothing has is a failure with a hint; one that several have is a usage error that names them."""
+    for number in range(40):
+        write(indexed / "docs" / f"{number}.md", f"# {number}\n\ntext {number}\n")
+    shell("index", "docs")
+    missing = shell("expand", "ffffffffffffffff")
+    wild = shell("expand", 'x" or 1=1')
+    # More ids than hex digits: some two of them begin alike.
+    firsts = Counter(one["id"][0] for one in shell("list", "-n", 100, "--json").json["memories"])
+    several = shell("expand", firsts.most_common(1)[0][0])
+
+    assert missing.status == wild.status == 1
+    assert "hint:" in missing.err
+    assert several.status == 2
+    assert "give more of the id" in several.err
+
+
+def test_list_shows_newest_first(shell: Shell, indexed: Path) -> None:
+    """Memories and documents are listed newest first, within their filters."""
+    memories = shell("list", "--source", "memory", "--json").json["memories"]
+    documents = shell("list", "--documents", "--json").json["documents"]
+
+    assert [one["heading"] for one in memories] == ["16:05", "15:10", "14:30"]
+    assert [Path(one["source"]).name for one in documents] == ["guide.md", "2026-03-05.md"]
+    assert documents[1]["chunks"] == 3
+    assert "16:05" not in shell("list", "--type", "decision").out
+    assert len(shell("list", "-n", 1, "--json").json["memories"]) == 1
+
+
+def test_add_is_searchable_at_once(shell: Shell, project: Path) -> None:
+    """A memory is in today's journal with its anchor, and found by the next command."""
+    done = shell("add", "Kafka consumers must commit offsets manually", "--type", "lesson", "--tag", "kafka", "--json")
+
+    assert done.status == 0
+    reply = done.json
+    text = Path(reply["source"]).read_text("utf-8")
+    assert reply["source"].startswith(str(project / ".recollect" / "memory"))
+    assert f"<!-- memory:{reply['memory']} type:lesson tags:kafka origin:user -->" in text
+    lines = text.split("\n")[reply["start_line"] - 1 : reply["end_line"]]
+    assert lines[0].startswith("### ")
+    assert lines[-1] == "Kafka consumers must commit offsets manually"
+    hit = shell("search", "kafka offsets", "--tag", "kafka", "--json").json["hits"][0]
+    assert hit["id"] == reply["id"]
+    assert hit["type"] == "lesson"
+
+
+def test_added_headings_stay_inside_their_entry(shell: Shell, project: Path) -> None:
+    """A text with headings, or an unclosed fence, does not break the journal apart."""
+    shell("add", "# Title\nbody\n```sh\n# comment\n")
+    second = shell("add", "second entry", "--json").json
+
+    text = Path(second["source"]).read_text("utf-8")
+
+    assert "**Title**" in text
+    assert "\n# comment\n```\n" in text
+    assert shell("search", "second entry", "--json").json["hits"][0]["heading_level"] == 3
+
+
+def test_global_memories_are_seen_from_every_project(
+    shell: Shell, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A global memory is found elsewhere; a project's own is not, until all projects are asked for."""
+    subprocess.run(["git", "init", "-q", "."], check=True)
+    shell("add", "global zebra", "--global")
+    shell("add", "local zebra")
+    other = project.parent / "other"
+    other.mkdir()
+    subprocess.run(["git", "init", "-q", str(other)], check=True)
+    monkeypatch.chdir(other)
+
+    here = shell("search", "zebra", "--json").json["hits"]
+    everywhere = shell("search", "zebra", "--all-projects", "--json").json["hits"]
+    nothing = shell("search", "local", "--lane", "lexical")
+
+    assert [hit["content"].split("\n")[-1] for hit in here] == ["global zebra"]
+    assert len(everywhere) == 2
+    assert "--all-projects" in nothing.err
+
+
+def test_worktrees_share_one_memory(shell: Shell, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is added in a linked worktree lands in the main one and is found from both."""
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.com"]
+    subprocess.run(["git", "init", "-q", "."], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
+    subprocess.run(["git", "worktree", "add", "-q", "../linked"], check=True, capture_output=True)
+    monkeypatch.chdir(project.parent / "linked")
+
+    reply = shell("add", "worktree wisdom", "--json").json
+    monkeypatch.chdir(project)
+
+    assert reply["source"].startswith(str(project))
+    assert shell("search", "wisdom", "--json").json["hits"]
+
+
+def test_stats_and_reset(shell: Shell, indexed: Path) -> None:
+    """Stats count what is there; reset deletes the index, keeps the files, and a bare index brings all of it back."""
+    assert shell("stats", "--json").json["documents"] == 2
+    assert "documents  2" in shell("stats").out
+    assert "fake provider is for tests" in shell("stats").err
+    refused = shell("reset")
+    assert (refused.status, "--yes" in refused.err) == (2, True)
+
+    assert shell("reset", "--yes").status == 0
+    assert shell("stats", "--json").json["chunks"] == 0
+    assert (indexed / "memory" / "2026-03-05.md").read_text("utf-8") == JOURNAL
+    assert shell("index").status == 0
+
+    assert shell("stats", "--json").json["documents"] == 2
+
+
+def test_a_root_can_be_forgotten(shell: Shell, indexed: Path) -> None:
+    """Forgetting a root drops what was indexed from it, for good, and leaves the files and the other roots alone."""
+    assert shell("index", "--forget", "docs").status == 0
+
+    assert [Path(one["source"]).name for one in shell("list", "--documents", "--json").json["documents"]] == [
+        "2026-03-05.md"
+    ]
+    assert (indexed / "docs" / "guide.md").exists()
+    assert shell("index").status == 0
+    assert shell("stats", "--json").json["documents"] == 1
+    assert shell("index", "--forget", "docs").status == 1
+    assert shell("index", "--forget").status == 2
+
+
+def test_a_deleted_root_can_be_forgotten(shell: Shell, indexed: Path) -> None:
+    """A directory that is gone keeps its documents until it is forgotten; a file that is gone loses its own at once."""
+    shell("index", "docs/guide.md")
+    write(indexed / "single.md", "a lone pelican\n")
+    shell("index", "single.md")
+    (indexed / "single.md").unlink()
+    (indexed / "docs" / "guide.md").unlink()
+    (indexed / "docs").rmdir()
+
+    done = shell("index")
+
+    assert done.status == 1
+    assert "--forget" in done.err
+    assert not shell("search", "pelican", "--lane", "lexical", "--json").json["hits"]
+    assert shell("index", "--forget", indexed / "docs").status == 0
+    assert shell("index").status == 0
+
+
+def test_a_root_that_is_left_out_later_leaves_the_index(shell: Shell, indexed: Path) -> None:
+    """What was indexed by itself and is then excluded from what holds it is gone, for good."""
+    write(indexed / "docs" / "drafts" / "d.md", "an unfinished wombat\n")
+    shell("index", "docs/drafts")
+    assert shell("search", "wombat", "--lane", "lexical", "--json").json["hits"]
+
+    shell("index", "docs", "!docs/drafts")
+    assert not shell("search", "wombat", "--lane", "lexical", "--json").json["hits"]
+    shell("index")
+
+    assert not shell("search", "wombat", "--lane", "lexical", "--json").json["hits"]
+
+
+def test_a_missing_key_stops_nobody_who_does_not_need_it(
+    shell: Shell, project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a key that is not there memories are kept and found by words; only what needs the model says so."""
+    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "openai")
+    write(home / "config.toml", '[embedding]\napi_key = "env:TEAM_KEY"\n')
+
+    added = shell("add", "the quoll hunts at night")
+
+    assert added.status == 0
+    assert "TEAM_KEY" in added.err or "no API key" in added.err
+    assert shell("search", "quoll", "--json").json["hits"]
+    assert shell("stats").status == shell("list").status == 0
+
+
+def test_what_could_not_be_indexed_is_not_remembered(shell: Shell, indexed: Path) -> None:
+    """A path that was refused once does not fail every later run."""
+    write(indexed / "page.txt", "no Markdown\n")
+
+    assert shell("index", "page.txt").status == 1
+    assert shell("index").status == 0
+
+
+def test_switching_the_model_embeds_anew(shell: Shell, indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under another model the next run embeds everything; going back finds the old vectors and embeds nothing."""
+    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "none")
+    assert shell("index", "--json").json["embedded"] == 0
+    assert shell("search", "redis", "--json").json["coverage"]["with_vectors"] == 0
+    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "fake")
+
+    again = shell("index", "--json").json
+
+    assert (again["embedded"], again["waiting"]) == (0, 0)
+    assert shell("search", "redis", "--json").json["coverage"]["with_vectors"] == 4
+
+
+def test_the_home_is_private(shell: Shell, project: Path, home: Path) -> None:
+    """What recollect keeps in its home is for its owner's eyes only."""
+    shell("add", "a secret", "--global")
+
+    for place in (home, home / "tenants", home / "tenants" / "default"):
+        assert place.stat().st_mode & 0o077 == 0
+
+
+def test_the_same_note_at_two_times_is_one_hit(shell: Shell, project: Path) -> None:
+    """A note that was written twice is shown once, with where else it stands."""
+    write(project / "n" / "2026-03-05.md", "### 09:00\nthe ibis nests\n\n### 10:00\nthe ibis nests\n")
+    shell("index", "n")
+
+    hits = shell("search", "ibis", "--json").json["hits"]
+
+    assert len(hits) == 1
+    assert len(hits[0]["duplicates"]) == 1
+
+
+def test_version_help_and_unknown_commands(shell: Shell) -> None:
+    """Help goes to standard output with status 0, mistakes to standard error with status 2 and the nearest name."""
+    assert shell("--version").out == f"recollect {VERSION}\n"
+    assert "commands:" in shell("--help").out
+    assert shell().status == 2
+    wrong = shell("serach", "x")
+    assert wrong.status == 2
+    assert "recollect search" in wrong.err
+    assert shell("search").status == 2
+    assert shell("search", "x", "--nonsense").status == 2
+
+
+@pytest.mark.parametrize("name", ["index", "search", "expand", "list", "add", "stats", "reset", "config", "completion"])
+def test_every_command_has_help_with_examples(shell: Shell, name: str) -> None:
+    """Each command explains itself and shows how it is typed."""
+    done = shell(name, "--help")
+
+    assert done.status == 0
+    assert "examples:" in done.out
+    assert f"recollect {name}" in done.out
+
+
+@pytest.mark.parametrize("name", ["bash", "zsh"])
+def test_completion_scripts_know_the_commands(shell: Shell, name: str) -> None:
+    """The completion script names every command and an option."""
+    script = shell("completion", name).out
+
+    assert "search" in script
+    assert "--all-projects" in script
+
+
+@pytest.mark.parametrize(("line", "wanted"), [("recollect sea", "search"), ("recollect index draf", "drafts")])
+def test_bash_completes_commands_and_paths(shell: Shell, project: Path, line: str, wanted: str) -> None:
+    """After sourcing the script, bash completes commands and the paths they take."""
+    (project / "drafts").mkdir()
+    write(project / "complete.sh", shell("completion", "bash").out)
+    words = line.split()
+    script = (
+        "source complete.sh\n"
+        f"COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; COMP_LINE='{line}'; COMP_POINT={len(line)}\n"
+        "$(complete -p recollect | sed -E 's/.*-F ([^ ]+) .*/\\1/') recollect\n"
+        'printf "%s\\n" "${COMPREPLY[@]}"\n'
+    )
+    done = subprocess.run(["bash", "-c", script], cwd=project, capture_output=True, text=True, check=False)
+
+    assert wanted in done.stdout.split(), done.stderr
+
+
+def test_errors_are_json_when_json_was_asked_for(shell: Shell, project: Path) -> None:
+    """With --json an error is an object with code, message and hint, and nothing is on standard error."""
+    done = shell("expand", "abcdef", "--json")
+
+    assert done.status == 1
+    assert done.json["error"]["code"] == "not_found"
+    assert done.err == ""
+
+
+def test_config_shows_values_with_their_origin(shell: Shell, project: Path, home: Path) -> None:
+    """Settings are set, shown with where they came from, and refused with the nearest name."""
+    assert shell("config", "set", "search.k", 7).status == 0
+    assert shell("config", "set", "--local", "search.k", 9).status == 0
+
+    assert shell("config", "get", "search.k").out == "9\n"
+    listed = shell("config", "list", "--json").json["settings"]
+    assert listed["search.k"] == {"value": 9, "origin": f"project: {project / '.recollect.toml'}"}
+    assert listed["embedding.provider"]["origin"] == "environment: RECOLLECT_EMBEDDING_PROVIDER"
+    assert shell("config", "unset", "--local", "search.k").status == 0
+    assert shell("config", "get", "search.k", "--json").json["value"] == 7
+    wrong = shell("config", "set", "search.kk", 1)
+    assert (wrong.status, "search.k" in wrong.err) == (1, True)
+    refused = shell("config", "set", "--local", "embedding.base_url", "http://evil.example")
+    assert refused.status == 1
+    assert "embedding.base_url" in refused.err
+
+
+def test_config_init_writes_a_file_that_chooses_nothing(shell: Shell, project: Path, home: Path) -> None:
+    """A fresh settings file changes no value, and is not overwritten."""
+    before = shell("config", "list", "--json").json
+    assert shell("config", "init").status == 0
+
+    assert (home / "config.toml").exists()
+    assert shell("config", "list", "--json").json == before
+    assert shell("config", "init").status == 1

@@ -1,0 +1,206 @@
+"""What a person at a terminal sees that a pipe does not: colour, a progress bar, a question before deleting."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from tests.models.embedding_server import Answer, EmbeddingServer, Request, well
+from tests.surfaces.conftest import Outcome, Shell, command_line, write
+
+COLOUR = "\x1b["
+TEXTS = 12
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Which of a command's streams are the terminal; the others are pipes."""
+
+    out: bool = True
+    err: bool = True
+
+
+def sit(
+    words: Sequence[object],
+    cwd: Path,
+    seat: Seat | None = None,
+    *,
+    typed: str = "",
+    env: Mapping[str, str] | None = None,
+) -> Outcome:
+    """Run a command with a real terminal for input, output or errors; what a stream shows is kept apart."""
+    seat = seat or Seat()
+    keyboard, pipes = os.openpty(), {name: _stream(at_terminal=getattr(seat, name)) for name in ("out", "err")}
+    try:
+        process = subprocess.Popen(
+            command_line(*words),
+            cwd=cwd,
+            env={**os.environ, "TERM": "xterm-256color", **(env or {})},
+            stdin=keyboard[1],
+            stdout=pipes["out"][1],
+            stderr=pipes["err"][1],
+        )
+        for _, theirs in pipes.values():
+            os.close(theirs)
+        os.write(keyboard[0], typed.encode())
+        shown = _read_all({name: ours for name, (ours, _) in pipes.items()}, process)
+        status = process.wait(60)
+    finally:
+        for descriptor in (*keyboard, *(ours for ours, _ in pipes.values())):
+            os.close(descriptor)
+    return Outcome(status, shown["out"], shown["err"])
+
+
+def _stream(*, at_terminal: bool) -> tuple[int, int]:
+    """Return our end and the command's end of a stream."""
+    return os.openpty() if at_terminal else os.pipe()
+
+
+def _read_all(streams: Mapping[str, int], process: subprocess.Popen[bytes]) -> dict[str, str]:
+    """Read until the command has closed all of its streams."""
+    shown = dict.fromkeys(streams, b"")
+    names = {descriptor: name for name, descriptor in streams.items()}
+    give_up = time.monotonic() + 120
+    while names:
+        ready, _, _ = select.select(list(names), [], [], 1.0)
+        for descriptor in ready:
+            try:
+                data = os.read(descriptor, 65536)
+            except OSError:  # how a terminal says that nobody is there any more
+                data = b""
+            shown[names[descriptor]] += data
+            if not data:
+                del names[descriptor]
+        if time.monotonic() > give_up:
+            process.kill()
+    return {name: data.decode().replace("\r\n", "\n") for name, data in shown.items()}
+
+
+@pytest.fixture
+def indexed(shell: Shell, project: Path) -> Path:
+    """A project with a page about otters, indexed."""
+    write(project / "notes" / "otter.md", "# Otters\n\nThe otter swims.\n")
+    assert shell("index", "notes").status == 0
+    return project
+
+
+def slowly(request: Request) -> Answer:
+    """Answer well, and late enough that a few answers are worth a progress bar."""
+    return replace(well(request), delay_s=0.2)
+
+
+@pytest.fixture
+def slow_project(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A project whose dozen texts go to a slow model, two at a time."""
+    write(project / "notes" / "many.md", "".join(f"## Section {n}\n\ntext number {n}\n\n" for n in range(TEXTS)))
+    server = EmbeddingServer(slowly)
+    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "openai")
+    monkeypatch.setenv("RECOLLECT_EMBEDDING_BASE_URL", server.url)
+    monkeypatch.setenv("RECOLLECT_EMBEDDING_BATCH_SIZE", "2")
+    yield project
+    server.stop()
+    assert len(server.requests) == TEXTS / 2
+
+
+# -- colour ------------------------------------------------------------------------------------------------------------
+
+
+def test_search_is_colourful_at_a_terminal(indexed: Path) -> None:
+    """At a terminal a hit is in colour, its matching words too, and they need no other mark."""
+    done = sit(["search", "otter"], indexed)
+
+    assert done.status == 0
+    assert f"{COLOUR}36mnotes/otter.md:1-3{COLOUR}0m" in done.out
+    assert f"{COLOUR}33motter{COLOUR}0m swims" in done.out
+    assert "«" not in done.out
+
+
+@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_colour_can_be_declined(indexed: Path, env: dict[str, str]) -> None:
+    """Whoever sets NO_COLOR, or has a terminal that knows no colour, sees plain text with the matches marked."""
+    done = sit(["search", "otter"], indexed, env=env)
+
+    assert done.status == 0
+    assert "\x1b" not in done.out + done.err
+    assert "«otter» swims" in done.out
+
+
+def test_a_pipe_gets_no_colour(indexed: Path) -> None:
+    """What is piped on is plain text, even when errors still go to a terminal."""
+    done = sit(["search", "otter"], indexed, Seat(out=False))
+
+    assert done.status == 0
+    assert "\x1b" not in done.out
+    assert "«otter» swims" in done.out
+
+
+def test_each_stream_is_coloured_for_itself(indexed: Path) -> None:
+    """Notes are in colour where errors go to a terminal, and plain where they go to a file."""
+    words = ["search", "otter", "--explain"]
+
+    assert f"{COLOUR}2mnote: " in sit(words, indexed, Seat(out=False)).err
+    piped = sit(words, indexed, Seat(err=False))
+    assert piped.err.startswith("note: ")
+    assert "\x1b" not in piped.err
+
+
+def test_json_has_no_colour_at_a_terminal(indexed: Path) -> None:
+    """JSON is the same at a terminal as in a pipe."""
+    done = sit(["search", "otter", "--json"], indexed)
+
+    assert json.loads(done.out) == json.loads(sit(["search", "otter", "--json"], indexed, Seat(out=False)).out)
+
+
+# -- progress ----------------------------------------------------------------------------------------------------------
+
+
+def test_long_work_draws_a_bar_at_a_terminal(slow_project: Path) -> None:
+    """An index run that takes a while shows at a terminal what it does and how far it is; the answer stays clean."""
+    done = sit(["index", "notes", "--json"], slow_project, Seat(out=False))
+
+    assert done.status == 0
+    assert "embedding" in done.err
+    assert f"/{TEXTS}" in done.err
+    assert json.loads(done.out)["embedded"] == TEXTS
+
+
+def test_no_bar_where_errors_are_not_shown(slow_project: Path) -> None:
+    """Where errors go to a file nothing is drawn, however long it takes, terminal or not elsewhere."""
+    done = sit(["index", "notes"], slow_project, Seat(err=False))
+
+    assert done.status == 0
+    assert done.err == ""
+    assert f"{TEXTS} texts embedded" in done.out
+    assert "embedding" not in done.out
+
+
+# -- questions ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("typed", ["n\n", "\n", "no\n", "yikes\n", "\x04"])
+def test_reset_asks_and_takes_no_for_an_answer(shell: Shell, indexed: Path, typed: str) -> None:
+    """At a terminal reset asks first, and deletes nothing unless the answer is yes."""
+    done = sit(["reset"], indexed, typed=typed)
+
+    assert done.status == 1
+    assert "[y/N]" in done.err
+    assert "Nothing deleted" in done.err
+    assert shell("stats", "--json").json["documents"] == 1
+
+
+@pytest.mark.parametrize("typed", ["y\n", "YES\n"])
+def test_reset_takes_yes_for_an_answer(shell: Shell, indexed: Path, typed: str) -> None:
+    """At a terminal a yes deletes the index, and never the files."""
+    done = sit(["reset"], indexed, typed=typed)
+
+    assert done.status == 0
+    assert "[y/N]" in done.err
+    assert shell("stats", "--json").json["documents"] == 0
+    assert (indexed / "notes" / "otter.md").exists()
