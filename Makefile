@@ -1,0 +1,53 @@
+# The two commands: `make demo` shows it, `make test` proves it. Everything they need they install into .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help demo test lint fix docs bench bench-words lock clean
+
+help:  ## show what can be made
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+$(VENV)/.ready: requirements/dev.txt pyproject.toml hatch_build.py scripts/fetch_model.py
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "recollect needs Python 3.11 or newer; try: make PYTHON=python3.12"; exit 1; }
+	@echo "Setting up .venv: about a minute, once. Packages first, then the built-in model (34 MB)."
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(VENV)/.ready  ## index a sample memory and ask it three questions
+	@$(BIN)/python examples/demo.py
+
+test: $(VENV)/.ready lint  ## everything that must hold: lint, types, directions, docs, tests
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: $(VENV)/.ready  ## style, types and import directions
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+fix: $(VENV)/.ready  ## format, and mend what can be mended
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(VENV)/.ready  ## write the generated parts of docs/
+	$(BIN)/python scripts/generate_reference.py
+
+bench: $(VENV)/.ready  ## speed and size beside memsearch (installs it into .bench)
+	$(BIN)/python bench/speed.py
+
+bench-words: $(VENV)/.ready  ## seconds until a large corpus is found by words (make bench-words DATA=DIR)
+	@test -n "$(DATA)" || { echo "DATA=DIR must hold corpora/kubernetes_en.tar.gz"; exit 2; }
+	$(BIN)/python bench/words.py --data $(DATA)
+
+lock:  ## pin every dependency anew, by name and hash
+	$(PYTHON) -m venv .bench/uv
+	.bench/uv/bin/python -m pip install --quiet uv
+	.bench/uv/bin/uv pip compile pyproject.toml --universal --generate-hashes --no-header --quiet -o requirements/run.txt
+	.bench/uv/bin/uv pip compile pyproject.toml --extra dev --universal --generate-hashes --no-header --quiet -c requirements/run.txt -o requirements/dev.txt
+
+clean:  ## remove what was built
+	rm -rf $(VENV) .bench dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

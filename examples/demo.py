@@ -1,0 +1,47 @@
+"""What `make demo` runs: index the sample memory in a home of its own, ask three questions, say what to type next."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).parent
+QUESTIONS = (
+    ["why did we shorten the cache TTL?", "-k", "2"],
+    ["customers received the same webhook twice", "-k", "2"],
+    ["check_migrations.py", "-k", "1", "--explain"],
+)
+
+
+def main() -> int:
+    """Run the demo in a temporary home, so that nothing of the person's is touched."""
+    with tempfile.TemporaryDirectory(prefix="recollect-demo-") as place:
+        project = Path(place) / "harbor"
+        shutil.copytree(HERE / "fortnight" / "memory", project / "memory")
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
+        environment["RECOLLECT_HOME"] = str(Path(place) / "home")
+        steps = [["index", "memory"], *(["search", *question] for question in QUESTIONS)]
+        for step in steps:
+            print(f"\n$ recollect {' '.join(repr(word) if ' ' in word else word for word in step)}", flush=True)
+            status = subprocess.run(
+                [sys.executable, "-m", "recollect", *step], cwd=project, env=environment, check=False
+            ).returncode
+            if status:
+                return status
+    print(
+        "That was a temporary copy. On your own notes:\n\n"
+        "    source .venv/bin/activate              # or: python -m pip install .\n"
+        "    recollect index ~/notes --global\n"
+        '    recollect search "what did I decide about …?"\n'
+        '    recollect add "what I learned today" --type lesson\n\n'
+        "recollect --help shows the rest."
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
