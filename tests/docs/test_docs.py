@@ -1,0 +1,163 @@
+"""The pages say what the program does."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.docs.pages import PAGES, ROOT, blocks, command_lines, headings, links, read, recollect_words, rows, spans
+
+from recollect.config.schema import SETTINGS
+from recollect.core.errors import RecollectError, UsageError
+from recollect.surfaces.cli import main as cli
+
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+HAVE_COMMANDS = [
+    name
+    for name in NAMES
+    if not name.startswith("bench") and any(map(list, map(recollect_words, command_lines(read(name)))))
+]
+
+
+def all_parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
+    """Return a parser and those of its verbs."""
+    found = [parser]
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found += [verb for one in action.choices.values() for verb in all_parsers(one)]
+    return found
+
+
+def all_errors(top: type[RecollectError] = RecollectError) -> list[type[RecollectError]]:
+    """Return an error class and all below it."""
+    return [top, *(one for kind in top.__subclasses__() for one in all_errors(kind))]
+
+
+@pytest.mark.parametrize("name", list(cli.COMMANDS))
+def test_every_command_and_option_is_documented(name: str) -> None:
+    """docs/cli.md has a heading for each command and verb, and names each of its options and arguments."""
+    page = read("docs/cli.md")
+    missing = []
+    for parser in all_parsers(cli.command_parser(name)):
+        _, found, rest = page.partition(f"# {parser.prog}\n")
+        section = rest.split("\n#", 1)[0]
+        missing += [] if found else [parser.prog]
+        for action in parser._actions:
+            if action.dest == "help" or isinstance(action, argparse._SubParsersAction):
+                continue
+            for word in action.option_strings or [str(action.metavar or next(iter(action.choices or ())))]:
+                missing += [] if word in section else [f"{parser.prog} {word}"]
+
+    assert missing == []
+
+
+def test_every_error_is_documented() -> None:
+    """docs/errors.md has each error's class, code, meaning and the exit status that the shell really gives."""
+    table = {row[0]: row[1:] for row in rows(read("docs/errors.md")) if len(row) == 4}
+
+    assert table == {
+        f"`{kind.code}`": [f"`{kind.__name__}`", kind.__doc__, str(cli._report(kind("x"), as_json=False))]
+        for kind in all_errors()
+    }
+
+
+def test_the_error_tree_is_drawn_whole() -> None:
+    """Every error class stands in the tree that docs/errors.md draws."""
+    (tree,) = (block for block in blocks(read("docs/errors.md"), "text") if "RecollectError" in block)
+
+    assert {line.strip("│├└─ ") for line in tree.split("\n") if line} == {kind.__name__ for kind in all_errors()}
+    assert issubclass(UsageError, RecollectError)
+
+
+def test_every_setting_is_documented() -> None:
+    """docs/configuration.md has each setting's key and variable."""
+    page = read("docs/configuration.md")
+
+    assert [one.key for one in SETTINGS if f"`{one.key}`" not in page or f"`{one.variable}`" not in page] == []
+
+
+@pytest.mark.parametrize("name", HAVE_COMMANDS)
+def test_every_command_line_shown_can_be_typed(name: str) -> None:
+    """Whatever a page tells its reader to type, the real parsers accept."""
+    wrong = []
+    for line in command_lines(read(name)):
+        for command, *words in recollect_words(line):
+            if command in {"--help", "--version"}:
+                continue
+            if command not in cli.COMMANDS:
+                wrong.append(line)
+                continue
+            try:
+                cli.command_parser(command).parse_args(words)
+            except (SystemExit, UsageError):
+                # In prose a command may stand for itself: `recollect search`.
+                if words or line != f"recollect {command}":
+                    wrong.append(line)
+
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_link_leads_somewhere(name: str) -> None:
+    """Relative links name files and headings that exist."""
+    page = ROOT / name
+    broken = []
+    for link in links(read(name)):
+        if "://" in link:
+            continue
+        path, _, fragment = link.partition("#")
+        target = (page.parent / path) if path else page
+        if not target.exists() or (fragment and fragment not in headings(target.read_text("utf-8"))):
+            broken.append(link)
+
+    assert broken == []
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/python.md"])
+def test_python_examples_run(name: str, tmp_path: Path) -> None:
+    """The Python shown runs as it stands, in a directory with notes."""
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "cache.md").write_text("# Cache\n\nWhy redis: it runs already.\n", "utf-8")
+    examples = blocks(read(name), "python")
+    assert examples
+
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(examples)],
+        cwd=tmp_path,
+        env={"RECOLLECT_HOME": str(tmp_path / "home"), "RECOLLECT_EMBEDDING_PROVIDER": "fake", "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "notes/cache.md" in done.stdout
+
+
+def test_python_page_names_what_is_exported() -> None:
+    """docs/python.md lists exactly the names that the package exports."""
+    import recollect
+
+    listed = read("docs/python.md").split("## Names")[1]
+
+    assert {name for name in spans(listed) if name in recollect.__all__} == set(recollect.__all__)
+    assert "no others" in listed
+
+
+def test_architecture_names_what_there_is() -> None:
+    """Each row of ARCHITECTURE.md's table names files that exist and names that stand in them."""
+    wrong = []
+    for question, files, names in (row for row in rows(read("ARCHITECTURE.md")) if len(row) == 3):
+        found = [(ROOT / "src" / "recollect" / one, ROOT / one) for one in spans(files)]
+        paths = [next((path for path in pair if path.is_file()), None) for pair in found]
+        if not paths or None in paths:
+            wrong.append(question)
+            continue
+        text = "\n".join(path.read_text("utf-8") for path in paths if path)
+        wanted = [name for name in spans(names) if "/" not in name]
+        wrong += [f"{question}: {name}" for name in wanted if name.rpartition(".")[2] not in text and name not in text]
+
+    assert wrong == []

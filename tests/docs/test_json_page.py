@@ -1,0 +1,120 @@
+"""docs/json.md describes what `--json` prints, field by field and in both directions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.docs.pages import blocks, read, rows, sections, spans
+from tests.surfaces.conftest import Shell, write
+
+PAGE = sections(read("docs/json.md"))
+BY_NAME = {"projects": "", "settings": ".KEY"}
+"""Objects whose keys are names of things, not fields."""
+
+JOURNAL = """# 2026-03-05
+
+### 14:30
+<!-- memory:01a1dd23-0000-7000-8000-000000000001 type:decision tags:redis origin:agent session:s turn:t transcript:x.jsonl
+supersedes:01a1dd22 expires:2027-01-01 branch:main commit:abc -->
+Chose Redis for the cache
+
+### 15:30
+Chose Redis for the queue
+"""
+
+
+def fields(value: Any, prefix: str = "") -> Iterator[str]:
+    """Yield the dotted names of all fields of a JSON value."""
+    if isinstance(value, list):
+        for one in value:
+            yield from fields(one, f"{prefix}[]")
+    if not isinstance(value, dict):
+        return
+    if prefix in BY_NAME:
+        for one in value.values():
+            yield from fields(one, prefix + BY_NAME[prefix])
+        return
+    for key, one in value.items():
+        name = f"{prefix}.{key}" if prefix else key
+        yield name
+        yield from fields(one, name)
+
+
+def documented(section: str) -> set[str]:
+    """Return the fields that a section of the page documents; `x.*` stands for the chunk fields below x."""
+    names: set[str] = set()
+    for name in (spans(row[0])[0] for row in rows(PAGE[section]) if row[0].startswith("`")):
+        if name.endswith("*"):
+            names |= {name[:-1] + one for one in documented("Chunk fields")}
+        else:
+            names.add(name)
+    return names
+
+
+@pytest.fixture
+def journal(project: Path, shell: Shell) -> Path:
+    """A journal whose first entry has an anchor with everything in it, indexed."""
+    path = write(project / "notes" / "2026-03-05.md", JOURNAL)
+    assert shell("index", "notes").status == 0
+    return path
+
+
+def test_search_is_documented(shell: Shell, journal: Path) -> None:
+    """Every field of a search is documented, and no other."""
+    assert set(fields(shell("search", "redis", "--json", "--explain").json)) == documented("search")
+
+
+def test_expand_is_documented(shell: Shell, journal: Path) -> None:
+    """Every field of an expanded section is documented, and no other."""
+    assert set(fields(shell("expand", "01a1dd23", "--json").json)) == documented("expand")
+
+
+def test_list_is_documented(shell: Shell, journal: Path) -> None:
+    """Every field of listed memories and documents is documented, and no other."""
+    memories = shell("list", "--json").json
+    documents = shell("list", "--documents", "--json").json
+
+    assert {*fields(memories), *fields(documents)} == documented("list")
+
+
+def test_index_is_documented(shell: Shell, journal: Path, project: Path) -> None:
+    """Every field of an index report is documented, and no other."""
+    (project / "notes" / "bad.md").write_bytes(b"\xff")
+
+    assert set(fields(shell("index", "--json").json)) == documented("index")
+
+
+def test_add_stats_and_reset_are_documented(shell: Shell, journal: Path) -> None:
+    """Every field of these replies is documented, and no other."""
+    assert set(fields(shell("add", "one more", "--json").json)) == documented("add")
+    assert set(fields(shell("stats", "--json").json)) == documented("stats")
+    assert set(fields(shell("reset", "--yes", "--json").json)) == documented("reset")
+
+
+def test_config_is_documented(shell: Shell) -> None:
+    """Every field of the settings' replies is documented, and no other."""
+    assert set(fields(shell("config", "init", "--json").json)) == documented("config init")
+    assert set(fields(shell("config", "list", "--json").json)) == documented("config list")
+    assert set(fields(shell("config", "get", "search.k", "--json").json)) == documented("config get")
+    changed = {
+        *fields(shell("config", "set", "search.k", 9, "--json").json),
+        *fields(shell("config", "unset", "search.k", "--json").json),
+    }
+    assert changed == documented("config set, config unset")
+
+
+def test_errors_are_documented(shell: Shell) -> None:
+    """Every field of an error is documented, and no other."""
+    assert set(fields(shell("expand", "zzz", "--json").json)) == documented("Errors")
+
+
+@pytest.mark.parametrize("section", [name for name in PAGE if blocks(PAGE[name], "json")])
+def test_examples_hold_documented_fields(section: str) -> None:
+    """Each example on the page is JSON and holds no field that its table does not have."""
+    import json
+
+    for block in blocks(PAGE[section], "json"):
+        assert set(fields(json.loads(block))) <= documented(section)

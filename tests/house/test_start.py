@@ -1,0 +1,72 @@
+"""Nothing heavy at start: what each command may load, by name and not by time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = {
+    "numpy",
+    "onnxruntime",
+    "tokenizers",
+    "tantivy",
+    "rich",
+    "pathspec",
+    "tomlkit",
+    "Stemmer",
+    "shtab",
+    "http.client",
+}
+
+
+def loaded_by(words: list[str], cwd: Path, env: dict[str, str] | None = None) -> set[str]:
+    """Return the modules that a command has loaded when it ends."""
+    script = (
+        "import json, sys, os\n"
+        "from recollect.surfaces.cli.main import main\n"
+        "try: status = main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "print('LOADED' + json.dumps(sorted(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words], cwd=cwd, capture_output=True, text=True, check=True, env=env
+    )
+    return set(json.loads(done.stdout.rsplit("LOADED", 1)[1]))
+
+
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--version"], ["search", "--help"], ["index", "--help"], ["config", "list"]]
+)
+def test_help_loads_nothing_heavy(words: list[str], tmp_path: Path) -> None:
+    """Help, version and settings load neither numpy nor onnxruntime nor any other heavy package."""
+    assert loaded_by(words, tmp_path) & HEAVY == set()
+
+
+def test_importing_the_package_loads_nothing(tmp_path: Path) -> None:
+    """`import recollect` loads none of its rooms until a name is used."""
+    script = "import recollect, sys; print([m for m in sys.modules if m.startswith('recollect.')])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
+
+    assert done.stdout.strip() == "[]"
+
+
+def test_an_unchanged_index_loads_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Finding nothing to do loads neither numpy nor tantivy nor a model nor the ignore rules."""
+    (tmp_path / "a.md").write_text("# A\n\nalpha\n", "utf-8")
+    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "fake")
+    loaded_by(["index", "a.md"], tmp_path)
+
+    assert loaded_by(["index", "a.md"], tmp_path) & {"numpy", "tantivy", "onnxruntime", "pathspec", "rich"} == set()
+
+
+def test_words_are_searched_without_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lexical lane alone needs no arithmetic package and no model."""
+    (tmp_path / "a.md").write_text("# A\n\nalpha\n", "utf-8")
+    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "fake")
+    loaded_by(["index", "a.md"], tmp_path)
+
+    assert loaded_by(["search", "alpha", "--lane", "lexical"], tmp_path) & {"numpy", "onnxruntime", "rich"} == set()
