@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Mapping
 from datetime import date, timedelta
 
 from recollect.core.errors import UsageError
@@ -53,9 +52,9 @@ def filters_of(args: argparse.Namespace) -> Filters:
     )
 
 
-def engine_of(args: argparse.Namespace, flags: Mapping[str, object] | None = None) -> Engine:
+def engine_of(args: argparse.Namespace) -> Engine:
     """Open the engine that a command's arguments ask for."""
-    return open_engine(standpoint(project=args.project), flags)
+    return open_engine(standpoint(project=args.project))
 
 
 def project_id(directory: str) -> str:
