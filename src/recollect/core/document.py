@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from dataclasses import dataclass, field
 
 GLOBAL = ""
 """The project of memories that belong to no project and are seen from all."""
+
+BETWEEN_HEADINGS = " > "
+_MOMENT = r"(?:session[ \t]+)?(?:\d{4}-\d\d-\d\d)?[T \t]*(?:\d{1,2}:\d\d(?::\d\d)?)?"
+_MOMENT_ALONE = re.compile(_MOMENT, re.IGNORECASE)
+_MOMENT_HEADING = re.compile(rf"\A#{{1,6}}[ \t]+{_MOMENT}[ \t]*(?:\n+|\Z)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +114,11 @@ class Chunk:
     @property
     def embedded_text(self) -> str:
         """The text a model sees: where it stands, then what it says."""
+        return embedded_text(self.context, self.text)
+
+    @property
+    def matched_text(self) -> str:
+        """The text that words are found in: all headings above, days and times too, then what it says."""
         return f"{self.context}\n{self.text}" if self.context else self.text
 
     @property
@@ -118,6 +129,18 @@ class Chunk:
     def identify(self, model: str) -> str:
         """Return the composite id under a model's name."""
         return chunk_id(self.source, self.start_line, self.end_line, self.content_hash, model)
+
+
+def embedded_text(context: str, text: str) -> str:
+    """Return what a model sees of a text and the headings above it.
+
+    Headings that only tell the day or the time are left out: they are on every entry of a journal and say nothing of what it
+    is about, but pull all vectors of a day together (on dialogue turns, vectors alone: nDCG@10 .504 without them, .481
+    with the time of day, .448 with the date). Dates are looked for by other means.
+    """
+    said = _MOMENT_HEADING.sub("", text, count=1) or text
+    above = [title for title in context.split(BETWEEN_HEADINGS) if not _MOMENT_ALONE.fullmatch(title)]
+    return f"{BETWEEN_HEADINGS.join(above)}\n{said}" if above else said
 
 
 def short_hash(text: str) -> str:

@@ -76,6 +76,10 @@ class ExpandReply:
     """Where the conversation lies that the section's anchor names."""
     transcript_exists: bool = False
     notes: tuple[str, ...] = ()
+    tokens: int = 0
+    """Estimated tokens of `content`."""
+    transcript_tokens: int | None = None
+    """Estimated tokens of the whole conversation, by its file's size; None when there is no such file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ class ChunkOptions:
     @property
     def recipe(self) -> str:
         """Name these rules; whoever changes what the same text and options give raises the number in front."""
-        return f"1 {self.max_chunk_size} {self.overlap_lines}"
+        return f"2 {self.max_chunk_size} {self.overlap_lines}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,21 @@ class EmbedOptions:
     timeout_s: float = 60.0
 
 
+RERANKERS = ("onnx", "local")
+"""Names a setting may choose for who runs a cross-encoder; each has a file in `models/`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RerankOptions:
+    """Which cross-encoder looks at the first candidates once more, and how long it may; none where no model is named."""
+
+    provider: str = "onnx"
+    model: str = ""
+    candidates: int = 20
+    timeout_s: float = 2.0
+    threads: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
     """What to return and how to rank it."""
@@ -65,3 +80,20 @@ class SearchOptions:
     lane: Lane = Lane.HYBRID
     fusion: Fusion = Fusion.CONVEX
     filters: Filters = field(default_factory=Filters)
+    token_budget: int = 0
+    """Tokens that the answer may cost its reader; 0 packs nothing."""
+    min_relevance: float = 0.0
+    """Hits that are less likely to be relevant than this are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheOptions:
+    """What a process that answers many questions keeps between them."""
+
+    answers: bool = True
+    answers_entries: int = 512
+    answers_ttl_s: float = 2700.0
+    similar: float = 0.0
+    """The cosine from which a question of the same wording is answered like the other; 0 answers only the same question."""
+    hot: bool = False
+    hot_bytes: int = 16_000_000

@@ -76,6 +76,28 @@ class Explanation:
         return fsum(part.value for part in self.parts)
 
 
+class Form(StrEnum):
+    """How much of a hit is shown under a token budget."""
+
+    SECTION = "section"
+    CHUNK = "chunk"
+    SNIPPET = "snippet"
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """What a token budget left of a hit: the form it is shown in, its lines, and the text."""
+
+    form: Form
+    text: str
+    tokens: int
+    """Estimated tokens of the text and of naming the hit."""
+    start_line: int
+    end_line: int
+    within: str = ""
+    """Id of the better hit whose section holds this one too; `text` is then empty."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hit:
     """One result: where it stands, what it says, why it came up."""
@@ -101,6 +123,14 @@ class Hit:
     explanation: Explanation
     duplicates: tuple[str, ...] = ()
     """`source:lines` of other places that say exactly the same."""
+    relevance: float = 0.0
+    """How likely it is relevant at all, 0 to 1; the score only ranks the hits of one question."""
+    tokens: int = 0
+    """Estimated tokens of `snippet`."""
+    expand_tokens: int = 0
+    """Estimated tokens of the section that `expand` would show."""
+    packed: Packed | None = None
+    """What to show of it under a token budget; None without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +139,29 @@ class Coverage:
 
     chunks: int
     with_vectors: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A hit that a token budget left out."""
+
+    id: str
+    source: str
+    start_line: int
+    end_line: int
+    tokens: int
+    """The least it would have cost."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """What a token budget was spent on. The sum of what the hits cost is `spent`, and at most `budget`."""
+
+    budget: int
+    spent: int
+    dropped: tuple[Dropped, ...] = ()
+    """Best first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +175,5 @@ class SearchReply:
     notes: tuple[str, ...] = field(default=())
     weighing: str = ""
     """How much each lane counted for this question, and why; empty when one lane answered alone."""
+    packing: Packing | None = None
+    """Only with a token budget; `hits` are then those that fit."""
