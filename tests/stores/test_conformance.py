@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from tests.stores.making import anchored, chunk, update, vector
 
 from recollect.core.errors import ModelFault, StoreBusy
-from recollect.core.ports import DocumentUpdate, Store
+from recollect.core.ports import SHORT, DocumentUpdate, Store, Surroundings
 from recollect.core.query import Filters, Term
 
 ALL = Filters()
@@ -89,10 +91,80 @@ def test_words_find_chunks_by_any_term(store: Store) -> None:
 
 
 def test_headings_are_matched_too(store: Store) -> None:
-    """A chunk is found by the words of the headings above it, below one that says them itself."""
-    put(store, update("/a.md", [chunk("/a.md", "body", 1, heading_path=("Redis",)), chunk("/a.md", "redis", 2)]))
+    """A chunk is found by the words of the headings above it as by its own, days and times among them."""
+    below = chunk("/a.md", "body", 1, context="2026-03-05 > Redis > 14:30")
+    put(store, update("/a.md", [below, chunk("/a.md", "redis redis", 2)]))
 
-    assert texts(store, "redis") == ["redis", "body"]
+    assert texts(store, "redis") == ["redis redis", "body"]
+    assert texts(store, "2026-03-05") == texts(store, "14:30") == texts(store, "body") == ["body"]
+
+
+def test_a_short_text_counts_as_a_longer_one(store: Store) -> None:
+    """Texts of up to SHORT words score alike for a word they hold once; from there on the longer one scores less."""
+    lengths = (1, 2, SHORT - 1, SHORT, SHORT + 10, 4 * SHORT)
+    put(store, update("/a.md", [" ".join(["otter", *(f"w{n}" for n in range(1, length))]) for length in lengths]))
+
+    found = {one.key: one.score for one in store.lexical([Term("otter")], ALL, 10)}
+    scores = [found[one.key] for one in store.chunks_of("/a.md")]
+
+    assert scores[:4] == pytest.approx([scores[3]] * 4)
+    assert scores[3] > scores[4] > scores[5]
+
+
+def test_the_fewer_have_a_word_the_rarer_it_is(store: Store) -> None:
+    """A word is the rarer the fewer chunks hold it, in their text or above it; an unknown one is the rarest of all."""
+    above = [chunk("/b.md", "alone", 1, context="everywhere")]
+    put(store, update("/a.md", ["everywhere twice", "everywhere twice twice", "everywhere"]), update("/b.md", above))
+
+    rarity = store.rarity(["everywhere", "twice", "alone", "unknown", "alone"])
+
+    assert list(rarity) == ["everywhere", "twice", "alone", "unknown"]
+    assert 0 < rarity["everywhere"] < rarity["twice"] < rarity["alone"] < rarity["unknown"]
+    for word, holding in (("everywhere", 4), ("twice", 2), ("alone", 1), ("unknown", 0)):
+        assert rarity[word] == pytest.approx(math.log1p((4 - holding + 0.5) / (holding + 0.5)))
+
+
+def test_nothing_is_rare_in_an_empty_index(store: Store) -> None:
+    """Where nothing is indexed every word weighs nothing, and no words have no rarity."""
+    assert store.rarity(["otter"]) == {"otter": 0.0}
+    put(store, update("/a.md", ["otter"]))
+    assert store.rarity([]) == {}
+
+
+def test_what_stands_around_a_chunk(store: Store) -> None:
+    """The chunks before and after are near, those beyond them far; other documents and longer chunks do not count."""
+    put(store, update("/a.md", ["one", "two", "three", "four", "five", "x" * 41]), update("/b.md", ["lonely"]))
+    one, two, three, four, five, long = (found.key for found in store.chunks_of("/a.md"))
+    (lonely,) = (found.key for found in store.chunks_of("/b.md"))
+
+    around = store.surroundings([three, one, five, long, lonely], 40)
+
+    assert around == {
+        three: Surroundings(5, near=(two, four), far=(one, five)),
+        one: Surroundings(3, near=(two,), far=(three,)),
+        five: Surroundings(4, near=(four, long), far=(three,)),
+        lonely: Surroundings(6),
+    }
+    assert store.surroundings([], 40) == {}
+
+
+def test_surroundings_follow_a_put(store: Store) -> None:
+    """A chunk that was put in between is a neighbour, and one that is gone is none and has none."""
+    put(store, update("/a.md", ["one", "three"]))
+    gone = store.chunks_of("/a.md")[1].key
+    put(store, update("/a.md", ["one", "two", "four"], size=2))
+    one, two, four = (found.key for found in store.chunks_of("/a.md"))
+
+    assert store.surroundings([one, gone], 40) == {one: Surroundings(3, near=(two,), far=(four,))}
+
+
+def test_characters_are_counted(store: Store) -> None:
+    """A text is as long as it has characters, whatever they take in bytes."""
+    put(store, update("/a.md", ["水獭🦦é"]))
+    (key,) = (found.key for found in store.chunks_of("/a.md"))
+
+    assert store.surroundings([key], 4)[key].length == 4
+    assert store.surroundings([key], 3) == {}
 
 
 def test_a_put_replaces_the_whole_document(store: Store) -> None:
@@ -370,3 +442,81 @@ def test_a_document_is_found_by_its_source(store: Store) -> None:
     assert found.chunk_count == 1
     assert store.document("/b.md") is None
     assert store.serves_model()
+
+
+def test_every_write_has_its_own_revision(store: Store) -> None:
+    """A token never comes twice: each completed write gives another, a reset too, and reading gives none."""
+    document = update("/a.md", ["alpha"])
+    seen = [store.revision()]
+
+    def changed() -> bool:
+        new = store.revision()
+        texts(store, "alpha")
+        near(store, 1, 0)
+        told = new not in seen and store.revision() == new
+        seen.append(new)
+        return told
+
+    with store.writer() as writer:
+        writer.put([document])
+        assert changed()
+        writer.touch([document.document])
+        assert changed()
+        writer.put_vectors({one.vector_key: vector(1, 0) for one in store.pending(5)})
+        assert changed()
+        writer.remove(["/a.md"])
+        assert changed()
+        writer.put([document])
+        assert changed()
+    store.reset()
+    put(store, document)
+    assert changed()
+
+
+def test_dropped_vectors_are_waited_for_again(store: Store) -> None:
+    """After a drop every chunk waits for its vector, is found by words, and may get one of another dimension."""
+    put(store, update("/a.md", ["alpha", "beta"]))
+    embed(store, alpha=(1, 0), beta=(0, 1))
+
+    with store.writer() as writer:
+        writer.drop_vectors()
+
+    assert near(store, 1, 0) == []
+    assert store.coverage(ALL).with_vectors == store.stats().vectors == 0
+    assert [one.has_vector for one in store.chunks_of("/a.md")] == [False, False]
+    assert texts(store, "alpha") == ["alpha"]
+    embed(store, alpha=(0, 0, 1), beta=(1, 0, 0))
+    assert near(store, 0, 0, 1) == ["alpha", "beta"]
+    assert store.coverage(ALL).with_vectors == 2
+
+
+def test_a_sample_comes_from_all_over_and_has_vectors(store: Store) -> None:
+    """A sample holds only chunks with vectors, is no larger than asked for, and is the same the next time."""
+    names = [f"w{number}" for number in range(40)]
+    put(store, update("/a.md", names))
+    embed(store, **{name: (1, number) for number, name in enumerate(names) if number % 2})
+
+    found = [one.chunk.text for one in store.sample(10)]
+
+    assert 5 <= len(found) <= 10
+    assert all(int(name[1:]) % 2 for name in found)
+    assert any(int(name[1:]) < 15 for name in found)
+    assert any(int(name[1:]) > 25 for name in found)
+    assert [one.chunk.text for one in store.sample(10)] == found
+    assert len(store.sample(1000)) == 20
+    assert store.sample(0) == []
+
+
+def test_a_remark_is_kept_and_changes_the_revision(store: Store) -> None:
+    """What was noted is there for every reader, and answers from before it can be told from those after."""
+    put(store, update("/a.md", ["alpha"]))
+    before = store.revision()
+    assert store.remark("known") == ""
+
+    with store.writer() as writer:
+        writer.remark("known", "4.2 200")
+        writer.remark("known", "4.5 300")
+
+    assert store.remark("known") == "4.5 300"
+    assert store.remark("other") == ""
+    assert store.revision() != before

@@ -66,6 +66,21 @@ def test_what_one_process_writes_another_finds(tmp_path: Path) -> None:
     assert len(reader.dense(vector(1, 9), ALL, 10)) == 2
 
 
+def test_another_process_and_another_model_change_the_revision(tmp_path: Path) -> None:
+    """Whoever asks sees by the token that someone else has written, or has turned the index over to another model."""
+    reader, writer = open_store(tmp_path), open_store(tmp_path)
+    fill(writer, "alpha one")
+    first = reader.revision()
+    assert first == writer.revision() == open_store(tmp_path).revision()
+
+    fill(writer, "alpha one", "alpha two")
+    second = reader.revision()
+    with open_store(tmp_path, model="other").writer(take_over=True):
+        pass
+
+    assert len({first, second, reader.revision()}) == 3
+
+
 def test_reading_creates_nothing(tmp_path: Path) -> None:
     """Asking an index that is not there leaves no file behind."""
     store = open_store(tmp_path)
@@ -241,7 +256,7 @@ def test_a_killed_writer_leaves_the_old_version_or_the_new(tmp_path: Path) -> No
 
 
 def check_lanes(store: EmbeddedStore) -> None:
-    """After a sweep both lanes hold exactly what the catalog holds, each chunk once."""
+    """After a sweep both lanes hold exactly what the catalog holds, each chunk once, and its tallies are true."""
     with store.writer() as writer:
         writer.sweep()
     with store._reading() as catalog:
@@ -249,11 +264,14 @@ def check_lanes(store: EmbeddedStore) -> None:
             return
         live = {row for (row,) in catalog.database.execute("SELECT row FROM chunks WHERE live")}
         embedded = {row for (row,) in catalog.database.execute("SELECT row FROM chunks WHERE live AND embedded")}
+        kept = catalog.database.execute("SELECT project, chunks, waiting FROM tallies WHERE chunks").fetchall()
+        counted = "SELECT project, count(*), count(*) - sum(embedded) FROM chunks WHERE live GROUP BY project"
+        assert sorted(kept) == sorted(catalog.database.execute(counted))
     index = store._lexical._reader()
     assert index is not None
     assert index.searcher().num_docs == len(live)
     opened = store._dense._open_files()
-    rows = [] if opened is None else [int(row) for row in opened[1] if row]
+    rows = [] if opened is None else [int(row) for row in opened.rows if row]
     assert sorted(rows) == sorted(embedded)
 
 

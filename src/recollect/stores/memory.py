@@ -15,10 +15,19 @@ from dataclasses import dataclass, replace
 
 from recollect.core.document import Chunk, Document, Key, StoredChunk
 from recollect.core.errors import ModelFault, StoreBusy
-from recollect.core.ports import Analyser, DocumentUpdate, PendingText, StoreStats, StoreWriter, Vector
+from recollect.core.ports import (
+    SHORT,
+    Analyser,
+    DocumentUpdate,
+    PendingText,
+    StoreStats,
+    StoreWriter,
+    Surroundings,
+    Vector,
+)
 from recollect.core.query import Candidate, Coverage, Filters, Term
 
-_K1, _B, _HEADING_WEIGHT = 1.2, 0.75, 0.5
+_K1, _B = 1.2, 0.75
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +36,6 @@ class _Entry:
     document: str
     chunk: Chunk
     body: Mapping[str, int]
-    heading: Mapping[str, int]
 
 
 class MemoryStore:
@@ -40,7 +48,9 @@ class MemoryStore:
         self._documents: dict[str, Document] = {}
         self._entries: dict[int, _Entry] = {}
         self._vectors: dict[str, Vector] = {}
+        self._remarks: dict[str, str] = {}
         self._next_key = 1
+        self._writes = 0
         self._written_by: object | None = None
 
     # -- catalog -----------------------------------------------------------------------------------------------------
@@ -86,6 +96,32 @@ class MemoryStore:
         """Return the chunks still there under these keys."""
         return {key: self._stored(self._entries[int(key)]) for key in keys if int(key) in self._entries}
 
+    def sample(self, count: int) -> list[StoredChunk]:
+        """Return chunks with vectors, from all over the index."""
+        ready = [entry for entry in self._entries.values() if entry.chunk.vector_key in self._vectors]
+        step = max(1, -(-len(ready) // max(count, 1)))
+        return [self._stored(entry) for entry in ready[::step]][: max(count, 0)]
+
+    def remark(self, name: str) -> str:
+        """Return what a writer noted."""
+        return self._remarks.get(name, "")
+
+    def surroundings(self, keys: Sequence[Key], longest: int) -> dict[Key, Surroundings]:
+        """Return what stands around the short ones among these chunks."""
+        found: dict[Key, Surroundings] = {}
+        for key in keys:
+            entry = self._entries.get(int(key))
+            if entry is None or len(entry.chunk.text) > longest:
+                continue
+            file = [one.key for one in self._entries.values() if one.document == entry.document]
+            place = file.index(entry.key)
+            found[key] = Surroundings(
+                len(entry.chunk.text),
+                near=tuple(file[one] for one in (place - 1, place + 1) if 0 <= one < len(file)),
+                far=tuple(file[one] for one in (place - 2, place + 2) if 0 <= one < len(file)),
+            )
+        return found
+
     def missing_vectors(self, vector_keys: Iterable[str]) -> set[str]:
         """Return those vector keys for which the current model has no vector."""
         return {key for key in vector_keys if key not in self._vectors}
@@ -117,18 +153,30 @@ class MemoryStore:
             location="memory",
         )
 
+    def revision(self) -> str:
+        """Return the number of writes so far."""
+        return str(self._writes)
+
     # -- lanes -------------------------------------------------------------------------------------------------------
 
     def lexical(self, terms: Sequence[Term], filters: Filters, limit: int) -> list[Candidate]:
         """Return chunks that contain any of the terms, best BM25 first, at most `limit`."""
         scores: Counter[int] = Counter()
-        for field, weight in (("body", 1.0), ("heading", _HEADING_WEIGHT)):
-            counts = {key: getattr(entry, field) for key, entry in self._entries.items()}
-            for term in terms:
-                for key, score in _bm25(counts, term.text).items():
-                    scores[key] += score * weight * term.weight  # type: ignore[assignment]
+        counts = {key: entry.body for key, entry in self._entries.items()}
+        for term in terms:
+            for key, score in _bm25(counts, term.text).items():
+                scores[key] += score * term.weight  # type: ignore[assignment]
         found = [Candidate(key, score) for key, score in scores.items() if self._admits(self._entries[key], filters)]
         return sorted(found, key=lambda one: (-one.score, int(one.key)))[: max(limit, 0)]
+
+    def rarity(self, words: Sequence[str]) -> dict[str, float]:
+        """Return BM25's weight of each word."""
+        held = [entry.body for entry in self._entries.values()]
+        return (
+            {word: _rarity(len(held), sum(word in body for body in held)) for word in words}
+            if held
+            else dict.fromkeys(words, 0.0)
+        )
 
     def dense(self, vector: Vector, filters: Filters, limit: int) -> list[Candidate]:
         """Return chunks by cosine with a unit vector, best first, at most `limit`."""
@@ -176,6 +224,8 @@ class MemoryStore:
         self._documents.clear()
         self._entries.clear()
         self._vectors.clear()
+        self._remarks.clear()
+        self._writes += 1
 
     def close(self) -> None:
         """Nothing to let go of."""
@@ -212,9 +262,8 @@ class MemoryStore:
     def _enter(self, update: DocumentUpdate) -> None:
         self._documents[update.document.source] = replace(update.document, chunk_count=len(update.chunks))
         for chunk in update.chunks:
-            body = Counter(self._analyser.words(chunk.text))
-            heading = Counter(self._analyser.words("\n".join(chunk.heading_path)))
-            self._entries[self._next_key] = _Entry(self._next_key, chunk.source, chunk, body, heading)
+            body = Counter(self._analyser.words(chunk.matched_text))
+            self._entries[self._next_key] = _Entry(self._next_key, chunk.source, chunk, body)
             self._next_key += 1
 
     def _leave(self, source: str) -> bool:
@@ -243,6 +292,7 @@ class _MemoryWriter:
         for update in updates:
             self._store._leave(update.document.source)
             self._store._enter(update)
+        self._store._writes += 1
 
     def touch(self, documents: Sequence[Document]) -> None:
         """Record new stamps and roots."""
@@ -252,21 +302,39 @@ class _MemoryWriter:
             if known is not None:
                 changed = replace(known, root=document.root, stamp=document.stamp, indexed_at=document.indexed_at)
                 self._store._documents[document.source] = changed
+        self._store._writes += 1
 
     def remove(self, sources: Iterable[str]) -> int:
         """Remove documents and their chunks; return how many were there."""
         self._check_turn()
-        return sum(self._store._leave(source) for source in sources)
+        removed = sum(self._store._leave(source) for source in sources)
+        self._store._writes += 1
+        return removed
 
     def put_vectors(self, vectors: Mapping[str, Vector]) -> None:
         """Store vectors of unit length, or zero."""
         self._check_turn()
         self._store._check_dimension(vectors.values())
         for key, vector in vectors.items():
+            if not all(math.isfinite(x) for x in array("f", vector)):
+                raise ModelFault(f"{self._store._space} gave a vector that is not made of numbers (for {key})")
             length = math.sqrt(math.fsum(x * x for x in array("f", vector)))
             if not (length == 0 or math.isclose(length, 1, abs_tol=1e-3)):
                 raise AssertionError(f"the vector of {key} has length {length}")
         self._store._vectors |= {key: vector for key, vector in vectors.items() if key not in self._store._vectors}
+        self._store._writes += 1
+
+    def drop_vectors(self) -> None:
+        """Drop all vectors."""
+        self._check_turn()
+        self._store._vectors.clear()
+        self._store._writes += 1
+
+    def remark(self, name: str, value: str) -> None:
+        """Note something."""
+        self._check_turn()
+        self._store._remarks[name] = value
+        self._store._writes += 1
 
     def sweep(self) -> None:
         """Nothing to fold; unused vectors may stay a day, here they stay."""
@@ -279,11 +347,15 @@ class _MemoryWriter:
 
 def _bm25(counts: Mapping[int, Mapping[str, int]], term: str) -> dict[int, float]:
     """Score every entry that has the term, as tantivy does."""
-    lengths = {key: sum(words.values()) for key, words in counts.items()}
+    lengths = {key: max(sum(words.values()), SHORT) for key, words in counts.items()}
     average = sum(lengths.values()) / len(lengths) if lengths else 0.0
     having = {key: words[term] for key, words in counts.items() if term in words}
-    rarity = math.log(1 + (len(counts) - len(having) + 0.5) / (len(having) + 0.5))
+    rarity = _rarity(len(counts), len(having))
     return {
         key: rarity * (_K1 + 1) * count / (count + _K1 * (1 - _B + _B * lengths[key] / average))
         for key, count in having.items()
     }
+
+
+def _rarity(chunks: int, having: int) -> float:
+    return math.log1p((chunks - having + 0.5) / (having + 0.5)) if chunks else 0.0

@@ -1,8 +1,11 @@
-"""The dense lane: one memory-mapped float32 matrix per model, and beside it the row of each line.
+"""The dense lane: one memory-mapped float32 matrix per model, and beside it the row and the project of each line.
 
 Vectors live in the catalog; this copy exists to be scanned. It only ever grows at its end, and how much of it counts is
 in the state file, so a crash while appending leaves bytes that nobody reads. A removed chunk's row is set to 0
 in place. When more than a quarter is dead the matrix is written anew and swapped.
+
+A small matrix is scanned whole. A large one gets codes (`codes.py`), which are made aside from lines that no longer
+change, without any lock, and named in the state file when they are done. Lines that came later are scanned.
 """
 
 from __future__ import annotations
@@ -11,22 +14,27 @@ import hashlib
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recollect.core.errors import ModelFault, StoreError
 from recollect.core.ports import Vector
 from recollect.core.query import Candidate
-from recollect.stores.embedded import log
+from recollect.stores.embedded import codes, log
 from recollect.stores.embedded.faults import translating
+from recollect.stores.embedded.matrix import Admission, Matrix, open_matrix, project_mark
 
 if TYPE_CHECKING:
     import numpy as np
 
-_FORMAT = 1
+EXACT_UP_TO = 32_768
+"""Lines that are scanned whole: about 3 ms. Codes pay beyond that."""
+
+_FORMAT = 2
 _DEAD_SHARE = 0.25
 _ROWS_A_READ = 500
+_SUFFIXES = (".f32", ".rows", ".projects")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +48,21 @@ class DenseState:
     count: int
     dead: int
     applied: int
+    codes: str = ""
+    """The file of codes; empty while there is none."""
+    refused: int = 0
+    """How many lines there were when codes were found to be of no use for them."""
 
 
 class DenseLane:
     """The lane of one index folder under one model."""
 
-    def __init__(self, home: Path, space: str) -> None:
+    def __init__(self, home: Path, space: str, *, exact_up_to: int = EXACT_UP_TO) -> None:
         self._home = home / hashlib.sha256(space.encode()).hexdigest()[:16]
         self._space = space
+        self._exact_up_to = exact_up_to
         self._state_path = self._home / "current.json"
-        self._open: tuple[DenseState, np.ndarray[Any, Any], np.ndarray[Any, Any]] | None = None
+        self._open: tuple[DenseState, Matrix] | None = None
 
     def close(self) -> None:
         """Let go of the maps. May be called twice."""
@@ -60,53 +73,48 @@ class DenseLane:
         self.close()
         self._state_path.unlink(missing_ok=True)
 
+    def revision(self) -> str:
+        """Return what tells this state of the lane from every other."""
+        return log.state_token(self._state_path)
+
     def applied(self, database: sqlite3.Connection) -> int | None:
         """Return how far the lane has followed, or None when it must be built anew."""
         state = self._state()
         if state is None or not log.follows(database, state.applied):
             return None
-        vectors, rows = self._files(state.name)
+        sizes = (state.count * state.dimension * 4, state.count * 8, state.count * 8)
         try:
-            whole = vectors.stat().st_size >= state.count * state.dimension * 4
-            whole = whole and rows.stat().st_size >= state.count * 8
+            files = zip(self._files(state.name), sizes, strict=True)
+            whole = all(file.stat().st_size >= size for file, size in files)
         except OSError:
             return None
         return state.applied if whole else None
 
-    def search(self, vector: Vector, allowed: Sequence[int] | None, limit: int) -> list[Candidate]:
-        """Return rows by cosine, best first; only `allowed` ones unless it is None."""
-        opened = self._reader(vector)
-        if opened is None or limit < 1:
-            return []
-        import numpy as np
+    # -- reading -----------------------------------------------------------------------------------------------------
 
-        matrix, rows = opened
-        keep = rows != 0
-        if allowed is not None:
-            keep &= np.isin(rows, np.fromiter(allowed, dtype=np.int64, count=len(allowed)))
-        places = np.flatnonzero(keep)
-        if not len(places):
+    def search(self, vector: Vector, admission: Admission | None, limit: int) -> list[Candidate]:
+        """Return rows by cosine, best first; only what is admitted, unless that is None."""
+        matrix = self._reader(vector)
+        if matrix is None or limit < 1:
             return []
-        question = np.frombuffer(vector, dtype="<f4")
-        # Scoring everything and then selecting is faster than gathering, until little is left to score.
-        few = len(places) * 8 < len(rows)
-        scores = matrix[places] @ question if few else (matrix @ question)[places]
-        count = min(limit, len(places))
-        best = np.argpartition(-scores, count - 1)[:count]
-        best = best[np.lexsort((places[best], -scores[best]))]
-        return [Candidate(int(rows[places[one]]), float(scores[one])) for one in best]
+        return matrix.search(_question(vector), admission, limit)
 
     def similarities(self, vector: Vector, wanted: Sequence[int]) -> dict[int, float]:
         """Return the cosine of each wanted row that has a vector."""
-        opened = self._reader(vector)
-        if opened is None or not wanted:
+        matrix = self._reader(vector)
+        if matrix is None or not wanted:
             return {}
-        import numpy as np
+        return matrix.similarities(_question(vector), wanted)
 
-        matrix, rows = opened
-        places = np.flatnonzero(np.isin(rows, np.fromiter(wanted, dtype=np.int64, count=len(wanted))))
-        scores = matrix[places] @ np.frombuffer(vector, dtype="<f4")
-        return {int(rows[place]): float(score) for place, score in zip(places, scores, strict=True)}
+    def mapped_bytes(self) -> int:
+        """Return how many bytes of files a search maps: they count as memory only while someone reads them."""
+        state = self._state()
+        if state is None:
+            return 0
+        known = self._open_codes(state)
+        return state.count * (4 * state.dimension + 16) + (0 if known is None else known.mapped_bytes)
+
+    # -- following ---------------------------------------------------------------------------------------------------
 
     def catch_up(self, database: sqlite3.Connection) -> int | None:
         """Apply what the log says, or build the lane anew; return how far it has followed, None if there is no lane."""
@@ -121,12 +129,12 @@ class DenseLane:
         if changes.head == applied:
             return applied
         with translating(self._home):
-            dead = self._bury(state, changes.removed)
+            dead = state.dead + self._bury(state, changes.removed)
             if dead > _DEAD_SHARE * max(state.count, 1000):
                 return self._rebuild(database, *space)
             wanted = changes.added + changes.embedded
             count = self._append(state.name, state.count, self._vectors(database, space[0], wanted))
-            self._save(state.name, state.dimension, count, dead, changes.head)
+            self._save(replace(state, count=count, dead=dead, applied=changes.head))
         return changes.head
 
     def _rebuild(self, database: sqlite3.Connection, space: int, dimension: int) -> int:
@@ -137,95 +145,170 @@ class DenseLane:
             self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
             try:
                 count = self._append(name, 0, self._vectors(database, space, rows))
-                self._save(name, dimension, count, 0, last)
+                self._save(DenseState(_FORMAT, self._space, name, dimension, count, 0, last))
             except BaseException:
                 for file in self._files(name):
                     file.unlink(missing_ok=True)
                 raise
-            for old in [*self._home.glob("*.f32"), *self._home.glob("*.rows")]:
-                if old.stem != name:
-                    old.unlink(missing_ok=True)
+            for suffix in _SUFFIXES:
+                for old in self._home.glob(f"*{suffix}"):
+                    if old.stem != name:
+                        old.unlink(missing_ok=True)
         return last
 
-    def _save(self, name: str, dimension: int, count: int, dead: int, applied: int) -> None:
-        log.write_state(self._state_path, DenseState(_FORMAT, self._space, name, dimension, count, dead, applied))
+    def _save(self, state: DenseState) -> None:
+        log.write_state(self._state_path, state)
 
     def _bury(self, state: DenseState, removed: Sequence[int]) -> int:
-        """Set removed rows to 0 and return how many lines are dead. A reader sees each row whole: 8 aligned bytes."""
-        if not removed or not state.count:
-            return state.dead
+        """Set removed rows to 0 and return how many there were. A reader sees each row whole: 8 aligned bytes."""
+        matrix = self._open_files() if removed and state.count else None
+        if matrix is None:
+            return 0
         import numpy as np
 
+        places = matrix.places_of(np.fromiter(removed, dtype=np.int64, count=len(removed)))
+        if not len(places):
+            return 0
         rows = np.memmap(self._files(state.name)[1], dtype="<i8", mode="r+", shape=(state.count,))
-        rows[np.isin(rows, np.fromiter(removed, dtype=np.int64, count=len(removed)))] = 0
+        rows[places] = 0
         rows.flush()
-        return int((rows == 0).sum())
+        return len(places)
 
-    def _append(self, name: str, count: int, found: Iterator[tuple[int, Vector]]) -> int:
-        vectors, rows = self._files(name)
-        with (
-            os.fdopen(os.open(vectors, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as matrix,
-            os.fdopen(os.open(rows, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as labels,
-        ):
-            labels.seek(count * 8)
-            labels.truncate()
+    def _append(self, name: str, count: int, found: Iterator[tuple[int, str, Vector]]) -> int:
+        paths = self._files(name)
+        vectors, rows, projects = (os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") for path in paths)
+        with vectors, rows, projects:
+            for labels in (rows, projects):
+                labels.seek(count * 8)
+                labels.truncate()
             first = True
-            for row, vector in found:
+            for row, project, vector in found:
                 if first:
-                    matrix.seek(count * len(vector))
-                    matrix.truncate()
+                    vectors.seek(count * len(vector))
+                    vectors.truncate()
                     first = False
-                matrix.write(vector)
-                labels.write(row.to_bytes(8, "little"))
+                vectors.write(vector)
+                rows.write(row.to_bytes(8, "little"))
+                projects.write(project_mark(project))
                 count += 1
-            for file in (matrix, labels):
+            for file in (vectors, rows, projects):
                 file.flush()
                 os.fsync(file.fileno())
         return count
 
-    def _vectors(self, database: sqlite3.Connection, space: int, rows: Sequence[int]) -> Iterator[tuple[int, Vector]]:
+    def _vectors(
+        self, database: sqlite3.Connection, space: int, rows: Sequence[int]
+    ) -> Iterator[tuple[int, str, Vector]]:
         for start in range(0, len(rows), _ROWS_A_READ):
             part = rows[start : start + _ROWS_A_READ]
             marks = ", ".join("?" * len(part))
             # CROSS keeps this order: SQLite would rather walk all vectors of the space for every slice of rows.
             yield from database.execute(
-                "SELECT c.row, v.vector FROM chunks c CROSS JOIN vectors v ON v.space = ? AND v.key = c.vector_key "
+                "SELECT c.row, c.project, v.vector FROM chunks c "
+                "CROSS JOIN vectors v ON v.space = ? AND v.key = c.vector_key "
                 f"WHERE c.row IN ({marks}) ORDER BY c.row",
                 (space, *part),
             ).fetchall()
 
-    def _reader(self, vector: Vector) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:
-        opened = self._open_files()
-        if opened is not None and len(vector) != opened[0].shape[1] * 4:
-            raise ModelFault(
-                f"the query's vector has {len(vector) // 4} dimensions, the index has {opened[0].shape[1]} ({self._space})",
-                hint="the model changed under its name: 'recollect reset --yes' and 'recollect index' embed everything anew",
-            )
-        return opened
+    # -- codes -------------------------------------------------------------------------------------------------------
 
-    def _open_files(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:
+    def wants_codes(self, *, thoroughly: bool) -> bool:
+        """Say whether enough lines wait to be coded; thoroughly also looks for damage, and waits for fewer lines."""
+        state = self._state()
+        if state is None or state.count <= max(self._exact_up_to, 2 * state.refused):
+            return False
+        known = self._open_codes(state)
+        if known is None or (thoroughly and not codes.is_whole(self._codes_file(state.codes))):
+            return thoroughly or state.count > 2 * self._exact_up_to
+        waiting = state.count - known.count
+        return waiting > (self._exact_up_to // 4 if thoroughly else 2 * self._exact_up_to)
+
+    def make_codes(self) -> DenseState | None:
+        """Write codes beside the lane and return a state that names them, for `take_codes`.
+
+        Needs no writer's lock: it reads lines that no longer change. The caller sees to it that only one makes codes.
+        """
+        state = self._state()
+        matrix = self._open_files()
+        if state is None or matrix is None or self._open is None or self._open[0] != state:
+            return None
+        for left in self._home.glob("*.codes"):
+            if left.stem != state.codes:
+                left.unlink(missing_ok=True)  # a build that was killed, or codes of an earlier matrix
+        name = os.urandom(4).hex()
+        path = self._codes_file(name)
+        known = self._open_codes(state) if codes.is_whole(self._codes_file(state.codes)) else None
+        vectors, rows = matrix.vectors, matrix.rows
+        try:
+            if known is not None and state.count < 2 * known.trained:
+                codes.extend_codes(path, known, vectors, rows)
+            elif not codes.build_codes(path, vectors, rows):
+                return replace(state, codes="", refused=state.count)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        return replace(state, codes=name, refused=0)
+
+    def take_codes(self, made: DenseState) -> None:
+        """Name new codes in the state file. The caller holds the writer's lock; the lane may have gone on meanwhile."""
+        state = self._state()
+        if state is None or state.name != made.name or state.count < made.count:
+            if made.codes:
+                self._codes_file(made.codes).unlink(missing_ok=True)
+            return
+        self._save(replace(state, codes=made.codes, refused=made.refused))
+        if state.codes and state.codes != made.codes:
+            self._codes_file(state.codes).unlink(missing_ok=True)
+
+    def _open_codes(self, state: DenseState) -> codes.Codes | None:
+        if not state.codes:
+            return None
+        return codes.open_codes(self._codes_file(state.codes), state.dimension, state.count)
+
+    def _codes_file(self, name: str) -> Path:
+        return self._home / f"{name or 'none'}.codes"
+
+    # -- files -------------------------------------------------------------------------------------------------------
+
+    def _reader(self, vector: Vector) -> Matrix | None:
+        matrix = self._open_files()
+        if matrix is not None and len(vector) != matrix.dimension * 4:
+            raise ModelFault(
+                f"the query's vector has {len(vector) // 4} dimensions, the index has {matrix.dimension} ({self._space})",
+                hint="the model changed under its name: 'recollect index --reembed' makes all vectors anew",
+            )
+        return matrix
+
+    def _open_files(self) -> Matrix | None:
         state = self._state()
         if state is None or not state.count:
             return None
-        if self._open is None or self._open[0] != state:
-            import numpy as np
-
-            vectors, rows = self._files(state.name)
+        opened = self._open
+        if opened is None or opened[0] != state:
+            known = opened[1].codes if opened and opened[0].codes == state.codes else self._open_codes(state)
             try:
                 with translating(self._home):
-                    matrix = np.memmap(vectors, dtype="<f4", mode="r", shape=(state.count, state.dimension))
-                    labels = np.memmap(rows, dtype="<i8", mode="r", shape=(state.count,))
+                    matrix = open_matrix(self._files(state.name), state.count, state.dimension, known)
             except (StoreError, ValueError):
                 if self._state() == state:
                     raise
                 return self._open_files()  # the lane was built anew and swapped while we looked
-            # Plain arrays over the same pages: numpy's memmap subclass costs on every operation.
-            self._open = (state, np.asarray(matrix), np.asarray(labels))
-        return self._open[1], self._open[2]
+            opened = self._open = (state, matrix)
+        return opened[1]
 
     def _state(self) -> DenseState | None:
         state = log.read_state(self._state_path, DenseState)
         return state if state is not None and state.format == _FORMAT and state.space == self._space else None
 
-    def _files(self, name: str) -> tuple[Path, Path]:
-        return self._home / f"{name}.f32", self._home / f"{name}.rows"
+    def _files(self, name: str) -> tuple[Path, Path, Path]:
+        vectors, rows, projects = (self._home / f"{name}{suffix}" for suffix in _SUFFIXES)
+        return vectors, rows, projects
+
+
+def _question(vector: Vector) -> np.ndarray[Any, Any]:
+    import numpy as np
+
+    question = np.frombuffer(vector, dtype="<f4")
+    if not np.isfinite(question).all():
+        raise ModelFault("the query's vector has values that are no numbers", hint="the model is at fault; try another")
+    return question

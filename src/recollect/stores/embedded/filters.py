@@ -28,11 +28,12 @@ def sql_conditions(filters: Filters) -> tuple[str, list[Any]]:
         clauses.append("(d.source = ? OR (d.source >= ? AND d.source < ?))")
         values += [filters.source_prefix, prefix + "/", prefix + "0"]
     if filters.since:
-        clauses.append("substr(c.date, 1, 10) >= ?")
+        clauses.append("c.date >= ?")
         values.append(filters.since)
     if filters.until:
-        clauses.append("(c.date <> '' AND substr(c.date, 1, 10) <= ?)")
-        values.append(filters.until)
+        # A time of day may follow the day: everything that begins with the last day is admitted.
+        clauses.append("(c.date <> '' AND c.date < ?)")
+        values.append(filters.until + "\U0010ffff")
     if filters.types:
         clauses.append(f"c.type IN ({_marks(filters.types)})")
         values += filters.types
@@ -49,7 +50,12 @@ def tantivy_filters(filters: Filters, schema: tantivy.Schema) -> list[tantivy.Qu
     query = tantivy.Query
     wanted: list[tantivy.Query] = []
     if filters.projects is not None:
-        wanted.append(query.term_set_query(schema, "project", [f"p{project}" for project in filters.projects]))
+        marks = [f"p{project}" for project in filters.projects]
+        # One term can be skipped through; a set is first gathered whole.
+        one = len(marks) == 1
+        wanted.append(
+            query.term_query(schema, "project", marks[0]) if one else query.term_set_query(schema, "project", marks)
+        )
     if filters.source_prefix:
         wanted.append(query.term_query(schema, "path", filters.source_prefix.rstrip("/") or "/"))
     if filters.since or filters.until:

@@ -7,6 +7,7 @@ or was made by another analyser is built anew beside the old one and swapped in 
 from __future__ import annotations
 
 import json
+import math
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recollect.core.errors import StoreDamaged
-from recollect.core.ports import Analyser
+from recollect.core.ports import SHORT, Analyser
 from recollect.core.query import Candidate, Filters, Term
 from recollect.stores.embedded import log
 from recollect.stores.embedded.faults import from_tantivy, translating
@@ -26,13 +27,15 @@ if TYPE_CHECKING:
 
     import tantivy
 
-_FORMAT = 1
-_HEADING_WEIGHT = 0.5
+_FORMAT = 2
 _HEAP_BYTES = 50_000_000
 _ROWS_A_COMMIT = 20_000
 _ROWS_A_READ = 500
 
-_ROW_COLUMNS = "c.row, c.content, c.text, c.heading_path, c.date, c.type, c.tags, d.source, c.project"
+_FILLER = "¤"
+"""Brings a short text to the length it counts as; no analyser makes a word of it."""
+
+_ROW_COLUMNS = "c.row, c.content, c.text, c.context, c.date, c.type, c.tags, d.source, c.project"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,10 @@ class LexicalLane:
             self._elsewhere.cleanup()
             self._elsewhere = None
 
+    def revision(self) -> str:
+        """Return what tells this state of the lane from every other."""
+        return log.state_token(self._state_path)
+
     def applied(self, database: sqlite3.Connection) -> int | None:
         """Return how far the lane has followed, or None when it must be built anew."""
         state = log.read_state(self._state_path, LexicalState)
@@ -79,10 +86,10 @@ class LexicalLane:
         import tantivy
 
         query, schema = tantivy.Query, index.schema
+        # One flat union of terms of one field: that is what tantivy can prune block by block (block-max WAND).
         should = [
-            (tantivy.Occur.Should, query.boost_query(query.term_query(schema, field, term.text), weight * term.weight))
+            (tantivy.Occur.Should, _weighted(query.term_query(schema, "body", term.text), term.weight))
             for term in terms
-            for field, weight in (("body", 1.0), ("heading", _HEADING_WEIGHT))
         ]
         whole = query.boolean_query(should)
         wanted = tantivy_filters(filters, schema)
@@ -96,6 +103,17 @@ class LexicalLane:
             found = searcher.search(whole, min(limit, searcher.num_docs), count=False).hits
             rows = searcher.fast_field_values("row", [address for _, address in found])
         return [Candidate(int(row), float(score)) for (score, _), row in zip(found, rows, strict=True) if row]
+
+    def rarity(self, words: Sequence[str]) -> dict[str, float]:
+        """Return BM25's weight of each word, as tantivy reckons it."""
+        index = self._reader()
+        if index is None or not words:
+            return dict.fromkeys(words, 0.0)
+        with self._translating():
+            searcher = index.searcher()
+            count = searcher.num_docs
+            found = {word: searcher.doc_freq("body", word) for word in dict.fromkeys(words)}
+        return {word: math.log1p((count - min(holds, count) + 0.5) / (holds + 0.5)) for word, holds in found.items()}
 
     def catch_up(self, database: sqlite3.Connection) -> int:
         """Apply what the log says, or build the lane anew; return how far it has followed now."""
@@ -181,11 +199,12 @@ class LexicalLane:
                 yield tantivy.Document.from_dict(self._fields(row), schema)
 
     def _fields(self, row: tuple[Any, ...]) -> dict[str, Any]:
-        number, content, text, heading_path, date, kind, tags, source, project = row
+        number, content, text, context, date, kind, tags, source, project = row
+        said = content if text is None else text
+        words = self._analyser.words(f"{context}\n{said}" if context else said)
         return {
             "row": number,
-            "body": " ".join(self._analyser.words(content if text is None else text)),
-            "heading": " ".join(self._analyser.words("\n".join(json.loads(heading_path)))),
+            "body": " ".join(words + [_FILLER] * (SHORT - len(words))),
             "project": f"p{project}",  # never empty, so that the global project is a term like any other
             "path": list(path_terms(source)),
             "type": [kind] if kind else [],
@@ -246,14 +265,19 @@ class _TantivyFaults:
             raise from_tantivy(error, self._path) from error
 
 
+def _weighted(query: tantivy.Query, weight: float) -> tantivy.Query:
+    import tantivy
+
+    return query if weight == 1.0 else tantivy.Query.boost_query(query, weight)
+
+
 def _schema() -> tantivy.Schema:
     import tantivy
 
     builder = tantivy.SchemaBuilder()
     builder.add_unsigned_field("row", indexed=True, fast=True)
     builder.add_unsigned_field("day", indexed=True, fast=True)
-    for words in ("body", "heading"):
-        builder.add_text_field(words, tokenizer_name="whitespace", index_option="freq")
+    builder.add_text_field("body", tokenizer_name="whitespace", index_option="freq")
     for exact in ("project", "path", "type", "tag"):
         builder.add_text_field(exact, tokenizer_name="raw", index_option="basic")
     return builder.build()

@@ -6,6 +6,7 @@ applies the same changes again, and applying twice must give the same lane.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sqlite3
@@ -80,6 +81,14 @@ def read_state(path: Path, kind: type[State]) -> State | None:
         return kind(**json.loads(path.read_bytes()))
     except (OSError, ValueError, TypeError):
         return None
+
+
+def state_token(path: Path) -> str:
+    """Return a short text that is another one for every other state; empty when there is none."""
+    try:
+        return hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()
+    except OSError:
+        return ""
 
 
 def write_state(path: Path, state: Any) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 
-from recollect.core.document import Document, Key, StoredChunk
-from recollect.core.ports import PendingText
+from recollect.core.document import Document, Key, StoredChunk, embedded_text
+from recollect.core.ports import PendingText, Surroundings
 from recollect.core.query import Coverage, Filters
 from recollect.stores.embedded import rows
 from recollect.stores.embedded.filters import sql_conditions
+from recollect.stores.embedded.matrix import Admission
+from recollect.stores.embedded.migrations import TALLIES_SINCE
 
 _A_TIME = 500
 _CHUNKS = f"SELECT {rows.CHUNK_COLUMNS} FROM chunks c JOIN documents d ON d.id = c.document"
@@ -68,15 +70,80 @@ class CatalogReader:
                 found[chunk.key] = chunk
         return found
 
-    def admitted(self, filters: Filters) -> list[int] | None:
-        """Return the rows that filters admit, or None when they admit all."""
-        plain = Filters(projects=filters.projects)
-        if filters == plain and (filters.projects is None or set(self.projects()) <= set(filters.projects)):
-            return None
+    def admission(self, filters: Filters) -> Admission | None:
+        """Return what filters admit, or None when they admit all. Rows are looked up only when they are asked for."""
+        if filters == Filters(projects=filters.projects):
+            if filters.projects is None or self._tallies().keys() <= set(filters.projects):
+                return None
+            return Admission(filters, filters.projects)
+        # What is live may change while the lanes stay, so rows are worth keeping for one revision only.
+        return Admission((self.fact("revision"), filters), rows=lambda: self._admitted(filters))
+
+    def _admitted(self, filters: Filters) -> list[int]:
         where, values = sql_conditions(filters)
         joined = "JOIN documents d ON d.id = c.document" if filters.source_prefix else ""
         found = self.database.execute(f"SELECT c.row FROM chunks c {joined} WHERE {where}", values)
         return [row for (row,) in found]
+
+    def _tallies(self) -> dict[str, tuple[int, int]]:
+        """Return, by project, how many live chunks there are and how many of them wait for a vector."""
+        try:
+            found = self.database.execute("SELECT project, chunks, waiting FROM tallies WHERE chunks").fetchall()
+        except sqlite3.OperationalError:
+            if self.database.execute("PRAGMA user_version").fetchone()[0] >= TALLIES_SINCE:
+                raise
+            # The catalog of an older version that nobody has written to yet: counted, then.
+            found = self.database.execute(
+                "SELECT project, count(*), count(*) - sum(embedded) FROM chunks WHERE live GROUP BY project"
+            ).fetchall()
+        return {project: (chunks, waiting) for project, chunks, waiting in found}
+
+    def sample(self, count: int) -> list[StoredChunk]:
+        """Return chunks with vectors, from all over the index: the next one at so many places of the numbering."""
+        first, last = self.database.execute("SELECT min(row), max(row) FROM chunks").fetchone()
+        if first is None or count < 1 or not self.is_current_space():
+            return []
+        found = {
+            row
+            for place in range(count)
+            for (row,) in self.database.execute(
+                "SELECT row FROM chunks WHERE row >= ? AND live AND embedded ORDER BY row LIMIT 1",
+                (first + (last - first) * place // count,),
+            )
+        }
+        chunks = self.fetch(sorted(found))
+        return [chunks[row] for row in sorted(chunks, key=int)]
+
+    def remark(self, name: str) -> str:
+        """Return what was noted of the index under this model."""
+        return self.fact(_remark(name, self.space)) or ""
+
+    def state_remark(self, name: str, value: str) -> None:
+        """Note something of the index under this model."""
+        self.state_fact(_remark(name, self.space), value)
+
+    def surroundings(self, keys: Sequence[Key], longest: int) -> dict[Key, Surroundings]:
+        """Return what stands around the short ones among these rows."""
+        lengths: dict[int, int] = {}
+        near: dict[int, list[Key]] = {}
+        far: dict[int, list[Key]] = {}
+        for part in _parts(list(keys)):
+            # CROSS JOIN: the few rows that were named come first, then what the index of documents gives for each.
+            for row, length, neighbour, distance in self.database.execute(
+                "SELECT c.row, length(coalesce(c.text, c.content)), n.row, abs(n.ordinal - c.ordinal) "
+                "FROM chunks c CROSS JOIN chunks n "
+                "ON n.document = c.document AND n.ordinal BETWEEN c.ordinal - 2 AND c.ordinal + 2 "
+                f"WHERE c.row IN ({_marks(part)}) AND c.live AND length(coalesce(c.text, c.content)) <= ? AND n.live "
+                "ORDER BY c.row, n.ordinal",
+                (*part, longest),
+            ):
+                lengths[row] = length
+                if distance:
+                    (near if distance == 1 else far).setdefault(row, []).append(neighbour)
+        return {
+            row: Surroundings(length, tuple(near.get(row, ())), tuple(far.get(row, ())))
+            for row, length in lengths.items()
+        }
 
     def missing_vectors(self, vector_keys: Iterable[str]) -> set[str]:
         """Return those keys that have no vector in this space."""
@@ -112,26 +179,18 @@ class CatalogReader:
             "SELECT min(row) FROM chunks WHERE live AND NOT embedded GROUP BY vector_key LIMIT ?) ORDER BY c.row",
             (limit,),
         )
-        return [
-            PendingText(key, f"{context}\n{text}" if context else text, source) for key, context, text, source in found
-        ]
+        return [PendingText(key, embedded_text(context, text), source) for key, context, text, source in found]
 
     def coverage(self, filters: Filters) -> Coverage:
         """Return how many chunks of the admitted projects have vectors."""
-        by_project = self.projects()
-        wanted = set(by_project) if filters.projects is None else set(by_project) & set(filters.projects)
-        chunks = sum(by_project[project] for project in wanted)
-        if not self.is_current_space():
-            return Coverage(chunks, 0)
-        without = sum(
-            count
-            for project, count in self.database.execute(
-                "SELECT d.project, count(*) FROM chunks c JOIN documents d ON d.id = c.document "
-                "WHERE c.live AND NOT c.embedded GROUP BY d.project"
-            )
-            if project in wanted
-        )
-        return Coverage(chunks, chunks - without)
+        tallies = [
+            tally
+            for project, tally in self._tallies().items()
+            if filters.projects is None or project in filters.projects
+        ]
+        chunks = sum(count for count, _ in tallies)
+        waiting = sum(count for _, count in tallies) if self.is_current_space() else chunks
+        return Coverage(chunks, chunks - waiting)
 
     def vector_counts(self) -> tuple[int, int]:
         """Return the number of vectors of this space and of all others."""
@@ -158,6 +217,10 @@ class CatalogReader:
     def _chunks(self, statement: str, values: Sequence[object]) -> list[StoredChunk]:
         current = self.is_current_space()
         return [rows.read_chunk(row, current_space=current) for row in self.database.execute(statement, values)]
+
+
+def _remark(name: str, space: str) -> str:
+    return f"remark {name} {space}"
 
 
 def _parts(values: list[Key] | list[str]) -> Iterator[Sequence[Key]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import lru_cache
 from typing import Any
 
 from recollect.core.document import Anchor, Chunk, Document, Stamp, StoredChunk
@@ -89,7 +90,7 @@ def read_chunk(row: tuple[Any, ...], *, current_space: bool) -> StoredChunk:
         source=source,
         heading=heading,
         heading_level=level,
-        heading_path=tuple(json.loads(path)),
+        heading_path=_texts(path),
         start_line=start,
         end_line=end,
         content=content,
@@ -97,12 +98,18 @@ def read_chunk(row: tuple[Any, ...], *, current_space: bool) -> StoredChunk:
         context=context,
         date=date,
         type=kind,
-        tags=tuple(json.loads(tags)),
+        tags=_texts(tags),
         anchor=None if anchor is None else _read_anchor(anchor),
         piece=piece,
         content_hash=content_hash,
     )
     return StoredChunk(key, identity, chunk, project, has_vector=bool(embedded) and current_space)
+
+
+@lru_cache(maxsize=4096)
+def _texts(array: str) -> tuple[str, ...]:
+    """Return the texts of a JSON array. The same few come again and again: no tags, the headings of one file."""
+    return tuple(json.loads(array))
 
 
 def _anchor_json(anchor: Anchor) -> str:

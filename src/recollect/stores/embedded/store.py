@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from threading import RLock
 
 from recollect.core.document import Document, Key, StoredChunk
 from recollect.core.errors import StoreBusy, StoreDamaged, StoreError, StoreUnwritable
-from recollect.core.ports import Analyser, PendingText, StoreStats, StoreWriter, Vector
+from recollect.core.ports import Analyser, PendingText, StoreStats, StoreWriter, Surroundings, Vector
 from recollect.core.query import Candidate, Coverage, Filters, Term
 from recollect.stores.embedded.connection import open_reader, open_writer
-from recollect.stores.embedded.dense import DenseLane
+from recollect.stores.embedded.dense import EXACT_UP_TO, DenseLane
 from recollect.stores.embedded.faults import translating
 from recollect.stores.embedded.lexical import LexicalLane
 from recollect.stores.embedded.lock import hold
@@ -21,21 +22,26 @@ from recollect.stores.embedded.reading import CatalogReader
 from recollect.stores.embedded.writing import EmbeddedWriter
 
 _WAIT_TO_RESET_S = 2.0
+_WAIT_TO_SWAP_S = 30.0
 
 
 class EmbeddedStore:
     """An index in one folder, seen under one model. Reading an index that is not there finds nothing and creates nothing."""
 
-    def __init__(self, folder: Path, analyser: Analyser, *, provider: str, model: str) -> None:
+    def __init__(
+        self, folder: Path, analyser: Analyser, *, provider: str, model: str, exact_up_to: int = EXACT_UP_TO
+    ) -> None:
         self._folder = folder
         self._path = folder / "catalog.db"
         self._lock = folder / "writer.lock"
         self._space = f"{provider}/{model}"
         self._model = model
         self._lexical = LexicalLane(folder / "lexical", analyser)
-        self._dense = DenseLane(folder / "dense", self._space)
+        self._dense_lane = partial(DenseLane, folder / "dense", exact_up_to=exact_up_to)
+        self._dense = self._dense_lane(self._space)
         self._catalog: CatalogReader | None = None
         self._inode = 0
+        self._runs = 0
         # Readers of one process take turns: a connection must not be closed while another thread reads from it.
         self._turn = RLock()
 
@@ -76,6 +82,21 @@ class EmbeddedStore:
         with self._reading() as catalog:
             return catalog.fetch(keys) if catalog else {}
 
+    def sample(self, count: int) -> list[StoredChunk]:
+        """Return chunks with vectors, from all over the index."""
+        with self._reading() as catalog:
+            return [] if catalog is None else catalog.sample(count)
+
+    def remark(self, name: str) -> str:
+        """Return what a writer noted under this name and the current model."""
+        with self._reading() as catalog:
+            return "" if catalog is None else catalog.remark(name)
+
+    def surroundings(self, keys: Sequence[Key], longest: int) -> dict[Key, Surroundings]:
+        """Return what stands around the short ones among these chunks."""
+        with self._reading() as catalog:
+            return {} if catalog is None else catalog.surroundings(keys, longest)
+
     def missing_vectors(self, vector_keys: Iterable[str]) -> set[str]:
         """Return those vector keys for which the current model has no vector."""
         with self._reading() as catalog:
@@ -106,7 +127,18 @@ class EmbeddedStore:
             bytes_on_disk=_bytes_below(self._folder),
             schema_version=SCHEMA_VERSION,
             location=str(self._folder),
+            bytes_mapped=self._dense.mapped_bytes(),
         )
+
+    def revision(self) -> str:
+        """Return a token that changes with every completed write of any process.
+
+        The lanes' states are part of it: a vector is found from when the lane has it, which is after the catalog has.
+        """
+        with self._reading() as catalog:
+            if catalog is None:
+                return ""
+            return f"{catalog.fact('revision')} {self._lexical.revision()} {self._dense.revision()}"
 
     # -- lanes -------------------------------------------------------------------------------------------------------
 
@@ -115,14 +147,16 @@ class EmbeddedStore:
         with self._reading() as catalog:
             if catalog is None:
                 return []
-            self._repair_lanes(catalog)
+            self._repair(catalog, self._lexical)
+            if catalog.admission(filters) is None:
+                filters = Filters()  # naming every project costs as much as choosing among them
             try:
                 return self._lexical.search(terms, filters, limit)
             except StoreDamaged:
                 # The lane is derived: made anew from the catalog, it answers.
                 with self.writer(wait_s=1.0):
                     self._lexical.forget()
-                self._repair_lanes(catalog)
+                self._repair(catalog, self._lexical)
                 return self._lexical.search(terms, filters, limit)
 
     def dense(self, vector: Vector, filters: Filters, limit: int) -> list[Candidate]:
@@ -130,8 +164,16 @@ class EmbeddedStore:
         with self._reading() as catalog:
             if catalog is None:
                 return []
-            self._repair_lanes(catalog)
-            return self._dense.search(vector, catalog.admitted(filters), limit)
+            self._repair(catalog, self._dense)
+            return self._dense.search(vector, catalog.admission(filters), limit)
+
+    def rarity(self, words: Sequence[str]) -> dict[str, float]:
+        """Return BM25's weight of each word."""
+        with self._reading() as catalog:
+            if catalog is None:
+                return dict.fromkeys(words, 0.0)
+            self._repair(catalog, self._lexical)
+            return self._lexical.rarity(words)
 
     def similarities(self, vector: Vector, keys: Sequence[Key]) -> dict[Key, float]:
         """Return the cosine of each of these chunks that has a vector."""
@@ -160,8 +202,11 @@ class EmbeddedStore:
                 if not take_over:
                     known = CatalogReader(database, space)
                     space, model = known.fact("space") or space, known.fact("model") or model
-            dense = self._dense if space == self._space else DenseLane(self._folder / "dense", space)
-            yield EmbeddedWriter(self._path, CatalogReader(database, space), self._lexical, dense, model)
+            dense = self._dense if space == self._space else self._dense_lane(space)
+            writer = EmbeddedWriter(self._path, CatalogReader(database, space), self._lexical, dense, model)
+            yield writer
+        if writer.swept or self._runs:
+            self._refine(dense, thoroughly=writer.swept)
 
     @contextmanager
     def run(self, *, wait_s: float) -> Iterator[None]:
@@ -169,6 +214,8 @@ class EmbeddedStore:
         with ExitStack() as held:
             with translating(self._folder):
                 held.enter_context(hold(self._folder / "run.lock", wait_s=wait_s))
+            self._runs += 1
+            held.callback(self._end_run)
             yield
 
     def reset(self) -> None:
@@ -217,6 +264,23 @@ class EmbeddedStore:
                 self._inode = inode
             yield self._catalog if self._catalog and self._is_founded(self._catalog) else None
 
+    def _refine(self, dense: DenseLane, *, thoroughly: bool) -> None:
+        """Make codes of a dense lane that has grown. Others may read and write meanwhile; only the swap needs the lock.
+
+        This is work for an index run: whoever adds one entry should not wait for it. The write that came before is done and safe: whatever goes wrong here only leaves searches slower.
+        """
+        with suppress(StoreError), translating(self._folder):
+            if not dense.wants_codes(thoroughly=thoroughly):
+                return
+            with hold(self._folder / "codes.lock", wait_s=0):
+                made = dense.make_codes()
+                if made is not None:
+                    with hold(self._lock, wait_s=_WAIT_TO_SWAP_S):
+                        dense.take_codes(made)
+
+    def _end_run(self) -> None:
+        self._runs -= 1
+
     def _open_catalog(self) -> CatalogReader | None:
         """Open the catalog; where it cannot be opened because another process has just deleted it, there is none."""
         try:
@@ -230,17 +294,15 @@ class EmbeddedStore:
         """Say whether the schema is there: a writer may have created the file and not yet migrated it."""
         return bool(catalog.database.execute("PRAGMA user_version").fetchone()[0])
 
-    def _repair_lanes(self, catalog: CatalogReader) -> None:
+    def _repair(self, catalog: CatalogReader, lane: LexicalLane | DenseLane) -> None:
         """Build a lane anew that is missing or was made by another analyser, unless a writer is at work or none may be.
 
         A lane that only lags is used as it is: what is visible in the catalog reached it first, and following the log
         is the writer's work. An index that serves another model is left alone.
         """
-        if not catalog.is_current_space():
+        if not catalog.is_current_space() or lane.applied(catalog.database) is not None:
             return
-        lost = self._lexical.applied(catalog.database) is None
-        lost = lost or (self._dense.applied(catalog.database) is None and bool(catalog.vector_counts()[0]))
-        if lost:
+        if lane is self._lexical or catalog.vector_counts()[0]:
             with suppress(StoreBusy, StoreUnwritable), self.writer(wait_s=0):
                 pass
 

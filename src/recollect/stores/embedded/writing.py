@@ -9,11 +9,12 @@ Chunks whose text did not change keep their row, whatever lines they moved to, a
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,7 @@ class EmbeddedWriter:
         self._space = catalog.space
         self._model = model
         self._vectors_freed = False
+        self.swept = False
         self._repair()
 
     @translated
@@ -63,13 +65,13 @@ class EmbeddedWriter:
         """Store documents: staged, followed by the lanes, then switched in one transaction."""
         plans: list[_Plan] = []
         try:
-            with transaction(self._database):
+            with self._change():
                 first = self._next_row()
                 plans += [self._plan(update) for update in updates]
                 self._stage(plans, first)
             if any(plan.fresh for plan in plans):
                 self._follow()
-            with transaction(self._database):
+            with self._change():
                 for plan in plans:
                     self._switch(plan)
                 self._database.execute("UPDATE chunks SET live = 1 WHERE row >= ? AND NOT live", (first,))
@@ -82,7 +84,7 @@ class EmbeddedWriter:
     @translated
     def touch(self, documents: Sequence[Document]) -> None:
         """Record new stamps and roots of documents whose text did not change."""
-        with transaction(self._database):
+        with self._change():
             self._database.executemany(
                 "UPDATE documents SET root = ?, size = ?, mtime_ns = ?, inode = ?, indexed_at = ? WHERE source = ? AND live",
                 [
@@ -95,7 +97,7 @@ class EmbeddedWriter:
     def remove(self, sources: Iterable[str]) -> int:
         """Remove documents and their chunks; return how many were there."""
         removed = 0
-        with transaction(self._database):
+        with self._change():
             for source in sources:
                 found = self._database.execute("SELECT id FROM documents WHERE source = ?", (source,)).fetchone()
                 if found is None:
@@ -112,9 +114,9 @@ class EmbeddedWriter:
         """Store vectors, mark the chunks that have waited for them, and let the dense lane follow."""
         if not vectors:
             return
-        with transaction(self._database):
+        with self._change():
             space = self._space_id(len(next(iter(vectors.values()))) // 4)
-            self._check_dimension(vectors, space)
+            self._check_vectors(vectors, space)
             self._database.executemany(
                 "INSERT INTO vectors (space, key, vector) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
                 [(space[0], key, vector) for key, vector in vectors.items()],
@@ -125,14 +127,38 @@ class EmbeddedWriter:
         self._dense.catch_up(self._database)
 
     @translated
+    def drop_vectors(self) -> None:
+        """Drop all vectors of this space, and with them its dimension: the model may have another one now."""
+        self._dense.forget()
+        with self._change():
+            mine = "(SELECT id FROM spaces WHERE name = ?)"
+            self._database.execute(f"DELETE FROM vectors WHERE space IN {mine}", (self._space,))
+            self._database.execute("DELETE FROM spaces WHERE name = ?", (self._space,))
+            self._database.execute("UPDATE chunks SET embedded = 0 WHERE embedded")
+
+    @translated
+    def remark(self, name: str, value: str) -> None:
+        """Note something of the index under this model."""
+        with self._change():
+            self._catalog.state_remark(name, value)
+
+    @translated
     def sweep(self) -> None:
         """Drop vectors long unused, let the lanes follow to the end, and forget the log they have followed."""
+        self.swept = True
         self._sweep_vectors()
         followed = self._follow()
         with transaction(self._database):
             log.trim(self._database, followed)
         self._database.execute("PRAGMA optimize")
         self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    @contextmanager
+    def _change(self) -> Iterator[None]:
+        """Run a block in one transaction that readers can tell from every other by the catalog's revision."""
+        with transaction(self._database):
+            yield
+            self._catalog.state_fact("revision", os.urandom(8).hex())
 
     # -- one document ------------------------------------------------------------------------------------------------
 
@@ -214,13 +240,18 @@ class EmbeddedWriter:
         found = self._database.execute("SELECT id, dimension FROM spaces WHERE name = ?", (self._space,)).fetchone()
         return int(found[0]), int(found[1])
 
-    def _check_dimension(self, vectors: Mapping[str, Vector], space: tuple[int, int]) -> None:
+    def _check_vectors(self, vectors: Mapping[str, Vector], space: tuple[int, int]) -> None:
         for vector in vectors.values():
             if len(vector) != 4 * space[1]:
                 raise ModelFault(
                     f"{self._space} gave a vector of {len(vector) // 4} dimensions; the index has {space[1]}",
-                    hint="the model changed under its name: 'recollect reset --yes' and 'recollect index' embed anew",
+                    hint="the model changed under its name: 'recollect index --reembed' makes all vectors anew",
                 )
+        import numpy as np
+
+        for key, vector in vectors.items():
+            if not np.isfinite(np.frombuffer(vector, dtype="<f4")).all():
+                raise ModelFault(f"{self._space} gave a vector that is not made of numbers (for {key})")
 
     def _sweep_vectors(self) -> None:
         now = int(time.time())
@@ -228,7 +259,7 @@ class EmbeddedWriter:
         if not self._vectors_freed and now - swept < _SWEEP_EVERY_S:
             return
         used = "EXISTS (SELECT 1 FROM chunks WHERE vector_key = key)"
-        with transaction(self._database):
+        with self._change():
             execute = self._database.execute
             execute(f"UPDATE vectors SET released_at = NULL WHERE released_at IS NOT NULL AND {used}")
             execute(f"UPDATE vectors SET released_at = ? WHERE released_at IS NULL AND NOT {used}", (now,))
@@ -258,7 +289,7 @@ class EmbeddedWriter:
             unseen = self._database.execute("SELECT EXISTS (SELECT 1 FROM documents WHERE NOT live)").fetchone()[0]
             if not unseen:
                 return
-        with transaction(self._database):
+        with self._change():
             self._delete([row for (row,) in self._database.execute("SELECT row FROM chunks WHERE NOT live")])
             self._database.execute("DELETE FROM documents WHERE NOT live")
 
@@ -268,7 +299,7 @@ class EmbeddedWriter:
             return
         # The log of another model's vectors means nothing to this model's lane.
         self._dense.forget()
-        with transaction(self._database):
+        with self._change():
             self._database.execute("UPDATE chunks SET id = '~' || row")
             found = self._database.execute(
                 "SELECT c.row, d.source, start_line, end_line, content_hash FROM chunks c "

@@ -1,0 +1,449 @@
+"""What the dense lane promises when it has codes: the same answers as a scan, whatever happens to the codes."""
+
+from __future__ import annotations
+
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import zlib
+from array import array
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.stores.making import PlainAnalyser, chunk, update
+from tests.stores.test_embedded import check_lanes
+
+from recollect.core.errors import ModelFault
+from recollect.core.ports import Vector
+from recollect.core.query import Filters
+from recollect.stores.embedded import EmbeddedStore, codes, matrix
+
+ALL = Filters()
+DIMENSION = 24
+EXACT_UP_TO = 400
+Array = np.ndarray[Any, Any]
+OPENED: list[EmbeddedStore] = []
+
+
+@pytest.fixture(autouse=True)
+def _close_stores() -> Iterator[None]:
+    """Whatever a test opened is closed after it."""
+    yield
+    while OPENED:
+        OPENED.pop().close()
+
+
+def clustered(count: int, dimension: int, seed: int, clusters: int = 60) -> Array:
+    """Points around centres, with a direction that all share, as the vectors of texts have."""
+    centres = np.random.default_rng(0).standard_normal((clusters, dimension))
+    luck = np.random.default_rng(seed)
+    points = centres[luck.integers(0, clusters, count)] + 0.6 * luck.standard_normal((count, dimension)) + 1.0
+    return np.asarray(points / np.linalg.norm(points, axis=1, keepdims=True), dtype=np.float32)
+
+
+def open_small(place: Path, exact_up_to: int = EXACT_UP_TO) -> EmbeddedStore:
+    store = EmbeddedStore(place / "index", PlainAnalyser(), provider="test", model="m", exact_up_to=exact_up_to)
+    OPENED.append(store)
+    return store
+
+
+def vector_of(text: str) -> Vector:
+    """Every text has its own point, the same for whoever asks."""
+    return bytes(clustered(1, DIMENSION, zlib.crc32(text.encode()))[0].tobytes())
+
+
+def fill(store: EmbeddedStore, name: str, count: int, *, project: str = "/p", sweep: bool = True) -> None:
+    texts = [chunk(f"/{name}.md", f"{name} {n}", n + 1, type="note" if n % 2 else "") for n in range(count)]
+    with store.writer() as writer:
+        writer.put([update(f"/{name}.md", texts, project=project)])
+        writer.put_vectors({one.vector_key: vector_of(one.text) for one in store.pending(count)})
+        if sweep:
+            writer.sweep()
+
+
+def follow(store: EmbeddedStore) -> None:
+    """Let the lanes drop what was removed, as the next writer does."""
+    with store.writer():
+        pass
+
+
+def nearest(store: EmbeddedStore, question: Vector, filters: Filters = ALL, limit: int = 20) -> list[tuple[str, float]]:
+    found = store.dense(question, filters, limit)
+    chunks = store.fetch([one.key for one in found])
+    return [(chunks[one.key].chunk.text, round(one.score, 4)) for one in found if one.key in chunks]
+
+
+def scanned(store: EmbeddedStore, question: Vector, admits: Callable[[Any], bool] = bool) -> list[tuple[str, float]]:
+    """The answer as the catalog gives it: every chunk's vector, one by one."""
+    scores = []
+    for document in store.documents():
+        for one in store.chunks_of(document.source):
+            if one.has_vector and admits(one):
+                cosine = np.frombuffer(vector_of(one.chunk.text), "<f4") @ np.frombuffer(question, "<f4")
+                scores.append((one.chunk.text, round(float(cosine), 4)))
+    return sorted(scores, key=lambda pair: -pair[1])[:20]
+
+
+def codes_of(place: Path) -> list[Path]:
+    return sorted((place / "index").glob("dense/*/*.codes"))
+
+
+def assert_right(store: EmbeddedStore, admits: Callable[[Any], bool] = bool, filters: Filters = ALL) -> None:
+    for n in range(3):
+        question = clustered(1, DIMENSION, 10**6 + n)[0].tobytes()
+        got, wanted = nearest(store, question, filters), scanned(store, question, admits)
+        assert sorted(got) == sorted(wanted)
+        assert [score for _, score in got] == [score for _, score in wanted]
+
+
+def assert_scores(store: EmbeddedStore, question: Vector) -> None:
+    """Whatever is returned is returned once, and with its true cosine."""
+    found = nearest(store, question)
+    assert len({text for text, _ in found}) == len(found)
+    for text, score in found:
+        cosine = float(np.frombuffer(vector_of(text), "<f4") @ np.frombuffer(question, "<f4"))
+        assert score == pytest.approx(cosine, abs=1e-3)
+
+
+def test_codes_find_what_a_scan_finds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Looking at a part of the lists, and reading a part of those, finds at least 98 of 100 true neighbours."""
+    monkeypatch.setattr(codes, "_LEAST_LOOKED_AT", 0)
+    monkeypatch.setattr(codes, "_LOOKS", ((1 / 8, 400), (1 / 4, 800)))
+    vectors = clustered(20_000, 96, 1, clusters=300)
+    assert codes.build_codes(tmp_path / "a.codes", vectors, np.arange(1, len(vectors) + 1))
+    opened = codes.open_codes(tmp_path / "a.codes", 96, len(vectors))
+    assert opened is not None
+
+    found, read = 0, 0
+    for question in clustered(50, 96, 2, clusters=300):
+        places = opened.propose(question, None, 10)
+        read += len(places)
+        best = places[np.argsort(-(vectors[places] @ question))[:10]]
+        found += len(set(best.tolist()) & set(np.argsort(-(vectors @ question))[:10].tolist()))
+
+    assert found >= 0.98 * 500
+    assert read <= 50 * 800
+
+
+def test_codes_find_within_what_a_filter_admits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A third of the lines is searched as if there were no others, though they all lie in the same lists."""
+    monkeypatch.setattr(codes, "_LEAST_LOOKED_AT", 0)
+    vectors = clustered(20_000, 96, 1, clusters=300)
+    assert codes.build_codes(tmp_path / "a.codes", vectors, np.arange(1, len(vectors) + 1))
+    opened = codes.open_codes(tmp_path / "a.codes", 96, len(vectors))
+    assert opened is not None
+    mask = np.random.default_rng(3).random(len(vectors)) < 0.3
+    positions = opened.positions(mask)
+
+    found = 0
+    for question in clustered(50, 96, 2, clusters=300):
+        places = opened.propose(question, positions, 10)
+        assert mask[places].all()
+        best = places[np.argsort(-(vectors[places] @ question))[:10]]
+        true = np.argsort(-np.where(mask, vectors @ question, -2))[:10]
+        found += len(set(best.tolist()) & set(true.tolist()))
+
+    assert found >= 0.98 * 500
+
+
+def test_a_small_index_has_no_codes(tmp_path: Path) -> None:
+    """Up to the size where a scan is fast nothing is built."""
+    store = open_small(tmp_path)
+    fill(store, "a", EXACT_UP_TO)
+
+    assert codes_of(tmp_path) == []
+    assert_right(store)
+
+
+def test_a_large_index_gets_codes_and_answers_alike(tmp_path: Path) -> None:
+    """After a sweep there is one file of codes; a reader that was open before takes it up."""
+    reader, store = open_small(tmp_path), open_small(tmp_path)
+    fill(store, "a", 600, sweep=False)
+    assert codes_of(tmp_path) == []
+    before = reader.revision()
+    assert_right(reader)
+
+    with store.writer() as writer:
+        writer.sweep()
+
+    (made,) = codes_of(tmp_path)
+    assert store.stats().bytes_mapped == 600 * (4 * DIMENSION + 16) + made.stat().st_size
+    assert reader.revision() != before
+    assert_right(reader)
+    assert_right(open_small(tmp_path))
+
+
+def test_what_comes_and_goes_after_the_codes_counts_at_once(tmp_path: Path) -> None:
+    """Lines appended to a coded matrix are found before any rebuild, removed ones are not, and a sweep extends the codes."""
+    store = open_small(tmp_path)
+    fill(store, "a", 600)
+    first = codes_of(tmp_path)
+
+    fill(store, "b", 90, sweep=False)
+    assert_right(store)
+    with store.writer() as writer:
+        writer.put([update("/a.md", [chunk("/a.md", f"a {n}", n + 1) for n in range(50, 600)], size=2)])
+    follow(store)
+    assert_right(store)
+    fill(store, "c", 200)
+
+    assert len(codes_of(tmp_path)) == 1
+    assert codes_of(tmp_path) != first
+    assert_right(store)
+    check_lanes(store)
+
+
+def test_a_long_run_makes_codes_as_it_goes_and_an_entry_never_does(tmp_path: Path) -> None:
+    """Outside a run nobody waits for codes without a sweep; within one they are made before its end."""
+    store = open_small(tmp_path, 200)
+    fill(store, "a", 500, sweep=False)
+    assert codes_of(tmp_path) == []
+
+    with store.run(wait_s=0):
+        fill(store, "b", 10, sweep=False)
+
+    assert len(codes_of(tmp_path)) == 1
+    assert_right(store)
+
+
+def test_a_matrix_written_anew_gets_codes_anew(tmp_path: Path) -> None:
+    """When more than a quarter was removed the matrix is swapped, and the codes of the old one never speak for the new."""
+    store = open_small(tmp_path)
+    fill(store, "a", 700)
+    fill(store, "b", 700)
+
+    with store.writer() as writer:
+        writer.remove(["/a.md"])
+    follow(store)
+    assert codes_of(tmp_path)  # of the old matrix, until someone makes new ones
+    assert_right(store)
+    with store.writer() as writer:
+        writer.sweep()
+
+    assert_right(store)
+    assert len(codes_of(tmp_path)) == 1
+    check_lanes(store)
+
+
+@pytest.mark.parametrize("few", [1, 10_000])
+def test_filters_admit_the_same_with_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+    """A project, a type or both restrict a coded search exactly, and a scan of few likewise, tail included."""
+    monkeypatch.setattr(matrix, "_FEW", few)
+    monkeypatch.setattr(matrix, "_LIMITS_A_LANE", 1)
+    store = open_small(tmp_path)
+    fill(store, "a", 500, project="/p")
+    fill(store, "b", 300, project="/q")
+    fill(store, "c", 60, project="/q", sweep=False)
+
+    for _ in range(2):  # the second time what is admitted is known
+        assert_right(store, lambda one: one.project == "/q", Filters(projects=("/q",)))
+        assert_right(store, lambda one: one.project == "/q", Filters(projects=("/q", "/none")))
+        assert_right(store, lambda one: one.chunk.type == "note", Filters(types=("note",)))
+        both = Filters(projects=("/q",), types=("note",))
+        assert_right(store, lambda one: one.project == "/q" and one.chunk.type == "note", both)
+    assert_right(store, bool, Filters(projects=("/p", "/q")))
+    assert nearest(store, vector_of("x"), Filters(projects=("/none",))) == []
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def _overwrite(start: int, end: int) -> Callable[[Path], None]:
+    def damage(path: Path) -> None:
+        content = bytearray(path.read_bytes())
+        last = len(content) if end == 0 else end
+        content[start:last] = random.Random(4).randbytes(last - start)
+        path.write_bytes(content)
+
+    return damage
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        Path.unlink,
+        _cut,
+        lambda path: path.write_bytes(b""),
+        _overwrite(0, 100),
+        _overwrite(600, 900),
+        _overwrite(4000, 0),
+    ],
+    ids=["missing", "cut", "empty", "header", "centres", "all else"],
+)
+def test_damaged_codes_never_give_a_wrong_answer(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    """Whatever happened to the file, no search fails and no score is wrong; the next sweep makes it anew."""
+    store = open_small(tmp_path)
+    fill(store, "a", 600)
+    store.close()
+    (path,) = codes_of(tmp_path)
+    damage(path)
+
+    again = open_small(tmp_path)
+    question = vector_of("any")
+    assert_scores(again, question)
+    with again.writer() as writer:
+        writer.sweep()
+
+    assert_right(again)
+    (new,) = codes_of(tmp_path)
+    assert codes.is_whole(new)
+
+
+def test_similarities_know_every_line(tmp_path: Path) -> None:
+    """The cosine of a chunk is told, whether its line is coded, came later or died."""
+    store = open_small(tmp_path)
+    fill(store, "a", 600)
+    fill(store, "b", 30, sweep=False)
+    with store.writer() as writer:
+        writer.put([update("/a.md", [chunk("/a.md", f"a {n}", n + 1) for n in range(590)], size=2)])
+    follow(store)
+    kept = [one for document in store.documents() for one in store.chunks_of(document.source)]
+    question = vector_of("any")
+
+    told = store.similarities(question, [one.key for one in kept] + [10**9, 595])
+
+    asked = np.frombuffer(question, "<f4")
+    assert set(told) == {one.key for one in kept}
+    for one in kept:
+        assert told[one.key] == pytest.approx(float(np.frombuffer(vector_of(one.chunk.text), "<f4") @ asked), abs=1e-5)
+
+
+def test_zero_vectors_are_coded_and_far_from_everything(tmp_path: Path) -> None:
+    """A vector of no length has a code like any other, scores 0, and comes after whatever points the same way."""
+    store = open_small(tmp_path)
+    texts = [f"a {n}" for n in range(600)]
+    with store.writer() as writer:
+        writer.put([update("/a.md", texts)])
+        zero = array("f", [0.0] * DIMENSION).tobytes()
+        writer.put_vectors(
+            {one.vector_key: zero if one.text == "a 7" else vector_of(one.text) for one in store.pending(600)}
+        )
+        writer.sweep()
+    assert len(codes_of(tmp_path)) == 1
+
+    found = dict(nearest(store, vector_of("a 8"), limit=600))
+
+    assert found["a 7"] == 0.0
+    assert max(found, key=lambda text: found[text]) == "a 8"
+
+
+def test_what_is_not_a_number_is_refused(tmp_path: Path) -> None:
+    """Neither a stored vector nor a question may hold NaN or infinity, and a refused batch leaves nothing behind."""
+    store = open_small(tmp_path)
+    with store.writer() as writer:
+        writer.put([update("/a.md", ["a", "b"])])
+        one, two = store.pending(2)
+        broken = array("f", [float("nan")] * DIMENSION).tobytes()
+        with pytest.raises(ModelFault, match="numbers"):
+            writer.put_vectors({one.vector_key: vector_of("a"), two.vector_key: broken})
+        assert len(store.pending(2)) == 2
+        writer.put_vectors({one.vector_key: vector_of("a")})
+
+    for bad in (float("nan"), float("inf")):
+        with pytest.raises(ModelFault, match="numbers"):
+            store.dense(array("f", [bad] * DIMENSION).tobytes(), ALL, 5)
+
+
+def test_vectors_that_codes_cannot_tell_apart_are_scanned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where codes would lose neighbours there are none, this is remembered until the index has doubled, and answers are right."""
+    monkeypatch.setattr(codes, "_LEAST_LOOKED_AT", 0)
+    monkeypatch.setattr(codes, "_LOOKS", ((1 / 1000, 1),))
+    store = open_small(tmp_path)
+    fill(store, "a", 600)
+
+    assert codes_of(tmp_path) == []
+    assert_right(store)
+    state = store._dense._state()
+    assert state is not None
+    assert state.refused == 600
+    monkeypatch.undo()
+    with store.writer() as writer:
+        writer.sweep()
+    assert codes_of(tmp_path) == []
+    fill(store, "b", 700)
+    assert len(codes_of(tmp_path)) == 1
+    assert_right(store)
+
+
+KILLED = """
+import sys
+from pathlib import Path
+sys.path[:0] = {path!r}
+from tests.stores.test_dense import fill, open_small
+store = open_small(Path({place!r}), 150)
+round_ = int(sys.argv[1])
+print("ready", flush=True)
+while True:
+    round_ += 1
+    fill(store, f"n{{round_ % 7}}", 60 + round_ % 40)
+"""
+
+
+def test_a_killed_build_leaves_an_index_that_answers_rightly(tmp_path: Path) -> None:
+    """After kill -9 at any point of building, extending or swapping codes, searches give what the catalog gives."""
+    luck = random.Random(11)
+    script = KILLED.format(path=[p for p in sys.path if p], place=str(tmp_path))
+    seen = 0
+    for cycle in range(14):
+        process = subprocess.Popen(
+            [sys.executable, "-c", script, str(cycle * 1000)], stdout=subprocess.PIPE, text=True, cwd=Path.cwd()
+        )
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(luck.uniform(0.0, 0.6))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        seen += len(codes_of(tmp_path))
+        store = open_small(tmp_path, 150)
+        assert_scores(
+            store, vector_of("any")
+        )  # vectors that did not reach the lane may be missing until someone writes
+        follow(store)
+        assert_right(store)
+        with store.writer() as writer:
+            writer.sweep()
+        assert_right(store)
+        assert len(codes_of(tmp_path)) <= 2
+        check_lanes(store)
+        store.close()
+    assert seen
+
+
+def test_a_build_that_fails_costs_nothing_but_speed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk while codes are made is not an error of the write that came before, and leaves no file in use."""
+    store = open_small(tmp_path)
+    fill(store, "a", 600, sweep=False)
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(codes, "_write", fail)
+    with store.writer() as writer:
+        writer.sweep()
+    monkeypatch.undo()
+
+    assert codes_of(tmp_path) == []
+    assert_right(store)
+
+
+def test_a_catalog_of_the_first_schema_is_covered_before_anyone_writes(tmp_path: Path) -> None:
+    """An index that was last written by an older version answers about its coverage without being migrated."""
+    (tmp_path / "index").mkdir()
+    released = Path(__file__).parent.parent / "compat" / "catalog_v1.db"
+    (tmp_path / "index" / "catalog.db").write_bytes(released.read_bytes())
+
+    store = open_small(tmp_path)
+
+    assert (store.coverage(ALL).chunks, store.coverage(ALL).with_vectors) == (2, 2)
+    assert store.coverage(Filters(projects=("/none",))).chunks == 0
+    with sqlite3.connect(tmp_path / "index" / "catalog.db") as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (1,)
+    database.close()
