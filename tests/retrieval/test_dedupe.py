@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recollect.core.document import Chunk, StoredChunk
-from recollect.core.query import Explanation, Part
+from recollect.core.query import Part
 from recollect.retrieval.dedupe import Ranked, drop_repeats
 from recollect.retrieval.fuse import Fused
 
@@ -20,7 +20,7 @@ def pair(key: int, score: float, text: str, date: str = "") -> tuple[Fused, Stor
         text=text,
         date=date,
     )
-    fused = Fused(key, Explanation((Part("lexical", score),)))
+    fused = Fused(key, score, lambda _: (Part("lexical", score),))
     return fused, StoredChunk(key=key, id=str(key), chunk=chunk, project="", has_vector=True)
 
 

@@ -10,8 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from recollect.core.document import Key
-from recollect.core.query import Candidate, Lane
-from recollect.retrieval.fuse import Fused, fuse_convex, fuse_rrf, rank_single
+from recollect.core.query import Candidate, Explanation, Lane
+from recollect.retrieval.fuse import Fused, Mix, fuse_convex, fuse_rrf, rank_single
+from recollect.retrieval.neighbours import NONE, Support
 
 SCORES = st.floats(allow_nan=True, allow_infinity=True)
 BM25 = st.floats(0.0, 100.0)
@@ -28,6 +29,10 @@ def keys(fused: list[Fused]) -> list[Key]:
     return [one.key for one in fused]
 
 
+def told(fused: list[Fused]) -> list[tuple[Key, float, Explanation]]:
+    return [(one.key, one.score, one.explanation) for one in fused]
+
+
 def part(one: Fused, name: str) -> tuple[float, str]:
     return next((part.value, part.note) for part in one.explanation.parts if part.name == name)
 
@@ -36,7 +41,7 @@ def test_convex_example() -> None:
     """The score is the weighted sum of BM25 over the best and the cosine's place in its range."""
     lexical = [Candidate("a", 14.0), Candidate("b", 7.0)]
     dense = [Candidate("c", 0.8), Candidate("b", 0.75)]
-    fused = fuse_convex(lexical, dense, {"a": 0.7, "b": 0.75, "c": 0.8}, 0.5)
+    fused = fuse_convex(lexical, dense, {"a": 0.7, "b": 0.75, "c": 0.8}, Mix(0.5))
     assert {one.key: pytest.approx(one.score) for one in fused} == {"a": 0.5, "b": 0.5, "c": 0.5}
     assert keys(fused) == ["a", "b", "c"]
     assert part(fused[1], "lexical") == (0.25, "BM25 7.00 of best 14.00, weight 0.50")
@@ -46,7 +51,7 @@ def test_convex_example() -> None:
 
 def test_new_text_is_not_punished() -> None:
     """A chunk that waits for its vector is judged by its words alone, and the note says so."""
-    fused = fuse_convex([Candidate(1, 10.0), Candidate(2, 8.0)], [Candidate(2, 0.8), Candidate(3, 0.7)], {}, 0.7)
+    fused = fuse_convex([Candidate(1, 10.0), Candidate(2, 8.0)], [Candidate(2, 0.8), Candidate(3, 0.7)], {}, Mix(0.7))
     assert keys(fused)[0] == 1
     assert fused[0].score == pytest.approx(1.0)
     assert "no vector yet" in part(fused[0], "dense")[1]
@@ -54,14 +59,14 @@ def test_new_text_is_not_punished() -> None:
 
 def test_equal_cosines() -> None:
     """Cosines that are all equal decide nothing."""
-    fused = fuse_convex(candidates({1: 2.0, 2: 1.0}), candidates({1: 0.8, 2: 0.8}), {}, 0.5)
+    fused = fuse_convex(candidates({1: 2.0, 2: 1.0}), candidates({1: 0.8, 2: 0.8}), {}, Mix(0.5))
     assert [part(one, "dense")[0] for one in fused] == [0.5, 0.5]
     assert keys(fused) == [1, 2]
 
 
 def test_no_candidates() -> None:
     """Nothing proposed is nothing found."""
-    assert fuse_convex([], [], {}, 0.5) == []
+    assert fuse_convex([], [], {}, Mix(0.5)) == []
     assert fuse_rrf([], []) == []
     assert rank_single([], Lane.LEXICAL) == []
 
@@ -69,13 +74,13 @@ def test_no_candidates() -> None:
 def test_ties_keep_the_lanes_order() -> None:
     """Equal scores keep the order of the lexical lane, then of the dense lane."""
     lexical = candidates({"b": 1.0, "a": 1.0})
-    assert keys(fuse_convex(lexical, [], {}, 0.0)) == ["b", "a"]
-    assert keys(fuse_convex(lexical, candidates({"d": 0.5, "c": 0.5}), {}, 0.0)) == ["b", "a", "d", "c"]
+    assert keys(fuse_convex(lexical, [], {}, Mix(0.0))) == ["b", "a"]
+    assert keys(fuse_convex(lexical, candidates({"d": 0.5, "c": 0.5}), {}, Mix(0.0))) == ["b", "a", "d", "c"]
 
 
 def test_faulty_scores_are_named() -> None:
     """A score that is no finite number is left out, and the note says so."""
-    fused = fuse_convex(candidates({1: math.nan, 2: 3.0}), candidates({1: 0.9, 3: math.inf}), {2: math.nan}, 0.5)
+    fused = fuse_convex(candidates({1: math.nan, 2: 3.0}), candidates({1: 0.9, 3: math.inf}), {2: math.nan}, Mix(0.5))
     assert keys(fused) == [2, 1]
     assert "finite" in part(fused[1], "lexical")[1]
     assert "finite" in part(fused[0], "dense")[1]
@@ -84,22 +89,22 @@ def test_faulty_scores_are_named() -> None:
 @pytest.mark.parametrize("weight", [-0.1, 1.1, math.nan])
 def test_weight_outside_its_range(weight: float) -> None:
     """A weight that is no share is refused."""
-    with pytest.raises(ValueError, match="weight_dense"):
-        fuse_convex([], [], {}, weight)
+    with pytest.raises(ValueError, match="dense share"):
+        Mix(weight)
 
 
 @given(st.dictionaries(st.integers(), SCORES), st.dictionaries(st.integers(), SCORES), WEIGHTS)
 @example({}, {0: sys.float_info.max, 1: -sys.float_info.max}, 0.5)
 def test_parts_add_up(lexical: dict[Key, float], dense: dict[Key, float], weight: float) -> None:
-    """Whatever the lanes say, the parts add up to the score exactly, and the ranking is by score."""
+    """Whatever the lanes say, the parts add up to the score, and the ranking is by score."""
     for fused in (
-        fuse_convex(candidates(lexical), candidates(dense), dense, weight),
+        fuse_convex(candidates(lexical), candidates(dense), dense, Mix(weight)),
         fuse_rrf(candidates(lexical), candidates(dense)),
         rank_single(candidates(lexical), Lane.LEXICAL),
         rank_single(candidates(dense), Lane.DENSE),
     ):
         scores = [one.score for one in fused]
-        assert scores == [math.fsum(part.value for part in one.explanation.parts) for one in fused]
+        assert scores == pytest.approx([one.explanation.score for one in fused], abs=1e-12)
         assert scores == sorted(scores, reverse=True)
         assert all(0.0 <= score <= 1.0 for score in scores)
         assert len(set(keys(fused))) == len(fused)
@@ -109,7 +114,7 @@ def test_parts_add_up(lexical: dict[Key, float], dense: dict[Key, float], weight
 def test_nobody_is_lost(lexical: dict[Key, float], dense: dict[Key, float], weight: float) -> None:
     """Every candidate with a finite score is ranked once, and no other."""
     finite = {key for lane in (lexical, dense) for key, score in lane.items() if math.isfinite(score)}
-    assert set(keys(fuse_convex(candidates(lexical), candidates(dense), {}, weight))) == finite
+    assert set(keys(fuse_convex(candidates(lexical), candidates(dense), {}, Mix(weight)))) == finite
     assert set(keys(fuse_rrf(candidates(lexical), candidates(dense)))) == finite
 
 
@@ -120,7 +125,7 @@ def test_extreme_weights(pairs: list[tuple[float, float]]) -> None:
     cosines: dict[Key, float] = {key: pair[1] for key, pair in enumerate(pairs)}
     for weight, lane, name in ((0.0, words, Lane.LEXICAL), (1.0, cosines, Lane.DENSE)):
         by_lane = sorted(lane, key=lambda key: -lane[key])
-        assert keys(fuse_convex(candidates(words), candidates(cosines), {}, weight)) == by_lane
+        assert keys(fuse_convex(candidates(words), candidates(cosines), {}, Mix(weight))) == by_lane
         assert keys(rank_single(candidates(lane), name)) == by_lane
 
 
@@ -137,8 +142,8 @@ def test_monotone(
     """A better lexical score never lowers a chunk's rank, all else equal."""
     key = data.draw(st.sampled_from(sorted(lexical, key=str)))
     similarities = dense | {other: 0.1 for other in lexical if other not in dense}
-    before = fuse_convex(candidates(lexical), candidates(dense), similarities, weight)
-    after = fuse_convex(candidates(lexical | {key: lexical[key] + more}), candidates(dense), similarities, weight)
+    before = fuse_convex(candidates(lexical), candidates(dense), similarities, Mix(weight))
+    after = fuse_convex(candidates(lexical | {key: lexical[key] + more}), candidates(dense), similarities, Mix(weight))
     assert keys(after).index(key) <= keys(before).index(key)
 
 
@@ -151,12 +156,12 @@ def test_order_of_arrival(lexical: list[tuple[int, float]], dense: list[tuple[in
     """The order in which the lanes list their candidates does not matter where scores differ."""
     words = [Candidate(key, score) for key, score in lexical]
     vectors = [Candidate(key, score) for key, score in dense]
-    arrived = fuse_convex(words, vectors, {}, weight)
+    arrived = fuse_convex(words, vectors, {}, Mix(weight))
     sorted_first = fuse_convex(
-        sorted(words, key=lambda one: -one.score), sorted(vectors, key=lambda one: -one.score), {}, weight
+        sorted(words, key=lambda one: -one.score), sorted(vectors, key=lambda one: -one.score), {}, Mix(weight)
     )
-    assert arrived == sorted_first
-    assert fuse_rrf(words, vectors) == fuse_rrf(words[::-1], vectors[::-1])
+    assert told(arrived) == told(sorted_first)
+    assert told(fuse_rrf(words, vectors)) == told(fuse_rrf(words[::-1], vectors[::-1]))
 
 
 def test_reciprocal_ranks() -> None:
@@ -176,3 +181,51 @@ def test_single_lane_is_one_part() -> None:
         assert [[part.name for part in one.explanation.parts] for one in fused] == [[lane.value]] * 2
     with pytest.raises(ValueError, match="single"):
         rank_single([], Lane.HYBRID)
+
+
+# -- what neighbours lend ----------------------------------------------------------------------------------------------
+
+LENT = st.dictionaries(st.integers(0, 9), st.floats(0.0, 150.0)), st.dictionaries(st.integers(0, 9), COSINES)
+
+
+def test_support_is_a_part_of_its_own() -> None:
+    """What neighbours lend is named beside the lanes' own parts, and both lanes together reach what the mix allows."""
+    lexical, dense = candidates({"a": 8.0, "b": 4.0}), candidates({"a": 0.9, "b": 0.5})
+    fused = fuse_convex(lexical, dense, {}, Mix(0.5, 0.6), Support({"b": 10.0}, {"b": 0.9}))
+    assert keys(fused) == ["b", "a"]
+    assert fused[0].score == pytest.approx(0.6)
+    assert part(fused[0], "lexical")[0] == pytest.approx(0.3 * 0.4)
+    assert part(fused[0], "dense")[0] == 0.0
+    assert part(fused[0], "neighbours")[0] == pytest.approx(0.3 * 0.6 + 0.3)
+    assert [one.name for one in fused[1].explanation.parts] == ["lexical", "dense"]
+
+
+def test_neighbours_may_take_away() -> None:
+    """A short chunk whose vector stands alone among others that mean something else loses a part of its score."""
+    fused = fuse_convex([], candidates({"a": 0.9, "b": 0.1}), {}, Mix(1.0), Support({}, {"a": 0.5}))
+    assert part(fused[0], "neighbours")[0] == pytest.approx(-0.5)
+    assert fused[0].score == pytest.approx(0.5)
+
+
+@given(st.dictionaries(st.integers(0, 9), BM25 | SCORES), st.dictionaries(st.integers(0, 9), SCORES), WEIGHTS)
+def test_no_support(lexical: dict[Key, float], dense: dict[Key, float], weight: float) -> None:
+    """Support of nothing is as good as none."""
+    without = fuse_convex(candidates(lexical), candidates(dense), {}, Mix(weight))
+    for none in (NONE, Support(dict.fromkeys(lexical, 0.0), {})):
+        fused = fuse_convex(candidates(lexical), candidates(dense), {}, Mix(weight), none)
+        assert [(one.key, one.score) for one in fused] == [(one.key, one.score) for one in without]
+
+
+@given(
+    st.dictionaries(st.integers(0, 9), SCORES),
+    st.dictionaries(st.integers(0, 9), SCORES),
+    st.builds(Mix, WEIGHTS, st.floats(0.1, 1.0)),
+    st.builds(Support, *LENT),
+)
+def test_supported_parts_add_up(lexical: dict[Key, float], dense: dict[Key, float], mix: Mix, support: Support) -> None:
+    """With support, too, the parts add up, the ranking is by score, and no score leaves its range."""
+    fused = fuse_convex(candidates(lexical), candidates(dense), {}, mix, support)
+    scores = [one.score for one in fused]
+    assert scores == pytest.approx([one.explanation.score for one in fused], abs=1e-9)
+    assert scores == sorted(scores, reverse=True)
+    assert all(-1e-9 <= score <= mix.whole + 1e-9 for score in scores)

@@ -19,7 +19,7 @@ from typing import Protocol
 from recollect.core.query import Term
 from recollect.retrieval.identifiers import LONGEST, split_token
 from recollect.retrieval.stopwords import STOP_WORDS
-from recollect.retrieval.tokens import compose, find_spans, find_tokens, fold, is_unspaced
+from recollect.retrieval.tokens import compose, find_matches, find_spans, find_tokens, fold, is_unspaced
 
 MOST_TERMS = 1024
 """Unique terms of one query: a question that pastes a whole log still gets an answer soon."""
@@ -116,6 +116,18 @@ class WordAnalyser:
         """Yield the tokens of a text with their places and words; all of them together are `words(text)`."""
         for start, end in find_spans(text):
             yield Span(start, end, self._memory[text[start:end]])
+
+    def matching_spans(self, text: str, wanted: frozenset[str]) -> Iterator[Span]:
+        """Yield those of `spans` that have a wanted word."""
+        # Most tokens are others, and most come again: each different one is looked at once, in C where it can be.
+        memory = self._memory
+        matching = {token for token in set(find_tokens(text)) if not wanted.isdisjoint(memory[token])}
+        if not matching:
+            return
+        for match in find_matches(text):
+            token = match[0]
+            if token in matching:
+                yield Span(*match.span(), memory[token])
 
     def _asked(self, token: str) -> Iterator[tuple[str, bool]]:
         if not is_unspaced(token):

@@ -66,12 +66,7 @@ def _find_matches(line: str, wanted: frozenset[str], analyser: WordAnalyser) -> 
     """Return the matches, by where they begin."""
     if not wanted:
         return []
-    return [
-        match
-        for span in analyser.spans(line)
-        if not wanted.isdisjoint(span.words)
-        for match in _locate(line, span, wanted, analyser)
-    ]
+    return [match for span in analyser.matching_spans(line, wanted) for match in _locate(line, span, wanted, analyser)]
 
 
 def _locate(line: str, span: Span, wanted: frozenset[str], analyser: WordAnalyser) -> list[_Match]:

@@ -67,6 +67,11 @@ def find_spans(text: str) -> Iterator[tuple[int, int]]:
     return (match.span() for match in _pattern_for(text).finditer(text))
 
 
+def find_matches(text: str) -> Iterator[re.Match[str]]:
+    """Yield each token of `find_tokens` as it was matched."""
+    return _pattern_for(text).finditer(text)
+
+
 def find_names(token: str) -> Iterator[tuple[int, int]]:
     """Yield where the runs of letters and digits inside a token begin and end."""
     return (match.span() for match in _NAME.finditer(token))

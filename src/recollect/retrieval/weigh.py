@@ -1,31 +1,42 @@
 """How much a question trusts the dense lane.
 
-No fixed weight is right, so the question's own look decides: what is meant literally (identifiers, paths, codes, quoted
-phrases) leans on words; letters that the built-in encoder has not learned to read lean on words strongly; long prose
-without either leans on meaning a little. Each rule only moves the weight one way, in proportion to its share of the
-question, so that one more identifier never raises the weight. The numbers are a start, read off fixed-weight
-measurements; evidence from both lanes replaces them when adaptation is measured.
+No fixed weight is right: Chinese wants words, questions about code want vectors, and both can stand in one index. So the
+weight comes from the evidence of this very question:
+
+- how much of what it asks the best chunk holds literally (`coverage`): words that were found need no interpreting;
+- how many words it has: the more, the better words alone tell the right chunk from the others;
+- how far the best vector stands out from the other candidates (`lead`): an encoder that knows the subject is sure of it;
+- how many of its letters the built-in encoder has not learned to read;
+- how well the encoder knows the corpus, which was asked about by its own sentences when it was indexed (`known`);
+- and how many of its words are meant literally: identifiers, paths, codes, quoted phrases.
+
+All but the last are learned, all on all sets at once (`python -m bench.quality.fit` prints them); the last one moves
+the weight down only, in proportion, so that one more identifier never raises it.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from math import exp, log1p
 
 from recollect.retrieval.stopwords import STOP_WORDS
 
-BASE = 0.5
+BASE = 2.38
+COVERAGE = -1.02
+TERMS = -1.28
+LEAD = 0.81
+UNREAD = -1.19
+KNOWN = 0.38
+"""The logit of the dense lane's share is BASE and, times its number, each piece of evidence."""
+
 EXACT = 0.15
-"""The weight of a question that is all identifiers and quotes."""
-UNREAD = 0.2
-"""The weight of a question written entirely in scripts the encoder does not read."""
-PROSE = 0.6
-"""The weight of long prose."""
+"""The weight of a question that is all identifiers and quotes is at most this."""
 
 _LONGEST_READ = 4_000
 _LONGEST_EXACT = 200
+_MOST_TERMS = 40
 _PUNCTUATION = ".,;:!?()[]{}<>\"'“”‘’…"
-_SHORT_PROSE, _LONG_PROSE = 8, 20
 _QUOTED = re.compile(r'"([^"\n]{2,200})"|“([^”\n]{2,200})”|`([^`\n]{1,200})`')
 _EXACT = re.compile(
     r"\w+(?:[_/\\:@]|\.(?=\w)|::)[\w./\\:@-]*\w"  # snake_case, paths, dotted names, host:port, 1.2.3
@@ -37,6 +48,20 @@ _EXACT = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
+class Evidence:
+    """What both lanes' answers say about a question."""
+
+    coverage: float = 0.0
+    """The best chunk's BM25 as a share of what a chunk holding every term would have; 0 to 1 or a little above."""
+    terms: int = 0
+    lead: float = 0.0
+    """How far the best cosine is above the mean of the dense candidates, in standard deviations, over what the best of as
+    many random numbers would be."""
+    known: float = 0.0
+    """How much better or worse than usual the encoder knows the corpus, as it was probed with its own sentences."""
+
+
+@dataclass(frozen=True, slots=True)
 class Weights:
     """The dense lane's share of the score, the lexical lane has the rest, and the reason in words."""
 
@@ -44,40 +69,43 @@ class Weights:
     reason: str
 
 
-def weigh(query: str) -> Weights:
+def weigh(query: str, evidence: Evidence) -> Weights:
     """Return the weights for a question."""
-    exact, prose = _sort_words(query[:_LONGEST_READ])
-    words = len(exact) + len(prose)
+    exact, others = _sort_words(query[:_LONGEST_READ])
+    words = len(exact) + sum(word.lower() not in STOP_WORDS for word in others)
     exact_share = len(exact) / words if words else 0.0
-    unread_share = _unread_share("".join(prose))
-    length = min(max(len(prose) - _SHORT_PROSE, 0) / (_LONG_PROSE - _SHORT_PROSE), 1.0)
-    dense = BASE + (PROSE - BASE) * length
-    dense -= (dense - UNREAD) * unread_share
+    # Of the other words only: the Latin letters of one more identifier must not make Chinese readable.
+    unread_share = find_unread_share(" ".join(others))
+    logit = BASE + COVERAGE * evidence.coverage + TERMS * log1p(min(evidence.terms, _MOST_TERMS))
+    logit += LEAD * evidence.lead + UNREAD * unread_share + KNOWN * evidence.known
+    dense = 1.0 / (1.0 + exp(-logit))
     dense -= max(dense - EXACT, 0.0) * exact_share
-    reasons = []
+    reasons = [
+        f"words cover {evidence.coverage:.0%} of {evidence.terms} terms",
+        f"the best vector leads by {evidence.lead:.2f}",
+    ]
     if unread_share > 0.0:
         reasons.append(f"{unread_share:.0%} of the letters are outside Latin script")
     if exact:
         reasons.append(f"{len(exact)} of {words} words are meant literally")
-    if length > 0.0:
-        reasons.append(f"prose of {len(prose)} words")
-    return Weights(round(dense, 4), "; ".join(reasons) or "a plain question")
+    return Weights(round(dense, 4), "; ".join(reasons))
 
 
 def _sort_words(text: str) -> tuple[list[str], list[str]]:
-    """Return the words that are meant literally and the others, which leave out stop words."""
+    """Return the words that are meant literally and the others."""
     exact = [word for quoted in _QUOTED.finditer(text) for word in quoted.group().split()]
-    prose = []
+    others = []
     for word in _QUOTED.sub(" ", text).split():
         bare = word.strip(_PUNCTUATION)
         if len(bare) <= _LONGEST_EXACT and any(map(_EXACT.fullmatch, (bare, word.rstrip(_PUNCTUATION), word))):
             exact.append(bare)
-        elif bare and bare.lower() not in STOP_WORDS:
-            prose.append(bare)
-    return exact, prose
+        elif bare:
+            others.append(bare)
+    return exact, others
 
 
-def _unread_share(text: str) -> float:
+def find_unread_share(text: str) -> float:
+    """Return the share of a text's letters that are not Latin, which the built-in encoder has hardly read."""
     letters = [character for character in text if character.isalpha()]
     return sum(not _is_latin(character) for character in letters) / len(letters) if letters else 0.0
 

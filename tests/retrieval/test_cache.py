@@ -1,0 +1,601 @@
+"""What is kept between questions: never an answer that a search would not give now, and never more than was allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from tests.stores.making import chunk, update, vector
+
+from recollect.core.document import Key, StoredChunk
+from recollect.core.options import CacheOptions, SearchOptions
+from recollect.core.query import Coverage, Explanation, Filters, Hit, Lane, SearchReply
+from recollect.models.fake import FakeEmbedder
+from recollect.retrieval.analyse import WordAnalyser
+from recollect.retrieval.cache import AnswerCache, CacheCounters, Caches, HotTier, Inquiry, Kept, tidy, wording
+from recollect.services.search import Searcher
+from recollect.stores.embedded import EmbeddedStore
+from recollect.stores.memory import MemoryStore
+
+DAY = "2026-03-05"
+EAST, NEARLY_EAST, NORTH = vector(1, 0), vector(1, 0.05), vector(0, 1)
+
+
+class Clock:
+    """A clock that stands still until it is told."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def inquiry(query: str = "where do otters sleep", **more: object) -> Inquiry:
+    given: dict[str, object] = {"options": SearchOptions(), "model": "fake/fake-64", "day": DAY}
+    return Inquiry(query, **(given | more))  # type: ignore[arg-type]
+
+
+def reply(query: str = "where do otters sleep", hits: int = 1, notes: tuple[str, ...] = ()) -> SearchReply:
+    return SearchReply(query, Lane.HYBRID, tuple(hit(number) for number in range(hits)), Coverage(hits, hits), notes)
+
+
+def hit(number: int) -> Hit:
+    where = (f"/{number}.md", 1, 1, "", 0, (), "", "", "", ())
+    return Hit(f"id{number}", 1.0, *where, "text", "hash", "text", (), None, Explanation(()))
+
+
+def cache(clock: Clock | None = None, **more: object) -> AnswerCache:
+    made = AnswerCache(CacheOptions(**more), clock or Clock())  # type: ignore[arg-type]
+    assert made.get(inquiry(), "r1") is None
+    return made
+
+
+# -- the same question -------------------------------------------------------------------------------------------------
+
+
+def test_the_same_question_is_answered_with_the_same_answer() -> None:
+    """What was put comes back as it is, nothing added."""
+    kept = cache()
+    kept.put(inquiry(), "r1", reply())
+
+    assert kept.get(inquiry(), "r1") is not None
+    assert kept.get(inquiry(), "r1") == reply()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        inquiry("where do otters sleep?"),
+        inquiry("Where do otters sleep"),
+        inquiry(options=SearchOptions(k=6)),
+        inquiry(options=SearchOptions(lane=Lane.LEXICAL)),
+        inquiry(options=SearchOptions(filters=Filters(projects=("/p",)))),
+        inquiry(options=SearchOptions(filters=Filters(tags=("x",)))),
+        inquiry(model="fake/other"),
+        inquiry(day="2026-03-06"),
+    ],
+    ids=str,
+)
+def test_whatever_decides_an_answer_tells_questions_apart(other: Inquiry) -> None:
+    """Another text, option, filter, model or day is another question."""
+    kept = cache()
+    kept.put(inquiry(), "r1", reply())
+
+    assert kept.get(other, "r1") is None
+
+
+def test_a_write_makes_every_answer_unusable() -> None:
+    """Under another revision nothing is returned, and what was dropped does not come back with the old one."""
+    kept = cache()
+    kept.put(inquiry(), "r1", reply())
+
+    assert kept.get(inquiry(), "r2") is None
+    assert kept.get(inquiry(), "r1") is None
+    assert kept.counters().stale == 1
+
+
+def test_a_write_leaves_all_room_free() -> None:
+    """What was held before a write neither takes room nor is remembered in any way."""
+    kept = cache(answers_entries=2, similar=0.5)
+    for revision in ("r1", "r2", "r3"):
+        for name in ("one", "two"):
+            kept.get(inquiry(name), revision)
+            kept.put(inquiry(name), revision, reply(name, hits=16), EAST)
+
+    assert (kept.counters().evicted, kept.counters().answers) == (0, 2)
+    assert sum(map(len, kept._kin.values())) == 2
+
+
+def test_an_answer_from_before_a_write_is_not_kept() -> None:
+    """Whoever began to search before a write, and is done after it, leaves nothing behind."""
+    kept = cache()
+    kept.get(inquiry(), "r2")
+
+    kept.put(inquiry(), "r1", reply())
+
+    assert kept.get(inquiry(), "r2") is None
+    assert kept.counters().answers == 0
+
+
+def test_an_answer_ends_with_its_time() -> None:
+    """It is there just before its time is up, and gone at that moment, however often it was used."""
+    clock = Clock()
+    kept = cache(clock, answers_ttl_s=60.0)
+    kept.put(inquiry(), "r1", reply())
+
+    clock.now = 59.9
+    assert kept.get(inquiry(), "r1") == reply()
+    clock.now = 60.0
+    assert kept.get(inquiry(), "r1") is None
+    assert (kept.counters().expired, kept.counters().answers) == (1, 0)
+
+
+def test_the_answer_unused_for_longest_makes_room() -> None:
+    """No more answers are held than allowed, and using one keeps it."""
+    kept = cache(answers_entries=2)
+    for name in ("one", "two"):
+        kept.put(inquiry(name), "r1", reply(name))
+    kept.get(inquiry("one"), "r1")
+
+    kept.put(inquiry("three"), "r1", reply("three"))
+
+    assert [kept.get(inquiry(name), "r1") is not None for name in ("one", "two", "three")] == [True, False, True]
+    assert (kept.counters().evicted, kept.counters().answers) == (1, 2)
+
+
+def test_large_answers_are_held_in_smaller_number() -> None:
+    """All answers together have at most sixteen hits for each that is allowed; one with more than all is not held."""
+    kept = cache(answers_entries=4)
+    for name in ("one", "two", "three"):
+        kept.put(inquiry(name), "r1", reply(name, hits=30))
+    kept.put(inquiry("vast"), "r1", reply("vast", hits=65))
+
+    held = [name for name in ("one", "two", "three", "vast") if kept.get(inquiry(name), "r1")]
+    assert held == ["two", "three"]
+
+
+def test_an_answer_put_twice_counts_once() -> None:
+    """Two threads that searched for the same thing at once do not use up the room of two."""
+    kept = cache(answers_entries=1, similar=0.5)
+    for _ in range(3):
+        kept.put(inquiry(), "r1", reply(hits=16), EAST)
+
+    assert kept.get(inquiry(), "r1") == reply(hits=16)
+    assert (kept.counters().evicted, kept.counters().answers) == (0, 1)
+
+
+def test_filters_made_of_lists_are_searched_and_not_kept() -> None:
+    """A Python caller's list, which cannot be looked up, is a miss and never an error."""
+    listed = inquiry(options=SearchOptions(filters=Filters(types=["lesson"])))  # type: ignore[arg-type]
+    kept = cache(similar=0.5)
+
+    kept.put(listed, "r1", reply(), EAST)
+
+    assert kept.get(listed, "r1") is None
+    assert kept.get_near(listed, "r1", EAST) is None
+
+
+@given(st.text(max_size=40), st.text(" \t\n", min_size=1, max_size=4))
+def test_white_space_does_not_make_another_question(query: str, space: str) -> None:
+    """A tidied question has single spaces, the same words, and stays as it is when tidied again."""
+    assert tidy(f"{space}{query}{space}") == tidy(query)
+    assert tidy(tidy(query)) == tidy(query)
+    assert tidy(query).split() == query.split()
+
+
+# -- nearly the same question ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("why redis", "why redis?"),
+        ("Why did we choose Redis", "why did we choose redis"),
+        ("check if a directory is writable", "check if directory is writable"),
+        ("what is in `config.toml`", "What is in the `config.toml`?!"),
+    ],
+)
+def test_articles_case_and_end_marks_do_not_change_the_wording(one: str, other: str) -> None:
+    """These are one question."""
+    assert wording(one) == wording(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("convert csv to json", "convert json to csv"),
+        ("why did we choose redis", "why did we not choose redis"),
+        ("what changed in 1.2", "what changed in 1.3"),
+        ("what is getUserName", "what is getusername"),
+        ("what does US mean", "what does us mean"),
+        ("notes of March 5", "notes of March 6"),
+        ("close out `[`.", "close out `[[`."),
+        ("errors before the release", "errors after the release"),
+        ("when did Maria start", "why did Maria start"),
+        ("list files in .", "list files in"),
+        ("a < b", "a > b"),
+        ("魔弹理论又被称为什么理论", "赞尼特期又被称为什么时期"),
+        ("python is not none", "python is none"),
+    ],
+)
+def test_what_may_turn_a_question_around_changes_the_wording(one: str, other: str) -> None:
+    """Order, negation, numbers, names, symbols and question words are kept: the built-in model puts such pairs at .93 to 1."""
+    assert wording(one) != wording(other)
+
+
+def test_a_near_question_is_answered_and_it_is_said() -> None:
+    """Same wording, nearly the same vector: the answer of the other question, with a note that names it."""
+    kept = cache(similar=0.98)
+    kept.put(inquiry(), "r1", reply(notes=("of before",)), EAST)
+
+    answer = kept.get_near(inquiry("Where do the otters sleep?"), "r1", NEARLY_EAST)
+
+    assert answer is not None
+    assert answer.hits == reply().hits
+    assert answer.query == "Where do the otters sleep?"
+    assert answer.notes == ("of before", "answered from the cache: the same question as 'where do otters sleep'")
+    assert kept.counters() == CacheCounters(lookups=1, near=1, answers=1)
+
+
+@pytest.mark.parametrize(
+    ("other", "towards", "under"),
+    [
+        (inquiry("Where do otters sleep?"), NORTH, "r1"),
+        (inquiry("where do otters eat"), EAST, "r1"),
+        (inquiry("sleep where otters do"), EAST, "r1"),
+        (inquiry("Where do otters sleep?", options=SearchOptions(k=9)), EAST, "r1"),
+        (inquiry("Where do otters sleep?", model="fake/other"), EAST, "r1"),
+        (inquiry("Where do otters sleep?", day="2026-03-06"), EAST, "r1"),
+        (inquiry("Where do otters sleep?"), vector(1, 0, 0), "r1"),
+        (inquiry("Where do otters sleep?"), vector(0, 0), "r1"),
+        (inquiry("Where do otters sleep?"), EAST, "r2"),
+    ],
+    ids=["vector", "words", "order", "options", "model", "day", "dimension", "no vector", "revision"],
+)
+def test_a_question_that_is_not_near_is_not_answered(other: Inquiry, towards: bytes, under: str) -> None:
+    """Wording and vector must both agree, and all else must be equal."""
+    kept = cache(similar=0.98)
+    kept.put(inquiry(), "r1", reply(), EAST)
+
+    assert kept.get_near(other, under, towards) is None
+
+
+def test_near_questions_are_not_answered_unless_wanted() -> None:
+    """By default only the same question is answered."""
+    kept = cache()
+    kept.put(inquiry(), "r1", reply(), EAST)
+
+    assert not kept.finds_near
+    assert kept.get_near(inquiry("Where do otters sleep?"), "r1", EAST) is None
+
+
+def test_nearness_does_not_wander() -> None:
+    """A near question is compared with what was really asked, not with another near one."""
+    kept = cache(similar=0.98)
+    kept.put(inquiry(), "r1", reply(), EAST)
+    steps = [vector(1, 0.15 * step) for step in (1, 2)]
+
+    assert kept.get_near(inquiry("Where do otters sleep?"), "r1", steps[0]) is not None
+    assert kept.get_near(inquiry("Where do otters sleep!"), "r1", steps[1]) is None
+
+
+def test_what_was_dropped_is_not_near_either() -> None:
+    """An answer whose time is up, or that made room, answers no near question."""
+    clock = Clock()
+    kept = cache(clock, similar=0.98, answers_entries=1, answers_ttl_s=60.0)
+    near = inquiry("Where do otters sleep?")
+    kept.put(inquiry(), "r1", reply(), EAST)
+    clock.now = 60.0
+    assert kept.get_near(near, "r1", EAST) is None
+
+    kept.put(inquiry(), "r1", reply(), EAST)
+    kept.put(inquiry("other"), "r1", reply("other"), EAST)
+    assert kept.get_near(near, "r1", EAST) is None
+
+
+# -- hot memories ------------------------------------------------------------------------------------------------------
+
+
+def memory(key: Key, length: int = 100) -> Kept:
+    one = chunk("/a.md", f"{key} ".ljust(length, "x"), 1)
+    return Kept(StoredChunk(key, f"id{key}", one, "/p", has_vector=True), ("word",) * 3)
+
+
+BYTES = 1_500
+"""Enough for one such memory and not for two."""
+
+
+def tier(memories: int) -> HotTier:
+    made = HotTier(memories * BYTES)
+    assert made.get_many([], "r1") == {}
+    return made
+
+
+def test_memories_come_back_as_they_went_in() -> None:
+    """What is held is returned by its key, what is not is left out."""
+    hot = tier(9)
+    hot.put_many([memory(1), memory(2)], "r1")
+
+    assert hot.get_many([2, 3, 1], "r1") == {1: memory(1), 2: memory(2)}
+    used = hot.counters().hot_bytes
+    assert hot.counters() == CacheCounters(hot_lookups=3, hot_hits=2, hot_chunks=2, hot_bytes=used)
+    assert used > 200
+
+
+def test_a_write_empties_the_hot_tier() -> None:
+    """Under another revision nothing is returned, and nothing from before it is taken in."""
+    hot = tier(9)
+    hot.put_many([memory(1)], "r1")
+
+    assert hot.get_many([1], "r2") == {}
+    hot.put_many([memory(1)], "r1")
+    assert hot.get_many([1], "r2") == hot.get_many([1], "r1") == {}
+    assert hot.counters().hot_stale == 1
+
+
+def test_memories_that_are_used_often_outlast_a_sweep() -> None:
+    """A question that reads more than the tier holds takes nothing away that was wanted twice."""
+    hot = tier(10)
+    hot.put_many([memory(key) for key in range(4)], "r1")
+    hot.get_many(range(4), "r1")
+
+    for key in range(100, 150):
+        hot.put_many([memory(key)], "r1")
+
+    assert set(hot.get_many(range(4), "r1")) == {0, 1, 2, 3}
+    assert 149 in hot.get_many([149], "r1")
+
+
+def test_memories_once_used_often_leave_in_the_end() -> None:
+    """What nobody wants any more makes room for what is wanted often now."""
+    hot = tier(10)
+    for start in (0, 10, 20):
+        for _ in range(3):
+            hot.put_many([memory(key) for key in range(start, start + 4)], "r1")
+            hot.get_many(range(start, start + 4), "r1")
+
+    assert set(hot.get_many(range(20, 24), "r1")) == {20, 21, 22, 23}
+    assert len(hot.get_many(range(4), "r1")) < 3
+
+
+def test_a_memory_larger_than_the_tier_is_not_held() -> None:
+    """It would push out everything, and then itself."""
+    hot = tier(2)
+    hot.put_many([memory(1), memory(2, length=10 * BYTES)], "r1")
+
+    assert set(hot.get_many([1, 2], "r1")) == {1}
+
+
+@given(st.lists(st.tuples(st.booleans(), st.lists(st.integers(0, 30), max_size=8), st.sampled_from("ab"))))
+def test_the_hot_tier_is_bounded_and_true(steps: list[tuple[bool, list[int], str]]) -> None:
+    """Whatever is asked and put in whatever order: within its bytes, each memory under its key, its counters in order."""
+    hot = HotTier(6 * BYTES)
+    for is_put, keys, revision in steps:
+        if is_put:
+            hot.put_many([memory(key, 100 + 40 * key) for key in keys], revision)
+        else:
+            found = hot.get_many(keys, revision)
+            assert found == {key: memory(key, 100 + 40 * key) for key in keys if key in found}
+        counts = hot.counters()
+        assert 0 <= counts.hot_bytes <= 6 * BYTES
+        assert (counts.hot_bytes == 0) == (counts.hot_chunks == 0)
+        assert counts.hot_hits <= counts.hot_lookups
+
+
+# -- never stale -------------------------------------------------------------------------------------------------------
+
+WORDS = ("otter", "river", "stone", "sleep", "bridge", "not")
+SOURCES = ("/a.md", "/b.md", "/c.md")
+TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
+QUESTIONS = st.builds(str.format, st.sampled_from(("{}", "{}?", " the  {}", "The {}")), TEXTS)
+OPTIONS = st.builds(
+    SearchOptions,
+    k=st.sampled_from((1, 3)),
+    lane=st.sampled_from(Lane),
+    filters=st.sampled_from((Filters(), Filters(projects=("/p",)), Filters(source_prefix="/a.md"))),
+)
+
+
+class HeatedStore(MemoryStore):
+    """The strict reference store, which takes from a hot tier what is there; `under` is the revision of this search."""
+
+    tier: HotTier | None = None
+    under = ""
+
+    def fetch(self, keys: Sequence[Key]) -> dict[Key, StoredChunk]:
+        if self.tier is None:
+            return super().fetch(keys)
+        found = {key: kept.stored for key, kept in self.tier.get_many(keys, self.under).items()}
+        fetched = super().fetch([key for key in keys if key not in found])
+        self.tier.put_many([Kept(stored, ()) for stored in fetched.values()], self.under)
+        return found | fetched
+
+
+class Desk:
+    """A store, and searches over it with caches and without."""
+
+    def __init__(self, options: CacheOptions) -> None:
+        analyser = WordAnalyser()
+        self.model = FakeEmbedder()
+        self.store = HeatedStore(analyser, provider="fake", model="fake-64")
+        self.searcher = Searcher(self.store, self.model, analyser)
+        self.caches = Caches(AnswerCache(options, Clock()), HotTier(12 * BYTES))
+
+    def plain(self, query: str, options: SearchOptions) -> SearchReply:
+        return self.searcher.search(tidy(query), options)
+
+    def cached(self, query: str, options: SearchOptions, write: Sequence[str] = ()) -> SearchReply:
+        """Search as one does with caches; `write` comes between reading the revision and searching."""
+        answers = self.caches.answers
+        assert answers is not None
+        asked, revision = Inquiry(tidy(query), options, "fake/fake-64", DAY), self.store.revision()
+        vector = self.model.embed_query(asked.query)
+        found = answers.get(asked, revision) or answers.get_near(asked, revision, vector)
+        if write:
+            self.put("/a.md", write)
+        if found is not None:
+            return found
+        with self._heated(revision):
+            made = self.plain(query, options)
+        answers.put(asked, revision, made, vector)
+        return made
+
+    def put(self, source: str, texts: Sequence[str]) -> None:
+        with self.store.writer() as writer:
+            writer.put([update(source, texts)])
+
+    @contextmanager
+    def _heated(self, revision: str) -> Iterator[None]:
+        self.store.tier, self.store.under = self.caches.hot, revision
+        yield
+        self.store.tier = None
+
+
+class CachedSearch(RuleBasedStateMachine):
+    """Writes of every kind and searches in any order; a cached search must say what an uncached one says."""
+
+    options = CacheOptions(answers_entries=6)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.desk = Desk(self.options)
+
+    @rule(source=st.sampled_from(SOURCES), texts=st.lists(TEXTS, min_size=1, max_size=3))
+    def put(self, source: str, texts: list[str]) -> None:
+        self.desk.put(source, texts)
+
+    @rule(source=st.sampled_from(SOURCES))
+    def remove(self, source: str) -> None:
+        with self.desk.store.writer() as writer:
+            writer.remove([source])
+
+    @rule(limit=st.integers(1, 3))
+    def embed(self, limit: int) -> None:
+        waiting = self.desk.store.pending(limit)
+        vectors = self.desk.model.embed_documents([one.text for one in waiting]).vectors
+        with self.desk.store.writer() as writer:
+            writer.put_vectors({one.vector_key: made for one, made in zip(waiting, vectors, strict=True)})
+
+    @rule()
+    def reset(self) -> None:
+        self.desk.store.reset()
+
+    @rule(query=QUESTIONS, options=OPTIONS, texts=st.lists(TEXTS, min_size=1, max_size=2))
+    def search_while_another_writes(self, query: str, options: SearchOptions, texts: list[str]) -> None:
+        self.desk.cached(query, options, texts)
+
+    @rule(query=QUESTIONS, options=OPTIONS, times=st.integers(1, 3))
+    def search(self, query: str, options: SearchOptions, times: int) -> None:
+        for _ in range(times):
+            assert self.desk.cached(query, options) == self.desk.plain(query, options)
+
+    @invariant()
+    def is_bounded(self) -> None:
+        counts = self.desk.caches.counters()
+        assert counts.answers <= self.options.answers_entries
+        assert counts.exact + counts.near <= counts.lookups
+        assert counts.hot_bytes <= 12 * BYTES
+
+
+class NearlyCachedSearch(CachedSearch):
+    """The same with near questions answered: then it is what an uncached search says to the question that is named."""
+
+    options = CacheOptions(answers_entries=6, similar=0.5)
+
+    @rule(query=QUESTIONS, options=OPTIONS, times=st.integers(1, 3))
+    def search(self, query: str, options: SearchOptions, times: int) -> None:
+        for _ in range(times):
+            answer = self.desk.cached(query, options)
+            *_, last = ("", *answer.notes)
+            _, is_near, named = last.partition("answered from the cache: the same question as ")
+            other = named.strip("'") if is_near else query
+            plain = self.desk.plain(other, options)
+            assert wording(other) == wording(tidy(query))
+            assert (answer.hits, answer.coverage, answer.query) == (plain.hits, plain.coverage, tidy(query))
+
+
+TestCachedSearch = CachedSearch.TestCase
+TestNearlyCachedSearch = NearlyCachedSearch.TestCase
+TestCachedSearch.settings = TestNearlyCachedSearch.settings = settings(
+    max_examples=40, stateful_step_count=25, deadline=None
+)
+
+
+def test_what_another_process_writes_is_seen(tmp_path: Path) -> None:
+    """A second store over the same files stands for another process: after each of its writes the answer is the new one."""
+    analyser, model, options = WordAnalyser(), FakeEmbedder(), SearchOptions()
+    mine, theirs = (EmbeddedStore(tmp_path / "index", analyser, provider="fake", model="fake-64") for _ in range(2))
+    searcher, answers = Searcher(mine, model, analyser), AnswerCache(CacheOptions())
+
+    def ask() -> SearchReply:
+        asked, revision = inquiry("otter"), mine.revision()
+        found = answers.get(asked, revision) or searcher.search("otter", options)
+        answers.put(asked, revision, found)
+        return found
+
+    for texts in (["an otter"], ["an otter", "two otters"], ["no animal"]):
+        assert ask() == ask()
+        with theirs.writer() as writer:
+            writer.put([update("/a.md", texts)])
+        assert ask() == searcher.search("otter", options)
+    with theirs.writer() as writer:
+        writer.put_vectors({one.vector_key: model.embed_query(one.text) for one in mine.pending(9)})
+    assert ask() == searcher.search("otter", options)
+    with theirs.writer() as writer:
+        writer.remove(["/a.md"])
+    assert ask() == searcher.search("otter", options)
+    theirs.reset()
+    assert ask() == searcher.search("otter", options)
+    counts = answers.counters()
+    assert (counts.exact, counts.stale) == (5, 6)
+    mine.close()
+    theirs.close()
+
+
+def test_threads_share_the_caches() -> None:
+    """Threads that come with different revisions at once never get an answer or a memory of another revision."""
+    caches = Caches(AnswerCache(CacheOptions(answers_entries=4, similar=0.5)), HotTier(4 * BYTES))
+    wrong: list[object] = []
+
+    def work(own: int) -> None:
+        answers, hot = caches.answers, caches.hot
+        assert answers is not None
+        assert hot is not None
+        for turn in range(300):
+            asked, revision = inquiry(f"question {turn % 7}"), f"r{(turn // 10 + own) % 3}"
+            found = answers.get(asked, revision) or answers.get_near(asked, revision, EAST)
+            if found is not None and found.weighing != revision:
+                wrong.append(found)
+            answers.put(asked, revision, replace(reply(), weighing=revision), EAST)
+            memories = hot.get_many([turn % 9], revision)
+            wrong.extend(kept for kept in memories.values() if kept.stored.project != revision)
+            one = memory(turn % 9)
+            hot.put_many([one._replace(stored=replace(one.stored, project=revision))], revision)
+
+    threads = [Thread(target=work, args=(own,)) for own in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert wrong == []
+    assert caches.counters().answers <= 4
+
+
+def test_caches_are_made_as_chosen() -> None:
+    """Each can be left out, and without any there is nothing to ask a store's revision for."""
+    both, none = Caches.chosen(CacheOptions()), Caches.chosen(CacheOptions(answers=False, hot=False))
+    hot = Caches.chosen(CacheOptions(answers=False, hot=True))
+
+    assert not none.on
+    assert none.counters() == CacheCounters()
+    assert hot.on
+    assert hot.answers is None
+    assert both.answers is not None
