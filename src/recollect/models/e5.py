@@ -1,7 +1,7 @@
 """One text to one vector with e5-small-v2: tokens, network, mean over the tokens, unit length.
 
-The only module that imports onnxruntime and tokenizers, and imported by nobody but `builtin` at its first call, after it
-has switched onnxruntime's telemetry off.
+Imported by nobody but `builtin` (and `crossencoder_onnx`) at its first call, after it has switched onnxruntime's telemetry
+off.
 The session has one thread of its own: parallelism is several callers, for the reason that `builtin` gives. Spinning is
 off, as idle threads would otherwise burn a core each. The memory arena stays on: without it the allocator fragments
 under several callers (255 MB resident against 198 at 247 tokens, 315 against 277 at 500).
