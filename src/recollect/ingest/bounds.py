@@ -6,7 +6,7 @@ next heading of the same or a higher level. Fences, comments and front matter do
 
 from __future__ import annotations
 
-from recollect.ingest.lines import is_blank, read_outline
+from recollect.ingest.lines import Outline, is_blank, read_outline
 
 
 def section_bounds(text: str, line: int, level: int) -> tuple[int, int]:
@@ -14,7 +14,11 @@ def section_bounds(text: str, line: int, level: int) -> tuple[int, int]:
 
     Level 0 is the preamble: from the top to the first heading.
     """
-    outline = read_outline(text)
+    return bounds_in(read_outline(text), line, level)
+
+
+def bounds_in(outline: Outline, line: int, level: int) -> tuple[int, int]:
+    """Return the same for a text whose lines have been classified."""
     lines, headings = outline.lines, outline.headings
     at = min(max(line - 1, 0), len(lines) - 1)
     first = 0

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from recollect.core.document import Anchor, Chunk
+from recollect.core.document import BETWEEN_HEADINGS, Anchor, Chunk
 from recollect.core.options import ChunkOptions
 from recollect.ingest.anchors import parse_anchor
 from recollect.ingest.dates import Moment, day_of_name, find_day
@@ -72,7 +72,7 @@ class _Reading:
             end_line=piece.last + 1,
             content=_content(outline, piece),
             text=_text(outline, piece),
-            context=" > ".join(above),
+            context=BETWEEN_HEADINGS.join(above),
             date=date,
             type=(anchor.type if anchor else "") or self.front.type,
             tags=(anchor.tags if anchor else ()) or self.front.tags,
