@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.surfaces.conftest import write
 
-from recollect.core.options import ChunkOptions, ScanOptions
-from recollect.core.ports import EmbeddedTexts, Vector
+from recollect.core.errors import ModelUnavailable
+from recollect.core.options import ChunkOptions, ScanOptions, SearchOptions
+from recollect.core.ports import EmbeddedTexts, Progress, Store, Vector
+from recollect.core.query import Lane
 from recollect.models.fake import FakeEmbedder
 from recollect.retrieval.analyse import WordAnalyser
 from recollect.services.index import IndexJob, IndexRun
 from recollect.services.roots import Root
+from recollect.services.search import Searcher
+from recollect.stores.embedded import EmbeddedStore
 from recollect.stores.memory import MemoryStore
 
 
@@ -173,3 +178,106 @@ def test_other_rules_of_cutting_read_everything_again(bench: Bench) -> None:
     assert bench.run()[0] == 1
     assert len(bench.store.chunks_of(os.path.realpath(bench.place / "a.md"))) > 1
     assert bench.run() == (0, 1, 0, 0, 0)
+
+
+# -- all vectors anew ----------------------------------------------------------------------------------------------------
+
+
+class ChangedEmbedder(CountingEmbedder):
+    """The same model by its name, which now gives vectors of another length."""
+
+    def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
+        made = super().embed_documents(texts)
+        return replace(made, vectors=tuple(one[: len(one) // 2] for one in made.vectors))
+
+    def embed_query(self, text: str) -> Vector:
+        one = super().embed_query(text)
+        return one[: len(one) // 2]
+
+
+class SilentEmbedder(CountingEmbedder):
+    """A model that cannot be reached."""
+
+    def embed_query(self, text: str) -> Vector:
+        raise ModelUnavailable("no server at localhost:1")
+
+
+def reembed(place: Path, store: Store, embedder: CountingEmbedder, progress: Progress | None = None) -> tuple[int, int]:
+    """Make all vectors anew and return (texts embedded, chunks waiting)."""
+    root = Root(os.path.realpath(place), "/p")
+    job = IndexJob((root,), (), ScanOptions(), ChunkOptions(), reembed=True, batch_size=4)
+    report = IndexRun(store, embedder, job, progress).over_roots()
+    assert report.problems == ()
+    return report.embedded, report.waiting
+
+
+def embedded_store(place: Path, model: str = "fake-64") -> EmbeddedStore:
+    return EmbeddedStore(place / "index", WordAnalyser(), provider="fake", model=model)
+
+
+def test_words_answer_while_vectors_are_made_anew(tmp_path: Path) -> None:
+    """Whenever in a run someone else asks, every text is found by its words and no old vector is met."""
+    write(tmp_path / "notes" / "a.md", "".join(SECTIONS))
+    first = embedded_store(tmp_path)
+    reembed(tmp_path / "notes", first, CountingEmbedder())
+    elsewhere = embedded_store(tmp_path)
+    searcher = Searcher(elsewhere, CountingEmbedder(), WordAnalyser())
+    seen: list[tuple[int, int]] = []
+
+    def look(stage: str, done: int, total: int) -> None:
+        if stage == "vectors":
+            reply = searcher.search("section", SearchOptions(k=30))
+            seen.append((len(reply.hits), reply.coverage.with_vectors))
+            assert bool(reply.notes) == (reply.coverage.with_vectors < 20)
+
+    assert reembed(tmp_path / "notes", first, CountingEmbedder(), look) == (20, 0)
+
+    assert {hits for hits, _ in seen} == {20}
+    assert [embedded for _, embedded in seen] == sorted(embedded for _, embedded in seen)
+    assert (seen[0][1], seen[-1][1]) == (0, 20)
+    first.close()
+    elsewhere.close()
+
+
+@pytest.mark.parametrize("kind", ["memory", "embedded"])
+def test_a_model_of_another_length_under_the_same_name(tmp_path: Path, kind: str) -> None:
+    """All vectors anew is the way out of a model that changed under its name."""
+    path = write(tmp_path / "notes" / "a.md", "".join(SECTIONS))
+    store: Store = embedded_store(tmp_path)
+    if kind == "memory":
+        store = MemoryStore(WordAnalyser(), provider="fake", model="fake-64")
+    reembed(tmp_path / "notes", store, CountingEmbedder())
+    changed = ChangedEmbedder()
+
+    assert reembed(tmp_path / "notes", store, changed) == (20, 0)
+
+    found = Searcher(store, changed, WordAnalyser()).search("text number 7", SearchOptions(lane=Lane.DENSE))
+    assert found.hits[0].source == os.path.realpath(path)
+    assert found.notes == ()
+    store.close()
+
+
+def test_another_model_takes_over(tmp_path: Path) -> None:
+    """Under another model all vectors anew turns the index over, and the first one's are kept aside."""
+    write(tmp_path / "notes" / "a.md", "".join(SECTIONS))
+    first = embedded_store(tmp_path)
+    reembed(tmp_path / "notes", first, CountingEmbedder())
+    other = embedded_store(tmp_path, model="other")
+
+    assert reembed(tmp_path / "notes", other, CountingEmbedder()) == (20, 0)
+
+    assert (other.stats().vectors, other.stats().other_vectors) == (20, 20)
+    assert not first.serves_model()
+    first.close()
+    other.close()
+
+
+def test_no_vector_is_dropped_for_a_model_that_is_away(bench: Bench) -> None:
+    """A model that does not answer costs no vector: the run ends before anything is taken away."""
+    write(bench.place / "a.md", "".join(SECTIONS))
+    bench.run()
+
+    with pytest.raises(ModelUnavailable):
+        reembed(bench.place, bench.store, SilentEmbedder())
+
+    assert bench.store.stats().vectors == 20

@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from math import cos, sin
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.stores.making import update, vector
+from tests.services.shelf import DirectedEmbedder, Shelf, away, shelf_of
+from tests.stores.making import vector
 
 from recollect.core.errors import ModelFault, ModelUnavailable, UsageError
-from recollect.core.options import SearchOptions
-from recollect.core.ports import EmbeddedTexts, Embedder, Store, Vector
-from recollect.core.query import Filters, Fusion, Hit, Lane, SearchReply
+from recollect.core.ports import Store, Vector
+from recollect.core.query import Fusion, Hit, Lane
 from recollect.retrieval.analyse import WordAnalyser
-from recollect.services.search import Searcher
 from recollect.stores.embedded import EmbeddedStore
 from recollect.stores.memory import MemoryStore
-
-
-class DirectedEmbedder:
-    """Every question points one way; what was asked is kept."""
-
-    provider = "directed"
-    model = "directed-2"
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
-        raise AssertionError("a search embeds no documents")
-
-    def embed_query(self, text: str) -> Vector:
-        self.asked.append(text)
-        return vector(1.0, 0.0)
-
-    def close(self) -> None:
-        pass
 
 
 class SilentEmbedder(DirectedEmbedder):
@@ -51,55 +29,6 @@ class ConfusedEmbedder(DirectedEmbedder):
 
     def embed_query(self, text: str) -> Vector:
         return vector(float("nan"), 1.0)
-
-
-def away(angle: float) -> Vector:
-    """Return a vector that lies so far from every question, in radians."""
-    return vector(cos(angle), sin(angle))
-
-
-class Shelf:
-    """A store to fill with texts, and a searcher over it."""
-
-    def __init__(self, store: Store, embedder: Embedder | None) -> None:
-        self.store = store
-        self.embedder = embedder
-
-    def put(
-        self, texts: Mapping[str, Vector | None] | Iterable[tuple[str, Vector | None]], project: str = "/p"
-    ) -> None:
-        """Store each text as a document of its own, in order, with a vector or without one."""
-        pairs = list(texts.items() if isinstance(texts, Mapping) else texts)
-        shelved = len(self.store.documents())
-        updates = [
-            update(f"{project}/{number:04}.md", [text], project=project)
-            for number, (text, _) in enumerate(pairs, shelved)
-        ]
-        vectors = {
-            one.chunks[0].vector_key: given for one, (_, given) in zip(updates, pairs, strict=True) if given is not None
-        }
-        with self.store.writer(take_over=True) as writer:
-            writer.put(updates)
-            writer.put_vectors(vectors)
-
-    def search(
-        self,
-        query: str,
-        k: int = 5,
-        lane: Lane = Lane.HYBRID,
-        fusion: Fusion = Fusion.CONVEX,
-        projects: tuple[str, ...] | None = None,
-    ) -> SearchReply:
-        options = SearchOptions(k, lane, fusion, Filters(projects=projects))
-        return Searcher(self.store, self.embedder, WordAnalyser()).search(query, options)
-
-    def found(self, query: str, k: int = 5, lane: Lane = Lane.HYBRID, fusion: Fusion = Fusion.CONVEX) -> list[str]:
-        return [hit.content for hit in self.search(query, k, lane, fusion).hits]
-
-
-def shelf_of(embedder: Embedder | None) -> Shelf:
-    name = embedder or DirectedEmbedder()
-    return Shelf(MemoryStore(WordAnalyser(), provider=name.provider, model=name.model), embedder)
 
 
 @pytest.fixture
@@ -273,7 +202,7 @@ def test_other_projects_are_hinted_at(shelf: Shelf) -> None:
 
     assert [note for note in shelf.search("pelican", projects=("/p",)).notes if "--all-projects" in note]
     assert shelf.search("otter", projects=("/p",)).notes == ()
-    assert shelf.search("heron", projects=("/p",)).notes == ()
+    assert not [note for note in shelf.search("heron", projects=("/p",)).notes if "--all-projects" in note]
     assert [hit.content for hit in shelf.search("otter pelican", projects=("/p",)).hits] == ["otter"]
 
 
@@ -321,6 +250,9 @@ def test_no_question_is_too_awkward(filled: Shelf, query: str) -> None:
     for lane in Lane:
         reply = filled.search(query, 3, lane)
         assert len(reply.hits) >= (0 if lane is Lane.LEXICAL else 2)
+        assert reply.hits or reply.notes or WordAnalyser().query_terms(query), "a question without words is told so"
+        assert all(0.0 <= hit.relevance <= 1.0 for hit in reply.hits)
+        assert [hit.score for hit in reply.hits] == pytest.approx([hit.explanation.score for hit in reply.hits])
         assert all(0 <= start < end <= len(hit.snippet) for hit in reply.hits for start, end in hit.matches)
         assert reply.query.encode("utf-8", "replace").decode() == reply.query
     assert isinstance(filled.embedder, DirectedEmbedder)
@@ -337,6 +269,11 @@ def test_an_awkward_question_still_finds_its_word(filled: Shelf, query: str) -> 
     # Of 10,000 words the first thousand or so are asked for, and word9 is one of them.
     wanted = "水獭 🦦 word9" if query.startswith("word0") else "what is the otter swims"
     assert wanted in found
+
+
+def test_padding_is_no_word(filled: Shelf) -> None:
+    """What brings short texts to the length they count as is found by no question."""
+    assert filled.found("¤ ¤¤", lane=Lane.LEXICAL) == []
 
 
 @pytest.mark.parametrize("query", ["", "   ", "\n\t"])

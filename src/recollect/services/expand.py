@@ -7,15 +7,21 @@ not a way to read anything else.
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
-from recollect.core.document import Anchor, SourceFile, Stamp, StoredChunk
+from recollect.core.document import Anchor, Chunk, SourceFile, Stamp, StoredChunk
 from recollect.core.errors import NotFound, SourceError, UsageError
 from recollect.core.memory import ExpandReply
 from recollect.core.ports import Store
+from recollect.core.query import Hit
 from recollect.ingest.bounds import section_bounds
 from recollect.ingest.scan import read_text
+from recollect.retrieval.cost import estimate_tokens
 from recollect.services.roots import Root
+
+_BYTES_A_TOKEN = 2.7
+"""Of a transcript, which is mostly JSON: 2.5 to 2.9 on eight of Claude Code and OpenCode, with Claude 2's tokenizer."""
 
 
 def expand(identity: str, store: Store, *, lines: int | None = None) -> ExpandReply:
@@ -28,7 +34,7 @@ def expand(identity: str, store: Store, *, lines: int | None = None) -> ExpandRe
     if document is None:
         raise NotFound(f"{chunk.source} has just left the index", hint="search again")
     transcript = _transcript(chunk.anchor, chunk.source)
-    text, note = _text_now(stored, Root(document.root, document.project), document.file_hash)
+    text, note = text_now(chunk, Root(document.root, document.project), document.file_hash)
     if text is None:
         content, start, end = chunk.content, chunk.start_line, chunk.end_line
     else:
@@ -46,6 +52,8 @@ def expand(identity: str, store: Store, *, lines: int | None = None) -> ExpandRe
         transcript=transcript,
         transcript_exists=bool(transcript) and os.path.exists(transcript),  # noqa: PTH110
         notes=(note,) if note else (),
+        tokens=estimate_tokens(content),
+        transcript_tokens=_transcript_tokens(transcript),
     )
 
 
@@ -72,9 +80,9 @@ def _find(identity: str, store: Store) -> StoredChunk:
     return (exact or found)[0]
 
 
-def _text_now(stored: StoredChunk, root: Root, known_hash: str) -> tuple[str | None, str]:
+def text_now(chunk: Chunk | Hit, root: Root, known_hash: str) -> tuple[str | None, str]:
     """Return the file's text as it is now, or None with the reason why the stored lines must do."""
-    source = stored.chunk.source
+    source = chunk.source
     if os.path.realpath(source) != source or not root.holds(source):
         return None, "the file is now a link to somewhere else; showing the text as it was indexed"
     try:
@@ -83,9 +91,9 @@ def _text_now(stored: StoredChunk, root: Root, known_hash: str) -> tuple[str | N
         return None, f"{error.message}; showing the text as it was indexed"
     if digest == known_hash:
         return text, ""
-    if stored.chunk.content in text:
-        here = text[: text.index(stored.chunk.content)].count("\n") + 1
-        if here == stored.chunk.start_line:
+    if chunk.content in text:
+        here = text[: text.index(chunk.content)].count("\n") + 1
+        if here == chunk.start_line:
             return text, "the file has changed since it was indexed; the section is as it is now"
     return (
         None,
@@ -100,3 +108,12 @@ def _transcript(anchor: Anchor | None, source: str) -> str:
     if "://" in anchor.transcript:
         return anchor.transcript
     return str(Path(source).parent / Path(anchor.transcript).expanduser())
+
+
+def _transcript_tokens(transcript: str) -> int | None:
+    """Return about what the whole conversation would cost, by the size of its file; None where that is no file."""
+    try:
+        status = Path(transcript).stat() if transcript else None
+    except (OSError, ValueError):
+        return None
+    return round(status.st_size / _BYTES_A_TOKEN) if status and stat.S_ISREG(status.st_mode) else None

@@ -24,6 +24,7 @@ from recollect.core.query import Filters
 from recollect.ingest.embed import embed_texts
 from recollect.ingest.markdown import chunk_markdown
 from recollect.ingest.scan import read_text, scan
+from recollect.services.probe import keep_fresh
 from recollect.services.roots import Root, owner
 
 _CHUNKS_A_PUT = 2_000
@@ -47,6 +48,8 @@ class IndexJob:
     """How many texts go to the model at once."""
     words_only: bool = False
     """Leave the vectors to a later run."""
+    reembed: bool = False
+    """Make all vectors of the index anew, whatever is known of the files."""
     named: bool = False
     """Whether someone named these roots just now, and must be told when one is not there."""
     journals: frozenset[str] = frozenset()
@@ -88,10 +91,13 @@ class IndexRun:
     def over_roots(self) -> IndexReport:
         """Scan the job's roots and bring all of them up to date."""
         started = time.monotonic()
+        if self._job.reembed:
+            self._try_model()
         with self._alone():
             # Takes over an index made under another model, and repairs what a crash left.
-            with self._writer(take_over=self._embedder is not None):
-                pass
+            with self._writer(take_over=self._embedder is not None) as writer:
+                if self._job.reembed:
+                    writer.drop_vectors()
             # What is known is asked first: a journal that is written and indexed while we scan is then not missed.
             known = {document.source: document for document in self._store.documents()}
             gone = self._gone_files()
@@ -116,6 +122,8 @@ class IndexRun:
             if self._tally.changed or self._tally.removed or self._tally.embedded:
                 with self._writer() as writer:
                     writer.sweep()
+            if self._embedder is not None and self._model_error is None:
+                keep_fresh(self._store, self._embedder)
         return self._report(started)
 
     def over_file(self, file: SourceFile) -> IndexReport:
@@ -283,6 +291,12 @@ class IndexRun:
         message = f"no vectors: {cause.message}"
         self._tally.problems += [Problem(source, message, cause.hint) for source in sources]
         return False
+
+    def _try_model(self) -> None:
+        """Ask the model something: vectors are not to be dropped for one that does not answer."""
+        if self._embedder is None:
+            raise UsageError("there is no model to make vectors with", hint="--reembed needs one: embedding.provider")
+        self._embedder.embed_query("recollect")
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
