@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from recollect.core.errors import NotFound, StoreUnwritable, UsageError
-from recollect.core.options import ChunkOptions, ScanOptions, SearchOptions
+from recollect.core.options import CacheOptions, ChunkOptions, RerankOptions, ScanOptions, SearchOptions
 from recollect.core.paths import is_below
-from recollect.core.ports import Embedder, Progress, Store, StoreStats
+from recollect.core.ports import Embedder, Progress, Reranker, Store, StoreStats
 from recollect.core.query import Coverage, Filters, SearchReply
 from recollect.services.place import Place
 from recollect.services.roots import Root, Roots
@@ -26,6 +26,9 @@ from recollect.services.scope import visible_projects
 if TYPE_CHECKING:
     from recollect.core.memory import AddReply, ExpandReply, IndexReport, ListReply, NewMemory
     from recollect.retrieval.analyse import WordAnalyser
+    from recollect.retrieval.cache import CacheCounters
+    from recollect.services.answer import Judges
+    from recollect.services.evaluate import EvaluateReply, EvaluateRequest
     from recollect.services.index import IndexJob
     from recollect.services.reach import Named
 
@@ -39,20 +42,33 @@ class Defaults:
     search: SearchOptions
     all_projects: bool = False
     batch_size: int = 32
+    rerank: RerankOptions = field(default_factory=RerankOptions)
+    caching: CacheOptions = field(default_factory=CacheOptions)
 
 
 class Engine:
     """The verbs of recollect. Use it as a context manager, or close it."""
 
     def __init__(
-        self, store: Store, embedder: Embedder | None, analyser: WordAnalyser, place: Place, defaults: Defaults
+        self,
+        store: Store,
+        embedder: Embedder | None,
+        analyser: WordAnalyser,
+        place: Place,
+        defaults: Defaults,
+        *,
+        reranker: Reranker | None = None,
     ) -> None:
+        from recollect.retrieval.cache import Caches
+
         self._store = store
         self._embedder = embedder
+        self._reranker = reranker
         self._analyser = analyser
         self._roots = Roots(place.tenant_folder / "roots.json")
         self.place = place
         self.defaults = defaults
+        self._caches = Caches.chosen(defaults.caching)
 
     def __enter__(self) -> Self:
         return self
@@ -63,10 +79,11 @@ class Engine:
         self.close()
 
     def close(self) -> None:
-        """Let go of store and model. May be called twice."""
+        """Let go of store and models. May be called twice."""
         self._store.close()
-        if self._embedder is not None:
-            self._embedder.close()
+        for model in (self._embedder, self._reranker):
+            if model is not None:
+                model.close()
 
     def index(
         self,
@@ -74,20 +91,24 @@ class Engine:
         *,
         force: bool = False,
         vectors: bool = True,
+        reembed: bool = False,
         ignore_files: Sequence[str] = (),
         progress: Progress | None = None,
     ) -> IndexReport:
         """Bring the index up to date with what was named; without that, with what is known of this project.
 
-        Without `vectors` the run ends when the words are in. `ignore_files` are honoured beside the configured ones.
+        Without `vectors` the run ends when the words are in. With `reembed` all vectors of the index are made anew.
+        `ignore_files` are honoured beside the configured ones.
         """
         from recollect.services.index import IndexRun
         from recollect.services.reach import given_roots, usual_roots
 
+        if reembed and not vectors:
+            raise UsageError("vectors cannot be made anew in a run that makes none", hint="leave one of both out")
         known = self._roots.all()
         roots = given_roots(named, self.place, known) if named else usual_roots(self.place, known)
         self.place.found()
-        job = replace(self._job(roots), force=force, named=named is not None, words_only=not vectors)
+        job = replace(self._job(roots), force=force, reembed=reembed, named=named is not None, words_only=not vectors)
         job = replace(job, scan=replace(job.scan, ignore_files=(*job.scan.ignore_files, *ignore_files)))
         report = IndexRun(self._store, self._embedder, job, progress).over_roots()
         self._keep_roots(roots, known, {problem.path for problem in report.problems}, named=named is not None)
@@ -116,11 +137,32 @@ class Engine:
 
     def search(self, query: str, options: SearchOptions | None = None, *, all_projects: bool = False) -> SearchReply:
         """Find what was learned, best first: in this project and the global memories, unless told otherwise."""
+        from recollect.services.price import price
         from recollect.services.search import Searcher
 
         options = options or self.defaults.search
         options = replace(options, filters=self._scoped(options.filters, all_projects=all_projects))
-        return Searcher(self._store, self._embedder, self._analyser).search(query, options)
+        searcher = Searcher(self._store, self._embedder, self._analyser, self._judges(), self._caches)
+        reply = searcher.search(query, options)
+        if not options.token_budget:
+            return price(reply)
+        from recollect.services.pack import pack
+
+        return pack(reply, options.token_budget, self._store)
+
+    def evaluate(
+        self, request: EvaluateRequest, *, all_projects: bool = False, progress: Progress | None = None
+    ) -> EvaluateReply:
+        """Measure how well judged questions are answered: by words, by vectors, and by both."""
+        from recollect.services.evaluate import evaluate
+
+        filters = self._scoped(request.options.filters, all_projects=all_projects)
+        request = replace(
+            request, options=replace(request.options, filters=filters), has_model=self._embedder is not None
+        )
+        return evaluate(
+            lambda query, options: self.search(query, options, all_projects=True), self._store, request, progress
+        )
 
     def expand(self, identity: str, *, lines: int | None = None) -> ExpandReply:
         """Show the whole section around a hit, or `lines` lines around it."""
@@ -167,6 +209,10 @@ class Engine:
         """Which model embeds, as provider/model; `none` where only words are wanted."""
         return f"{self._embedder.provider}/{self._embedder.model}" if self._embedder else "none"
 
+    def cache_counters(self) -> CacheCounters:
+        """Return what the caches of this process have done."""
+        return self._caches.counters()
+
     def stats(self) -> StoreStats:
         """Return the sizes of the index."""
         return self._store.stats()
@@ -174,6 +220,11 @@ class Engine:
     def reset(self) -> None:
         """Delete the index; the files it was made from stay, and so does the list of roots."""
         self._store.reset()
+
+    def _judges(self) -> Judges:
+        from recollect.services.answer import Judges
+
+        return Judges(self._reranker, self.defaults.rerank)
 
     # -- roots -------------------------------------------------------------------------------------------------------
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from recollect.config import PROJECT_FILE, USER_FILE, Settings, load_settings
 from recollect.core.errors import NotFound, UsageError
-from recollect.core.options import EmbedOptions
-from recollect.core.ports import Embedder
+from recollect.core.options import EmbedOptions, RerankOptions
+from recollect.core.ports import Embedder, Reranker
 from recollect.engine import Defaults, Engine
 from recollect.services.place import Place
 from recollect.services.scope import Project, find_project
@@ -69,8 +69,17 @@ def open_engine(here: Standpoint, flags: Mapping[str, object] | None = None) -> 
         provider=embedder.provider if embedder else "none",
         model=embedder.model if embedder else "none",
     )
-    defaults = Defaults(settings.scan(), settings.chunking(), settings.search(), settings.all_projects(), batch_size)
-    return Engine(store, embedder, analyser, place, defaults)
+    rerank = settings.reranking()
+    defaults = Defaults(
+        settings.scan(),
+        settings.chunking(),
+        settings.search(),
+        settings.all_projects(),
+        batch_size,
+        rerank,
+        settings.caching(),
+    )
+    return Engine(store, embedder, analyser, place, defaults, reranker=_reranker(rerank))
 
 
 def _embedder(options: EmbedOptions) -> tuple[Embedder | None, int]:
@@ -81,6 +90,15 @@ def _embedder(options: EmbedOptions) -> tuple[Embedder | None, int]:
 
     embedder = open_embedder(options)
     return embedder, options.batch_size or PROVIDERS[options.provider].batch_size
+
+
+def _reranker(options: RerankOptions) -> Reranker | None:
+    """Return the cross-encoder, or None where none was chosen: nothing of it is imported then."""
+    if not options.model:
+        return None
+    from recollect.models.crossencoder import open_reranker
+
+    return open_reranker(options)
 
 
 def settings_file(here: Standpoint, *, of_project: bool) -> Path:

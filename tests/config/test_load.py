@@ -261,7 +261,7 @@ def test_project_may_not(place: Place, setting: Setting) -> None:
 
 
 def test_project_restrictions_cover_what_must_be() -> None:
-    """The keys that choose provider, server, key, tenant and other projects are not for project files."""
+    """The keys that choose provider, server, key, tenant, other projects and what is kept are not for project files."""
     closed = {setting.key for setting in SETTINGS if not setting.project_allowed}
 
     assert closed == {
@@ -273,6 +273,14 @@ def test_project_restrictions_cover_what_must_be() -> None:
         "embedding.threads",
         "embedding.timeout_s",
         "search.all_projects",
+        "rerank.provider",
+        "rerank.model",
+        "cache.answers",
+        "cache.answers_entries",
+        "cache.answers_ttl_s",
+        "cache.similar",
+        "cache.hot",
+        "cache.hot_bytes",
     }
 
 

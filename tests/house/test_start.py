@@ -39,7 +39,8 @@ def loaded_by(words: list[str], cwd: Path, env: dict[str, str] | None = None) ->
 
 
 @pytest.mark.parametrize(
-    "words", [["--help"], ["--version"], ["search", "--help"], ["index", "--help"], ["config", "list"]]
+    "words",
+    [["--help"], ["--version"], ["search", "--help"], ["eval", "--help"], ["index", "--help"], ["config", "list"]],
 )
 def test_help_loads_nothing_heavy(words: list[str], tmp_path: Path) -> None:
     """Help, version and settings load neither numpy nor onnxruntime nor any other heavy package."""

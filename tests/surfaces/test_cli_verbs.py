@@ -10,6 +10,7 @@ import pytest
 from tests.surfaces.conftest import Shell, write
 
 from recollect.core.version import VERSION
+from recollect.retrieval.cost import estimate_tokens
 
 JOURNAL = """# 2026-03-05
 
@@ -56,7 +57,7 @@ def test_search_json_has_the_documented_shape(shell: Shell, indexed: Path) -> No
     """The JSON of a search holds every field of a hit, and the explanation adds up when asked for."""
     reply = shell("search", "postgres orders", "--json", "--explain").json
 
-    assert set(reply) == {"query", "lane", "hits", "weighing", "coverage", "notes"}
+    assert set(reply) == {"query", "lane", "hits", "weighing", "coverage", "packing", "notes"}
     hit = reply["hits"][0]
     assert hit["heading_path"] == ["2026-03-05", "Session 14:00", "15:10"]
     assert (hit["heading"], hit["heading_level"]) == ("15:10", 3)
@@ -80,7 +81,8 @@ def test_every_lane_answers(shell: Shell, indexed: Path, lane: str, fusion: str)
 
     assert "Redis" in reply["hits"][0]["content"]
     names = {part["name"] for part in reply["hits"][0]["explanation"]}
-    assert names == ({"lexical", "dense"} if lane == "hybrid" else {lane})
+    closely = {"coverage", "phrase", "proximity", "part-words"} if fusion == "convex" else set()
+    assert names - {"neighbours"} == ({"lexical", "dense"} | closely if lane == "hybrid" else {lane})
 
 
 @pytest.mark.parametrize(
@@ -124,6 +126,46 @@ def test_expand_shows_the_section_and_the_transcript(shell: Shell, indexed: Path
     assert (reply["start_line"], reply["end_line"]) == (5, 7)
     assert reply["transcript"]["exists"] is False
     assert shell("expand", hit["id"], "--lines", 1, "--json").json["start_line"] == 4
+
+
+def test_each_layer_tells_what_the_next_one_costs(shell: Shell, indexed: Path) -> None:
+    """A hit is shown with what expanding it costs and how to, expanding costs that, and names the transcript's cost."""
+    write(indexed / "memory" / "t" / "one two.jsonl", "x" * 27_000)
+    hit = shell("search", "redis", "--json").json["hits"][0]
+    section = shell("expand", hit["id"], "--json").json
+
+    assert f"   ~{hit['expand_tokens']} tokens: recollect expand {hit['id'][:8]}\n" in shell("search", "redis").out
+    assert hit["tokens"] > 0
+    assert (section["tokens"], section["transcript"]["tokens"]) == (hit["expand_tokens"], 10_000)
+    shown = shell("expand", hit["id"][:8]).out
+    assert f"~{section['tokens']} tokens" in shown
+    assert "transcript memory/t/one two.jsonl  ~10,000 tokens" in shown
+
+
+def test_a_token_budget_shows_texts_and_names_what_it_left_out(shell: Shell, indexed: Path) -> None:
+    """Sections are printed as they stand in the file, what was spent and left out goes to standard error."""
+    every = shell("search", "redis postgres parse_config", "-k", 10, "--token-budget", 5000)
+    some = shell("search", "redis postgres parse_config", "-k", 10, "--token-budget", 200)
+    none = shell("search", "redis postgres parse_config", "-k", 10, "--token-budget", 1)
+
+    assert "\n### 15:10\n<!-- memory:0199aaaa" in every.out
+    assert estimate_tokens(some.out) <= 200
+    assert "recollect expand" not in every.out
+    assert "of 5,000 tokens" in every.err
+    assert "left out" not in every.err
+    assert "left out: " in some.err
+    assert 0 < some.out.count("\n\n") < every.out.count("\n\n")
+    assert (none.out, none.status) == ("", 0)
+    assert "no hit fits into 1 tokens" in none.err
+
+
+def test_packed_hits_hold_no_text_beyond_the_budget(shell: Shell, indexed: Path) -> None:
+    """In JSON a packed hit has its packed text, and neither content nor snippet beside it."""
+    reply = shell("search", "redis postgres parse_config", "-k", 10, "--token-budget", 400, "--json").json
+
+    assert reply["hits"]
+    assert all({"content", "snippet", "matches", "tokens"}.isdisjoint(hit) for hit in reply["hits"])
+    assert sum(hit["packed"]["tokens"] for hit in reply["hits"]) == reply["packing"]["spent"] <= 400
 
 
 def test_expand_takes_a_memory_id(shell: Shell, indexed: Path) -> None:

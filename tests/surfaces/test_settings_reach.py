@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,11 +13,14 @@ from typing import Any, Generic, TypeVar
 
 import pytest
 from tests.models.embedding_server import Answer, EmbeddingServer, Request, well
+from tests.models.tiny_crossencoder import write_model
 from tests.surfaces.conftest import Outcome, Shell, write
 
 from recollect.config.schema import BY_KEY, Value
 from recollect.config.values import as_toml
+from recollect.retrieval.cache import CacheCounters
 from recollect.surfaces.cli.main import command_parser
+from recollect.wiring import open_engine, standpoint
 
 Seen = TypeVar("Seen")
 
@@ -101,10 +107,22 @@ def _lane(desk: Desk) -> object:
     return reply["lane"], [part["name"] for part in reply["hits"][0]["explanation"]]
 
 
+def _likely(desk: Desk) -> object:
+    desk.index("notes")
+    reply = desk.search().json
+    return len(reply["hits"]), any("nothing relevant found" in note for note in reply["notes"])
+
+
 def _fusion(desk: Desk) -> object:
     desk.index("notes")
     notes = [part["note"] for part in desk.search("--explain").json["hits"][0]["explanation"]]
     return "by rank" if all(note.startswith("rank ") for note in notes) else "by distance"
+
+
+def _budget(desk: Desk) -> object:
+    desk.index("notes", "long")
+    packing = desk.search().json["packing"]
+    return packing and (packing["budget"], 0 < packing["spent"] <= packing["budget"], bool(packing["dropped"]))
 
 
 def _sight(desk: Desk) -> object:
@@ -170,11 +188,16 @@ class Row(Generic[Seen]):
     given: object
 
 
+READINGS = ["coverage", "phrase", "proximity", "part-words"]
+"""The parts of a score that a close reading adds."""
+
 ROWS: list[Row[Desk]] = [
     Row("search.k", 2, _hits, 5, 2),
-    Row("search.lane", "lexical", _lane, ("hybrid", ["lexical", "dense"]), ("lexical", ["lexical"])),
+    Row("search.lane", "lexical", _lane, ("hybrid", ["lexical", "dense", *READINGS]), ("lexical", ["lexical"])),
     Row("search.fusion", "rrf", _fusion, "by distance", "by rank"),
+    Row("search.token_budget", 200, _budget, None, (200, True, True)),
     Row("search.all_projects", True, _sight, 0, 7),
+    Row("search.min_relevance", 0.99, _likely, (5, False), (0, True)),
     Row("index.paths", ("docs", "!docs/drafts"), _bare, set(), {"guide.md", "scratch.tmp.md"}),
     Row("index.exclude", ("*.tmp.md",), _docs, {"guide.md", "draft.md", "scratch.tmp.md"}, {"guide.md", "draft.md"}),
     Row(
@@ -319,9 +342,155 @@ def test_the_timeout_ends_the_wait_for_a_server(
     assert "no vectors" in done.json["problems"][0]["message"]
 
 
+# -- settings that show in what a cross-encoder adds ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def cross_encoder(desk: Desk) -> Path:
+    """A model beside the project; the notes are indexed."""
+    desk.index("notes")
+    return write_model(desk.project.parent / "cross-encoder")
+
+
+def reranked(desk: Desk) -> tuple[int, list[str]]:
+    """How many hits a cross-encoder had a part in, and what is noted of it."""
+    reply = desk.search("--explain", "-k", 7).json
+    names = [[part["name"] for part in hit["explanation"]] for hit in reply["hits"]]
+    return sum("cross-encoder" in one for one in names), [note for note in reply["notes"] if "rerank" in note]
+
+
+@pytest.mark.parametrize("way", ["environment", "user file"])
+def test_a_cross_encoder_takes_part_when_its_model_is_named(
+    desk: Desk, home: Path, cross_encoder: Path, way: str
+) -> None:
+    """Without rerank.model none takes part, and with it every candidate has a part of its score from it."""
+    assert reranked(desk) == (0, [])
+
+    WAYS[way](desk, home, "rerank.model", str(cross_encoder))
+
+    assert reranked(desk) == (7, [])
+
+
+@pytest.mark.parametrize("way", ["environment", "user file"])
+def test_a_cross_encoder_that_is_not_there_is_noted(desk: Desk, home: Path, cross_encoder: Path, way: str) -> None:
+    """A model that cannot be had takes nothing away: the hits come as without it, and a note says why."""
+    before = desk.search().json["hits"]
+
+    WAYS[way](desk, home, "rerank.model", str(cross_encoder / "gone"))
+
+    assert desk.search().json["hits"] == before
+    count, (note,) = reranked(desk)
+    assert count == 0
+    assert f"{cross_encoder / 'gone'} is no folder" in note
+
+
+@pytest.mark.parametrize("way", ["environment", "user file"])
+def test_the_provider_chooses_who_runs_the_cross_encoder(desk: Desk, home: Path, cross_encoder: Path, way: str) -> None:
+    """With rerank.provider local it is sentence-transformers that is asked; here it is not installed."""
+    flags = ("rerank.model", str(cross_encoder)), ("rerank.provider", "local")
+    desk.monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    desk.monkeypatch.setenv(BY_KEY["rerank.model"].variable, flags[0][1])
+    assert reranked(desk) == (7, [])
+
+    WAYS[way](desk, home, *flags[1])
+
+    count, (note,) = reranked(desk)
+    assert count == 0
+    assert "sentence_transformers" in note
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_as_many_candidates_are_reranked_as_were_chosen(desk: Desk, home: Path, cross_encoder: Path, way: str) -> None:
+    """rerank.candidates says how many of the best the cross-encoder reads."""
+    desk.monkeypatch.setenv(BY_KEY["rerank.model"].variable, str(cross_encoder))
+
+    WAYS[way](desk, home, "rerank.candidates", 3)
+
+    assert reranked(desk) == (3, [])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_cross_encoder_stops_when_its_time_is_up(desk: Desk, home: Path, cross_encoder: Path, way: str) -> None:
+    """A cross-encoder that is slower than rerank.timeout_s leaves the scores as they are, and a note says so."""
+    desk.monkeypatch.setenv(BY_KEY["rerank.model"].variable, str(cross_encoder))
+    # Its clock is a second ahead of the search's, which is a second lost.
+    desk.monkeypatch.setattr("recollect.models.crossencoder.monotonic", lambda: time.monotonic() + 1.0)
+    desk.monkeypatch.setenv(BY_KEY["rerank.timeout_s"].variable, "60")
+    assert reranked(desk) == (7, [])
+
+    WAYS[way](desk, home, "rerank.timeout_s", 0.5)
+
+    count, (note,) = reranked(desk)
+    assert count == 0
+    assert "read 0 of 7 candidates in 0.5 s" in note
+
+
+# -- settings that show in what a program that goes on need not do twice --------------------------------------------------
+
+
+def _counted(desk: Desk, *questions: str) -> CacheCounters:
+    """Ask questions in one process, and return what the caches counted."""
+    with open_engine(standpoint()) as engine:
+        for question in questions:
+            engine.search(question)
+        return engine.cache_counters()
+
+
+def _repeats(desk: Desk) -> object:
+    return _counted(desk, "otter", " otter  ", "otter").exact
+
+
+def _repeats_after_others(desk: Desk) -> object:
+    return _counted(desk, "otter", "number", "otter").exact
+
+
+def _near_repeats(desk: Desk) -> object:
+    return _counted(desk, "otter number", "Otter number?").near
+
+
+def _memories_read_again(desk: Desk) -> object:
+    return _counted(desk, "otter", "otter number").hot_hits
+
+
+KEPT: list[Row[Desk]] = [
+    Row("cache.answers", False, _repeats, 2, 0),
+    Row("cache.answers_entries", 1, _repeats_after_others, 1, 0),
+    Row("cache.answers_ttl_s", 60.0, _repeats, 2, 0),
+    Row("cache.similar", 0.9, _near_repeats, 0, 1),
+    Row("cache.hot", True, _memories_read_again, 0, 7),
+]
+
+
+@pytest.mark.parametrize(("row", "way"), ways_of(KEPT))
+def test_every_setting_is_seen_in_what_is_kept(desk: Desk, home: Path, row: Row[Desk], way: str) -> None:
+    """What is kept between questions is as documented without a setting, and changed with it."""
+    minutes = itertools.count(step=100)  # between two looks at the clock
+    desk.monkeypatch.setattr("recollect.retrieval.cache.monotonic", lambda: float(next(minutes)))
+    desk.index("notes")
+    assert row.look(desk) == row.without
+
+    WAYS[way](desk, home, row.key, row.value)
+
+    assert row.look(desk) == row.given
+
+
+@pytest.mark.parametrize("way", ["environment", "user file"])
+def test_memories_are_kept_within_the_bytes_that_are_allowed(desk: Desk, home: Path, way: str) -> None:
+    """cache.hot_bytes bounds what cache.hot keeps: in one byte there is room for nothing."""
+    desk.monkeypatch.setenv(BY_KEY["cache.hot"].variable, "true")
+    desk.index("notes")
+    assert _memories_read_again(desk) == 7
+
+    WAYS[way](desk, home, "cache.hot_bytes", 1)
+
+    assert _memories_read_again(desk) == 0
+
+
 def test_no_setting_is_forgotten_here() -> None:
     """Every setting there is has a test of its effect."""
     seen = {row.key for row in ROWS} | {row.key for row in ASKED} | {"embedding.base_url", "embedding.timeout_s"}
+    seen |= {"rerank.model", "rerank.provider", "rerank.candidates", "rerank.timeout_s"}
+    seen |= {row.key for row in KEPT} | {"cache.hot_bytes"}
     unseen = {"embedding.threads"}  # how many processors work cannot be told from what they did
 
     assert seen | unseen == set(BY_KEY)
@@ -351,6 +520,30 @@ def test_words_only_makes_no_vectors(desk: Desk) -> None:
     assert len(reply["hits"]) == 5
     later = desk.shell("index", "--json").json
     assert (later["changed"], later["embedded"], later["waiting"]) == (0, 7, 0)
+
+
+def test_reembed_makes_every_vector_anew(desk: Desk) -> None:
+    """--reembed embeds every text again though no file changed; a plain run embeds nothing."""
+    desk.shell("index", "notes")
+    again = desk.shell("index", "--json").json
+    anew = desk.shell("index", "--reembed", "--json").json
+
+    assert (again["changed"], again["embedded"]) == (0, 0)
+    assert (anew["changed"], anew["unchanged"], anew["embedded"], anew["waiting"]) == (0, 7, 7, 0)
+    assert desk.search().json["coverage"] == {"chunks": 7, "with_vectors": 7}
+
+
+@pytest.mark.parametrize(("words", "provider"), [(["--words-only"], "fake"), ([], "none")])
+def test_reembed_needs_a_model(desk: Desk, words: list[str], provider: str) -> None:
+    """--reembed in a run that makes no vectors is a mistake, and takes no vector away."""
+    desk.shell("index", "notes")
+    desk.monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", provider)
+
+    refused = desk.shell("index", "--reembed", *words, "--json")
+
+    assert (refused.status, refused.json["error"]["code"]) == (2, "usage")
+    desk.monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "fake")
+    assert desk.search().json["coverage"] == {"chunks": 7, "with_vectors": 7}
 
 
 def test_ignore_files_can_be_named(desk: Desk) -> None:
@@ -435,7 +628,37 @@ def test_flags_go_before_settings(desk: Desk) -> None:
         assert len(desk.search(flag, 6).json["hits"]) == 6
     assert desk.search("--lane", "lexical").json["lane"] == "lexical"
     chosen = desk.search("--lane", "hybrid", "--fusion", "convex", "--explain").json["hits"][0]["explanation"]
-    assert all("weight" in part["note"] for part in chosen)
+    lanes = {part["name"]: part["note"] for part in chosen if part["name"] not in READINGS}
+    assert list(lanes) == ["lexical", "dense"]
+    assert all("weight" in note for note in lanes.values())
+
+
+def test_a_token_budget_goes_before_the_setting(desk: Desk) -> None:
+    """--token-budget has the last word over the setting, and 0 packs nothing."""
+    desk.monkeypatch.setenv("RECOLLECT_SEARCH_TOKEN_BUDGET", "300")
+    desk.shell("index", "notes")
+
+    assert desk.search().json["packing"]["budget"] == 300
+    assert desk.search("--token-budget", 9000).json["packing"]["budget"] == 9000
+    assert desk.search("--token-budget", 0).json["packing"] is None
+    refused = desk.search("--token-budget", "-5")
+    assert (refused.status, refused.json["error"]["code"]) == (2, "usage")
+
+
+def test_the_least_relevance_goes_before_the_setting(desk: Desk) -> None:
+    """--min-relevance has the last word over the setting, 0 leaves nothing out, and what is no probability is refused."""
+    desk.monkeypatch.setenv("RECOLLECT_SEARCH_MIN_RELEVANCE", "1")
+    desk.shell("index", "notes")
+
+    likely = sorted((hit["relevance"] for hit in desk.search("--min-relevance", 0).json["hits"]), reverse=True)
+
+    assert desk.search().json["hits"] == []
+    assert len(likely) == 5
+    assert likely[0] > likely[-1]
+    kept = [hit["relevance"] for hit in desk.search("--min-relevance", likely[0]).json["hits"]]
+    assert set(kept) == {likely[0]}
+    refused = desk.search("--min-relevance", 1.5)
+    assert (refused.status, refused.json["error"]["code"]) == (2, "usage")
 
 
 def test_explain_shows_the_parts(desk: Desk) -> None:
@@ -444,9 +667,9 @@ def test_explain_shows_the_parts(desk: Desk) -> None:
 
     plain, explained = desk.shell("search", "otter"), desk.shell("search", "otter", "--explain")
 
-    assert explained.out.count("together") == explained.out.count("BM25") == 5
+    assert explained.out.count("  together\n") == explained.out.count("BM25") == 5
     assert "lanes weighed" in explained.err
-    assert "together" not in plain.out
+    assert "  together\n" not in plain.out
     assert "explanation" not in desk.search().json["hits"][0]
 
 
@@ -462,9 +685,11 @@ def test_no_flag_is_forgotten_here() -> None:
     assert flags["index"] == everywhere | {
         "--force",
         "--words-only",
+        "--reembed",
         "--ignore-file",
         "--exclude",
         "--global",
         "--forget",
     }
-    assert flags["search"] == everywhere | filters | {"-k", "--top-k", "--lane", "--fusion", "--explain"}
+    own = {"-k", "--top-k", "--lane", "--fusion", "--token-budget", "--min-relevance", "--explain"}
+    assert flags["search"] == everywhere | filters | own

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from recollect.core.options import PROVIDERS
+from recollect.core.options import PROVIDERS, RERANKERS
 from recollect.core.query import Fusion, Lane
 
 Value = str | int | float | bool | tuple[str, ...]
@@ -132,7 +132,7 @@ SETTINGS: tuple[Setting, ...] = (
         "embedding.threads",
         Kind.WHOLE,
         0,
-        "Processor threads the built-in model may use; 0 chooses by the machine.",
+        "Processor threads that models which run here may use, the cross-encoder too; 0 chooses by the machine.",
         minimum=0,
         maximum=256,
     ),
@@ -227,10 +227,111 @@ SETTINGS: tuple[Setting, ...] = (
         project_allowed=True,
     ),
     Setting(
+        "search.token_budget",
+        Kind.WHOLE,
+        0,
+        "Tokens that the hits of a search may cost their reader: the best set that fits is shown, in whole sections where "
+        "they fit. 0 shows the snippets of all hits.",
+        minimum=0,
+        maximum=10_000_000,
+        project_allowed=True,
+    ),
+    Setting(
         "search.all_projects",
         Kind.SWITCH,
         False,
         "Search the memories of all projects of the tenant, not only of this one.",
+    ),
+    Setting(
+        "search.min_relevance",
+        Kind.NUMBER,
+        0.0,
+        "Hits that are less likely than this to be relevant at all are left out; 0 shows the best there is.",
+        minimum=0,
+        maximum=1,
+        project_allowed=True,
+    ),
+    Setting(
+        "rerank.provider",
+        Kind.TEXT,
+        "onnx",
+        "Who runs the cross-encoder: `onnx` needs nothing more, `local` is sentence-transformers, to be installed.",
+        choices=RERANKERS,
+    ),
+    Setting(
+        "rerank.model",
+        Kind.TEXT,
+        "",
+        "The cross-encoder that looks at the best candidates once more: a folder (`/…` or `~/…`) with `model.onnx` and "
+        "`tokenizer.json`, or an id of Hugging Face, taken from the local cache or else downloaded. Empty is off.",
+        pattern=r"([/~][^\x00-\x1f\x7f-\x9f]*|[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*)?)?",
+        expected="an absolute path, one that begins with ~, or an id such as cross-encoder/ms-marco-MiniLM-L6-v2",
+    ),
+    Setting(
+        "rerank.candidates",
+        Kind.WHOLE,
+        20,
+        "How many of the best candidates the cross-encoder reads.",
+        minimum=1,
+        maximum=200,
+        project_allowed=True,
+    ),
+    Setting(
+        "rerank.timeout_s",
+        Kind.NUMBER,
+        2.0,
+        "Seconds the cross-encoder may take for one question, loading included; what it did not read by then keeps its "
+        "score.",
+        minimum=0.05,
+        maximum=60,
+        project_allowed=True,
+    ),
+    # The caches take memory of the person whose machine it is, and one of them can change answers: no project chooses them.
+    Setting(
+        "cache.answers",
+        Kind.SWITCH,
+        True,
+        "Keep answers, and give them again to the same question until anything is written or a new day begins. It helps "
+        "programs that go on (Python, servers); a single command asks once.",
+    ),
+    Setting(
+        "cache.answers_entries",
+        Kind.WHOLE,
+        512,
+        "How many answers are kept, and sixteen times as many hits in all; the one unused for longest makes room.",
+        minimum=1,
+        maximum=100_000,
+    ),
+    Setting(
+        "cache.answers_ttl_s",
+        Kind.NUMBER,
+        2700.0,
+        "Seconds after which an answer is dropped even when nothing was written.",
+        minimum=1,
+        maximum=604_800,
+    ),
+    Setting(
+        "cache.similar",
+        Kind.NUMBER,
+        0.0,
+        "The cosine from which a question that differs only in case, articles or its end mark is given the other's "
+        "answer, with a note; .985 is usual. 0 is off: the order of hits may differ from a search's own.",
+        minimum=0,
+        maximum=1,
+    ),
+    Setting(
+        "cache.hot",
+        Kind.SWITCH,
+        False,
+        "Keep the memories that come up again and again, with their words, in memory until anything is written.",
+    ),
+    Setting(
+        "cache.hot_bytes",
+        Kind.WHOLE,
+        16_000_000,
+        "Bytes that these memories may take, estimated.",
+        minimum=1,
+        maximum=4_000_000_000,
     ),
 )
 

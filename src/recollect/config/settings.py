@@ -13,7 +13,7 @@ from typing import cast
 
 from recollect.config.schema import SETTINGS, Value
 from recollect.config.values import find_setting
-from recollect.core.options import ChunkOptions, EmbedOptions, ScanOptions, SearchOptions
+from recollect.core.options import CacheOptions, ChunkOptions, EmbedOptions, RerankOptions, ScanOptions, SearchOptions
 from recollect.core.query import Fusion, Lane
 
 DEFAULT_ORIGIN = "default"
@@ -107,6 +107,29 @@ class Settings:
             k=cast("int", self.value("search.k")),
             lane=Lane(cast("str", self.value("search.lane"))),
             fusion=Fusion(cast("str", self.value("search.fusion"))),
+            token_budget=cast("int", self.value("search.token_budget")),
+            min_relevance=cast("float", self.value("search.min_relevance")),
+        )
+
+    def reranking(self) -> RerankOptions:
+        """Return which cross-encoder reranks, if any; it shares the processors that the embedder may use."""
+        return RerankOptions(
+            provider=cast("str", self.value("rerank.provider")),
+            model=cast("str", self.value("rerank.model")),
+            candidates=cast("int", self.value("rerank.candidates")),
+            timeout_s=cast("float", self.value("rerank.timeout_s")),
+            threads=cast("int", self.value("embedding.threads")),
+        )
+
+    def caching(self) -> CacheOptions:
+        """Return what is kept between questions."""
+        return CacheOptions(
+            answers=cast("bool", self.value("cache.answers")),
+            answers_entries=cast("int", self.value("cache.answers_entries")),
+            answers_ttl_s=cast("float", self.value("cache.answers_ttl_s")),
+            similar=cast("float", self.value("cache.similar")),
+            hot=cast("bool", self.value("cache.hot")),
+            hot_bytes=cast("int", self.value("cache.hot_bytes")),
         )
 
     def _paths(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypedDict, TypeVar, Unpack
 
 from recollect.core.document import GLOBAL
 from recollect.core.errors import UsageError
@@ -26,6 +26,17 @@ from recollect.wiring import open_engine, standpoint
 
 Path = str | os.PathLike[str]
 Choice = TypeVar("Choice", Lane, Fusion)
+
+
+class SearchChoices(TypedDict, total=False):
+    """What a search may be told; None is as good as nothing."""
+
+    k: int | None
+    lane: Lane | str | None
+    fusion: Fusion | str | None
+    filters: Filters | None
+    token_budget: int | None
+    min_relevance: float | None
 
 
 class Recollect:
@@ -65,6 +76,7 @@ class Recollect:
         to_global: bool = False,
         force: bool = False,
         vectors: bool = True,
+        reembed: bool = False,
         progress: Progress | None = None,
     ) -> IndexReport:
         """Bring the index up to date with files and directories (`!path` leaves one out).
@@ -73,35 +85,28 @@ class Recollect:
         """
         given = tuple(os.fspath(path) for path in paths)
         named = Named(given, GLOBAL if to_global else None) if given else None
-        return self._engine.index(named, force=force, vectors=vectors, progress=progress)
+        return self._engine.index(named, force=force, vectors=vectors, reembed=reembed, progress=progress)
 
     def forget_roots(self, paths: Iterable[Path]) -> int:
         """Drop what was indexed from these roots and stop indexing them; return the number of documents dropped."""
         return self._engine.forget_roots([os.fspath(path) for path in paths])
 
-    def search(
-        self,
-        query: str,
-        *,
-        k: int | None = None,
-        lane: Lane | str | None = None,
-        fusion: Fusion | str | None = None,
-        filters: Filters | None = None,
-        all_projects: bool = False,
-    ) -> SearchReply:
-        """Find what was learned, best first: in this project and the global memories, or in all projects."""
+    def search(self, query: str, *, all_projects: bool = False, **choices: Unpack[SearchChoices]) -> SearchReply:
+        """Find what was learned, best first: in this project and the global memories, or in all projects.
+
+        What is not chosen comes from the settings. Under a token budget `hits` are those that fit, each with what to show
+        of it in `packed`.
+        """
         options = self._engine.defaults.search
-        return self._engine.search(
-            query,
-            replace(
-                options,
-                k=options.k if k is None else k,
-                lane=options.lane if lane is None else _one_of(Lane, lane),
-                fusion=options.fusion if fusion is None else _one_of(Fusion, fusion),
-                filters=filters or Filters(),
-            ),
-            all_projects=all_projects,
-        )
+        chosen: dict[str, Any] = {name: value for name, value in choices.items() if value is not None}
+        unknown = sorted(set(chosen) - SearchChoices.__annotations__.keys())
+        if unknown:
+            raise TypeError(f"search() has no choice {unknown[0]!r}")
+        if "lane" in chosen:
+            chosen["lane"] = _one_of(Lane, chosen["lane"])
+        if "fusion" in chosen:
+            chosen["fusion"] = _one_of(Fusion, chosen["fusion"])
+        return self._engine.search(query, replace(options, **chosen), all_projects=all_projects)
 
     def expand(self, identity: str, *, lines: int | None = None) -> ExpandReply:
         """Show the whole section around a hit, or `lines` lines around it."""

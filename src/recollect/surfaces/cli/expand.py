@@ -1,6 +1,7 @@
 """Show the whole section around a hit, from its file.
 
-The id is what search and list show; its first characters are enough. An anchor's session and transcript are shown with it.
+The id is what search and list show; its first characters are enough. An anchor's session and transcript are shown with it,
+and about how many tokens the section and the transcript cost to read.
 
 examples:
   recollect expand 65fcbf6e
@@ -41,9 +42,9 @@ def run(args: argparse.Namespace) -> int:
 def _show(reply: ExpandReply) -> None:
     chunk = reply.chunk.chunk
     place = f"{short_path(chunk.source)}:{reply.start_line}-{reply.end_line}"
-    print(
-        "  ".join(part for part in (styled(place, "cyan"), chunk.date.replace("T", " "), one_line(chunk.type)) if part)
-    )
+    cost = styled(f"~{reply.tokens:,} tokens", "dim")
+    head = (styled(place, "cyan"), chunk.date.replace("T", " "), one_line(chunk.type), cost)
+    print("  ".join(part for part in head if part))
     if chunk.heading_path:
         print(styled(one_line(" > ".join(chunk.heading_path)), "bold"))
     if chunk.anchor and chunk.anchor.session:
@@ -51,7 +52,8 @@ def _show(reply: ExpandReply) -> None:
         print(one_line(f"session {chunk.anchor.session}{turn}"))
     if reply.transcript:
         missing = "" if reply.transcript_exists or "://" in reply.transcript else "  (not there)"
-        print(one_line(f"transcript {short_path(reply.transcript)}{missing}"))
+        cost = "" if reply.transcript_tokens is None else f"  ~{reply.transcript_tokens:,} tokens"
+        print(one_line(f"transcript {short_path(reply.transcript)}{missing}{cost}"))
     print()
     print(printable(reply.content))
     for text in reply.notes:

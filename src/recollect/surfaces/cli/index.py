@@ -10,6 +10,7 @@ examples:
   recollect index ~/notes --global            seen from every project
   recollect index                             refresh what this project knows
   recollect index --forget notes/             drop a root from the index; the files stay
+  recollect index --reembed                   another model: all vectors anew, words answer meanwhile
 """
 
 from __future__ import annotations
@@ -48,6 +49,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--force", action="store_true", help="read and chunk every file again")
     parser.add_argument("--words-only", action="store_true", help="make no vectors in this run")
+    parser.add_argument(
+        "--reembed", action="store_true", help="make all vectors of the index anew with the current model"
+    )
     add_common(parser, project="file them under the project of DIR instead of the one they lie in")
 
 
@@ -66,6 +70,7 @@ def run(args: argparse.Namespace) -> int:
             named,
             force=args.force,
             vectors=not args.words_only,
+            reembed=args.reembed,
             ignore_files=args.ignore_file,
             progress=progress,
         )

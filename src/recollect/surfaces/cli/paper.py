@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _DRIVING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _SHOW_PROGRESS_AFTER_S = 0.4
+_SHORT_ID = 8
+"""Of 16 digits: one of a million chunks shares its first 8 with another by a chance of 1 in 4,000."""
 _STAGES = {"words": "reading", "vectors": "embedding", "waiting": "waiting for another index run"}
 
 
@@ -51,6 +53,11 @@ def marked(text: str, spans: Sequence[tuple[int, int]]) -> str:
 def labelled(kind: str, tags: Sequence[str]) -> str:
     """Return a memory's type and tags, fit to be printed."""
     return one_line(" ".join([*([kind] if kind else []), *(f"#{tag}" for tag in tags)]))
+
+
+def expandable(identity: str, tokens: int) -> str:
+    """Return what it would cost to read on, and how."""
+    return f"~{tokens:,} tokens: recollect expand {identity[:_SHORT_ID]}"
 
 
 def note(text: str) -> None:

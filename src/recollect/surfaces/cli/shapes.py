@@ -11,9 +11,12 @@ if TYPE_CHECKING:  # a search needs only its own
     from recollect.core.errors import RecollectError
     from recollect.core.memory import AddReply, ExpandReply, IndexReport, ListReply
     from recollect.core.ports import StoreStats
-    from recollect.core.query import Coverage, Hit, SearchReply
+    from recollect.core.query import Coverage, Hit, Packing, SearchReply
+    from recollect.services.evaluate import EvaluateReply
 
 Shape = dict[str, Any]
+
+_UNPACKED = {"content", "snippet", "matches", "tokens"}
 
 
 def print_json(shape: Shape) -> None:
@@ -34,6 +37,7 @@ def search_shape(reply: SearchReply, *, explain: bool) -> Shape:
         "hits": [_hit_shape(hit, explain=explain) for hit in reply.hits],
         "weighing": reply.weighing,
         "coverage": _coverage_shape(reply.coverage),
+        "packing": None if reply.packing is None else _packing_shape(reply.packing),
         "notes": list(reply.notes),
     }
 
@@ -42,7 +46,8 @@ def expand_shape(reply: ExpandReply) -> Shape:
     """A section."""
     shape = chunk_shape(reply.chunk)
     shape |= {"content": reply.content, "start_line": reply.start_line, "end_line": reply.end_line}
-    shape["transcript"] = {"address": reply.transcript, "exists": reply.transcript_exists} if reply.transcript else None
+    shape["tokens"] = reply.tokens
+    shape["transcript"] = _transcript_shape(reply) if reply.transcript else None
     shape["notes"] = list(reply.notes)
     return shape
 
@@ -65,6 +70,28 @@ def index_shape(report: IndexReport) -> Shape:
     return shape
 
 
+def evaluate_shape(reply: EvaluateReply) -> Shape:
+    """What was measured."""
+    return {
+        "k": reply.k,
+        "questions": reply.questions,
+        "judged": reply.judged,
+        "documents": reply.documents,
+        "unknown": [{"document": name, "reason": reason} for name, reason in reply.unknown],
+        "rankings": [
+            {
+                "name": ranking.name,
+                "measures": [{"name": name, **asdict(value)} for name, value in ranking.measures.items()],
+                "ours_ahead": asdict(ranking.ours_ahead) if ranking.ours_ahead else None,
+            }
+            for ranking in reply.rankings
+        ],
+        "problems": [asdict(problem) for problem in reply.problems],
+        "failed": len(reply.problems),
+        "notes": list(reply.notes),
+    }
+
+
 def add_shape(reply: AddReply) -> Shape:
     """Where a new memory stands."""
     return asdict(reply) | {"notes": list(reply.notes)}
@@ -81,6 +108,7 @@ def stats_shape(stats: StoreStats, coverage: Coverage, model: str) -> Shape:
         "model": model,
         "projects": dict(stats.projects),
         "bytes_on_disk": stats.bytes_on_disk,
+        "bytes_mapped": stats.bytes_mapped,
         "schema_version": stats.schema_version,
         "location": stats.location,
     }
@@ -127,10 +155,28 @@ def _hit_shape(hit: Hit, *, explain: bool) -> Shape:
         "matches": [list(span) for span in hit.matches],
         "anchor": _anchor_shape(hit.anchor),
         "duplicates": list(hit.duplicates),
+        "relevance": hit.relevance,
+        "tokens": hit.tokens,
+        "expand_tokens": hit.expand_tokens,
     }
+    if hit.packed is not None:  # the budget is for the texts, so there are no others
+        shape = {name: value for name, value in shape.items() if name not in _UNPACKED}
+        shape["packed"] = asdict(hit.packed)
     if explain:
         shape["explanation"] = [asdict(part) for part in hit.explanation.parts]
     return shape
+
+
+def _packing_shape(packing: Packing) -> Shape:
+    return asdict(packing) | {"dropped": [asdict(one) for one in packing.dropped]}
+
+
+def _transcript_shape(reply: ExpandReply) -> Shape:
+    return {
+        "address": reply.transcript,
+        "exists": reply.transcript_exists,
+        "tokens": reply.transcript_tokens,
+    }
 
 
 def _coverage_shape(coverage: Coverage) -> Shape:

@@ -40,6 +40,10 @@ def _show(stats: StoreStats, coverage: Coverage, model: str) -> None:
     if stats.other_vectors:
         print(f"           {stats.other_vectors:,} of other models, kept until 'recollect reset'")
     print(f"on disk    {stats.bytes_on_disk / 1e6:,.1f} MB in {short_path(stats.location)}")
+    if stats.bytes_mapped:
+        print(
+            f"mapped     {stats.bytes_mapped / 1e6:,.1f} MB of it by a search; the system takes that memory back when it needs it"
+        )
     for project, chunks in sorted(stats.projects.items(), key=lambda item: -item[1]):
         if not chunks:
             continue
