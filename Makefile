@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint fix docs bench bench-words lock clean
+.PHONY: help demo test lint fix docs bench bench-words bench-quality bench-scale lock clean
 
 help:  ## show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -42,6 +42,13 @@ bench: $(VENV)/.ready  ## speed and size beside memsearch (installs it into .ben
 bench-words: $(VENV)/.ready  ## seconds until a large corpus is found by words (make bench-words DATA=DIR)
 	@test -n "$(DATA)" || { echo "DATA=DIR must hold corpora/kubernetes_en.tar.gz"; exit 2; }
 	$(BIN)/python bench/words.py --data $(DATA)
+
+bench-quality: $(VENV)/.ready  ## how well judged sets are answered, beside simple rankings (make bench-quality DATA=DIR VECTORS=DIR)
+	@test -n "$(DATA)" || { echo "DATA=DIR must hold retrieval/SET/corpus.jsonl.gz"; exit 2; }
+	$(BIN)/python -m bench.quality --data $(DATA) $(if $(VECTORS),--vectors $(VECTORS)) $(ARGS)
+
+bench-scale: $(VENV)/.ready  ## our store beside other embedded stores at 100,000 rows (make bench-scale ARGS='--size 20000')
+	$(BIN)/python -m bench.scale $(ARGS)
 
 lock:  ## pin every dependency anew, by name and hash
 	$(PYTHON) -m venv .bench/uv

@@ -1,0 +1,237 @@
+"""Whether the caches pay: a mix of new, repeated and nearly repeated questions, with and without each of them.
+
+Responsible for the defaults of `cache.answers`, `cache.similar` and `cache.hot`. One embedded store of made-up rows (those
+of the scale run) is asked the same questions by the public `Searcher` in several arrangements, which take turns
+question by question, so that a noisy minute falls on all. Times are processor time, in one thread, because what shares the
+machine would drown the differences. A question's vector is given, as in the scale run, so they are times beyond the model's
+own; `--model-ms` adds what a model takes to every question that would have been embedded.
+
+    python -m bench.cache [--size 5000] [--questions 400] [--model-ms 0]
+
+Half of the questions are new, 35 of 100 repeat one of the last fifty to the letter, 15 of 100 repeat one but for an article
+or the end mark. New questions are about few memories and many: half of them about twenty rows, the others about any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+os.environ |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")  # before numpy loads
+
+from bench.scale.contender import Deadline
+from bench.scale.making import SEED, make
+from bench.scale.material import Material, Question
+from bench.scale.with_recollect import STORE, GivenVectors
+
+from recollect.core.options import CacheOptions, SearchOptions
+from recollect.core.query import SearchReply
+from recollect.core.vectors import unit
+from recollect.retrieval.analyse import WordAnalyser
+from recollect.retrieval.cache import Caches
+from recollect.services.search import Searcher
+from recollect.stores.embedded import EmbeddedStore
+
+NEW, REPEATED, NEAR = "new", "repeated", "nearly repeated"
+SHARES = {NEW: 50, REPEATED: 35, NEAR: 15}
+_LAST = 50
+_FAVOURITES = 20
+_SIMILAR = 0.985
+_WARM_UP = 40
+_LONGEST_INSERT_S = 900.0
+_LEAST_GAIN = 0.1
+"""What must be saved for a cache to pay."""
+_MOST_LOSS = 0.05
+"""What other questions may lose by it."""
+
+ARRANGEMENTS = {
+    "no cache": CacheOptions(answers=False, hot=False),
+    "answers": CacheOptions(answers=True, hot=False),
+    "answers, near ones too": CacheOptions(answers=True, similar=_SIMILAR, hot=False),
+    "hot tier": CacheOptions(answers=False, hot=True),
+    "both": CacheOptions(answers=True, hot=True),
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One question of the workload, and what it is."""
+
+    kind: str
+    question: Question
+
+
+class AskedVectors(GivenVectors):
+    """The given vector, and whether it was asked for."""
+
+    asked = False
+
+    def embed_query(self, text: str) -> bytes:
+        self.asked = True
+        return super().embed_query(text)
+
+
+@dataclass
+class Arrangement:
+    """One way of searching, and how long its questions took, in milliseconds, by kind."""
+
+    caches: Caches
+    model: AskedVectors
+    model_ms: float
+    search: Callable[[Question], SearchReply]
+    times: dict[str, list[float]] = field(default_factory=lambda: {kind: [] for kind in SHARES})
+
+    def ask(self, step: Step) -> None:
+        """Ask a question, and note what it took."""
+        self.model.next, self.model.asked = step.question.vector, False
+        began = time.process_time()
+        self.search(step.question)
+        took = (time.process_time() - began) * 1000
+        self.times[step.kind].append(took + self.model_ms * self.model.asked)
+
+    @property
+    def all_times(self) -> list[float]:
+        return [one for times in self.times.values() for one in times]
+
+
+def arrange(folder: Path, options: CacheOptions, model_ms: float) -> Arrangement:
+    """Return a searcher with these caches."""
+    caches, analyser, given = Caches.chosen(options), WordAnalyser(), AskedVectors()
+    store = EmbeddedStore(folder, analyser, provider=given.provider, model=given.model)
+    searcher = Searcher(store, given, analyser, caches=caches)
+    return Arrangement(caches, given, model_ms, lambda question: searcher.search(question.text, SearchOptions()))
+
+
+def workload(material: Material, count: int) -> list[Step]:
+    """Return the questions, in their order."""
+    draw = random.Random(SEED)
+    sources = material.questions(0, 500)
+    steps: list[Step] = []
+    kinds = draw.choices(list(SHARES), list(SHARES.values()), k=count)
+    for kind in kinds:
+        asked = [step.question for step in steps[-_LAST:]]
+        if kind == NEW or not asked:
+            steps.append(Step(NEW, _new(draw, sources)))
+        else:
+            before = draw.choice(asked)
+            steps.append(Step(kind, before if kind == REPEATED else _vary(draw, before)))
+    return steps
+
+
+def _new(draw: random.Random, sources: Sequence[Question]) -> Question:
+    """Return a question that was not asked: some words of a made-up one, in an order of their own, near its vector."""
+    about = draw.choice(sources[:_FAVOURITES] if draw.random() < 0.5 else sources)
+    words = about.text.split()
+    draw.shuffle(words)
+    return Question(" ".join(words[: max(3, len(words) - draw.randrange(3))]), _moved(draw, about.vector, 0.02))
+
+
+def _vary(draw: random.Random, question: Question) -> Question:
+    text = question.text.rstrip("?") + "?" if draw.random() < 0.5 else f"the {question.text}"
+    return Question(text, _moved(draw, question.vector, 0.005))
+
+
+def _moved(draw: random.Random, vector: bytes, width: float) -> bytes:
+    import numpy as np
+
+    noise = np.random.default_rng(draw.randrange(1 << 30)).standard_normal(len(vector) // 4) * width
+    return unit((np.frombuffer(vector, "<f4") + noise).astype("<f4").tobytes())
+
+
+def measure(folder: Path, steps: Sequence[Step], model_ms: float) -> dict[str, Arrangement]:
+    """Ask every arrangement every question, taking turns."""
+    ways = {name: arrange(folder, options, model_ms) for name, options in ARRANGEMENTS.items()}
+    names = list(ways)
+    for place, step in enumerate(steps):
+        for turn in range(len(names)):
+            ways[names[(place + turn) % len(names)]].ask(step)
+        if place == _WARM_UP:
+            for way in ways.values():
+                for times in way.times.values():
+                    times.clear()
+    return ways
+
+
+def tables(ways: Mapping[str, Arrangement]) -> list[str]:
+    """Return the lines of the report."""
+    lines = [
+        "| arrangement | new | repeated | nearly repeated | all, median | all, mean | from the cache |",
+        "|---|--:|--:|--:|--:|--:|---|",
+    ]
+    for name, way in ways.items():
+        medians = " | ".join(f"{statistics.median(way.times[kind]):.2f}" for kind in SHARES)
+        every = way.all_times
+        counts = way.caches.counters()
+        found = [f"{counts.exact} same, {counts.near} near of {counts.lookups}"] if counts.lookups else []
+        if counts.hot_lookups:
+            found.append(f"{counts.hot_hits / counts.hot_lookups:.0%} of chunks, {counts.hot_bytes / 1e6:.1f} MB")
+        lines.append(
+            f"| {name} | {medians} | {statistics.median(every):.2f} | {statistics.fmean(every):.2f} | "
+            f"{'; '.join(found) or 'nothing'} |"
+        )
+    lines += ["", "| cache | saves | others lose | pays |", "|---|---|---|---|"]
+    return [*lines, *verdicts(ways)]
+
+
+def verdicts(ways: Mapping[str, Arrangement]) -> list[str]:
+    """Say of each cache what it saves on the questions it is for, what the others lose by it, and whether it pays."""
+
+    def against(name: str, kinds: Sequence[str], before: str = "no cache") -> float:
+        """Return the share of the middle question's time that is saved."""
+        old, new = (
+            statistics.median([one for kind in kinds for one in ways[way].times[kind]]) for way in (before, name)
+        )
+        return 1 - new / old
+
+    cases = (
+        ("answers", against("answers", [REPEATED]), -against("answers", [NEW]), "repeated"),
+        (
+            "answers, near ones too",
+            against("answers, near ones too", [NEAR], "answers"),
+            -against("answers, near ones too", [NEW], "answers"),
+            "nearly repeated",
+        ),
+        ("hot tier", against("hot tier", [NEW]), -against("hot tier", [REPEATED, NEAR]), "new"),
+    )
+    return [
+        f"| {name} | {gain:.0%} of {which} questions | {max(loss, 0.0):.0%} | "
+        f"{'met' if gain >= _LEAST_GAIN and loss <= _MOST_LOSS else 'missed'} |"
+        for name, gain, loss, which in cases
+    ]
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Make the store, ask, and print."""
+    parser = argparse.ArgumentParser(description="Whether the caches pay.")
+    parser.add_argument("--size", type=int, default=5_000, help="rows of the store")
+    parser.add_argument("--questions", type=int, default=400)
+    parser.add_argument("--model-ms", type=float, default=0.0, help="what a model takes for a question")
+    parser.add_argument("--keep", type=Path, help="folder to keep the material and the store in")
+    chosen = parser.parse_args(words)
+    with tempfile.TemporaryDirectory() as scratch:
+        place = chosen.keep or Path(scratch)
+        material = Material(place / f"material-{chosen.size}")
+        if not material.complete:
+            make(material.folder, chosen.size)
+        folder = place / f"index-{chosen.size}"
+        if not folder.exists():
+            STORE.insert(folder, material, Deadline.after(_LONGEST_INSERT_S))
+        ways = measure(folder, workload(material, chosen.questions), chosen.model_ms)
+    print(
+        f"{chosen.size:,} rows, {chosen.questions} questions, {chosen.model_ms:g} ms a question for a model; ms of processor time\n"
+    )
+    print("\n".join(tables(ways)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,187 @@
+"""What a run prints: one table a set, one of all sets beside what they should reach, and what hits say of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import chain
+from typing import Any
+
+from bench.quality.calibration import Calibration, calibrate
+from bench.quality.measuring import SetResult
+from bench.quality.pipeline import RANKINGS
+
+from recollect.retrieval.measure import difference, interval, names_of
+
+NDCG = "nDCG@10"
+ALLOWED_BELOW_BEST = 0.01
+
+
+@dataclass(frozen=True)
+class Bar:
+    """What a known set should reach, and the best that a simple ranking reached on it (both nDCG@10)."""
+
+    reach: float
+    best: float
+
+
+# From the comparison this bench was made for: one encoder (e5-small-v2, 256 tokens, no chunking), BM25 with stemming and
+# CJK pairs, memsearch's ranking, and fixed convex combinations of weight .3, .5 and .7; `best` is the best of the six.
+BARS = {
+    "locomo_turn": Bar(0.56, 0.540),
+    "locomo_session": Bar(0.81, 0.798),
+    "longmemeval_turn": Bar(0.54, 0.511),
+    "beam_100k": Bar(0.45, 0.430),
+    "scifact": Bar(0.73, 0.726),
+    "cosqa": Bar(0.56, 0.545),
+    "tldr": Bar(0.66, 0.636),
+    "commit_to_agent_session": Bar(0.56, 0.532),
+    "cmrc2018_zh": Bar(0.98, 0.987),
+    "xquad_zh": Bar(0.96, 0.964),
+    "xquad_de": Bar(0.95, 0.949),
+    "memd_true_semantic": Bar(0.80, 0.795),
+}
+
+
+def set_table(result: SetResult) -> str:
+    """One set: every ranking by every measure."""
+    names = names_of()
+    about = (
+        f"{result.texts:,} documents, {result.chunks:,} chunks, {len(result.questions):,} judged questions; "
+        f"indexed in {result.index_s:.1f} s ({result.embedded:,} texts embedded anew), asked in {result.search_s:.1f} s."
+    )
+    rows = [["ranking", *names, "95 % of nDCG@10"]]
+    for ranking in RANKINGS:
+        values = result.values[ranking]
+        ndcg = interval(values[NDCG])
+        rows.append(
+            [ranking, *(_number(_mean(values[name])) for name in names), f"{_number(ndcg.low)}-{_number(ndcg.high)}"]
+        )
+    notes = list(result.notes)
+    if result.shared_chunks:
+        notes.append(f"{result.shared_chunks:,} chunks hold lines of more than one document")
+    if result.unreachable:
+        notes.append(f"{result.unreachable:,} documents have no chunk")
+    return "\n".join([f"### {result.name}", "", about, "", _table(rows), *(f"\n{one}." for one in notes)])
+
+
+def summary(results: Sequence[SetResult]) -> str:
+    """All sets by nDCG@10, beside what they should reach."""
+    rows = [["set", *RANKINGS, "reach at least", "best simple", ""]]
+    for result in results:
+        ndcg = {name: _mean(result.values[name][NDCG]) for name in RANKINGS}
+        bar = BARS.get(result.name)
+        rows.append(
+            [
+                result.name,
+                *(_number(ndcg[name]) for name in RANKINGS),
+                _number(bar.reach) if bar else "",
+                _number(bar.best) if bar else "",
+                verdict(ndcg["ours"], bar),
+            ]
+        )
+    means = [_number(_mean([_mean(one.values[name][NDCG]) for one in results])) for name in RANKINGS]
+    rows.append(["average of sets", *means, "", "", ""])
+    return _table(rows)
+
+
+def verdict(value: float, bar: Bar | None) -> str:
+    """Whether a set reaches its bar, and does not fall behind the best simple ranking by more than a point."""
+    if bar is None:
+        return ""
+    missed = [f"{value - bar.reach:+.3f} to reach"] if value < bar.reach else []
+    missed += [f"{value - bar.best:+.3f} to best"] if value < bar.best - ALLOWED_BELOW_BEST else []
+    return f"MISSED ({', '.join(missed)})" if missed else "met"
+
+
+def calibration_table(results: Sequence[SetResult]) -> str:
+    """What the first hits' relevance is worth, set by set and over all."""
+    rows = [["set", "first hits", "of them unanswerable", "AUROC relevant", "AUROC answerable", "calibration error"]]
+    judged = [one for one in results if one.claims]
+    for name, made in [*((one.name, calibrate(one.claims)) for one in judged), *_together(judged)]:
+        numbers = (made.auroc, made.auroc_answerable, made.error)
+        rows.append([name, f"{made.claims:,}", f"{made.unanswerable:,}", *map(_number, numbers)])
+    return _table(rows)
+
+
+def _together(results: Sequence[SetResult]) -> Iterable[tuple[str, Calibration]]:
+    claims = list(chain.from_iterable(one.claims for one in results))
+    return [("all sets", calibrate(claims))] if claims else []
+
+
+def against(results: Sequence[SetResult], before: Mapping[str, Any]) -> str:
+    """Ours now against ours in an earlier run, question by question (nDCG@10)."""
+    rows = [["set", "questions", "before", "now", "difference", "95 %", ""]]
+    for result in results:
+        old = before.get("sets", {}).get(result.name, {}).get("questions", {})
+        now = dict(zip(result.questions, result.values["ours"][NDCG], strict=True))
+        both = [one for one in now if one in old]
+        if not both:
+            continue
+        change = difference([now[one] for one in both], [old[one] for one in both])
+        word = "better" if change.low > 0 else "WORSE" if change.high < 0 else ""
+        rows.append(
+            [
+                result.name,
+                f"{len(both):,}",
+                _number(_mean([old[one] for one in both])),
+                _number(_mean([now[one] for one in both])),
+                f"{change.mean:+.4f}",
+                f"{change.low:+.4f} to {change.high:+.4f}",
+                word,
+            ]
+        )
+    return _table(rows)
+
+
+def as_json(results: Sequence[SetResult]) -> dict[str, Any]:
+    """Everything measured, with our nDCG@10 of every question, so that a later run can be compared."""
+    return {"sets": {result.name: _set_json(result) for result in results}}
+
+
+def _set_json(result: SetResult) -> dict[str, Any]:
+    bar = BARS.get(result.name)
+    rankings = {
+        ranking: {name: asdict(interval(values)) for name, values in measured.items()}
+        for ranking, measured in result.values.items()
+    }
+    return {
+        "documents": result.texts,
+        "chunks": result.chunks,
+        "judged": len(result.questions),
+        "index_s": round(result.index_s, 2),
+        "search_s": round(result.search_s, 2),
+        "rankings": rankings,
+        "bar": asdict(bar) if bar else None,
+        "verdict": verdict(rankings["ours"][NDCG]["mean"], bar),
+        "calibration": asdict(calibrate(result.claims)) if result.claims else None,
+        "questions": dict(zip(result.questions, result.values["ours"][NDCG], strict=True)),
+        "notes": list(result.notes),
+    }
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else float("nan")
+
+
+def _number(value: float) -> str:
+    return f"{value:.3f}"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = [
+        "| "
+        + " | ".join(
+            cell.rjust(width) if column else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        + " |"
+        for row in rows
+    ]
+    ruler = (
+        "|"
+        + "|".join("-" * (width + 2) if not column else "-" * (width + 1) + ":" for column, width in enumerate(widths))
+        + "|"
+    )
+    return "\n".join([lines[0], ruler, *lines[1:]])
