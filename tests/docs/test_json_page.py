@@ -63,8 +63,12 @@ def journal(project: Path, shell: Shell) -> Path:
 
 
 def test_search_is_documented(shell: Shell, journal: Path) -> None:
-    """Every field of a search is documented, and no other."""
-    assert set(fields(shell("search", "redis", "--json", "--explain").json)) == documented("search")
+    """Every field of a search, with or without a token budget, is documented, and no other."""
+    plain = shell("search", "redis", "--json", "--explain").json
+    small = shell("search", "redis", "--json", "--token-budget", 10).json
+    large = shell("search", "redis", "--json", "--token-budget", 10_000).json
+
+    assert {*fields(plain), *fields(small), *fields(large)} == documented("search")
 
 
 def test_expand_is_documented(shell: Shell, journal: Path) -> None:
@@ -85,6 +89,14 @@ def test_index_is_documented(shell: Shell, journal: Path, project: Path) -> None
     (project / "notes" / "bad.md").write_bytes(b"\xff")
 
     assert set(fields(shell("index", "--json").json)) == documented("index")
+
+
+def test_eval_is_documented(shell: Shell, journal: Path, project: Path) -> None:
+    """Every field of an evaluation is documented, and no other."""
+    queries = write(project / "q.jsonl", '{"id": "q", "text": "redis"}\nno question\n')
+    qrels = write(project / "r.tsv", "q\t2026-03-05.md\t1\nq\tgone.md\t1\n")
+
+    assert set(fields(shell("eval", "--queries", queries, "--qrels", qrels, "--json").json)) == documented("eval")
 
 
 def test_add_stats_and_reset_are_documented(shell: Shell, journal: Path) -> None:

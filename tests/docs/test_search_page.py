@@ -1,0 +1,103 @@
+"""docs/search.md has the numbers of the ranking, and its examples are true."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+
+import pytest
+from tests.docs.pages import blocks, read, rows, sections, spans
+
+from recollect.core.query import Lane
+from recollect.retrieval import closeread, rerank, weigh
+from recollect.retrieval.closeread import Reading
+from recollect.retrieval.neighbours import LEAST, find_share
+from recollect.retrieval.when import describe, find_time
+from recollect.services import answer, candidates, timing
+
+PAGE = sections(read("docs/search.md"))
+ASKED = dt.date(2026, 3, 13)
+READ = Reading(1.0, 1.0, 1.0, 1.0).parts()
+NAMES = {*(lane.value for lane in Lane if lane is not Lane.HYBRID), "neighbours", *(part.name for part in READ)} | {
+    "time",
+    rerank.NAME,
+}
+TIMES = [row for row in rows(PAGE["Time expressions"]) if row[0].startswith("`")]
+
+
+def test_how_many_are_looked_at_stands_on_the_page() -> None:
+    """How many candidates are proposed, supported and read is as in the code."""
+    steps = " ".join(read("docs/search.md").split("## Lanes")[0].split())
+
+    assert f"at least {candidates._LEAST_CANDIDATES}, and ten for each hit wanted" in steps
+    assert f"among the first {candidates._SUPPORTED_A_LANE} of each lane borrow" in steps
+    assert f"The first {answer._LEAST_FETCHED}, or two for each hit wanted if that is more, are" in steps
+    assert (candidates._CANDIDATES_A_HIT, answer._FETCHED_A_HIT) == (10, 2)
+
+
+def test_the_learned_numbers_stand_on_the_page() -> None:
+    """What each piece of evidence counts is as in the code, in its order."""
+    shown = [row[1] for row in rows(PAGE["Fusion"]) if len(row) > 1 and re.fullmatch(r"[+-]\d\.\d\d", row[1])]
+
+    learned = (weigh.BASE, weigh.COVERAGE, weigh.TERMS, weigh.LEAD, weigh.UNREAD, weigh.KNOWN)
+    assert shown == [f"{number:+.2f}" for number in learned]
+    assert f"{weigh.EXACT:.2f}" in PAGE["Fusion"]
+    assert f"{closeread.LANES:.2f} of the score" in PAGE["Fusion"]
+
+
+def test_the_shares_of_a_close_reading_stand_on_the_page() -> None:
+    """Each part of a close reading is named with the most it can be."""
+    table = {spans(row[0])[0]: row[2] for row in rows(PAGE["Close reading"]) if row[0].startswith("`")}
+
+    assert table == {part.name: f"{part.value:.2f}" for part in READ}
+
+
+def test_what_neighbours_lend_stands_on_the_page() -> None:
+    """The shares shown are those of texts of that length, and from the last one on nothing is borrowed."""
+    lengths, shares = (line for line in PAGE["Neighbours"].split("\n") if re.match(r"\|.*\d", line))
+    shown = dict(zip(re.findall(r"\d+", lengths), re.findall(r"\d\.\d\d", shares), strict=False))
+
+    assert shown == {length: f"{find_share(int(length)):.2f}" for length in shown}
+    assert find_share(int(re.findall(r"\d+", lengths)[-1])) < LEAST
+    assert len(shown) == len(re.findall(r"\d+", lengths)) - 1
+
+
+@pytest.mark.parametrize(("question", "said"), [row[:2] for row in TIMES], ids=[row[0] for row in TIMES])
+def test_the_times_shown_are_those_found(question: str, said: str) -> None:
+    """Each question of the table, asked on the day that the page names, means the time beside it, or none."""
+    assert ASKED.isoformat() in PAGE["Time expressions"].split("|", 1)[0]
+    hint = find_time(question.strip("`"), ASKED)
+
+    if said.startswith("none"):
+        assert hint is None
+    else:
+        assert hint is not None
+        assert describe(hint).endswith(said)
+
+
+def test_the_weight_of_a_time_stands_on_the_page() -> None:
+    """What a chunk of the very time gains is as in the code."""
+    assert f"gains {timing.WEIGHT:.2f}" in PAGE["Time expressions"]
+
+
+def test_the_explanation_shown_adds_up() -> None:
+    """The parts of the example come to its score, and its weights are those of the note above."""
+    (block,) = blocks(PAGE["How to read an explanation"], "text")
+    *parts, together = (float(value) for value in re.findall(r"^   ([+-]\d\.\d{4})  ", block, re.MULTILINE))
+
+    assert sum(parts) == pytest.approx(together, abs=5e-4)
+    assert f"  {together:.3f}  " in block
+    (note,) = re.findall(r"lanes weighed dense (\S+), lexical (\S+):", PAGE["Fusion"])
+    shown = dict(re.findall(r"(lexical|dense) .* weight (\S+)$", block, re.MULTILINE))
+    assert [float(shown["dense"]), float(shown["lexical"])] == pytest.approx(
+        [closeread.LANES * float(share) for share in note], abs=0.01
+    )
+
+
+def test_every_part_of_a_score_is_documented() -> None:
+    """docs/search.md and docs/json.md name every part that an explanation can have, and no other."""
+    table = {name for row in rows(PAGE["How to read an explanation"]) for name in spans(row[0])}
+    (row,) = (row for row in rows(read("docs/json.md")) if row[0] == "`hits[].explanation[].name`")
+
+    assert table == NAMES
+    assert set(spans(row[2])) == NAMES
