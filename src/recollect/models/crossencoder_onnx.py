@@ -15,12 +15,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnxruntime
 from tokenizers import Tokenizer
 
 from recollect.core.errors import ModelFault, ModelUnavailable
 from recollect.models.crossencoder_files import ModelFiles
-from recollect.models.e5 import LOAD_ERRORS, RUN_ERRORS
+from recollect.models.e5 import LOAD_ERRORS, RUN_ERRORS, open_session
 
 MAX_TOKENS = 512
 _LEAST_WINDOW = 32
@@ -84,13 +83,7 @@ def _load_tokenizer(files: ModelFiles) -> tuple[Any, int]:
 
 
 def _load_session(files: ModelFiles) -> Any:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.add_session_config_entry("session.x64quantprecision", "1")
-    options.log_severity_level = 3
     try:
-        return onnxruntime.InferenceSession(str(files.weights), options, providers=["CPUExecutionProvider"])
+        return open_session(files.weights)
     except LOAD_ERRORS as error:
         raise ModelUnavailable(f"the reranker's {files.weights} cannot be loaded: {error}", hint=_HINT) from error

@@ -84,6 +84,14 @@ def _load_tokenizer(path: Path) -> Any:
 def _load_session(path: Path) -> Any:
     if not path.is_file():
         raise _missing(path)
+    try:
+        return open_session(path)
+    except LOAD_ERRORS as error:
+        raise ModelUnavailable(f"the built-in model's {path} cannot be loaded: {error}", hint=REINSTALL) from error
+
+
+def open_session(path: Path) -> Any:
+    """Open an ONNX file as every model here runs it. Raise one of LOAD_ERRORS when that cannot be done."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
@@ -91,10 +99,7 @@ def _load_session(path: Path) -> Any:
     # x86 without VNNI saturates products of unsigned and signed bytes; this takes the exact way around.
     options.add_session_config_entry("session.x64quantprecision", "1")
     options.log_severity_level = 3
-    try:
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except LOAD_ERRORS as error:
-        raise ModelUnavailable(f"the built-in model's {path} cannot be loaded: {error}", hint=REINSTALL) from error
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
 def _missing(path: Path) -> ModelUnavailable:
