@@ -7,6 +7,7 @@ import math
 import pytest
 from tests.stores.making import anchored, chunk, update, vector
 
+from recollect.core.document import Chunk
 from recollect.core.errors import ModelFault, StoreBusy
 from recollect.core.ports import SHORT, DocumentUpdate, Store, Surroundings
 from recollect.core.query import Filters, Term
@@ -165,6 +166,38 @@ def test_characters_are_counted(store: Store) -> None:
 
     assert store.surroundings([key], 4)[key].length == 4
     assert store.surroundings([key], 3) == {}
+
+
+def test_size_of_an_entry(store: Store) -> None:
+    """An entry is an outermost section with all below it, or what has no heading, or a turn of a journal.
+
+    It is counted up to the most asked for.
+    """
+
+    def of(path: tuple[str, ...], line: int, piece: int = 0, source: str = "/a.md") -> Chunk:
+        return chunk(source, f"text {line}", line, heading_path=path, heading_level=len(path), piece=piece)
+
+    one, two = ("One",), ("Two",)
+    placed = [((), 0), ((), 1), (one, 0), (one, 1), ((*one, "Below"), 0), (two, 0), (two, 0), ((*two, "Below"), 0)]
+    put(store, update("/a.md", [of(path, line, piece) for line, (path, piece) in enumerate(placed, 1)]))
+    day = ("2026-03-04", "Session 09:05")
+    turns = [(*day, "09:05"), (*day, "09:52"), (*day, "09:52", "Below")]
+    put(store, update("/b.md", [of(path, line, source="/b.md") for line, path in enumerate(turns, 1)]))
+    keys = [found.key for source in ("/a.md", "/b.md") for found in store.chunks_of(source)]
+
+    assert [store.entry_sizes(keys, 9)[key] for key in keys] == [2, 2, 3, 3, 3, 1, 2, 2, 1, 2, 2]
+    assert [store.entry_sizes(keys, 2)[key] for key in keys] == [2, 2, 2, 2, 2, 1, 2, 2, 1, 2, 2]
+    assert store.entry_sizes([], 4) == {}
+
+
+def test_entries_follow_a_put(store: Store) -> None:
+    """What was put in place of a document is counted, and a chunk that is gone has no entry."""
+    put(store, update("/a.md", ["one", "two"]))
+    gone = store.chunks_of("/a.md")[1].key
+    put(store, update("/a.md", [chunk("/a.md", "one", 1), chunk("/a.md", "new", 2, piece=1)], size=2))
+    first = store.chunks_of("/a.md")[0].key
+
+    assert store.entry_sizes([first, gone], 4) == {first: 2}
 
 
 def test_a_put_replaces_the_whole_document(store: Store) -> None:

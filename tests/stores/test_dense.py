@@ -16,13 +16,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.stores.making import PlainAnalyser, chunk, update
 from tests.stores.test_embedded import check_lanes
 
 from recollect.core.errors import ModelFault
 from recollect.core.ports import Vector
 from recollect.core.query import Filters
-from recollect.stores.embedded import EmbeddedStore, codes, matrix
+from recollect.stores.embedded import EmbeddedStore, codes, codes_making, matrix
 
 ALL = Filters()
 DIMENSION = 24
@@ -114,9 +116,9 @@ def assert_scores(store: EmbeddedStore, question: Vector) -> None:
 def test_codes_find_what_a_scan_finds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Looking at a part of the lists, and reading a part of those, finds at least 98 of 100 true neighbours."""
     monkeypatch.setattr(codes, "_LEAST_LOOKED_AT", 0)
-    monkeypatch.setattr(codes, "_LOOKS", ((1 / 8, 400), (1 / 4, 800)))
+    monkeypatch.setattr(codes_making, "_LOOKS", ((1 / 8, 400), (1 / 4, 800)))
     vectors = clustered(20_000, 96, 1, clusters=300)
-    assert codes.build_codes(tmp_path / "a.codes", vectors, np.arange(1, len(vectors) + 1))
+    assert codes_making.build_codes(tmp_path / "a.codes", vectors, np.arange(1, len(vectors) + 1))
     opened = codes.open_codes(tmp_path / "a.codes", 96, len(vectors))
     assert opened is not None
 
@@ -131,11 +133,39 @@ def test_codes_find_what_a_scan_finds(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert read <= 50 * 800
 
 
+def test_a_look_at_all_lines_proposes_what_a_look_list_by_list_does(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where half of the lines would be looked at all are, a few lists at a time, and each is estimated alike."""
+    monkeypatch.setattr(codes_making, "_LOOKS", ((1.0, 150),))
+    monkeypatch.setattr(codes, "_LINES_AT_ONCE", 500)
+    vectors = clustered(4_000, 96, 1, clusters=60)
+    assert codes_making.build_codes(tmp_path / "a.codes", vectors, np.arange(1, len(vectors) + 1))
+    opened = codes.open_codes(tmp_path / "a.codes", 96, len(vectors))
+    assert opened is not None
+
+    for question in clustered(20, 96, 2, clusters=60):
+        at_once = opened.propose(question, None, 10)
+        by_lists = opened.propose(question, np.arange(len(vectors)), 10)
+        assert len(at_once) == len(by_lists) == 150
+        assert len(set(at_once.tolist()) & set(by_lists.tolist())) >= 149  # the last of them may be equally near
+
+
+@given(st.lists(st.integers(-50, 50), min_size=2, max_size=400), st.data())
+def test_the_best_are_chosen_whatever_the_sample_says(scores: list[int], data: st.DataObject) -> None:
+    """A sample that misleads costs time, never one of the highest scores."""
+    count = data.draw(st.integers(1, len(scores) - 1))
+    chosen = codes.choose_best(np.array(scores, dtype=np.float32), count).tolist()
+
+    assert len(set(chosen)) == count
+    assert sorted(scores[place] for place in chosen) == sorted(scores)[-count:]
+
+
 def test_codes_find_within_what_a_filter_admits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A third of the lines is searched as if there were no others, though they all lie in the same lists."""
     monkeypatch.setattr(codes, "_LEAST_LOOKED_AT", 0)
     vectors = clustered(20_000, 96, 1, clusters=300)
-    assert codes.build_codes(tmp_path / "a.codes", vectors, np.arange(1, len(vectors) + 1))
+    assert codes_making.build_codes(tmp_path / "a.codes", vectors, np.arange(1, len(vectors) + 1))
     opened = codes.open_codes(tmp_path / "a.codes", 96, len(vectors))
     assert opened is not None
     mask = np.random.default_rng(3).random(len(vectors)) < 0.3
@@ -354,7 +384,7 @@ def test_what_is_not_a_number_is_refused(tmp_path: Path) -> None:
 def test_vectors_that_codes_cannot_tell_apart_are_scanned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where codes would lose neighbours there are none, this is remembered until the index has doubled, and answers are right."""
     monkeypatch.setattr(codes, "_LEAST_LOOKED_AT", 0)
-    monkeypatch.setattr(codes, "_LOOKS", ((1 / 1000, 1),))
+    monkeypatch.setattr(codes_making, "_LOOKS", ((1 / 1000, 1),))
     store = open_small(tmp_path)
     fill(store, "a", 600)
 
@@ -425,7 +455,7 @@ def test_a_build_that_fails_costs_nothing_but_speed(tmp_path: Path, monkeypatch:
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(codes, "_write", fail)
+    monkeypatch.setattr(codes_making, "write_codes", fail)
     with store.writer() as writer:
         writer.sweep()
     monkeypatch.undo()

@@ -122,6 +122,25 @@ class MemoryStore:
             )
         return found
 
+    def entry_sizes(self, keys: Sequence[Key], most: int) -> dict[Key, int]:
+        """Return of how many chunks the entry of each of these chunks is made, counting no further than `most`."""
+        sizes: dict[Key, int] = {}
+        for key in keys:
+            entry = self._entries.get(int(key))
+            if entry is None:
+                continue
+            size = 0
+            has_it = False
+            for one in (one for one in self._entries.values() if one.document == entry.document):
+                if one.chunk.begins_entry:
+                    if has_it:
+                        break
+                    size = 0
+                size += 1
+                has_it = has_it or one.key == entry.key
+            sizes[key] = min(size, most)
+        return sizes
+
     def missing_vectors(self, vector_keys: Iterable[str]) -> set[str]:
         """Return those vector keys for which the current model has no vector."""
         return {key for key in vector_keys if key not in self._vectors}

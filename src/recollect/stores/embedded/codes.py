@@ -16,8 +16,9 @@ import json
 import math
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,24 +27,18 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-_FORMAT = 1
+FORMAT = 1
 _HEADER_BYTES = 512
 _ALIGNED = 64
-_BLOCK = 4096
-_SAMPLED_A_LIST = 40
-_TRAINING_ROUNDS = 8
-_LOOKS = ((1 / 8, 2000), (1 / 4, 2000), (1 / 2, 2000), (1 / 2, 8000))
-"""Shares of the lines to look at, and how many of them to hand over: the first that finds enough for stored lines, and twice
-its share, is taken."""
-_WIDEST = 1 / 2
+WIDEST = 1 / 2
+"""A look at half of the lines or more is one at all of them."""
+_LINES_AT_ONCE = 1 << 17
 _LEAST_LOOKED_AT = 20_000
-_GOOD_RECALL = 0.99
-_TRIALS = 32
-_TRIAL_HITS = 10
+_SAMPLED_EVERY = 16
 
 
 @dataclass(frozen=True, slots=True)
-class _Header:
+class Header:
     """What a file holds. `sums` are checksums: of the part that everything rests on, and of the rest."""
 
     format: int
@@ -86,7 +81,7 @@ class _Header:
 class Codes:
     """An opened file of codes."""
 
-    def __init__(self, header: _Header, arrays: dict[str, Array]) -> None:
+    def __init__(self, header: Header, arrays: dict[str, Array]) -> None:
         self.header = header
         self.arrays = arrays
         self._centres, self._starts = arrays["centres"], arrays["starts"]
@@ -117,20 +112,21 @@ class Codes:
             return np.empty(0, dtype=np.int64)
         positions, scores = looked
         handed = max(self.header.handed, 3 * limit)
-        if handed < len(scores):
-            positions = positions[np.argpartition(scores, len(scores) - handed)[-handed:]]
-        places = np.sort(self._places[positions])
+        chosen = choose_best(scores, handed) if handed < len(scores) else np.arange(len(scores))
+        places = np.sort(self._places[chosen if positions is None else positions[chosen]])
         if places[0] < 0 or places[-1] >= self.count or not np.diff(places).all():  # a damaged file
             places = np.unique(places[(places >= 0) & (places < self.count)])
         return places
 
-    def _look(self, question: Array, within: Array | None, limit: int) -> tuple[Array, Array] | None:
-        """Estimate the lines of the nearest lists; return their positions and scores."""
+    def _look(self, question: Array, within: Array | None, limit: int) -> tuple[Array | None, Array] | None:
+        """Estimate the lines of the nearest lists; return their positions, None where these are all, and scores."""
         import numpy as np
 
         edges = self._starts if within is None else np.searchsorted(within, self._starts)
         sizes = np.diff(edges)
-        near = np.argsort(-(self._centres @ question))
+        if within is None and self.header.share >= WIDEST:
+            return None, self._look_at_all(question)
+        near = np.argsort(-dot(self._centres, question))
         # Few admitted ones lie thinly in many lists: between their own number and that of all lines.
         wanted = max(_LEAST_LOOKED_AT, int(math.sqrt(edges[-1] * self.count) * self.header.share), 12 * limit)
         lists = near[: np.searchsorted(np.cumsum(sizes[near]), wanted) + 1]
@@ -139,26 +135,115 @@ class Codes:
             return None
         centres = self._centres[lists]
         away = question - centres
-        signs, sizes, firsts = _signs(away), sizes[lists], edges[lists]
-        ends = np.cumsum(sizes)
+        sizes, firsts = sizes[lists], edges[lists]
         if within is None:
+            spans = _spans(firsts, sizes)
+            # Slices put together: half of what an exclusive-or list by list takes, each call of which costs 8 µs.
+            planes = np.concatenate([self._planes[:, span] for span in spans], axis=1)
+            lengths, products = (
+                np.concatenate([each[span] for span in spans]) for each in (self._lengths, self._products)
+            )
+            ends = np.cumsum(sizes)
             positions = np.arange(ends[-1]) + np.repeat(firsts - (ends - sizes), sizes)
-            differing = np.empty((len(self._planes), ends[-1]), dtype=np.uint64)
-            for own, start, size, end in zip(signs, firsts.tolist(), sizes.tolist(), ends.tolist(), strict=True):
-                there = self._planes[:, start : start + size]
-                np.bitwise_xor(there, own[:, None], out=differing[:, end - size : end])
         else:
-            spans = zip(firsts.tolist(), sizes.tolist(), strict=True)
-            positions = np.concatenate([within[start : start + size] for start, size in spans])
-            differing = self._planes[:, positions] ^ np.repeat(signs.T, sizes, axis=1)
-        apart = np.bitwise_count(differing).sum(axis=0, dtype=np.uint16)
-        # Two directions that differ in this many signs stand at about this angle; near a right angle cosine is linear.
-        cosines = np.float32(math.pi / 2) - np.float32(math.pi / self.header.dimension) * apart
-        cosines *= self._lengths[positions]
+            positions = np.concatenate([within[span] for span in _spans(firsts, sizes)])
+            planes, lengths, products = (
+                each.take(positions, axis=-1) for each in (self._planes, self._lengths, self._products)
+            )
+        differing = np.repeat(signs_of(away).T, sizes, axis=1)
+        differing ^= planes
+        cosines = _estimate(differing, lengths, self.header.dimension)
         cosines *= np.repeat(np.linalg.norm(away, axis=1), sizes)
-        cosines += self._products[positions]
-        cosines += np.repeat(centres @ question, sizes)
+        cosines += products
+        cosines += np.repeat(dot(centres, question), sizes)
         return positions, cosines
+
+    def _look_at_all(self, question: Array) -> Array:
+        """Estimate every line, in the order of the lists.
+
+        Beyond half of them this costs no more than putting the nearest lists together (2.1 ms with 100,000), and loses
+        nothing that lies in the others: recall@10 .9985 in place of .988 with made-up vectors.
+        """
+        import numpy as np
+
+        away = question - self._centres
+        signs, sizes = signs_of(away).T, np.diff(self._starts)
+        cosines = np.empty(self.count, dtype=np.float32)
+        # As many lists at a time as take a few megabytes: what differs is as large as all the codes.
+        cuts = np.unique(np.searchsorted(self._starts, range(0, self.count, _LINES_AT_ONCE))).tolist()
+        for first, last in pairwise([*cuts, len(sizes)]):
+            span = slice(self._starts[first], self._starts[last])
+            differing = np.repeat(signs[:, first:last], sizes[first:last], axis=1)
+            differing ^= self._planes[:, span]
+            cosines[span] = _estimate(differing, self._lengths[span], self.header.dimension)
+        cosines *= np.repeat(np.linalg.norm(away, axis=1), sizes)
+        cosines += self._products
+        cosines += np.repeat(dot(self._centres, question), sizes)
+        return cosines
+
+
+def _estimate(differing: Array, lengths: Array, dimension: int) -> Array:
+    """Return the cosine of each line's difference from its centre with the question's, times the line's length."""
+    import numpy as np
+
+    counts = np.bitwise_count(differing)
+    # Of three words at a time, which 8 bits hold: half of the time that 16 bits take from the start.
+    sums = [np.add.reduce(counts[first : first + 3], axis=0, dtype=np.uint8) for first in range(0, len(counts), 3)]
+    apart = sum(sums[1:], start=sums[0].astype(np.uint16))
+    # Two directions that differ in this many signs stand at about this angle; near a right angle cosine is linear.
+    cosines = apart * np.float32(-math.pi / dimension)
+    cosines += np.float32(math.pi / 2)
+    cosines *= lengths
+    return np.asarray(cosines)
+
+
+def dot(lines: Array, question: Array) -> Array:
+    """Return the product of each line with a question, in this thread alone.
+
+    `lines @ question` is BLAS, whose other threads go on spinning for some 25 ms after a product of this size: it took a
+    search twice its CPU time, and where the other core was busy twice its time. One thread is as fast (2.8 ms for
+    32,768 lines, BLAS 2.6), since it waits for memory.
+    """
+    import numpy as np
+
+    return np.asarray(np.einsum("ij,j->i", lines, question))
+
+
+def choose_best(scores: Array, count: int) -> Array:
+    """Return where the `count` highest scores are, in no order.
+
+    A sample tells about where they begin, so that only few have to be sorted out: a third of the time with 50,000.
+    """
+    import numpy as np
+
+    sample = scores[::_SAMPLED_EVERY]
+    likely = len(sample) * count // len(scores) * 5 // 4
+    if 0 < likely < len(sample):
+        least = np.partition(sample, len(sample) - likely)[len(sample) - likely]
+        chosen = np.flatnonzero(scores >= least)
+        if len(chosen) >= count:
+            return np.asarray(chosen[np.argpartition(scores[chosen], len(chosen) - count)[-count:]])
+    return np.argpartition(scores, len(scores) - count)[-count:]
+
+
+def signs_of(lines: Array) -> Array:
+    """Return each line's signs, 64 to a word; what a word has over is the same for all."""
+    import numpy as np
+
+    bits = np.packbits(lines > 0, axis=1)
+    if over := bits.shape[1] % 8:
+        bits = np.pad(bits, ((0, 0), (0, 8 - over)))
+    return np.asarray(bits.view("<u8"))
+
+
+def _spans(firsts: Array, sizes: Array) -> list[slice]:
+    """Return where lists lie, those that follow one another as one."""
+    import numpy as np
+
+    ends = firsts + sizes
+    apart = firsts[1:] != ends[:-1]
+    starts = firsts[np.concatenate([[True], apart])].tolist()
+    return list(map(slice, starts, ends[np.concatenate([apart, [True]])].tolist()))
 
 
 # -- files -----------------------------------------------------------------------------------------------------------
@@ -186,10 +271,10 @@ def is_whole(path: Path) -> bool:
         return False
 
 
-def _read_header(path: Path) -> _Header:
+def _read_header(path: Path) -> Header:
     with path.open("rb") as file:
-        header = _Header(**json.loads(file.read(_HEADER_BYTES)))
-        if header.format != _FORMAT or path.stat().st_size != header.bytes():
+        header = Header(**json.loads(file.read(_HEADER_BYTES)))
+        if header.format != FORMAT or path.stat().st_size != header.bytes():
             raise ValueError("another format, or cut off")
         base = file.read(_rest_offset(header) - _HEADER_BYTES)
     if zlib.crc32(base) != header.sums[0]:
@@ -197,7 +282,7 @@ def _read_header(path: Path) -> _Header:
     return header
 
 
-def _rest_offset(header: _Header) -> int:
+def _rest_offset(header: Header) -> int:
     return next(offset for name, _, _, offset in header.parts() if name == "planes")
 
 
@@ -208,7 +293,7 @@ def _sum_of(file: Any) -> int:
     return total
 
 
-def _map(path: Path, header: _Header) -> dict[str, Array]:
+def _map(path: Path, header: Header) -> dict[str, Array]:
     import numpy as np
 
     whole = np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
@@ -218,7 +303,8 @@ def _map(path: Path, header: _Header) -> dict[str, Array]:
     }
 
 
-def _write(path: Path, header: _Header, arrays: dict[str, Array]) -> None:
+def write_codes(path: Path, header: Header, arrays: dict[str, Array]) -> None:
+    """Write a file under a new name, safe on disk when this returns."""
     import numpy as np
 
     with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "w+b") as file:
@@ -235,147 +321,3 @@ def _write(path: Path, header: _Header, arrays: dict[str, Array]) -> None:
         file.write(json.dumps(asdict(header)).encode().ljust(_HEADER_BYTES))
         file.flush()
         os.fsync(file.fileno())
-
-
-# -- building --------------------------------------------------------------------------------------------------------
-
-
-def build_codes(path: Path, matrix: Array, rows: Array) -> bool:
-    """Choose centres for a matrix and write its codes; False when they would not find enough to be worth having."""
-    import numpy as np
-
-    count, dimension = matrix.shape
-    lists = max(16, round(math.sqrt(count)))
-    centres = _train(matrix, lists)
-    of_list, arrays = _encode(matrix, 0, centres)
-    arrays |= _by_row(rows)
-    header = _Header(_FORMAT, dimension, count, lists, count, *_LOOKS[0])
-    arrays |= {"centres": centres, "places": np.arange(count, dtype=np.int32)}
-    arrays = _sort(arrays, of_list, lists)
-    tried = _first_good_look(header, arrays, matrix)
-    if tried is None:
-        return False
-    _write(path, tried, arrays)
-    return True
-
-
-def extend_codes(path: Path, old: Codes, matrix: Array, rows: Array) -> None:
-    """Write the codes of a matrix that has grown: what was coded is copied, and the new lines join the nearest lists."""
-    import numpy as np
-
-    known = old.arrays
-    of_list, new = _encode(matrix, old.count, known["centres"])
-    new["places"] = np.arange(old.count, len(matrix), dtype=np.int32)
-    arrays = {name: np.concatenate([known[name], new[name]], axis=-1) for name in new}
-    before = np.repeat(np.arange(old.header.lists, dtype=np.uint32), np.diff(known["starts"]))
-    arrays = _sort(arrays, np.concatenate([before, of_list]), old.header.lists) | _by_row(rows)
-    _write(path, replace(old.header, count=len(matrix)), arrays | {"centres": known["centres"]})
-
-
-def _train(matrix: Array, lists: int) -> Array:
-    """Return centres: directions of what is nearest to them, after a few rounds over a sample.
-
-    They have unit length, because so have questions: with plain means 2 points of recall were lost.
-    """
-    import numpy as np
-
-    luck = np.random.default_rng(0)
-    count = min(len(matrix), lists * _SAMPLED_A_LIST)
-    sample = np.array(matrix[np.sort(luck.choice(len(matrix), count, replace=False))])
-    centres = sample[luck.choice(count, lists, replace=False)]
-    for _ in range(_TRAINING_ROUNDS):
-        of_list = np.concatenate([_nearest(part, centres) for part in _blocks(sample)])
-        order = np.argsort(of_list, kind="stable")
-        filled, starts = np.unique(of_list[order], return_index=True)
-        # A centre that nothing is near to starts again elsewhere.
-        centres = sample[luck.choice(count, lists, replace=False)]
-        sums = np.add.reduceat(sample[order], starts, axis=0)
-        centres[filled] = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9)
-    return np.asarray(centres, dtype=np.float32)
-
-
-def _encode(matrix: Array, start: int, centres: Array) -> tuple[Array, dict[str, Array]]:
-    """Return the list of each line from `start` on, and its code."""
-    import numpy as np
-
-    lists, planes, lengths, products = list[Any](), list[Any](), list[Any](), list[Any]()
-    for lines in _blocks(matrix, start):
-        nearest = _nearest(lines, centres)
-        centre = centres[nearest]
-        away = lines - centre
-        lists.append(nearest)
-        planes.append(_signs(away).T)
-        lengths.append(np.linalg.norm(away, axis=1))
-        products.append(np.einsum("ij,ij->i", away, centre))
-    codes = {"lengths": np.concatenate(lengths), "products": np.concatenate(products)}
-    return np.concatenate(lists), codes | {"planes": np.concatenate(planes, axis=1)}
-
-
-def _sort(arrays: dict[str, Array], of_list: Array, lists: int) -> dict[str, Array]:
-    import numpy as np
-
-    order = np.argsort(of_list, kind="stable")
-    moved = {name: arrays[name][..., order] for name in ("planes", "lengths", "products", "places")}
-    return arrays | moved | {"starts": np.searchsorted(of_list[order], np.arange(lists + 1))}
-
-
-def _by_row(rows: Array) -> dict[str, Array]:
-    import numpy as np
-
-    order = np.argsort(rows, kind="stable")
-    return {"sorted_rows": rows[order], "by_row": order.astype(np.int32)}
-
-
-def _nearest(lines: Array, centres: Array) -> Array:
-    import numpy as np
-
-    return np.asarray((lines @ centres.T).argmax(axis=1), dtype=np.uint32)
-
-
-def _signs(lines: Array) -> Array:
-    """Return each line's signs, 64 to a word; what a word has over is the same for all."""
-    import numpy as np
-
-    bits = np.packbits(lines > 0, axis=1)
-    if over := bits.shape[1] % 8:
-        bits = np.pad(bits, ((0, 0), (0, 8 - over)))
-    return np.asarray(bits.view("<u8"))
-
-
-def _blocks(matrix: Array, start: int = 0) -> Iterator[Array]:
-    for first in range(start, len(matrix), _BLOCK):
-        yield matrix[first : first + _BLOCK]
-
-
-def _first_good_look(header: _Header, arrays: dict[str, Array], matrix: Array) -> _Header | None:
-    import numpy as np
-
-    questions = np.array(matrix[:: max(1, len(matrix) // _TRIALS)][:_TRIALS])
-    truth = _exact(matrix, questions)
-    for share, handed in _LOOKS:
-        tried = replace(header, share=share, handed=handed)
-        codes = Codes(tried, arrays)
-        # A place that is as near as the last of the true ones is as good: texts may repeat.
-        found = [_best(matrix, codes.propose(one, None, _TRIAL_HITS), one) for one in questions]
-        good = sum(int((scores >= least - 1e-5).sum()) for scores, least in zip(found, truth, strict=True))
-        if good >= _GOOD_RECALL * _TRIAL_HITS * len(questions):
-            # Questions lie farther from the lists than lines do: at a million made-up ones an eighth was enough for lines,
-            # and found .972 of what questions wanted; a quarter found .985.
-            return replace(tried, share=min(2 * share, max(share, _WIDEST)))
-    return None
-
-
-def _best(matrix: Array, places: Array, question: Array) -> Array:
-    import numpy as np
-
-    return np.sort(matrix[places] @ question)[-_TRIAL_HITS:]
-
-
-def _exact(matrix: Array, questions: Array) -> Sequence[float]:
-    """Return the score of each question's last true hit."""
-    import numpy as np
-
-    best = np.full((0, len(questions)), -2, dtype=np.float32)
-    for lines in _blocks(matrix):
-        best = np.sort(np.concatenate([best, lines @ questions.T]), axis=0)[-_TRIAL_HITS:]
-    return [float(one) for one in best[0]]

@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recollect.core.document import Key
 from recollect.core.errors import ModelFault, StoreError
 from recollect.core.ports import Vector
 from recollect.core.query import Candidate
-from recollect.stores.embedded import codes, log
+from recollect.stores.embedded import codes, codes_making, log
 from recollect.stores.embedded.faults import translating
 from recollect.stores.embedded.matrix import Admission, Matrix, open_matrix, project_mark
 
@@ -99,7 +100,7 @@ class DenseLane:
             return []
         return matrix.search(_question(vector), admission, limit)
 
-    def similarities(self, vector: Vector, wanted: Sequence[int]) -> dict[int, float]:
+    def similarities(self, vector: Vector, wanted: Sequence[Key]) -> dict[Key, float]:
         """Return the cosine of each wanted row that has a vector."""
         matrix = self._reader(vector)
         if matrix is None or not wanted:
@@ -241,8 +242,8 @@ class DenseLane:
         vectors, rows = matrix.vectors, matrix.rows
         try:
             if known is not None and state.count < 2 * known.trained:
-                codes.extend_codes(path, known, vectors, rows)
-            elif not codes.build_codes(path, vectors, rows):
+                codes_making.extend_codes(path, known, vectors, rows)
+            elif not codes_making.build_codes(path, vectors, rows):
                 return replace(state, codes="", refused=state.count)
         except BaseException:
             path.unlink(missing_ok=True)

@@ -102,7 +102,7 @@ class LexicalLane:
                 return []
             found = searcher.search(whole, min(limit, searcher.num_docs), count=False).hits
             rows = searcher.fast_field_values("row", [address for _, address in found])
-        return [Candidate(int(row), float(score)) for (score, _), row in zip(found, rows, strict=True) if row]
+        return [Candidate(int(row), score) for (score, _), row in zip(found, rows, strict=True) if row]
 
     def rarity(self, words: Sequence[str]) -> dict[str, float]:
         """Return BM25's weight of each word, as tantivy reckons it."""

@@ -11,12 +11,15 @@ import json
 import os
 import sqlite3
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 ADD, REMOVE, VECTOR = "add", "remove", "vector"
 
 State = TypeVar("State")
+
+_MOST_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +81,25 @@ def trim(database: sqlite3.Connection, applied: int) -> None:
 def read_state(path: Path, kind: type[State]) -> State | None:
     """Return a lane's state, or None when there is none that can be read: the lane is then rebuilt."""
     try:
-        return kind(**json.loads(path.read_bytes()))
+        return kind(**_parse(_read(path)))
     except (OSError, ValueError, TypeError):
         return None
+
+
+@lru_cache(maxsize=8)
+def _parse(written: bytes) -> dict[str, Any]:
+    """Return the fields that were written so. A search reads its lanes' states seven times, mostly the same ones."""
+    fields: dict[str, Any] = json.loads(written)
+    return fields
+
+
+def _read(path: Path) -> bytes:
+    """Return a small file: a third of what a file object takes."""
+    file = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    try:
+        return os.read(file, _MOST_BYTES)
+    finally:
+        os.close(file)
 
 
 def state_token(path: Path) -> str:

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recollect.core.document import Key
 from recollect.core.query import Candidate
+from recollect.stores.embedded.codes import dot
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,14 +71,14 @@ class Matrix:
             best = np.argpartition(-scores, limit - 1)[:limit]
             places, scores, rows = places[best], scores[best], rows[best]
         order = np.lexsort((places, -scores))
-        return [Candidate(row, score) for row, score in zip(rows[order].tolist(), scores[order].tolist(), strict=True)]
+        return list(map(Candidate, rows[order].tolist(), scores[order].tolist()))
 
-    def similarities(self, question: Array, wanted: Sequence[int]) -> dict[int, float]:
+    def similarities(self, question: Array, wanted: Sequence[Key]) -> dict[Key, float]:
         """Return the cosine of each wanted row that has a line."""
         import numpy as np
 
         places = self.places_of(np.fromiter(wanted, dtype=np.int64, count=len(wanted)))
-        scores = self.vectors.take(places, axis=0) @ question
+        scores = dot(self.vectors.take(places, axis=0), question)
         return dict(zip(self.rows[places].tolist(), scores.tolist(), strict=True))
 
     def places_of(self, wanted: Array) -> Array:
@@ -109,14 +111,14 @@ class Matrix:
 
         admitted, positions = (None, None) if admission is None else self._admit(admission)
         if admitted is not None and len(admitted) <= max(_FEW, _LIMITS_A_LANE * limit):
-            return admitted, self.vectors.take(admitted, axis=0) @ question
+            return admitted, dot(self.vectors.take(admitted, axis=0), question)
         if self.codes is None or self._coded < _LIMITS_A_LANE * limit:
-            scores = self.vectors @ question
+            scores = dot(self.vectors, question)
             return (np.arange(len(scores)), scores) if admitted is None else (admitted, scores[admitted])
         places = self.codes.propose(question, positions, limit)
-        scores = self.vectors.take(places, axis=0) @ question
+        scores = dot(self.vectors.take(places, axis=0), question)
         if self._coded < len(self.rows):
-            later = self.vectors[self._coded :] @ question
+            later = dot(self.vectors[self._coded :], question)
             if admitted is None:
                 rest = np.arange(self._coded, len(self.rows))
             else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from recollect.core.document import Document, Key, StoredChunk, embedded_text
 from recollect.core.ports import PendingText, Surroundings
@@ -145,6 +145,20 @@ class CatalogReader:
             for row, length in lengths.items()
         }
 
+    def entry_sizes(self, keys: Sequence[Key], most: int) -> dict[Key, int]:
+        """Return of how many chunks the entry of each of these rows is made, counting no further than `most`."""
+        around: dict[Key, dict[int, bool]] = {}
+        for part in _parts(list(keys)):
+            for row, place, begins, path in self.database.execute(
+                "SELECT c.row, n.ordinal - c.ordinal, n.piece = 0, n.heading_path "
+                "FROM chunks c CROSS JOIN chunks n "
+                "ON n.document = c.document AND n.ordinal BETWEEN c.ordinal - ? AND c.ordinal + ? "
+                f"WHERE c.row IN ({_marks(part)}) AND c.live AND n.live",
+                (most - 1, most - 1, *part),
+            ):
+                around.setdefault(row, {})[place] = bool(begins) and rows.names_entry(path)
+        return {row: min(_entry_size(places), most) for row, places in around.items()}
+
     def missing_vectors(self, vector_keys: Iterable[str]) -> set[str]:
         """Return those keys that have no vector in this space."""
         missing = set(vector_keys)
@@ -221,6 +235,17 @@ class CatalogReader:
 
 def _remark(name: str, space: str) -> str:
     return f"remark {name} {space}"
+
+
+def _entry_size(begins: Mapping[int, bool]) -> int:
+    """Return how many chunks an entry has, by which of the places around one of them begin an entry."""
+    first = 0
+    while not begins[first] and first - 1 in begins:
+        first -= 1
+    last = 0
+    while begins.get(last + 1) is False:
+        last += 1
+    return last - first + 1
 
 
 def _parts(values: list[Key] | list[str]) -> Iterator[Sequence[Key]]:

