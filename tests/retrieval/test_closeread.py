@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from recollect.core.query import Term
 from recollect.retrieval.closeread import COVERAGE, LANES, PART_WORDS, PHRASE, PROXIMITY, CloseReader, Reading
+from recollect.retrieval.entry import ENTRY
 
 WORDS = st.lists(st.sampled_from(["red", "cache", "cachewarm", "cold", "start", "restart", "x", "缓存"]), max_size=30)
 RARITY = st.dictionaries(st.sampled_from(["red", "cache", "cold", "start", "x", "缓存"]), st.floats(0.0, 15.0))
@@ -98,8 +99,8 @@ def test_every_number_is_a_share(asked: list[str], rarity: dict[str, float], wor
 
 
 def test_the_weights_are_shares_of_one() -> None:
-    """What the lanes and the close reading may reach together is 1."""
-    assert math.isclose(LANES + COVERAGE + PHRASE + PROXIMITY + PART_WORDS, 1.0)
+    """What the lanes, the close reading and an entry's size may reach together is 1."""
+    assert math.isclose(LANES + COVERAGE + PHRASE + PROXIMITY + PART_WORDS + ENTRY, 1.0)
 
 
 @given(WORDS, RARITY, WORDS, WORDS)

@@ -55,3 +55,45 @@ def test_different_texts_stay() -> None:
     ranked = [pair(1, 0.9, "Use the cache"), pair(2, 0.9, "use the cache"), pair(3, 0.8, "Use the cache.")]
     assert [key for key, _ in kept(drop_repeats(ranked))] == [1, 2, 3]
     assert drop_repeats([]) == []
+
+
+LONG = " ".join(f"word{'abcdefghij'[n % 10]}{'klmnopqrst'[n // 10]}" for n in range(80))
+
+
+def changed(text: str, place: int, word: str) -> str:
+    words = text.split()
+    return " ".join([*words[:place], word, *words[place + 1 :]])
+
+
+def test_nearly_the_same_is_folded() -> None:
+    """A long text with one other word, or in other case, is named with the better one instead of being a hit of its own."""
+    ranked = [
+        pair(1, 0.9, LONG),
+        pair(2, 0.8, "other"),
+        pair(3, 0.7, changed(LONG, 40, "else")),
+        pair(4, 0.6, LONG.upper()),
+    ]
+    assert kept(drop_repeats(ranked)) == [(1, ("/notes/3.md:3-4", "/notes/4.md:4-5")), (2, ())]
+
+
+def test_another_number_is_another_text() -> None:
+    """However much two texts have in common, another number makes them two."""
+    ranked = [pair(1, 0.9, changed(LONG, 40, "30")), pair(2, 0.8, changed(LONG, 40, "60"))]
+    assert len(drop_repeats(ranked)) == 2
+
+
+def test_one_word_of_a_short_text_matters() -> None:
+    """Where one word is more than a small share, it makes another text; so does much that was added."""
+    short = " ".join(LONG.split()[:40])
+    assert len(drop_repeats([pair(1, 0.9, short), pair(2, 0.8, changed(short, 20, "not"))])) == 2
+    assert len(drop_repeats([pair(1, 0.9, LONG), pair(2, 0.8, f"{LONG} {short.upper()}x")])) == 2
+
+
+def test_chinese_is_compared_by_its_signs() -> None:
+    """A script without spaces is folded alike: one sign among many is nearly the same, many are not."""
+    text = "".join(chr(0x4E00 + 7 * n) for n in range(120))
+    spaced = " ".join(text[start : start + 10] for start in range(0, 120, 10))
+    near = spaced.replace(spaced[55], "龠")
+    far = "".join("龠" if n % 5 == 0 else sign for n, sign in enumerate(spaced))
+    assert len(drop_repeats([pair(1, 0.9, spaced), pair(2, 0.8, near)])) == 1
+    assert len(drop_repeats([pair(1, 0.9, spaced), pair(2, 0.8, far)])) == 2

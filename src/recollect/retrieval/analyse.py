@@ -5,8 +5,10 @@ single characters and pairs. Two decisions a reader may question:
 
 - Documents keep their stop words and single characters, questions drop them unless nothing else is left. So a
   question of one stop word or of one Chinese character finds its text, and no other question pays for it.
-- Every word of a token is remembered by the raw token. Text repeats itself, so almost all of the work is one regular
-  expression and one dictionary look-up per token, both in C; the memory is emptied when it is full.
+- Words are remembered by what stands between white space, and by the raw token. Text repeats itself, so almost all of
+  the work is one cut at white space and one dictionary look-up per piece, both in C: a third of the time that finding
+  every token anew takes. No token has white space in it, so a piece gives the same words in any text. The memories are
+  emptied when they are full.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ MOST_TERMS = 1024
 
 _MOST_REMEMBERED = 1 << 16
 _LONGEST_REMEMBERED = 128
+_LONGEST_PIECE = 40
 _RULES = "2"
 """Raise when these rules change so that the same text may give other words."""
 
@@ -82,6 +85,25 @@ class _Memory(dict[str, tuple[str, ...]]):
                 yield (self._stem(folded) if is_part and folded.isascii() and folded.isalpha() else folded), stopped
 
 
+class _Pieces(dict[str, tuple[str, ...]]):
+    """What stands between white space, to words; long ones, as a sentence of Chinese, are not remembered."""
+
+    def __init__(self, memory: _Memory) -> None:
+        super().__init__()
+        self._memory = memory
+
+    def __missing__(self, piece: str) -> tuple[str, ...]:
+        if piece.isascii() and piece.isalpha():  # one token, most often
+            words = self._memory[piece]
+        else:
+            words = tuple(chain.from_iterable(map(self._memory.__getitem__, find_tokens(piece))))
+        if len(piece) <= _LONGEST_PIECE:
+            if len(self) >= _MOST_REMEMBERED:
+                self.clear()
+            self[piece] = words
+        return words
+
+
 class WordAnalyser:
     """The one analyser of recollect; may be shared, since neither memory nor stemmer lets go of the interpreter."""
 
@@ -89,11 +111,12 @@ class WordAnalyser:
         import Stemmer
 
         self._memory = _Memory(Stemmer.Stemmer("english", 0))
+        self._pieces = _Pieces(self._memory)
         self.version = f"words-{_RULES}, stemmer {Stemmer.version()}"
 
     def words(self, text: str) -> list[str]:
         """Return the words of a text, in order, repeats kept. No word contains white space."""
-        return list(chain.from_iterable(map(self._memory.__getitem__, find_tokens(text))))
+        return list(chain.from_iterable(map(self._pieces.__getitem__, text.split())))
 
     def query_terms(self, text: str) -> list[Term]:
         """Return what a question asks for: each word once, stop words only when there is nothing else."""
@@ -119,15 +142,19 @@ class WordAnalyser:
 
     def matching_spans(self, text: str, wanted: frozenset[str]) -> Iterator[Span]:
         """Yield those of `spans` that have a wanted word."""
-        # Most tokens are others, and most come again: each different one is looked at once, in C where it can be.
-        memory = self._memory
-        matching = {token for token in set(find_tokens(text)) if not wanted.isdisjoint(memory[token])}
-        if not matching:
+        # Most pieces are others: those are told in C.
+        pieces = text.split(" ")
+        others = list(map(wanted.isdisjoint, map(self._pieces.__getitem__, pieces)))
+        if all(others):
             return
-        for match in find_matches(text):
-            token = match[0]
-            if token in matching:
-                yield Span(*match.span(), memory[token])
+        start = 0
+        for piece, is_other in zip(pieces, others, strict=True):
+            if not is_other:
+                for match in find_matches(piece):
+                    words = self._memory[match[0]]
+                    if not wanted.isdisjoint(words):
+                        yield Span(start + match.start(), start + match.end(), words)
+            start += len(piece) + 1
 
     def _asked(self, token: str) -> Iterator[tuple[str, bool]]:
         if not is_unspaced(token):

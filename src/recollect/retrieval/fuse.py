@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 from recollect.core.document import Key
 from recollect.core.query import Candidate, Explanation, Lane, Part
@@ -152,8 +152,8 @@ class _LexicalShare:
 
     def ratios(self, keys: Sequence[Key]) -> list[float]:
         """Return `ratio` of many at once: this runs for every candidate of every search."""
-        scores, best = self._scores.by_key, self._best
-        return [score / best if (score := scores.get(key, 0.0)) > 0.0 else 0.0 for key in keys]
+        get, best = self._scores.by_key.get, self._best
+        return [score / best if (score := get(key, 0.0)) > 0.0 else 0.0 for key in keys]
 
     def lent(self, key: Key) -> float:
         """Return what neighbours add."""
@@ -199,7 +199,8 @@ class _DenseShare:
 
     def added(self, keys: Sequence[Key], ratios: Sequence[float], weight: float) -> list[float]:
         """Return this share of many at once, added to the lexical one of a weight, which stands in where need be."""
-        cosines, low, half, own = self._cosines.by_key, self._low / 2, self._half, self.weight
+        cosines, low, half, high, own = self._cosines.by_key, self._low / 2, self._half, self._high, self.weight
+        get = cosines.get
         if half <= 0.0:
             return [
                 weight * ratio + own * (1.0 if key in cosines else ratio)
@@ -207,7 +208,7 @@ class _DenseShare:
             ]
         return [
             weight * ratio
-            + own * (ratio if (cosine := cosines.get(key)) is None else min((cosine / 2 - low) / half, 1.0))
+            + own * (ratio if (cosine := get(key)) is None else (cosine / 2 - low) / half if cosine < high else 1.0)
             for key, ratio in zip(keys, ratios, strict=True)
         ]
 
@@ -240,9 +241,10 @@ class _Convex:
         words, vectors = self.words, self.vectors
         ratios = words.ratios(keys)
         scores = vectors.added(keys, ratios, words.weight)
-        for position, key in enumerate(keys):
-            if key in words.supported or key in vectors.supported:
-                scores[position] += words.lent(key) + vectors.lent(key)
+        if words.supported or vectors.supported:
+            for position, key in enumerate(keys):
+                if key in words.supported or key in vectors.supported:
+                    scores[position] += words.lent(key) + vectors.lent(key)
         return scores
 
     def parts(self, key: Key) -> tuple[Part, ...]:
@@ -258,9 +260,8 @@ class _Convex:
 
 def _scores(candidates: Iterable[Candidate]) -> _Scores:
     """Sort by score, best first; of a key that comes twice the better score counts."""
-    pairs = [(candidate.key, candidate.score) for candidate in candidates]
-    pairs.sort(key=itemgetter(1), reverse=True)
-    scores = dict(pairs)
+    pairs = sorted(candidates, key=itemgetter(1), reverse=True)
+    scores: dict[Key, float] = dict(pairs)
     if len(scores) == len(pairs) and isfinite(sum(scores.values())):
         return _Scores(scores, frozenset())
     return _sifted(pairs)
@@ -296,4 +297,4 @@ def _reciprocal(lane: Lane, ranks: Mapping[Key, int], key: Key, k: int) -> Part:
 
 def _ranked(fused: list[Fused]) -> list[Fused]:
     """Sort by score; the sort is stable, and the union was made in the order that decides between equals."""
-    return sorted(fused, key=lambda one: -one.score)
+    return sorted(fused, key=attrgetter("score"), reverse=True)
