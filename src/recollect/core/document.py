@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 GLOBAL = ""
@@ -126,9 +127,22 @@ class Chunk:
         """Address of this text's vector: moving, renaming or inserting lines elsewhere does not change it."""
         return hashlib.sha256(self.embedded_text.encode()).hexdigest()[:32]
 
+    @property
+    def begins_entry(self) -> bool:
+        """Whether it begins an entry of its file."""
+        return self.piece == 0 and names_entry(self.heading_path)
+
     def identify(self, model: str) -> str:
         """Return the composite id under a model's name."""
         return chunk_id(self.source, self.start_line, self.end_line, self.content_hash, model)
+
+
+def names_entry(heading_path: Sequence[str]) -> bool:
+    """Say whether a section is an entry, with all that is below it.
+
+    That is an outermost section, or what has no heading; and in a journal, where days and sittings are above it, each turn.
+    """
+    return len(heading_path) <= 1 or all(map(_MOMENT_ALONE.fullmatch, heading_path))
 
 
 def embedded_text(context: str, text: str) -> str:

@@ -5,6 +5,10 @@
     ├── ConfigError           a setting is unknown, malformed or not allowed where it stands
     ├── NotFound              the thing named is not there
     ├── SourceError           one file could not be read; the run goes on without it
+    ├── Cancelled             whoever asked does not wait for the answer any more
+    ├── DaemonError           the warm daemon could not be started, reached or understood
+    │   └── DaemonAbsent      none is there, or one that is leaving
+    ├── AnswerLost            the daemon went away while it wrote; nobody knows whether it was done
     ├── ModelError
     │   ├── ModelUnavailable  no package, no key, no server
     │   └── ModelFault        it answered, but not with what was asked for
@@ -57,6 +61,30 @@ class SourceError(RecollectError):
     code = "source"
 
 
+class Cancelled(RecollectError):
+    """Whoever asked does not wait for the answer any more; what was done is kept."""
+
+    code = "cancelled"
+
+
+class DaemonError(RecollectError):
+    """The warm daemon could not be started, reached or understood."""
+
+    code = "daemon"
+
+
+class DaemonAbsent(DaemonError):
+    """No daemon is there, or one that is leaving: another can be started."""
+
+    code = "daemon_absent"
+
+
+class AnswerLost(RecollectError):
+    """The daemon went away after it began to write and before it said so; nobody knows whether it was done."""
+
+    code = "answer_lost"
+
+
 class ModelError(RecollectError):
     """A model could not do its work."""
 
@@ -103,3 +131,13 @@ class StoreIncompatible(StoreError):
     """The index was written by another version or another program."""
 
     code = "store_incompatible"
+
+
+def error_of(code: str, message: str, hint: str = "") -> RecollectError:
+    """Return the error that a code names, as another process raised it; an unknown code is a plain RecollectError."""
+    kinds: list[type[RecollectError]] = [RecollectError]
+    for kind in kinds:
+        if kind.code == code:
+            return kind(message, hint=hint)
+        kinds += kind.__subclasses__()
+    return RecollectError(message, hint=hint)

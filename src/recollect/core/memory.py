@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 
 from recollect.core.document import Document, StoredChunk
+from recollect.core.query import Coverage
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,60 @@ class ListReply:
     documents: tuple[Document, ...]
     memories: tuple[StoredChunk, ...]
     more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GetReply:
+    """A memory by its id. A deleted one is told from one that never was, without its text."""
+
+    memory: StoredChunk | None = None
+    deleted_at: str = ""
+    """When it was deleted; empty when it was not."""
+
+    @property
+    def found(self) -> bool:
+        """Whether the id is or was a memory's."""
+        return self.memory is not None or bool(self.deleted_at)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteReply:
+    """What was hidden from the index, or is shown in it again."""
+
+    id: str
+    memory: str
+    """The memory's own id; empty when it is a section without one."""
+    source: str
+    chunks: int
+    """How many chunks it was or is."""
+    changed: bool
+    """False when it was so before."""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at, and what to do where it is not as it should be."""
+
+    name: str
+    ok: bool
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HealthReply:
+    """Whether an index is as it should be."""
+
+    checks: tuple[Check, ...]
+    coverage: Coverage
+    duplicates: tuple[tuple[str, ...], ...] = ()
+    """Places that say the same, each `source:lines`."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether every check went well."""
+        return all(check.ok for check in self.checks)
 
 
 def new_id() -> str:

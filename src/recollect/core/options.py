@@ -84,6 +84,10 @@ class SearchOptions:
     """Tokens that the answer may cost its reader; 0 packs nothing."""
     min_relevance: float = 0.0
     """Hits that are less likely to be relevant than this are left out."""
+    recency_weight: float = 0.0
+    """What a text of today gains over one that is old."""
+    half_life_days: float = 30.0
+    """Days after which half of that is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +101,43 @@ class CacheOptions:
     """The cosine from which a question of the same wording is answered like the other; 0 answers only the same question."""
     hot: bool = False
     hot_bytes: int = 16_000_000
+
+
+WARM = ("auto", "off", "required")
+"""Whether commands go through the daemon: where they can, never, or not without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonOptions:
+    """How long the warm daemon stays, and what it does beside answering."""
+
+    warm: str = "auto"
+    idle_s: float = 1800.0
+    """Seconds without a call after which it leaves; 0 stays."""
+    model_idle_s: float = 600.0
+    """Seconds without an embedding after which it lets the model go."""
+    http: bool = False
+    """Whether it also serves HTTP."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions:
+    """How files are followed as they change."""
+
+    enabled: bool = True
+    """Whether the daemon watches the roots."""
+    debounce_ms: int = 1500
+    """Milliseconds of quiet after a change before it is indexed."""
+    reconcile_s: float = 300.0
+    """Seconds between two passes that repair what events missed; 0 makes none."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpOptions:
+    """Where HTTP is served, and who may ask."""
+
+    host: str = "127.0.0.1"
+    port: int = 8222
+    token: str = field(default="", repr=False)
+    """Resolved secret; never shown, logged or stored."""
+    max_body_bytes: int = 10_000_000

@@ -215,6 +215,10 @@ class Catalog(Protocol):
         """Return what stands around those of these chunks whose text has at most `longest` characters."""
         ...
 
+    def entry_sizes(self, keys: Sequence[Key], most: int) -> dict[Key, int]:
+        """Return of how many chunks the entry of each of these chunks is made, counting no further than `most`."""
+        ...
+
     def missing_vectors(self, vector_keys: Iterable[str]) -> set[str]:
         """Return those vector keys for which the current model has no vector."""
         ...

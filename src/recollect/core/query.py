@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import fsum
+from typing import NamedTuple
 
 from recollect.core.document import Anchor, Key
 
@@ -48,9 +49,11 @@ class Term:
     weight: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A chunk that one lane proposes, with that lane's own score (higher is better)."""
+class Candidate(NamedTuple):
+    """A chunk that one lane proposes, with that lane's own score (higher is better).
+
+    A tuple, since every search makes hundreds: a third of what a frozen dataclass takes.
+    """
 
     key: Key
     score: float
@@ -122,7 +125,7 @@ class Hit:
     anchor: Anchor | None
     explanation: Explanation
     duplicates: tuple[str, ...] = ()
-    """`source:lines` of other places that say exactly the same."""
+    """`source:lines` of other places that say the same or nearly so."""
     relevance: float = 0.0
     """How likely it is relevant at all, 0 to 1; the score only ranks the hits of one question."""
     tokens: int = 0

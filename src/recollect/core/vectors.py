@@ -16,7 +16,7 @@ def unit(vector: bytes) -> bytes:
     numbers = array("f", vector)
     if sys.byteorder == "big":
         numbers.byteswap()
-    length = math.sqrt(math.fsum(number * number for number in numbers))
+    length = math.hypot(*numbers)
     if not math.isfinite(length):
         raise ModelFault("a vector holds something that is not a finite number")
     if length:
