@@ -18,6 +18,7 @@ from tests.models.embedding_server import Answer, Behaviour, EmbeddingServer, Re
 
 from recollect.core.errors import ConfigError, ModelError, ModelFault, ModelUnavailable
 from recollect.core.options import EmbedOptions
+from recollect.models import settled
 from recollect.models.openai import OpenAIEmbedder
 
 KEY = "sk-test-Secret+Key/0123456789"
@@ -36,7 +37,7 @@ class Rig:
 
     def open(self, server: EmbeddingServer, **options: Any) -> OpenAIEmbedder:
         given = {"api_key": KEY, "base_url": server.url, "timeout_s": 10.0, **options}
-        embedder = OpenAIEmbedder(EmbedOptions(provider="openai", **given), environ={})
+        embedder = OpenAIEmbedder(EmbedOptions(provider="openai", **given))
         self._stop.insert(0, embedder.close)
         return embedder
 
@@ -297,7 +298,7 @@ def test_a_server_that_is_not_there_is_named() -> None:
     """Nobody listening makes the model unavailable, and the message names host and port."""
     with socket.create_server(("127.0.0.1", 0)) as place:
         port = place.getsockname()[1]
-    embedder = OpenAIEmbedder(EmbedOptions(base_url=f"http://127.0.0.1:{port}/v1", timeout_s=60.0), environ={})
+    embedder = OpenAIEmbedder(EmbedOptions(base_url=f"http://127.0.0.1:{port}/v1", timeout_s=60.0))
     with pytest.raises(ModelUnavailable, match=f"127.0.0.1:{port}"):
         embedder.embed_query("q")
 
@@ -319,7 +320,7 @@ def test_a_local_server_needs_no_key(rig: Rig) -> None:
 def test_a_server_elsewhere_needs_a_key(url: str) -> None:
     """Without a key a server on another machine is not even connected to, and the hint names the variable."""
     with pytest.raises(ModelUnavailable, match="no API key") as caught:
-        OpenAIEmbedder(EmbedOptions(base_url=url), environ={}).embed_query("q")
+        OpenAIEmbedder(EmbedOptions(base_url=url)).embed_query("q")
     assert caught.value.hint == "set OPENAI_API_KEY"
 
 
@@ -327,10 +328,10 @@ def test_key_and_url_come_from_the_environment_unless_set(rig: Rig) -> None:
     """The provider's own variables are used, and settings go before them."""
     server = rig.serve()
     environment = {"OPENAI_API_KEY": "from-environment", "OPENAI_BASE_URL": server.url + "/"}
-    embedder = OpenAIEmbedder(EmbedOptions(), environ=environment)
+    embedder = OpenAIEmbedder(settled(EmbedOptions(provider="openai"), environment))
     embedder.embed_query("q")
     embedder.close()
-    embedder = OpenAIEmbedder(EmbedOptions(api_key="from-settings"), environ=environment)
+    embedder = OpenAIEmbedder(settled(EmbedOptions(provider="openai", api_key="from-settings"), environment))
     embedder.embed_query("q")
     embedder.close()
     assert [request.headers["authorization"][7:] for request in server.requests] == [
@@ -344,7 +345,7 @@ def test_key_and_url_come_from_the_environment_unless_set(rig: Rig) -> None:
 def test_a_base_url_that_cannot_be_used_is_a_config_error(url: str) -> None:
     """A malformed base URL is refused when opening, and not repeated, as there may be a password in it."""
     with pytest.raises(ConfigError, match="base URL") as caught:
-        OpenAIEmbedder(EmbedOptions(base_url=url), environ={})
+        OpenAIEmbedder(EmbedOptions(base_url=url))
     assert "hunter2" not in str(caught.value)
 
 

@@ -7,7 +7,7 @@ providers, checking a setting or printing help costs neither numpy nor onnxrunti
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from recollect.core.errors import ConfigError
@@ -25,6 +25,9 @@ class Provider:
     load: Callable[[EmbedOptions], Embedder]
     any_model: bool = False
     """Whether model names are the server's business; otherwise the default model is the only one."""
+    key_variable: str = ""
+    url_variable: str = ""
+    """Variables that hold a key and an address where the settings name none."""
 
 
 def _builtin(options: EmbedOptions) -> Embedder:
@@ -48,10 +51,35 @@ def _fake(options: EmbedOptions) -> Embedder:
 PROVIDERS: Mapping[str, Provider] = MappingProxyType(
     {
         "builtin": Provider("e5-small-v2", 32, _builtin),
-        "openai": Provider("text-embedding-3-small", 256, _openai, any_model=True),
+        "openai": Provider(
+            "text-embedding-3-small",
+            256,
+            _openai,
+            any_model=True,
+            key_variable="OPENAI_API_KEY",
+            url_variable="OPENAI_BASE_URL",
+        ),
         "fake": Provider("fake-64", 256, _fake),
     },
 )
+
+
+def settled(options: EmbedOptions, environment: Mapping[str, str]) -> EmbedOptions:
+    """Return the options with the key and address that a provider's own variables hold, where the settings name none.
+
+    Of the environment of whoever asks: a daemon has another.
+    """
+    provider = PROVIDERS.get(options.provider)
+    if provider is None or not provider.key_variable:
+        return options
+    variable = options.key_variable or provider.key_variable
+    secret: type[str] = type(options.api_key)  # one that does not show itself stays one
+    return replace(
+        options,
+        api_key=options.api_key or secret(environment.get(variable, "")),
+        key_variable=variable,
+        base_url=options.base_url or environment.get(provider.url_variable, ""),
+    )
 
 
 def open_embedder(options: EmbedOptions) -> Embedder:

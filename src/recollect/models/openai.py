@@ -13,9 +13,8 @@ from __future__ import annotations
 import array
 import binascii
 import json
-import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import isfinite, sqrt
 from typing import Any
 
@@ -28,7 +27,6 @@ DEFAULT_MODEL = "text-embedding-3-small"
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 BATCH_SIZE = 256
 KEY_VARIABLE = "OPENAI_API_KEY"
-URL_VARIABLE = "OPENAI_BASE_URL"
 
 
 class OpenAIEmbedder:
@@ -36,14 +34,11 @@ class OpenAIEmbedder:
 
     provider = "openai"
 
-    def __init__(self, options: EmbedOptions, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, options: EmbedOptions) -> None:
         self.model = options.model or DEFAULT_MODEL
         self._key_variable = options.key_variable or KEY_VARIABLE
-        self._key = (options.api_key or environ.get(self._key_variable, "")).strip()
-        self._endpoint = Endpoint(
-            options.base_url or environ.get(URL_VARIABLE, "") or DEFAULT_BASE_URL,
-            options.timeout_s,
-        )
+        self._key = options.api_key.strip()
+        self._endpoint = Endpoint(options.base_url or DEFAULT_BASE_URL, options.timeout_s)
         self._batch_size = options.batch_size if options.batch_size > 0 else BATCH_SIZE
         self._encoding_format = "base64"
 
