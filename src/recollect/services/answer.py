@@ -18,6 +18,8 @@ from recollect.retrieval.cache import HotTier, Kept
 from recollect.retrieval.closeread import CloseReader, Reading
 from recollect.retrieval.dedupe import Ranked, drop_repeats
 from recollect.retrieval.fuse import Fused, Parts
+from recollect.retrieval.quoted import find_phrases, look_for
+from recollect.retrieval.recency import Recency
 from recollect.retrieval.relevance import Asked, judge
 from recollect.retrieval.snippet import cut_snippet
 from recollect.retrieval.weigh import find_unread_share
@@ -26,6 +28,8 @@ from recollect.services.timing import Timing, find_timing
 
 _LEAST_FETCHED = 20
 _FETCHED_A_HIT = 2
+_LEAST_FETCHED_QUOTED = 100
+"""Words alone may rank a phrase far down."""
 _UNLIKELY = 0.05
 """A best hit below this is said to be probably nothing."""
 
@@ -77,6 +81,8 @@ class Answer:
         self._found = found
         self._reader = CloseReader(question.terms, found.rarity)
         self._asked = Asked(len(question.terms), find_unread_share(question.text))
+        self._phrases = find_phrases(question.text)
+        self._recency = Recency(options.recency_weight, options.half_life_days, desk.judges.today())
         self._readings: dict[Key, Reading] = {}
         self._plain: dict[Key, float] = {}
         """Scores of the lanes and the close reading, which relevance was calibrated on."""
@@ -125,7 +131,8 @@ class Answer:
         wanted = self._options.k
         if self._judges.reranker is not None:
             wanted = max(wanted, self._judges.rerank.candidates)
-        page = max(_LEAST_FETCHED, _FETCHED_A_HIT * min(self._options.k, MOST_HITS))
+        least = _LEAST_FETCHED_QUOTED if self._phrases and self._weighed else _LEAST_FETCHED
+        page = max(least, _FETCHED_A_HIT * min(self._options.k, MOST_HITS))
         for start in range(0, len(self._found.ranked), page):
             read += self._read(self._found.ranked[start : start + page])
             if self._weighed:
@@ -176,11 +183,16 @@ class Answer:
         return chunk.chunk.date[:10]
 
     def _score(self, one: _Read, timing: Timing | None) -> _Read:
-        reading, date = one.reading, one.stored.chunk.date
+        reading, date, recency = one.reading, one.stored.chunk.date, self._recency
         fused = one.fused.plus(reading.value, reading.parts)
         self._plain[fused.key] = fused.score
         if timing is not None:
             fused = fused.plus(timing.value(date), lambda: (timing.part(date),))
+        if recency.weight > 0.0:
+            fused = fused.plus(recency.value(date), lambda: (recency.part(date),))
+        if self._phrases:
+            quoted = look_for(self._phrases, one.stored.chunk.matched_text)
+            fused = fused.plus(quoted.value, quoted.parts)
         return replace(one, fused=fused)
 
     def _look_again(self, ranked: list[Ranked]) -> list[Ranked]:

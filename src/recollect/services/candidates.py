@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import fsum, isfinite, log, sqrt
+from operator import attrgetter
 
 from recollect.core.document import Key
 from recollect.core.options import SearchOptions
 from recollect.core.ports import Store, Vector
 from recollect.core.query import Candidate, Fusion, Lane, Term
+from recollect.retrieval import entry
 from recollect.retrieval.closeread import LANES
 from recollect.retrieval.fuse import Fused, Mix, fuse_convex, fuse_rrf, rank_single
 from recollect.retrieval.neighbours import LONGEST, NONE, Support, lend
@@ -24,6 +27,9 @@ MOST_HITS = 10_000
 _LEAST_CANDIDATES = 200
 _CANDIDATES_A_HIT = 10
 _SUPPORTED_A_LANE = 60
+_SCORE = attrgetter("score")
+_MEASURED_A_HIT = 4
+_LEAST_MEASURED = 80
 _FULL_TERM = 2.2
 """BM25 of one term of rarity 1 in a chunk made of it: k1 + 1."""
 
@@ -68,10 +74,10 @@ def find(store: Store, question: Question, options: SearchOptions) -> Found:
     rarity = store.rarity([term.text for term in question.terms])
     if question.vector is None:
         alone = Mix(0.0, LANES if options.lane is Lane.HYBRID else 1.0)
-        return Found(_words_alone(store, lexical, alone), rarity, lexical)
+        return Found(_words_alone(store, lexical, alone, options.k), rarity, lexical)
     dense = store.dense(question.vector, options.filters, limit)
-    known = {one.key: one.score for one in dense}
-    mean, deviation = _spread([one.score for one in dense])
+    known: dict[Key, float] = dict(dense)
+    mean, deviation = _spread(list(map(_SCORE, dense)))
     if options.lane is Lane.DENSE:
         return Found(rank_single(dense, Lane.DENSE), rarity, (), known, mean, deviation)
     if options.fusion is Fusion.RRF:
@@ -82,13 +88,24 @@ def find(store: Store, question: Question, options: SearchOptions) -> Found:
     weights = weigh(question.text, evidence)
     support = _support(store, question.vector, lexical, dense, known)
     ranked = fuse_convex(lexical, dense, known, Mix(weights.dense, LANES), support)
-    return Found(ranked, rarity, lexical, known, mean, deviation, weights)
+    return Found(_by_entry(store, ranked, options.k), rarity, lexical, known, mean, deviation, weights)
 
 
-def _words_alone(store: Store, lexical: Sequence[Candidate], mix: Mix) -> list[Fused]:
+def _words_alone(store: Store, lexical: Sequence[Candidate], mix: Mix, k: int) -> list[Fused]:
     if mix.whole == 1.0:
         return rank_single(lexical, Lane.LEXICAL)
-    return fuse_convex(lexical, (), {}, mix, _support(store, None, lexical, (), {}))
+    return _by_entry(store, fuse_convex(lexical, (), {}, mix, _support(store, None, lexical, (), {})), k)
+
+
+def _by_entry(store: Store, ranked: list[Fused], k: int) -> list[Fused]:
+    """Count what an entry's size is worth, for the first candidates; what is behind them stays behind."""
+    measured = max(_LEAST_MEASURED, _MEASURED_A_HIT * min(k, MOST_HITS))
+    sizes = store.entry_sizes([one.key for one in ranked[:measured]], entry.MOST)
+    first = [
+        one.plus(entry.find_worth(size), partial(entry.explain, size)) if (size := sizes.get(one.key)) else one
+        for one in ranked[:measured]
+    ]
+    return [*sorted(first, key=lambda one: -one.score), *ranked[measured:]]
 
 
 def _support(
@@ -106,16 +123,16 @@ def _support(
         return NONE
     if vector is not None:
         cosines = {**cosines, **store.similarities(vector, [key for key in near if key not in cosines])}
-    return lend(around, {one.key: one.score for one in lexical}, cosines)
+    return lend(around, dict(lexical), cosines)
 
 
 def _evidence(
     rarity: Mapping[str, float], lexical: Sequence[Candidate], dense: Sequence[Candidate], spread: tuple[float, float]
 ) -> Evidence:
     whole = _FULL_TERM * fsum(rarity.values())
-    best = max((one.score for one in lexical if isfinite(one.score)), default=0.0)
+    best = max(filter(isfinite, map(_SCORE, lexical)), default=0.0)
     mean, deviation = spread
-    highest = max((one.score for one in dense if isfinite(one.score)), default=0.0)
+    highest = max(filter(isfinite, map(_SCORE, dense)), default=0.0)
     expected = sqrt(2.0 * log(max(len(dense), 3)))
     return Evidence(
         coverage=min(best / whole, 2.0) if whole > 0.0 else 0.0,
@@ -126,7 +143,7 @@ def _evidence(
 
 def _spread(scores: Sequence[float]) -> tuple[float, float]:
     """Return mean and standard deviation of the finite ones."""
-    finite = [score for score in scores if isfinite(score)]
+    finite = list(filter(isfinite, scores))
     if len(finite) < 2:
         return (finite[0] if finite else 0.0), 0.0
     mean = fsum(finite) / len(finite)

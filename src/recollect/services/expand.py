@@ -28,7 +28,7 @@ def expand(identity: str, store: Store, *, lines: int | None = None) -> ExpandRe
     """Return the section around a chunk, or `lines` lines before and after it."""
     if lines is not None and lines < 0:
         raise UsageError(f"--lines must not be negative: {lines}")
-    stored = _find(identity, store)
+    stored = find_chunk(identity, store)
     chunk = stored.chunk
     document = store.document(chunk.source)
     if document is None:
@@ -57,7 +57,8 @@ def expand(identity: str, store: Store, *, lines: int | None = None) -> ExpandRe
     )
 
 
-def _find(identity: str, store: Store) -> StoredChunk:
+def find_chunk(identity: str, store: Store) -> StoredChunk:
+    """Return the chunk that an id, a memory's id, or the beginning of either names."""
     identity = identity.strip()
     if not identity:
         raise UsageError("an id is needed", hint="'recollect search' shows the id of each hit")
@@ -107,7 +108,10 @@ def _transcript(anchor: Anchor | None, source: str) -> str:
         return ""
     if "://" in anchor.transcript:
         return anchor.transcript
-    return str(Path(source).parent / Path(anchor.transcript).expanduser())
+    try:
+        return str(Path(source).parent / Path(anchor.transcript).expanduser())
+    except RuntimeError:  # nobody of that name has a home here
+        return anchor.transcript
 
 
 def _transcript_tokens(transcript: str) -> int | None:

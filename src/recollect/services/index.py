@@ -12,8 +12,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 
 from recollect.core.document import Document, SourceFile, Stamp
 from recollect.core.errors import ModelError, ModelFault, SourceError, StoreBusy, UsageError
@@ -22,15 +21,19 @@ from recollect.core.options import ChunkOptions, ScanOptions
 from recollect.core.ports import DocumentUpdate, Embedder, Progress, Store, StoreWriter, Vector
 from recollect.core.query import Filters
 from recollect.ingest.embed import embed_texts
-from recollect.ingest.markdown import chunk_markdown
-from recollect.ingest.scan import read_text, scan
+from recollect.ingest.scan import ScanResult, read_text, scan
+from recollect.services.hiding import hide_missed, is_in_step
 from recollect.services.probe import keep_fresh
+from recollect.services.reading import Reading, now
 from recollect.services.roots import Root, owner
+from recollect.services.tally import Tally
+from recollect.services.tombstones import Tombstones
 
 _CHUNKS_A_PUT = 2_000
 _TEXTS_A_ROUND = 2_000
 _WAIT_FOR_RUN_S = 3600.0
 _WAIT_TO_WRITE_S = 120.0
+_PATIENCE_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +53,14 @@ class IndexJob:
     """Leave the vectors to a later run."""
     reembed: bool = False
     """Make all vectors of the index anew, whatever is known of the files."""
+    patient: bool = True
+    """Wait for another run and other writers; otherwise raise StoreBusy, for whoever comes again by themselves."""
     named: bool = False
     """Whether someone named these roots just now, and must be told when one is not there."""
     journals: frozenset[str] = frozenset()
     """Roots that hold journals."""
-
-
-@dataclass(slots=True)
-class _Tally:
-    files: int = 0
-    changed: int = 0
-    unchanged: int = 0
-    touched: int = 0
-    removed: int = 0
-    chunks: int = 0
-    embedded: int = 0
-    truncated: int = 0
-    problems: list[Problem] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    tombstones: Tombstones | None = None
+    """What is deleted, and left out of what a file is cut into."""
 
 
 def _quiet(stage: str, done: int, total: int) -> None:
@@ -85,8 +78,11 @@ class IndexRun:
         self._has_model = embedder is not None
         self._job = job
         self._progress = progress or _quiet
-        self._tally = _Tally()
+        self._reading = Reading(job.chunking, job.tombstones)
+        self._tally = Tally()
         self._model_error: ModelError | None = None
+        self.bad_roots: frozenset[str] = frozenset()
+        """Roots that could not be looked at themselves; a file in one, or a model that is down, is no fault of a root."""
 
     def over_roots(self) -> IndexReport:
         """Scan the job's roots and bring all of them up to date."""
@@ -98,10 +94,10 @@ class IndexRun:
             with self._writer(take_over=self._embedder is not None) as writer:
                 if self._job.reembed:
                     writer.drop_vectors()
-            # What is known is asked first: a journal that is written and indexed while we scan is then not missed.
-            known = {document.source: document for document in self._store.documents()}
-            gone = self._gone_files()
-            found = scan([root.path for root in self._job.roots if root.path not in gone], self._scan_options())
+                if self._job.tombstones is not None:
+                    hide_missed(self._store, writer, self._job.tombstones)
+            known, found = self._look()
+            self.bad_roots = frozenset(problem.path for problem in found.problems)
             self._tally.problems += map(self._with_way_out, found.problems)
             if found.outside:
                 more = f" and {len(found.outside) - 1} more" if len(found.outside) > 1 else ""
@@ -109,34 +105,64 @@ class IndexRun:
                     f"left alone, because it leads out of the indexed paths: {found.outside[0]}{more}"
                 )
             self._take(found.files, known)
-            taken = {file.path for file in found.files}
-            vanished = [
-                source
-                for source, document in known.items()
-                if document.root in {*found.roots, *gone} and source not in taken and not found.keeps(source)
-            ]
-            if vanished:
-                with self._writer() as writer:
-                    self._tally.removed = writer.remove(vanished)
+            self._remove(self._vanished(known, found))
             self._embed_pending()
             if self._tally.changed or self._tally.removed or self._tally.embedded:
                 with self._writer() as writer:
                     writer.sweep()
             if self._embedder is not None and self._model_error is None:
                 keep_fresh(self._store, self._embedder)
-        return self._report(started)
+        return self._tally.report(started, self._waiting())
 
     def over_file(self, file: SourceFile) -> IndexReport:
         """Bring one file up to date, without waiting for a longer run."""
+        return self.over_files([file])
+
+    def over_files(self, files: Sequence[SourceFile], gone: Sequence[str] = ()) -> IndexReport:
+        """Bring some files up to date, and let some others go, without waiting for a longer run."""
         started = time.monotonic()
-        known = self._store.document(file.path)
-        self._take([file], {} if known is None else {file.path: known})
-        stored = self._store.chunks_of(file.path)
+        known = [self._store.document(file.path) for file in files]
+        self._take(files, {one.source: one for one in known if one is not None})
+        self._remove(gone)
+        stored = [one for file in files for one in self._store.chunks_of(file.path)]
         texts = {one.chunk.vector_key: one.chunk.embedded_text for one in stored if not one.has_vector}
         # An index that serves another model keeps serving it: one entry must not turn over all the others.
         if self._embedder is not None and texts and self._store.serves_model():
-            self._embed_or_report(texts, [file.path])
-        return self._report(started)
+            self._embed_or_report(texts, [file.path for file in files])
+        return self._tally.report(started, self._waiting())
+
+    def would_change(self) -> bool:
+        """Say whether a run over the roots has anything to do, by stamps alone: nothing is read, nothing locked."""
+        stones = self._job.tombstones
+        # Another model's index cannot tell, and would seem to change for ever.
+        if stones is not None and self._store.serves_model() and not is_in_step(self._store, stones):
+            return True
+        known, found = self._look()
+        if any((old := known.get(file.path)) is None or not self._is_known(old, file) for file in found.files):
+            return True
+        waiting = self._embedder is not None and self._waiting() > 0
+        return waiting or bool(self._vanished(known, found))
+
+    def _look(self) -> tuple[dict[str, Document], ScanResult]:
+        """Return what is known and what is there, deleted files that were roots among it."""
+        # What is known is asked first: a journal that is written and indexed while we scan is then not missed.
+        known = {document.source: document for document in self._store.documents()}
+        gone = self._gone_files()
+        found = scan([root.path for root in self._job.roots if root.path not in gone], self._scan_options())
+        return known, replace(found, roots=(*found.roots, *gone))
+
+    def _vanished(self, known: Mapping[str, Document], found: ScanResult) -> list[str]:
+        taken, roots = {file.path for file in found.files}, set(found.roots)
+        return [
+            source
+            for source, document in known.items()
+            if document.root in roots and source not in taken and not found.keeps(source)
+        ]
+
+    def _remove(self, sources: Sequence[str]) -> None:
+        if sources:
+            with self._writer() as writer:
+                self._tally.removed += writer.remove(sources)
 
     # -- words -------------------------------------------------------------------------------------------------------
 
@@ -148,11 +174,10 @@ class IndexRun:
         waiting_chunks = 0
         for done, file in enumerate(files, 1):
             old = known.get(file.path)
-            root = self._owner(file)
-            if old is not None and not self._job.force and self._is_known(old, file, root):
+            if old is not None and not self._job.force and self._is_known(old, file):
                 self._tally.unchanged += 1
                 continue
-            update = self._read(file, root, old, touched)
+            update = self._read(file, self._owner(file), old, touched)
             if update is not None and self._replaces_text(update, old):
                 waiting.append(file)
             elif update is not None:
@@ -169,9 +194,10 @@ class IndexRun:
             self._tally.touched += len(touched)
         self._put_with_vectors(waiting)
 
-    def _is_known(self, old: Document, file: SourceFile, root: Root) -> bool:
+    def _is_known(self, old: Document, file: SourceFile) -> bool:
+        root = self._owner(file)
         filed = old.root == root.path and old.project == root.project
-        return old.stamp == file.stamp and filed and old.recipe == self._job.chunking.recipe
+        return old.stamp == file.stamp and filed and self._reading.is_current(old)
 
     def _read(
         self, file: SourceFile, root: Root, old: Document | None, touched: list[Document]
@@ -181,26 +207,11 @@ class IndexRun:
         except SourceError as error:
             self._tally.problems.append(Problem(file.path, error.message, error.hint))
             return None
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        recipe = self._job.chunking.recipe
-        same = old is not None and (old.file_hash, old.project, old.recipe) == (digest, root.project, recipe)
-        if same and old is not None and not self._job.force:
-            touched.append(replace(old, root=root.path, stamp=file.stamp, indexed_at=now))
+        same = old is not None and (old.file_hash, old.project) == (digest, root.project)
+        if same and old is not None and not self._job.force and self._reading.is_current(old):
+            touched.append(replace(old, root=root.path, stamp=file.stamp, indexed_at=now()))
             return None
-        parsed = chunk_markdown(text, file.path, self._job.chunking, fallback_date=_day(file.stamp.mtime_ns))
-        date = max((chunk.date[:10] for chunk in parsed.chunks), default=parsed.date)
-        document = Document(
-            source=file.path,
-            root=root.path,
-            project=root.project,
-            stamp=file.stamp,
-            file_hash=digest,
-            title=parsed.title,
-            date=date,
-            indexed_at=now,
-            recipe=recipe,
-        )
-        return DocumentUpdate(document, parsed.chunks)
+        return self._reading.cut(file, root, text, digest)
 
     def _replaces_text(self, update: DocumentUpdate, old: Document | None) -> bool:
         """Say whether the update takes embedded text away that is not in the new version."""
@@ -219,17 +230,19 @@ class IndexRun:
         self._tally.chunks += sum(len(update.chunks) for update in current)
 
     def _current(self, update: DocumentUpdate) -> DocumentUpdate:
-        """Return the update, made anew if the file changed since: whoever holds the writer's lock has the last word."""
+        """Return the update as it is right now: whoever holds the writer's lock has the last word.
+
+        It is made anew if the file changed since, or something of it was brought back; what was deleted since is left out.
+        """
         document = update.document
         try:
-            status = os.stat(document.source)  # noqa: PTH116  (a plain call for every file)
+            stamp = Stamp.of(os.stat(document.source))  # noqa: PTH116  (a plain call for every file)
         except OSError:
-            return update
-        stamp = Stamp.of(status)
-        if stamp == document.stamp:
-            return update
-        root = Root(document.root, document.project)
-        return self._read(SourceFile(document.source, document.root, stamp), root, None, []) or update
+            return self._reading.without_deleted(update)
+        if stamp != document.stamp or not self._reading.is_current(document):
+            root = Root(document.root, document.project)
+            update = self._read(SourceFile(document.source, document.root, stamp), root, None, []) or update
+        return self._reading.without_deleted(update)
 
     # -- vectors -----------------------------------------------------------------------------------------------------
 
@@ -260,7 +273,7 @@ class IndexRun:
                 self._tally.notes.append(f"{left} chunks are found by words only until the model answers again")
 
     def _embed(self, texts: Mapping[str, str]) -> None:
-        if not texts or self._embedder is None:
+        if self._embedder is None:
             return
         done_before = self._tally.embedded
         # Chunks that share a text make this a little too many; it is a promise to a progress bar only.
@@ -280,6 +293,8 @@ class IndexRun:
 
     def _embed_or_report(self, texts: Mapping[str, str], sources: Sequence[str]) -> bool:
         """Embed; when the model fails, name the files that now lack vectors and do not ask it again in this run."""
+        if not texts:
+            return True
         if self._model_error is None:
             try:
                 self._embed(texts)
@@ -306,6 +321,8 @@ class IndexRun:
             try:
                 held.enter_context(self._store.run(wait_s=0))
             except StoreBusy as busy:
+                if not self._job.patient:
+                    raise
                 self._tally.notes.append(f"waited: {busy.message}")
                 self._progress("waiting", 0, 0)
                 held.enter_context(self._store.run(wait_s=_WAIT_FOR_RUN_S))
@@ -340,28 +357,12 @@ class IndexRun:
         )
 
     def _writer(self, *, take_over: bool = False) -> AbstractContextManager[StoreWriter]:
-        return self._store.writer(wait_s=_WAIT_TO_WRITE_S, take_over=take_over)
+        wait_s = _WAIT_TO_WRITE_S if self._job.patient else _PATIENCE_S
+        return self._store.writer(wait_s=wait_s, take_over=take_over)
 
     def _waiting(self) -> int:
         coverage = self._store.coverage(Filters())
         return coverage.chunks - coverage.with_vectors if self._has_model else 0
-
-    def _report(self, started: float) -> IndexReport:
-        tally = self._tally
-        return IndexReport(
-            files=tally.files,
-            changed=tally.changed,
-            unchanged=tally.unchanged,
-            touched=tally.touched,
-            removed=tally.removed,
-            chunks=tally.chunks,
-            embedded=tally.embedded,
-            truncated=tally.truncated,
-            waiting=self._waiting(),
-            problems=tuple(tally.problems),
-            notes=tuple(tally.notes),
-            seconds=round(time.monotonic() - started, 3),
-        )
 
 
 def _grouped(updates: Iterable[DocumentUpdate]) -> Iterator[list[DocumentUpdate]]:
@@ -375,11 +376,3 @@ def _grouped(updates: Iterable[DocumentUpdate]) -> Iterator[list[DocumentUpdate]
             group, chunks = [], 0
     if group:
         yield group
-
-
-def _day(mtime_ns: int) -> str:
-    """Return the local day of a time stamp; none when it lies beyond what a calendar can say."""
-    try:
-        return datetime.fromtimestamp(mtime_ns / 1e9, UTC).astimezone().date().isoformat()
-    except (ValueError, OverflowError, OSError):
-        return ""

@@ -12,6 +12,7 @@ import os
 import re
 import stat
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -37,23 +38,34 @@ class JournalEntry:
     end_line: int
 
 
-def append_entry(directory: Path, memory: NewMemory, now: datetime, *, private: bool = False) -> JournalEntry:
-    """Append a memory to the day's journal in a directory and return where it stands."""
-    check_memory(memory)
-    identity = new_id()
+def append_entries(
+    directory: Path, memories: Sequence[NewMemory], now: datetime, *, private: bool = False
+) -> list[JournalEntry]:
+    """Append memories to the day's journal in a directory, all or none, and return where each stands."""
+    for memory in memories:
+        check_memory(memory)
+    identities = [new_id() for _ in memories]
+    entries = [_entry(memory, identity, now) for memory, identity in zip(memories, identities, strict=True)]
     path = directory / f"{now:%Y-%m-%d}.md"
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700 if private else 0o777)
         for _ in range(_TRIES):
-            lines = _append(path, _entry(memory, identity, now), now, 0o600 if private else 0o644)
-            if lines is not None:
-                return JournalEntry(identity, path, *lines)
+            first = _append(path, "\n".join(entries), now, 0o600 if private else 0o644)
+            if first is not None:
+                return list(_placed(path, identities, entries, first))
     except OSError as error:
         raise StoreUnwritable(
             f"{path} cannot be written: {error.strerror or error}",
             hint="nothing was added; make it a writable file, free some space, or use --global",
         ) from error
     raise StoreBusy(f"{path} is being replaced again and again by another program", hint="nothing was added; try again")
+
+
+def _placed(path: Path, identities: Sequence[str], entries: Sequence[str], first: int) -> Iterator[JournalEntry]:
+    for identity, entry in zip(identities, entries, strict=True):
+        lines = entry.count("\n")
+        yield JournalEntry(identity, path, first, first + lines - 1)
+        first += lines + 1
 
 
 def check_memory(memory: NewMemory) -> None:
@@ -71,8 +83,8 @@ def check_memory(memory: NewMemory) -> None:
                 )
 
 
-def _append(path: Path, entry: str, now: datetime, mode: int) -> tuple[int, int] | None:
-    """Append an entry and return its first and last line, or None when the file was replaced meanwhile."""
+def _append(path: Path, entry: str, now: datetime, mode: int) -> int | None:
+    """Append entries and return the first line, or None when the file was replaced meanwhile."""
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -83,8 +95,7 @@ def _append(path: Path, entry: str, now: datetime, mode: int) -> tuple[int, int]
         before = _read(descriptor)
         anchor = entry.split("\n", 2)[1].encode()
         if anchor in before:  # whoever replaced the file had read our entry first
-            first = before[: before.index(anchor)].count(b"\n")
-            return first, first + entry.count("\n") - 1
+            return before[: before.index(anchor)].count(b"\n")
         text = _separator(before, now) + entry
         _append_whole(descriptor, len(before), text.encode())
         if not before:
@@ -93,8 +104,7 @@ def _append(path: Path, entry: str, now: datetime, mode: int) -> tuple[int, int]
             return None
     finally:
         os.close(descriptor)
-    last = (before.decode("utf-8", "replace") + text).count("\n")
-    return last - entry.count("\n") + 1, last
+    return (before.decode("utf-8", "replace") + text).count("\n") - entry.count("\n") + 1
 
 
 def _lock(descriptor: int, path: Path) -> None:

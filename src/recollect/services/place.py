@@ -13,6 +13,10 @@ from recollect.services.roots import Root
 from recollect.services.scope import Project
 
 JOURNALS = Path(".recollect") / "memory"
+"""Of the default tenant, where every tool that reads journals looks for them."""
+DEFAULT_TENANT = "default"
+TENANTS = ".recollect/tenants"
+"""Where a project keeps the journals of other tenants: no scan looks into it from above."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,8 @@ class Place:
     home: Path
     tenant: str
     configured_roots: tuple[str, ...] = ()
+    claude: Path | None = None
+    """Where Claude Code keeps what it remembers; None where its files are not to be indexed unasked."""
 
     @property
     def tenant_folder(self) -> Path:
@@ -31,8 +37,12 @@ class Place:
 
     @property
     def journals(self) -> Path:
-        """The project's journals: in the main worktree, so that removing a linked one loses nothing."""
-        return Path(self.project.id) / JOURNALS
+        """The project's journals: in the main worktree, so that removing a linked one loses nothing.
+
+        Each tenant has its own: nothing that one remembers may be found by another that works in the same project.
+        """
+        own = JOURNALS if self.tenant == DEFAULT_TENANT else Path(TENANTS) / self.tenant / "memory"
+        return Path(self.project.id) / own
 
     @property
     def global_journals(self) -> Path:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from recollect.core.document import GLOBAL
 from recollect.core.errors import UsageError
 from recollect.core.paths import is_below
+from recollect.services.auto_memory import auto_memory_places, find_auto_memory
 from recollect.services.place import Place
 from recollect.services.roots import Root
 from recollect.services.scope import find_project
@@ -52,22 +53,50 @@ def given_roots(named: Named, place: Place, known: Sequence[Root]) -> tuple[Root
     return tuple((inside | given).values())
 
 
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What a project's index follows as it changes."""
+
+    roots: tuple[Root, ...]
+    awaited: tuple[str, ...] = ()
+    """Where more roots may appear."""
+    ignore_files: tuple[str, ...] = ()
+    """Names of files that change which others count."""
+
+
 def usual_roots(place: Place, known: Sequence[Root]) -> tuple[Root, ...]:
-    """Return what this project knows: its journals, the configured paths, what was indexed before, the global ones."""
+    """Return what a bare index run reaches. Raise UsageError when that is nothing."""
+    roots = known_roots(place, known)
+    if not roots:
+        raise UsageError(
+            f"nothing to index yet in {place.project.name}",
+            hint='name files or directories: recollect index notes/ (or add a first memory: recollect add "…")',
+        )
+    return roots
+
+
+def known_roots(place: Place, known: Sequence[Root]) -> tuple[Root, ...]:
+    """Return what this project knows: journals, configured paths, what was indexed before, what a host keeps; the global ones."""
     here = place.project.id
-    roots = {root.path: root for root in known if root.project in (here, GLOBAL)}
+    roots = {root.path: root for root in known if root.project in (here, GLOBAL) and not _is_idle(root, place)}
     for path in place.configured_roots:
         roots.setdefault(path, Root(path, _project_of(path, None, place, None)))
     for journals, project in ((place.journals, here), (place.global_journals, GLOBAL)):
         if journals.is_dir():
             real = os.path.realpath(journals)
             roots.setdefault(real, Root(real, project))
-    if not roots:
-        raise UsageError(
-            f"nothing to index yet in {place.project.name}",
-            hint='name files or directories: recollect index notes/ (or add a first memory: recollect add "…")',
-        )
+    if place.claude is not None:
+        chosen = [root for root in roots.values() if not root.origin]
+        for root in find_auto_memory(place.project, place.claude):
+            if not any(_reaches(outer, root.path) for outer in chosen):
+                roots.setdefault(root.path, root)
     return tuple(roots.values())
+
+
+def awaited_places(place: Place) -> tuple[str, ...]:
+    """Return where roots of this project may appear that nobody will name."""
+    found = () if place.claude is None else auto_memory_places(place.project, place.claude)
+    return (*place.configured_roots, str(place.journals), str(place.global_journals), *found)
 
 
 def real_path(path: str) -> str:
@@ -79,6 +108,16 @@ def real_path(path: str) -> str:
         return os.path.realpath(os.path.expanduser(path))  # noqa: PTH111  (pathlib raises for unknown users)
     except ValueError:
         raise UsageError(f"{path!r} cannot be a path", hint="paths are UTF-8 and have no NUL characters") from None
+
+
+def _is_idle(root: Root, place: Place) -> bool:
+    """Say whether a root that nobody chose is to be passed over: unwanted now, or not there, which is no mistake of anyone."""
+    return bool(root.origin) and (place.claude is None or not (root.exists() or root.is_gone_file()))
+
+
+def _reaches(root: Root, path: str) -> bool:
+    """Say whether a root decides about a path: scans pass over hidden names, so what lies below one is not its business."""
+    return root.holds(path) and "/." not in path[len(root.path) :]
 
 
 def _project_of(path: str, project: str | None, place: Place, known: Root | None) -> str:

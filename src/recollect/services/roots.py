@@ -27,6 +27,8 @@ class Root:
     project: str
     exclude: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
+    origin: str = ""
+    """Who chose it: nobody but a person where empty, else whose files were found unasked."""
 
     def holds(self, path: str) -> bool:
         """Say whether a path is this root or lies in it; `/a/b` does not hold `/a/bc`."""
@@ -40,6 +42,15 @@ class Root:
         """Say whether this was a single file that has been deleted, rather than a directory that may come back."""
         markdown = self.path.lower().endswith((".md", ".markdown"))
         return markdown and not self.exists() and os.path.isdir(os.path.dirname(self.path))  # noqa: PTH112, PTH120
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRoot:
+    """A root as it is now: whether it is there, and how many documents came from it."""
+
+    root: Root
+    exists: bool
+    documents: int
 
 
 class Roots:
@@ -117,7 +128,8 @@ class Roots:
 
 
 def _read_root(entry: dict[str, Any]) -> Root:
-    return Root(entry["path"], entry["project"], tuple(entry.get("exclude", ())), tuple(entry.get("patterns", ())))
+    exclude, patterns = tuple(entry.get("exclude", ())), tuple(entry.get("patterns", ()))
+    return Root(entry["path"], entry["project"], exclude, patterns, entry.get("origin", ""))
 
 
 def owner(path: str, roots: Iterable[Root]) -> Root | None:

@@ -1,0 +1,78 @@
+"""Looking an index over: is all of it there, does it match the files, and what should a person do?"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from recollect.core.errors import RecollectError
+from recollect.core.memory import Check, HealthReply
+from recollect.core.ports import Embedder, Store
+from recollect.core.query import Coverage, Filters
+from recollect.services.roots import Root
+from recollect.services.tombstones import Tombstones
+
+_MOST_CHUNKS = 50_000
+"""Beyond these, texts that are there twice are not looked for: it reads every chunk."""
+
+
+def health(
+    store: Store, embedder: Embedder | None, roots: Sequence[Root], tombstones: Tombstones, *, duplicates: int
+) -> HealthReply:
+    """Return what was looked at. A fault of the index is a check that failed, not an error."""
+    checks: list[Check] = []
+    coverage = Coverage(0, 0)
+    try:
+        stats = store.stats()
+        coverage = store.coverage(Filters())
+        checks.append(Check("index", ok=True, message=f"{stats.documents:,} documents, {stats.chunks:,} chunks"))
+        checks.append(_vectors(store, embedder, coverage))
+        twice = _twice(store, duplicates) if duplicates and stats.chunks <= _MOST_CHUNKS else ()
+    except RecollectError as error:
+        checks.append(Check("index", ok=False, message=error.message, hint=error.hint))
+        twice = ()
+    checks += _roots(roots)
+    try:
+        hidden = len(list(tombstones.all()))
+        checks.append(Check("deletions", ok=True, message=f"{hidden:,} in force"))
+    except RecollectError as error:
+        checks.append(Check("deletions", ok=False, message=error.message, hint=error.hint))
+    return HealthReply(tuple(checks), coverage, twice)
+
+
+def _vectors(store: Store, embedder: Embedder | None, coverage: Coverage) -> Check:
+    if embedder is None:
+        return Check("vectors", ok=True, message="no model is chosen: words alone answer")
+    if not store.serves_model():
+        return Check(
+            "vectors", ok=False, message="the index has vectors of another model", hint="recollect index --reembed"
+        )
+    missing = coverage.chunks - coverage.with_vectors
+    if missing:
+        return Check("vectors", ok=False, message=f"{missing:,} chunks are found by words only", hint="recollect index")
+    return Check("vectors", ok=True, message="every chunk has one")
+
+
+def _roots(roots: Sequence[Root]) -> list[Check]:
+    gone = [
+        Check(
+            "root",
+            ok=False,
+            message=f"{root.path} is not there",
+            hint=f"what was indexed from it is kept; 'recollect roots remove {root.path}' drops it",
+        )
+        for root in roots
+        if not root.exists()
+    ]
+    return gone or [Check("roots", ok=True, message=f"{len(roots):,} known, all there")]
+
+
+def _twice(store: Store, limit: int) -> tuple[tuple[str, ...], ...]:
+    """Return places that say the same: the same text under other headings counts, whole files that are copies too."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for document in store.documents():
+        for one in store.chunks_of(document.source):
+            where = f"{one.chunk.source}:{one.chunk.start_line}-{one.chunk.end_line}"
+            places[one.chunk.content_hash].append(where)
+    found = [tuple(where) for where in places.values() if len(where) > 1]
+    return tuple(sorted(found, key=len, reverse=True)[:limit])
