@@ -51,6 +51,8 @@ def values(setting: Setting) -> st.SearchStrategy[Value]:
     }
     if setting.key in special:
         return special[setting.key]
+    if setting.kind is Kind.LIST:
+        return st.lists(st.from_regex(setting.pattern, fullmatch=True)).map(tuple)
     if setting.kind is Kind.WHOLE:
         return st.integers(int(setting.minimum), int(setting.maximum))
     if setting.kind is Kind.NUMBER:

@@ -10,70 +10,11 @@ shown in this one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
-
-from recollect.core.options import PROVIDERS, RERANKERS
+from recollect.config.setting import Kind, Setting, Value
+from recollect.core.options import PROVIDERS, RERANKERS, WARM
 from recollect.core.query import Fusion, Lane
 
-Value = str | int | float | bool | tuple[str, ...]
-"""What a setting holds once accepted."""
-
-
-class Kind(StrEnum):
-    """The types a setting can have, by the words the documentation uses."""
-
-    TEXT = "text"
-    WHOLE = "whole number"
-    NUMBER = "number"
-    SWITCH = "true or false"
-    LIST = "list of texts"
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One setting. `pattern` is matched against a whole text, or against each entry of a list."""
-
-    key: str
-    kind: Kind
-    default: Value
-    meaning: str
-    minimum: float = float("-inf")
-    maximum: float = float("inf")
-    choices: tuple[str, ...] = ()
-    pattern: str = ""
-    expected: str = ""
-    """What is accepted, in words that follow "expected"; derived from kind and limits when empty."""
-    project_allowed: bool = False
-    secret: bool = False
-    """Only a reference to an environment variable is accepted."""
-    repeatable: bool = True
-    """Whether an error may repeat a refused value; one that may hold a key or a password is not."""
-
-    @property
-    def section(self) -> str:
-        return self.key.partition(".")[0]
-
-    @property
-    def field(self) -> str:
-        return self.key.partition(".")[2]
-
-    @property
-    def variable(self) -> str:
-        """The environment variable that sets it."""
-        return f"RECOLLECT_{self.section}_{self.field}".upper()
-
-    @property
-    def accepts(self) -> str:
-        """What is accepted, as a phrase."""
-        if self.expected:
-            return self.expected
-        if self.choices:
-            return "one of " + ", ".join(self.choices)
-        if self.kind in (Kind.WHOLE, Kind.NUMBER):
-            return f"a {self.kind} from {self.minimum:.16g} to {self.maximum:.16g}"
-        return {Kind.TEXT: "a text", Kind.SWITCH: "true or false"}.get(self.kind, "a list of texts")
-
+__all__ = ["BY_KEY", "SECTIONS", "SETTINGS", "Kind", "Setting", "Value"]
 
 SETTINGS: tuple[Setting, ...] = (
     Setting(
@@ -84,6 +25,14 @@ SETTINGS: tuple[Setting, ...] = (
         # It names a directory under the home, on file systems that may ignore case.
         pattern=r"[a-z0-9][a-z0-9._-]{0,63}",
         expected="a name of 1 to 64 characters from a-z, 0-9, '.', '_' and '-' that starts with a letter or digit",
+    ),
+    Setting(
+        "scope.tenants",
+        Kind.LIST,
+        (),
+        "The tenants that a directory's `.recollect/scope.json` may choose; it comes with whoever's clone.",
+        pattern=r"[a-z0-9][a-z0-9._-]{0,63}",
+        expected="a list of tenants' names",
     ),
     Setting(
         "embedding.provider",
@@ -193,6 +142,13 @@ SETTINGS: tuple[Setting, ...] = (
         project_allowed=True,
     ),
     Setting(
+        "index.auto_memory",
+        Kind.SWITCH,
+        True,
+        "Index what Claude Code keeps for a project (`~/.claude/projects/…/memory`) and its CLAUDE.md and AGENTS.md files "
+        "without being told.",
+    ),
+    Setting(
         "index.max_file_bytes",
         Kind.WHOLE,
         10_000_000,
@@ -249,6 +205,25 @@ SETTINGS: tuple[Setting, ...] = (
         "Hits that are less likely than this to be relevant at all are left out; 0 shows the best there is.",
         minimum=0,
         maximum=1,
+        project_allowed=True,
+    ),
+    Setting(
+        "search.recency_weight",
+        Kind.NUMBER,
+        0.0,
+        "What a text of today gains over an old one, beside a score of about 1; .1 decides between hits that are nearly as "
+        "good. 0 leaves age out.",
+        minimum=0,
+        maximum=1,
+        project_allowed=True,
+    ),
+    Setting(
+        "search.half_life_days",
+        Kind.NUMBER,
+        30.0,
+        "After how many days half of `search.recency_weight` is left.",
+        minimum=0.01,
+        maximum=100_000,
         project_allowed=True,
     ),
     Setting(
@@ -332,6 +307,93 @@ SETTINGS: tuple[Setting, ...] = (
         "Bytes that these memories may take, estimated.",
         minimum=1,
         maximum=4_000_000_000,
+    ),
+    # A process that stays, listens and watches is the person's choice too.
+    Setting(
+        "daemon.warm",
+        Kind.TEXT,
+        "auto",
+        "Whether commands go through the warm daemon: `auto` starts and uses it and falls back silently, `off` never, "
+        "`required` fails without it.",
+        choices=WARM,
+    ),
+    Setting(
+        "daemon.idle_s",
+        Kind.NUMBER,
+        1800.0,
+        "Seconds without a call after which the daemon leaves; 0 keeps it.",
+        minimum=0,
+        maximum=31_536_000,
+    ),
+    Setting(
+        "daemon.model_idle_s",
+        Kind.NUMBER,
+        600.0,
+        "Seconds without anything to embed after which the daemon lets the model go; the next question loads it again.",
+        minimum=1,
+        maximum=31_536_000,
+    ),
+    Setting(
+        "daemon.http",
+        Kind.SWITCH,
+        False,
+        "Whether the daemon also serves HTTP, as `recollect serve` does.",
+    ),
+    Setting(
+        "watch.enabled",
+        Kind.SWITCH,
+        True,
+        "Whether the daemon watches the indexed roots and follows their changes.",
+    ),
+    Setting(
+        "watch.debounce_ms",
+        Kind.WHOLE,
+        1500,
+        "Milliseconds of quiet after a change before it is indexed.",
+        minimum=10,
+        maximum=600_000,
+    ),
+    Setting(
+        "watch.reconcile_s",
+        Kind.NUMBER,
+        300.0,
+        "Seconds between two passes over all watched roots that repair what events missed; 0 makes none.",
+        minimum=0,
+        maximum=604_800,
+    ),
+    Setting(
+        "http.host",
+        Kind.TEXT,
+        "127.0.0.1",
+        "The address HTTP is served on. Anything but loopback needs `http.token`.",
+        pattern=r"[0-9A-Za-z.:_-]{1,253}",
+        expected="a host name or an address",
+    ),
+    Setting(
+        "http.port",
+        Kind.WHOLE,
+        8222,
+        "The port HTTP is served on; 0 takes a free one.",
+        minimum=0,
+        maximum=65_535,
+    ),
+    Setting(
+        "http.token",
+        Kind.TEXT,
+        "",
+        "`env:NAME` reads the bearer token that callers must present from the variable NAME; empty asks for none.",
+        pattern=r"(env:[A-Za-z_][A-Za-z0-9_]*)?",
+        expected="a reference such as env:RECOLLECT_TOKEN, never the token itself",
+        secret=True,
+        repeatable=False,
+    ),
+    Setting(
+        "http.max_body_bytes",
+        Kind.WHOLE,
+        10_000_000,
+        "Larger requests are refused.",
+        minimum=1_000,
+        maximum=1_000_000_000,
     ),
 )
 

@@ -13,7 +13,18 @@ from typing import cast
 
 from recollect.config.schema import SETTINGS, Value
 from recollect.config.values import find_setting
-from recollect.core.options import CacheOptions, ChunkOptions, EmbedOptions, RerankOptions, ScanOptions, SearchOptions
+from recollect.core.errors import ConfigError
+from recollect.core.options import (
+    CacheOptions,
+    ChunkOptions,
+    DaemonOptions,
+    EmbedOptions,
+    HttpOptions,
+    RerankOptions,
+    ScanOptions,
+    SearchOptions,
+    WatchOptions,
+)
 from recollect.core.query import Fusion, Lane
 
 DEFAULT_ORIGIN = "default"
@@ -64,6 +75,10 @@ class Settings:
         """Return whose memories are meant."""
         return cast("str", self.value("scope.tenant"))
 
+    def tenants(self) -> tuple[str, ...]:
+        """Return the tenants that a scope file may name."""
+        return cast("tuple[str, ...]", self.value("scope.tenants"))
+
     def all_projects(self) -> bool:
         """Return whether a search looks beyond the current project."""
         return cast("bool", self.value("search.all_projects"))
@@ -109,6 +124,8 @@ class Settings:
             fusion=Fusion(cast("str", self.value("search.fusion"))),
             token_budget=cast("int", self.value("search.token_budget")),
             min_relevance=cast("float", self.value("search.min_relevance")),
+            recency_weight=cast("float", self.value("search.recency_weight")),
+            half_life_days=cast("float", self.value("search.half_life_days")),
         )
 
     def reranking(self) -> RerankOptions:
@@ -130,6 +147,40 @@ class Settings:
             similar=cast("float", self.value("cache.similar")),
             hot=cast("bool", self.value("cache.hot")),
             hot_bytes=cast("int", self.value("cache.hot_bytes")),
+        )
+
+    def auto_memory(self) -> bool:
+        """Return whether a host's own memory files are indexed unasked."""
+        return cast("bool", self.value("index.auto_memory"))
+
+    def daemon(self) -> DaemonOptions:
+        """Return how long the daemon stays, and what it does."""
+        return DaemonOptions(
+            warm=cast("str", self.value("daemon.warm")),
+            idle_s=cast("float", self.value("daemon.idle_s")),
+            model_idle_s=cast("float", self.value("daemon.model_idle_s")),
+            http=cast("bool", self.value("daemon.http")),
+        )
+
+    def watching(self) -> WatchOptions:
+        """Return how files are followed."""
+        return WatchOptions(
+            enabled=cast("bool", self.value("watch.enabled")),
+            debounce_ms=cast("int", self.value("watch.debounce_ms")),
+            reconcile_s=cast("float", self.value("watch.reconcile_s")),
+        )
+
+    def serving(self, environment: Mapping[str, str]) -> HttpOptions:
+        """Return where HTTP is served, with its token read from the environment when one is referred to."""
+        variable = cast("str", self.value("http.token")).removeprefix("env:")
+        token = environment.get(variable, "") if variable else ""
+        if variable and not token:
+            raise ConfigError(f"http.token refers to {variable}, which is not set", hint=f"export {variable}=…")
+        return HttpOptions(
+            host=cast("str", self.value("http.host")),
+            port=cast("int", self.value("http.port")),
+            token=Secret(token),
+            max_body_bytes=cast("int", self.value("http.max_body_bytes")),
         )
 
     def _paths(self) -> tuple[str, ...]:
