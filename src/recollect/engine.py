@@ -8,8 +8,10 @@ service: half of a cold search would otherwise be spent on loading the parsers t
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -20,17 +22,29 @@ from recollect.core.paths import is_below
 from recollect.core.ports import Embedder, Progress, Reranker, Store, StoreStats
 from recollect.core.query import Coverage, Filters, SearchReply
 from recollect.services.place import Place
-from recollect.services.roots import Root, Roots
+from recollect.services.roots import KnownRoot, Root, Roots
 from recollect.services.scope import visible_projects
 
 if TYPE_CHECKING:
-    from recollect.core.memory import AddReply, ExpandReply, IndexReport, ListReply, NewMemory
+    from recollect.core.memory import (
+        AddReply,
+        DeleteReply,
+        ExpandReply,
+        GetReply,
+        HealthReply,
+        IndexReport,
+        ListReply,
+        NewMemory,
+    )
+    from recollect.core.transcript import TranscriptReply
     from recollect.retrieval.analyse import WordAnalyser
-    from recollect.retrieval.cache import CacheCounters
+    from recollect.retrieval.cache import CacheCounters, Caches
     from recollect.services.answer import Judges
     from recollect.services.evaluate import EvaluateReply, EvaluateRequest
+    from recollect.services.follow import Changes
     from recollect.services.index import IndexJob
-    from recollect.services.reach import Named
+    from recollect.services.reach import Named, Watched
+    from recollect.services.tombstones import Tombstones
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,29 +60,31 @@ class Defaults:
     caching: CacheOptions = field(default_factory=CacheOptions)
 
 
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """Who computes, and what is kept between calls. With `caches` given, all of it and the store are lent, not owned."""
+
+    analyser: WordAnalyser
+    embedder: Embedder | None = None
+    reranker: Reranker | None = None
+    caches: Caches | None = None
+
+
 class Engine:
     """The verbs of recollect. Use it as a context manager, or close it."""
 
-    def __init__(
-        self,
-        store: Store,
-        embedder: Embedder | None,
-        analyser: WordAnalyser,
-        place: Place,
-        defaults: Defaults,
-        *,
-        reranker: Reranker | None = None,
-    ) -> None:
+    def __init__(self, store: Store, tools: Tools, place: Place, defaults: Defaults) -> None:
         from recollect.retrieval.cache import Caches
 
         self._store = store
-        self._embedder = embedder
-        self._reranker = reranker
-        self._analyser = analyser
+        self._embedder = tools.embedder
+        self._reranker = tools.reranker
+        self._analyser = tools.analyser
         self._roots = Roots(place.tenant_folder / "roots.json")
         self.place = place
         self.defaults = defaults
-        self._caches = Caches.chosen(defaults.caching)
+        self._borrowed = tools.caches is not None
+        self._caches = Caches.chosen(defaults.caching) if tools.caches is None else tools.caches
 
     def __enter__(self) -> Self:
         return self
@@ -78,8 +94,16 @@ class Engine:
     ) -> None:
         self.close()
 
+    def with_embedder(self, change: Callable[[Embedder], Embedder]) -> Engine:
+        """Return this engine with another embedder in the place of its own, if it has one. Only the first needs closing."""
+        changed = copy(self)
+        changed._embedder = None if self._embedder is None else change(self._embedder)  # noqa: SLF001  (one of us)
+        return changed
+
     def close(self) -> None:
-        """Let go of store and models. May be called twice."""
+        """Let go of store and models, unless they are lent (with their caches). May be called twice."""
+        if self._borrowed:
+            return
         self._store.close()
         for model in (self._embedder, self._reranker):
             if model is not None:
@@ -102,17 +126,53 @@ class Engine:
         """
         from recollect.services.index import IndexRun
         from recollect.services.reach import given_roots, usual_roots
+        from recollect.services.run_roots import RunRoots
 
         if reembed and not vectors:
             raise UsageError("vectors cannot be made anew in a run that makes none", hint="leave one of both out")
+        if named is None:
+            self._retire()
         known = self._roots.all()
         roots = given_roots(named, self.place, known) if named else usual_roots(self.place, known)
         self.place.found()
         job = replace(self._job(roots), force=force, reembed=reembed, named=named is not None, words_only=not vectors)
         job = replace(job, scan=replace(job.scan, ignore_files=(*job.scan.ignore_files, *ignore_files)))
-        report = IndexRun(self._store, self._embedder, job, progress).over_roots()
-        self._keep_roots(roots, known, {problem.path for problem in report.problems}, named=named is not None)
-        return replace(report, notes=(*report.notes, *_replaced(roots, known)))
+        run = IndexRun(self._store, self._embedder, job, progress)
+        kept = RunRoots(roots, self._roots, self._store)
+        with kept.remembered():
+            report = run.over_roots()
+        removed = kept.settle(run.bad_roots, named=named is not None)
+        if removed:  # someone removed a root just while it was read
+            self._drop(removed)
+        return replace(report, notes=(*report.notes, *kept.replaced()))
+
+    def watched(self) -> Watched:
+        """Return what is to be watched for this project."""
+        from recollect.services.reach import Watched, awaited_places, known_roots
+
+        self._retire()
+        roots = known_roots(self.place, self._roots.all())
+        return Watched(roots, awaited_places(self.place), self.defaults.scan.ignore_files)
+
+    def follow(self, changes: Changes, progress: Progress | None = None) -> IndexReport | None:
+        """Bring the index up to date with what changed below the watched roots; return None when nothing had.
+
+        Never waits for another run: it raises StoreBusy. An index that serves another model keeps doing so.
+        """
+        from recollect.services.follow import Follower
+        from recollect.services.reach import known_roots
+
+        before = {root.path for root in self._roots.all()}
+        self.place.found()
+        job = self._job(known_roots(self.place, self._roots.all()))
+        job = replace(job, words_only=not self._store.serves_model())
+        report = Follower(self._store, self._embedder, job, progress).follow(changes)
+        if report is not None:
+            self._roots.remember(root for root in job.roots if root.path not in before and root.exists())
+            left = before - {root.path for root in self._roots.all()}
+            if left:  # someone removed a root just while it was read
+                self._drop(left)
+        return report
 
     def forget_roots(self, paths: Sequence[str]) -> int:
         """Stop indexing roots, and those inside them, and drop what was indexed from them; return how many documents.
@@ -121,19 +181,15 @@ class Engine:
         """
         from recollect.services.reach import real_path
 
-        known = self._roots.all()
+        known = {root.path for root in self._roots.all()} | {document.root for document in self._store.documents()}
         wanted: set[str] = set()
         for path in map(real_path, paths):
-            inside = {root.path for root in known if is_below(root.path, path)}
+            inside = {root for root in known if is_below(root, path)}
             if not inside:
-                roots = ", ".join(root.path for root in known) or "none"
+                roots = ", ".join(sorted(known)) or "none"
                 raise NotFound(f"{path} was not indexed as a root", hint=f"the roots are: {roots}")
             wanted |= inside
-        with self._store.writer() as writer:
-            dropped = writer.remove([one.source for one in self._store.documents() if one.root in wanted])
-            writer.sweep()
-        self._roots.forget(wanted)
-        return dropped
+        return self._drop(wanted)
 
     def search(self, query: str, options: SearchOptions | None = None, *, all_projects: bool = False) -> SearchReply:
         """Find what was learned, best first: in this project and the global memories, unless told otherwise."""
@@ -188,17 +244,58 @@ class Engine:
         verb = list_documents if documents else list_memories
         return verb(self._store, self._scoped(filters or Filters(), all_projects=all_projects), limit)
 
-    def add(self, memory: NewMemory, *, to_global: bool = False) -> AddReply:
-        """Append a memory to today's journal and index it."""
+    def add(self, memories: Sequence[NewMemory], *, to_global: bool = False) -> Sequence[AddReply]:
+        """Append memories to today's journal, all or none, and index them."""
         from recollect.services.add import add
 
         with suppress(StoreUnwritable):  # a memory of a project is kept in the project, whatever the home allows
             self.place.found()
         root = self.place.journal_root(to_global=to_global)
-        reply = add(memory, root, self._job((root,)), self._store, self._embedder)
+        replies = add(memories, root, self._job((root,)), self._store, self._embedder)
         with suppress(StoreUnwritable):  # the memory is safe, and journals are found without being remembered
             self._roots.remember([root])
-        return reply
+        return replies
+
+    def get(self, identity: str) -> GetReply:
+        """Return a memory by its id, or that it is deleted, or that there is none."""
+        from recollect.services.delete import get
+
+        return get(identity, self._store, self._tombstones())
+
+    def delete(self, identity: str) -> DeleteReply:
+        """Hide a memory from every search and list. Its file is not touched, and `restore` brings it back."""
+        from recollect.services.delete import delete
+
+        self.place.found()
+        return delete(identity, self._store, self._tombstones())
+
+    def restore(self, identity: str) -> DeleteReply:
+        """Bring a deleted memory back."""
+        from recollect.services.delete import restore
+
+        self.place.found()
+        return restore(identity, self._store, self._tombstones(), self._job(()))
+
+    def transcript(self, place: str, *, turn: str = "", context: int = 3, directory: str | None) -> TranscriptReply:
+        """Show the conversation behind a memory, around one turn. Without a directory it cannot be named by a path."""
+        from recollect.services.transcript import read_transcript
+
+        return read_transcript(place, self._store, turn=turn, context=context, directory=directory)
+
+    def health(self, *, duplicates: int = 10) -> HealthReply:
+        """Look the index over."""
+        from recollect.services.health import health
+
+        return health(self._store, self._embedder, self._roots.all(), self._tombstones(), duplicates=duplicates)
+
+    def knows_project(self) -> bool:
+        """Say whether anything was ever indexed for the project one stands in."""
+        return any(root.project == self.place.project.id for root in self._roots.all())
+
+    def roots(self) -> Sequence[KnownRoot]:
+        """Return what is indexed, all projects of the tenant."""
+        documents = Counter(document.root for document in self._store.documents())
+        return [KnownRoot(root, root.exists(), documents[root.path]) for root in self._roots.all()]
 
     def coverage(self) -> Coverage:
         """Return how much of the whole index has vectors of the current model."""
@@ -228,13 +325,24 @@ class Engine:
 
     # -- roots -------------------------------------------------------------------------------------------------------
 
-    def _keep_roots(self, roots: Sequence[Root], known: Sequence[Root], bad: set[str], *, named: bool) -> None:
-        """Remember the roots that could be indexed, and forget those that are gone or were left out."""
-        excluded = [path for root in roots for path in root.exclude]
-        left_out = {root.path for root in roots if any(is_below(root.path, path) for path in excluded)}
-        self._roots.remember(root for root in roots if root.exists() and root.path not in bad | left_out)
-        gone = set() if named else {root.path for root in known if root.is_gone_file()}
-        self._roots.forget(left_out | gone)
+    def _retire(self) -> None:
+        """Drop what was found unasked, once nothing is to be."""
+        if self.place.claude is not None:
+            return
+        unwanted = {root.path for root in self._roots.all() if root.origin}
+        if unwanted:
+            self._drop(unwanted)
+
+    def _drop(self, paths: set[str]) -> int:
+        """Forget roots and what was indexed from them; return how many documents that were.
+
+        The list goes first: whoever follows changes at this moment sees afterwards that a root has left it.
+        """
+        with self._store.writer() as writer:
+            self._roots.forget(paths)
+            dropped = writer.remove([one.source for one in self._store.documents() if one.root in paths])
+            writer.sweep()
+        return dropped
 
     # -- scope -------------------------------------------------------------------------------------------------------
 
@@ -250,6 +358,11 @@ class Engine:
         known = () if self.place.project.git else self._store.projects()
         return replace(filters, projects=visible_projects(self.place.project, known))
 
+    def _tombstones(self) -> Tombstones:
+        from recollect.services.tombstones import Tombstones
+
+        return Tombstones(self.place.tenant_folder / "tombstones.jsonl")
+
     def _job(self, roots: tuple[Root, ...]) -> IndexJob:
         from recollect.services.index import IndexJob
 
@@ -260,17 +373,8 @@ class Engine:
             chunking=self.defaults.chunking,
             batch_size=self.defaults.batch_size,
             journals=frozenset(os.path.realpath(one) for one in (self.place.journals, self.place.global_journals)),
+            tombstones=self._tombstones(),
         )
-
-
-def _replaced(roots: Sequence[Root], known: Sequence[Root]) -> list[str]:
-    """Say where a root was named again with other exclusions than before."""
-    before = {root.path: root for root in known}
-    return [
-        f"the exclusions of {root.path} are replaced: {', '.join((*old.exclude, *old.patterns)) or 'none'} before"
-        for root in roots
-        if (old := before.get(root.path)) and (old.exclude, old.patterns) != (root.exclude, root.patterns)
-    ]
 
 
 def _check_filters(filters: Filters) -> None:

@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Lock
+from time import monotonic
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from recollect.config import PROJECT_FILE, USER_FILE, Settings, load_settings
-from recollect.core.errors import NotFound, UsageError
+from recollect.core.errors import ConfigError, NotFound, UsageError
 from recollect.core.options import EmbedOptions, RerankOptions
-from recollect.core.ports import Embedder, Reranker
-from recollect.engine import Defaults, Engine
+from recollect.core.ports import EmbeddedTexts, Embedder, Reranker, Store, Vector
+from recollect.engine import Defaults, Engine, Tools
 from recollect.services.place import Place
 from recollect.services.scope import Project, find_project
+from recollect.services.scope_file import Scope, find_scope, scoped_project
+
+if TYPE_CHECKING:
+    from recollect.retrieval.analyse import WordAnalyser
+    from recollect.retrieval.cache import Caches
+
+Name = TypeVar("Name")
+Thing = TypeVar("Thing")
+
+_MOST_STORES = 16
+_MOST_MODELS = 4
+"""What a process that goes on keeps open. A person has a tenant or two, and one model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,25 +39,42 @@ class Standpoint:
     home: Path
     project: Project
     environment: Mapping[str, str]
+    scope: Scope | None = None
+    """What a scope file there says; none was looked for where a tenant is named anyway."""
 
 
 def standpoint(
-    *, home: str | os.PathLike[str] | None = None, project: str | os.PathLike[str] | None = None
+    *,
+    home: str | os.PathLike[str] | None = None,
+    project: str | os.PathLike[str] | None = None,
+    directory: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    tenant: str | None = None,
 ) -> Standpoint:
-    """Return where one stands: `home` or RECOLLECT_HOME or ~/.recollect, and the project of a directory or the current one."""
-    environment = dict(os.environ)
+    """Return where one stands: `home` or RECOLLECT_HOME or ~/.recollect, and the project of a directory or the current one.
+
+    Whoever asks for somebody else gives that one's directory and environment. Whoever names a tenant is not told by a
+    scope file, neither which tenant nor which project.
+    """
+    environment = dict(os.environ if environment is None else environment)
     chosen = os.fspath(home or environment.get("RECOLLECT_HOME") or "~/.recollect")
-    start = os.fspath(project or environment.get("RECOLLECT_PROJECT") or _working_directory())
+    directory = working_directory() if directory is None else directory
+    start = os.path.join(directory, os.fspath(project or environment.get("RECOLLECT_PROJECT") or ""))  # noqa: PTH118
     if not os.path.isdir(start):  # noqa: PTH112
         raise NotFound(f"there is no directory {start}", hint="--project names the directory of a project")
     here = find_project(start)
+    named = tenant or environment.get("RECOLLECT_SCOPE_TENANT")
+    scope = None if named else find_scope(start)
+    if scope is not None:
+        here = scoped_project(scope, here)
     for path in (chosen, here.id, here.root):
         if path.encode("utf-8", "replace").decode() != path:
             raise UsageError(f"the path {path!r} is not valid UTF-8", hint="rename it, or work from another directory")
-    return Standpoint(Path(os.path.realpath(os.path.expanduser(chosen))), here, environment)  # noqa: PTH111
+    return Standpoint(Path(os.path.realpath(os.path.expanduser(chosen))), here, environment, scope)  # noqa: PTH111
 
 
-def _working_directory() -> str:
+def working_directory() -> str:
+    """Return the current directory."""
     try:
         return os.getcwd()  # noqa: PTH109
     except FileNotFoundError:
@@ -50,46 +83,227 @@ def _working_directory() -> str:
 
 def settings_at(here: Standpoint, flags: Mapping[str, object] | None = None) -> Settings:
     """Return the settings that hold at a standpoint, under `flags` (setting key to value)."""
-    return load_settings(here.home, Path(here.project.root), here.environment, flags or {})
+    flags = dict(flags or {})
+    scope = here.scope
+    if scope is None or not scope.tenant or flags.get("scope.tenant"):
+        return load_settings(here.home, Path(here.project.root), here.environment, flags)
+    settings = load_settings(
+        here.home, Path(here.project.root), here.environment, {**flags, "scope.tenant": scope.tenant}
+    )
+    if scope.tenant not in settings.tenants():
+        raise ConfigError(
+            f"{scope.file} asks for the tenant {scope.tenant!r}, which you have not allowed",
+            hint=f"recollect config set scope.tenants {scope.tenant} (or name a tenant yourself: --tenant)",
+        )
+    return settings
 
 
 def open_engine(here: Standpoint, flags: Mapping[str, object] | None = None) -> Engine:
     """Build an engine from settings. Opens nothing yet: store and model open when a verb first needs them."""
-    settings = settings_at(here, flags)
-    embedding = settings.embedding(here.environment)
-    embedder, batch_size = _embedder(embedding)
     from recollect.retrieval.analyse import WordAnalyser
+
+    settings = settings_at(here, flags)
+    options = _embedding(settings, here)
+    embedder = _embedder(options)
+    place = _place(here, settings)
+    analyser = WordAnalyser()
+    reranker = _reranker(settings.reranking())
+    store = _store(place, analyser, embedder)
+    return Engine(store, Tools(analyser, embedder, reranker), place, _defaults(settings, options))
+
+
+class Holdings:
+    """What a process that goes on keeps open between calls: stores, models and caches, each once, lent to engines.
+
+    Threads may share it. A model that nobody has asked for a while is let go by `rest`; it loads itself when next asked.
+    Of everything only the last used are kept. An engine that still has what was let go loses nothing: stores and models
+    open themselves again, and end with the last engine that has them.
+    """
+
+    def __init__(self) -> None:
+        from recollect.retrieval.analyse import WordAnalyser
+
+        self._analyser = WordAnalyser()
+        self._lock = Lock()
+        # In the order of their last use; what was not used for longest goes when there are too many.
+        self._stores: dict[object, Store] = {}
+        self._embedders: dict[EmbedOptions, LentEmbedder] = {}
+        self._rerankers: dict[RerankOptions, Reranker] = {}
+        self._caches: dict[object, Caches] = {}
+
+    def engine(self, here: Standpoint, flags: Mapping[str, object] | None = None) -> Engine:
+        """Return an engine over what is held; closing it closes nothing."""
+        from recollect.retrieval.cache import Caches
+
+        settings = settings_at(here, flags)
+        options, rerank = _embedding(settings, here), settings.reranking()
+        place, defaults = _place(here, settings), _defaults(settings, options)
+        known = _nameless(options)
+        with self._lock:
+            embedder = None
+            if options.provider != "none":
+                embedder = _used(self._embedders, known, lambda: LentEmbedder(cast("Embedder", _embedder(options))))
+            model = f"{embedder.provider}/{embedder.model}" if embedder else "none"
+            store_key = (place.tenant_folder, model)
+            store = _used(self._stores, store_key, lambda: _store(place, self._analyser, embedder))
+            reranker = None
+            if rerank.model:
+                reranker = _used(self._rerankers, rerank, lambda: cast("Reranker", _reranker(rerank)))
+            cache_key = (store_key, known, rerank, defaults.caching)
+            caches = _used(self._caches, cache_key, lambda: Caches.chosen(defaults.caching))
+            stores, embedders = _surplus(self._stores, _MOST_STORES), _surplus(self._embedders, _MOST_MODELS)
+            _surplus(self._caches, _MOST_STORES)
+            _surplus(self._rerankers, _MOST_MODELS)
+        for gone in stores:
+            gone.close()
+        for resting in embedders:
+            resting.rest(0)  # one that is at work just now is let go by whoever has it
+        return Engine(store, Tools(self._analyser, embedder, reranker, caches), place, defaults)
+
+    def rest(self, idle_s: float) -> int:
+        """Let go of embedders that nobody has used for so long; return how many are still loaded."""
+        with self._lock:
+            embedders = list(self._embedders.values())
+        return sum(not embedder.rest(idle_s) for embedder in embedders)
+
+    def close(self) -> None:
+        """Let go of everything."""
+        with self._lock:
+            held: list[Store | Embedder | Reranker] = [
+                *self._stores.values(),
+                *self._embedders.values(),
+                *self._rerankers.values(),
+            ]
+            self._stores, self._embedders, self._rerankers, self._caches = {}, {}, {}, {}
+        for one in held:
+            one.close()
+
+
+def _nameless(options: EmbedOptions) -> EmbedOptions:
+    """Return what to know an embedder by: its options, with a key that nobody could use."""
+    if not options.api_key:
+        return options
+    from hashlib import sha256
+
+    return replace(options, api_key=sha256(options.api_key.encode("utf-8", "surrogateescape")).hexdigest())
+
+
+def _used(held: dict[Name, Thing], name: Name, make: Callable[[], Thing]) -> Thing:
+    """Return what is held under a name, made where it is not, as the last used."""
+    thing = held.pop(name) if name in held else make()
+    held[name] = thing
+    return thing
+
+
+def _surplus(held: dict[Name, Thing], most: int) -> list[Thing]:
+    """Take out what was not used for longest, until no more than `most` are left."""
+    return [held.pop(name) for name in list(held)[: max(0, len(held) - most)]]
+
+
+class LentEmbedder:
+    """An embedder that knows when it was last used, so that it can be let go while nobody does."""
+
+    def __init__(self, inner: Embedder) -> None:
+        self._inner = inner
+        self._lock = Lock()
+        self._users = 0
+        self._used: float | None = None
+        self.provider = inner.provider
+        self.model = inner.model
+
+    def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
+        """Embed texts."""
+        with self._in_use():
+            return self._inner.embed_documents(texts)
+
+    def embed_query(self, text: str) -> Vector:
+        """Embed a question."""
+        with self._in_use():
+            return self._inner.embed_query(text)
+
+    def rest(self, idle_s: float) -> bool:
+        """Let go of the model unless it is in use or was lately; return whether it is at rest."""
+        with self._lock:
+            if self._used is None:
+                return True
+            if self._users or monotonic() - self._used < idle_s:
+                return False
+            self._used = None
+            self._inner.close()
+            return True
+
+    def close(self) -> None:
+        """Let go of the model."""
+        self._inner.close()
+
+    @contextmanager
+    def _in_use(self) -> Iterator[None]:
+        with self._lock:
+            self._users += 1
+            self._used = monotonic()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                self._used = monotonic()
+
+
+def _place(here: Standpoint, settings: Settings) -> Place:
+    claude = here.environment.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")  # noqa: PTH111
+    found = Path(claude) if settings.auto_memory() else None
+    return Place(here.project, here.home, settings.tenant(), settings.roots(), found)
+
+
+def _defaults(settings: Settings, embedding: EmbedOptions) -> Defaults:
+    return Defaults(
+        settings.scan(),
+        settings.chunking(),
+        settings.search(),
+        settings.all_projects(),
+        _batch_size(embedding),
+        settings.reranking(),
+        settings.caching(),
+    )
+
+
+def _store(place: Place, analyser: WordAnalyser, embedder: Embedder | None) -> Store:
     from recollect.stores.embedded import EmbeddedStore
 
-    place = Place(here.project, here.home, settings.tenant(), settings.roots())
-    analyser = WordAnalyser()
-    store = EmbeddedStore(
+    return EmbeddedStore(
         place.tenant_folder / "index",
         analyser,
         provider=embedder.provider if embedder else "none",
         model=embedder.model if embedder else "none",
     )
-    rerank = settings.reranking()
-    defaults = Defaults(
-        settings.scan(),
-        settings.chunking(),
-        settings.search(),
-        settings.all_projects(),
-        batch_size,
-        rerank,
-        settings.caching(),
-    )
-    return Engine(store, embedder, analyser, place, defaults, reranker=_reranker(rerank))
 
 
-def _embedder(options: EmbedOptions) -> tuple[Embedder | None, int]:
-    """Return the embedder and how many texts to hand it at once."""
+def _embedding(settings: Settings, here: Standpoint) -> EmbedOptions:
+    """Return which model embeds, with its key and address: those of whoever asks."""
+    options = settings.embedding(here.environment)
     if options.provider == "none":
-        return None, 0
-    from recollect.models import PROVIDERS, open_embedder
+        return options
+    from recollect.models import settled
 
-    embedder = open_embedder(options)
-    return embedder, options.batch_size or PROVIDERS[options.provider].batch_size
+    return settled(options, here.environment)
+
+
+def _embedder(options: EmbedOptions) -> Embedder | None:
+    """Return the embedder, or None where words are to do."""
+    if options.provider == "none":
+        return None
+    from recollect.models import open_embedder
+
+    return open_embedder(options)
+
+
+def _batch_size(options: EmbedOptions) -> int:
+    """Return how many texts the embedder is handed at once."""
+    if options.provider == "none":
+        return 0
+    from recollect.models import PROVIDERS
+
+    return options.batch_size or PROVIDERS[options.provider].batch_size
 
 
 def _reranker(options: RerankOptions) -> Reranker | None:
@@ -99,6 +313,11 @@ def _reranker(options: RerankOptions) -> Reranker | None:
     from recollect.models.crossencoder import open_reranker
 
     return open_reranker(options)
+
+
+def settings_of_person(home: Path) -> Settings:
+    """Return what a person has chosen for all places: their own file and environment, and no project's or scope's."""
+    return load_settings(home, None, dict(os.environ), {})
 
 
 def settings_file(here: Standpoint, *, of_project: bool) -> Path:
