@@ -1,0 +1,119 @@
+"""From a name and JSON to an answer in JSON: the one way in for shell, batch, HTTP and MCP.
+
+The caller says where they stand; nothing here looks at this process's own directory or environment, because in the
+daemon both are somebody else's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from recollect.core.errors import UsageError
+from recollect.core.ports import Progress
+from recollect.engine import Engine
+from recollect.operations.catalogue import find_operation
+from recollect.operations.meter import Meter
+from recollect.operations.operation import Call, Operation
+from recollect.operations.requests import Request
+from recollect.operations.turns import Turns
+from recollect.wiring import Standpoint, open_engine, standpoint
+
+Open = Callable[[Standpoint, Mapping[str, object]], AbstractContextManager[Engine]]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whoever asks: their directory, and what their environment says."""
+
+    directory: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    home: str | None = None
+    """Where the index lives; RECOLLECT_HOME of the environment, or ~/.recollect, if not given."""
+    own: bool = True
+    """Whether it is a process of the person whose machine it is; others may not name files to be read."""
+
+
+class Dispatcher:
+    """Answers calls. `engine_at` says how an engine comes about: anew for each call, or from what a daemon holds."""
+
+    def __init__(self, engine_at: Open = open_engine) -> None:
+        self._engine_at = engine_at
+        self._turns = Turns()
+        self.meter = Meter()
+
+    def call(self, name: str, arguments: object, caller: Caller, progress: Progress | None = None) -> dict[str, Any]:
+        """Carry out an operation. Raise RecollectError for everything that a person can do something about."""
+        operation = find_operation(name)
+        started = time.perf_counter()
+        failed = True
+        try:
+            shape = self._carry_out(operation, read_request(operation, arguments), caller, progress)
+            failed = False
+        finally:
+            self.meter.count(operation.name, time.perf_counter() - started, failed=failed)
+        return shape
+
+    def _carry_out(
+        self, operation: Operation[Any, Any], request: Request, caller: Caller, progress: Progress | None
+    ) -> dict[str, Any]:
+        here = standpoint(
+            home=caller.home,
+            project=request.project,
+            directory=caller.directory,
+            environment=caller.environment,
+            tenant=request.tenant,
+        )
+        flags = {"scope.tenant": request.tenant}
+        call = Call(caller.directory, caller.own, progress, self.meter)
+        with self._engine_at(here, flags) as engine:
+            if not operation.writes:
+                return dict(operation.show(operation.handle(engine, request, call), request))
+            with self._turns.take(engine.place.tenant_folder, progress) as turn:
+                reply = operation.handle(engine.with_embedder(turn.polite), request, call)
+            return dict(operation.show(reply, request))
+
+
+def read_request(operation: Operation[Any, Any], arguments: object) -> Request:
+    """Return the typed request of a JSON object. Raise UsageError that names the field and what it takes."""
+    if arguments is None:
+        arguments = {}
+    if not isinstance(arguments, Mapping):
+        raise UsageError(
+            f"the arguments of {operation.name} must be a JSON object", hint=f"recollect ops {operation.name}"
+        )
+    # A field that is null is as good as not given: many clients write all fields they know.
+    known = {one.name for one in msgspec.structs.fields(operation.request)}
+    given = {key: value for key, value in arguments.items() if value is not None or key not in known}
+    try:
+        request: Request = msgspec.convert(given, operation.request)
+    except msgspec.ValidationError as error:
+        raise UsageError(
+            f"{operation.name}: {_said(error, operation, given)}", hint=f"recollect ops {operation.name}"
+        ) from None
+    except (ValueError, TypeError, RecursionError) as error:
+        raise UsageError(f"{operation.name}: {error}") from None
+    return request
+
+
+def _said(error: msgspec.ValidationError, operation: Operation[Any, Any], given: Mapping[str, object]) -> str:
+    from difflib import get_close_matches
+
+    known = [one.name for one in msgspec.structs.fields(operation.request)]
+    unknown = [name for name in given if name not in known]
+    if not unknown:
+        what, _, where = str(error).partition(" - at `$.")
+        value = given.get(where.rstrip("`"))
+        return what if not where else f"{what} in `{where}" + ("" if value is None else f", not {_short(value)}")
+    near = get_close_matches(str(unknown[0]), known, n=1)
+    return f"there is no field {str(unknown[0])[:100]!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:59] + "…"

@@ -1,0 +1,186 @@
+"""What each operation may be told. Fields, limits and their meaning stand here once; schemas and documents are made of them.
+
+Unknown fields are refused: a misspelt filter that is passed over would show what should have stayed out.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+MOST_HITS = 100_000
+"""That anyone may ask for at once."""
+Text = Annotated[str, Meta(max_length=1_000_000)]
+Path = Annotated[str, Meta(min_length=1, max_length=4096)]
+Words = Annotated[list[Annotated[str, Meta(min_length=1, max_length=200)]], Meta(max_length=100)]
+Paths = Annotated[list[Path], Meta(max_length=1000)]
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every operation takes: where one stands, and for whom."""
+
+    project: Annotated[
+        Path | None,
+        Meta(description="A directory of the project to stand in; the caller's own directory if not given."),
+    ] = None
+    tenant: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=64)] | None,
+        Meta(description="Whose memories; the configured tenant if not given. Nothing of another tenant is looked at."),
+    ] = None
+
+
+class Nothing(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A request without fields of its own."""
+
+
+class Filtered(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a hit must satisfy, whatever its score."""
+
+    all_projects: Annotated[bool, Meta(description="Look beyond this project and the global memories.")] = False
+    projects: Annotated[
+        Annotated[list[str], Meta(max_length=1000)] | None,
+        Meta(description="Only these projects, by their directories; the global one is the empty text."),
+    ] = None
+    source: Annotated[Path | None, Meta(description="Only files at or below this path.")] = None
+    since: Annotated[
+        str | None,
+        Meta(description="From this day on: 2026-03-05, today, yesterday, or 7d, 2w, 3m, 1y for so long ago."),
+    ] = None
+    until: Annotated[str | None, Meta(description="Up to and including this day.")] = None
+    types: Annotated[Words, Meta(description="Only memories of one of these types.")] = []
+    tags: Annotated[Words, Meta(description="Only memories with all of these tags.")] = []
+
+
+class SearchRequest(Filtered, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A question."""
+
+    query: Annotated[Text, Meta(min_length=1, description="A question or words.")]
+    k: Annotated[
+        Annotated[int, Meta(ge=1, le=MOST_HITS)] | None, Meta(description="How many hits; search.k if not given.")
+    ] = None
+    lane: Annotated[
+        Literal["hybrid", "lexical", "dense"] | None,
+        Meta(description="Words, meaning, or both; search.lane if not given."),
+    ] = None
+    fusion: Annotated[
+        Literal["convex", "rrf"] | None, Meta(description="How both become one score; search.fusion if not given.")
+    ] = None
+    token_budget: Annotated[
+        Annotated[int, Meta(ge=0, le=10_000_000)] | None,
+        Meta(
+            description="Return the best that fits into so many tokens, whole sections where they fit; 0 packs nothing."
+        ),
+    ] = None
+    min_relevance: Annotated[
+        Annotated[float, Meta(ge=0, le=1)] | None,
+        Meta(description="Leave out hits that are less likely than this to be relevant."),
+    ] = None
+    explain: Annotated[bool, Meta(description="Give the parts of each score.")] = False
+
+
+class MemoryText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One memory to be kept."""
+
+    text: Annotated[Text, Meta(min_length=1, description="What to remember, Markdown.")]
+    type: Annotated[
+        Annotated[str, Meta(max_length=64)], Meta(description="Kind of memory, such as decision, fact, lesson.")
+    ] = ""
+    tags: Annotated[Words, Meta(description="Tags, one word each.")] = []
+    origin: Annotated[Literal["user", "agent", "tool", "import"], Meta(description="Who says so.")] = "user"
+
+
+class AddRequest(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One memory, and where it goes."""
+
+    text: Annotated[Text, Meta(min_length=1, description="What to remember, Markdown.")]
+    type: Annotated[
+        Annotated[str, Meta(max_length=64)], Meta(description="Kind of memory, such as decision, fact, lesson.")
+    ] = ""
+    tags: Annotated[Words, Meta(description="Tags, one word each.")] = []
+    origin: Annotated[Literal["user", "agent", "tool", "import"], Meta(description="Who says so.")] = "user"
+    to_global: Annotated[bool, Meta(description="Remember it for every project.")] = False
+
+
+class AddBatchRequest(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Several memories at once."""
+
+    memories: Annotated[
+        list[MemoryText], Meta(min_length=1, max_length=1000, description="What to remember, in order.")
+    ]
+    to_global: Annotated[bool, Meta(description="Remember them for every project.")] = False
+
+
+class IdentityRequest(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One chunk or memory."""
+
+    id: Annotated[
+        str, Meta(min_length=1, max_length=200, description="Id of a chunk or memory, or its first characters.")
+    ]
+
+
+class ExpandRequest(IdentityRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A section to be shown."""
+
+    lines: Annotated[
+        Annotated[int, Meta(ge=0, le=100_000)] | None,
+        Meta(description="So many lines before and after the hit in place of its section."),
+    ] = None
+
+
+class TranscriptRequest(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A conversation to be shown."""
+
+    place: Annotated[
+        str, Meta(min_length=1, max_length=4096, description="Id of a chunk or memory, or a transcript's path.")
+    ]
+    turn: Annotated[str, Meta(max_length=200, description="The turn to show; the memory's own if not given.")] = ""
+    context: Annotated[int, Meta(ge=0, le=1000, description="So many turns before and after it.")] = 3
+
+
+class ListRequest(Filtered, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is to be listed."""
+
+    documents: Annotated[bool, Meta(description="Files in place of memories.")] = False
+    limit: Annotated[int, Meta(ge=1, le=100_000, description="At most so many.")] = 20
+
+
+class IndexRequest(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Files to be read."""
+
+    paths: Annotated[
+        Paths,
+        Meta(description="Files and directories, '!PATH' to leave one out; without any, what is known of the project."),
+    ] = []
+    to_global: Annotated[bool, Meta(description="File them under no project.")] = False
+    exclude: Annotated[
+        Words, Meta(description="gitignore-style patterns to leave out of the paths, remembered with them.")
+    ] = []
+    ignore_files: Annotated[Words, Meta(description="Names of ignore files to honour beside the configured ones.")] = []
+    force: Annotated[bool, Meta(description="Read and chunk every file again.")] = False
+    vectors: Annotated[bool, Meta(description="Make vectors in this run.")] = True
+    reembed: Annotated[bool, Meta(description="Make all vectors of the index anew with the current model.")] = False
+
+
+class RootsRequest(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Roots, by their paths."""
+
+    paths: Annotated[Paths, Meta(min_length=1, description="Files and directories.")]
+
+
+class HealthRequest(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much of its state an index is to tell."""
+
+    duplicates: Annotated[int, Meta(ge=0, le=1000, description="Name at most so many texts that are there twice.")] = 10
+
+
+class EvaluateRequest(Filtered, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Judged questions."""
+
+    queries: Annotated[Path, Meta(description="Questions, JSON lines with id and text, plain or gzip.")]
+    qrels: Annotated[Path, Meta(description="Judgements, tab-separated: question, document, gain.")]
+    k: Annotated[int, Meta(ge=1, le=1000, description="How deep a document counts.")] = 10
+    lane: Annotated[
+        Literal["hybrid", "lexical", "dense"] | None, Meta(description="Only the rankings of this lane.")
+    ] = None

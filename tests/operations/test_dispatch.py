@@ -1,0 +1,217 @@
+"""The one way in: what comes back is what the schema says, and what is wrong is told by field."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.models.embedding_server import EmbeddingServer
+from tests.operations.sample import requests, write_notes
+
+from recollect.core.errors import ConfigError, NotFound, RecollectError, UsageError
+from recollect.operations.catalogue import OPERATIONS
+from recollect.operations.dispatch import Caller, Dispatcher, read_request
+from recollect.operations.schema import describe
+from recollect.wiring import Holdings
+
+
+@pytest.fixture
+def caller(tmp_path: Path, home: Path) -> Caller:
+    """Someone who stands in a project with two sections, and has vectors from the fake provider."""
+    project = tmp_path / "app"
+    write_notes(project)
+    environment = {"RECOLLECT_HOME": str(home), "RECOLLECT_EMBEDDING_PROVIDER": "fake"}
+    return Caller(str(project), environment)
+
+
+@pytest.fixture
+def dispatcher(caller: Caller) -> Dispatcher:
+    """A dispatcher over what a daemon would hold, with the notes indexed."""
+    made = Dispatcher(Holdings().engine)
+    made.call("memory.index", {"paths": ["notes"]}, caller)
+    return made
+
+
+def test_every_answer_is_what_its_schema_says(dispatcher: Dispatcher, caller: Caller) -> None:
+    """Each operation, asked for over a real index, answers JSON that its own reply schema accepts."""
+    asked = requests(dispatcher.call("search", {"query": "otter"}, caller)["hits"][0]["id"])
+
+    for name, arguments in asked.items():
+        shape = dispatcher.call(name, arguments, caller)
+        jsonschema.validate(json.loads(json.dumps(shape)), describe(OPERATIONS[name])["reply"])
+    assert set(asked) == set(OPERATIONS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([1], "must be a JSON object"),
+        ("text", "must be a JSON object"),
+        ({}, "query"),
+        ({"query": 3}, "query"),
+        ({"query": "x", "k": 0}, ", not 0"),
+        ({"query": "x", "k": "3"}, "k"),
+        ({"query": "x", "lanes": "dense"}, "did you mean 'lane'"),
+        ({"query": "x", "lane": "sideways"}, "sideways"),
+        ({"query": "x", "tags": "one"}, "tags"),
+        ({"query": "x", "since": "someday"}, "someday"),
+        ({"query": "x", "tenant": "../other"}, "scope.tenant"),
+    ],
+)
+def test_a_wrong_request_is_told_by_field(dispatcher: Dispatcher, caller: Caller, arguments: object, told: str) -> None:
+    """The message names the field and what was given."""
+    with pytest.raises((UsageError, ConfigError), match=told):
+        dispatcher.call("memory.search", arguments, caller)
+
+
+def test_null_is_not_given(dispatcher: Dispatcher, caller: Caller) -> None:
+    """Clients that write every field they know, null included, are understood."""
+    assert dispatcher.call("search", {"query": "otter", "k": None, "source": None}, caller)["hits"]
+
+
+@given(
+    arguments=st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+        max_leaves=6,
+    ),
+    name=st.sampled_from(sorted(OPERATIONS)),
+)
+@settings(max_examples=300, deadline=None)
+def test_any_json_is_read_or_refused(arguments: object, name: str) -> None:
+    """Whatever JSON comes, it becomes a request or a usage error, and nothing else is raised."""
+    try:
+        request = read_request(OPERATIONS[name], arguments)
+    except UsageError:
+        return
+    assert isinstance(request, OPERATIONS[name].request)
+
+
+def test_relative_paths_start_where_the_caller_stands(dispatcher: Dispatcher, caller: Caller, tmp_path: Path) -> None:
+    """Two callers who name the same relative path mean two files."""
+    other = tmp_path / "other"
+    (other / "notes").mkdir(parents=True)
+    (other / "notes" / "b.md").write_text("a walrus\n", "utf-8")
+    there = Caller(str(other), caller.environment)
+
+    dispatcher.call("index", {"paths": ["notes"]}, there)
+
+    assert dispatcher.call("search", {"query": "walrus", "source": "notes"}, there)["hits"]
+    assert dispatcher.call("list", {"documents": True, "source": "notes"}, caller)["documents"][0]["source"].endswith(
+        "app/notes/a.md"
+    )
+
+
+def test_strangers_name_no_files(dispatcher: Dispatcher, caller: Caller) -> None:
+    """A caller that is not the person's own process may refresh what is known, and read no file by its path."""
+    stranger = Caller(caller.directory, caller.environment, own=False)
+
+    assert dispatcher.call("index", {}, stranger)["files"] == 1
+    with pytest.raises(UsageError, match="chosen at a shell"):
+        dispatcher.call("index", {"paths": ["/etc"]}, stranger)
+    for place in ("/etc/passwd", "t.jsonl", "./t.jsonl", "~", "openclaw-session://x"):
+        with pytest.raises((NotFound, UsageError)):
+            dispatcher.call("transcript", {"place": place}, stranger)
+
+
+@pytest.mark.parametrize("op", ["memory.add", "memory.add_batch", "memory.index"])
+def test_strangers_choose_no_directories(dispatcher: Dispatcher, caller: Caller, tmp_path: Path, op: str) -> None:
+    """A caller that is not the person's own process writes and reads nothing in a directory that nobody has chosen."""
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "CLAUDE.md").write_text("an otter\n", "utf-8")
+    given: dict[str, dict[str, Any]] = {"memory.add": {"text": "x"}, "memory.add_batch": {"memories": [{"text": "x"}]}}
+    arguments = given.get(op, {})
+    stranger = Caller(caller.directory, caller.environment, own=False)
+
+    with pytest.raises(UsageError, match="not a project that is known"):
+        dispatcher.call(op, {**arguments, "project": str(other)}, stranger)
+    assert [path.name for path in other.iterdir()] == ["CLAUDE.md"]
+    assert dispatcher.call(op, {**arguments, "project": caller.directory}, stranger)
+
+
+def test_tenants_do_not_see_each_other(dispatcher: Dispatcher, caller: Caller) -> None:
+    """What one tenant remembers another does not find, in the same project, whatever that one adds and indexes."""
+    dispatcher.call("add", {"text": "the secret heron", "tenant": "one"}, caller)
+    for other in ("two", "default"):
+        dispatcher.call("add", {"text": "a plain walrus", "tenant": other}, caller)
+        dispatcher.call("index", {"paths": ["."], "tenant": other}, caller)
+
+        hits = dispatcher.call("search", {"query": "heron secret", "tenant": other}, caller)["hits"]
+        assert not any("heron" in hit["content"] for hit in hits)
+    assert dispatcher.call("search", {"query": "heron", "tenant": "one"}, caller)["hits"]
+
+
+def test_many_writers_lose_nothing(dispatcher: Dispatcher, caller: Caller) -> None:
+    """Memories added by many threads at once are all there, each once."""
+    faults: list[BaseException] = []
+
+    def add(number: int) -> None:
+        try:
+            dispatcher.call("add", {"text": f"heron number {number}"}, caller)
+        except RecollectError as error:
+            faults.append(error)
+
+    threads = [threading.Thread(target=add, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert faults == []
+    found = dispatcher.call("list", {"limit": 100}, caller)["memories"]
+    assert sorted(one["content"].split()[-1] for one in found if "heron" in one["content"]) == sorted(
+        map(str, range(16))
+    )
+
+
+def test_what_was_done_is_counted(dispatcher: Dispatcher, caller: Caller) -> None:
+    """Metrics tell how often each operation was asked for and how often it failed."""
+    dispatcher.call("search", {"query": "otter"}, caller)
+    with pytest.raises(NotFound):
+        dispatcher.call("expand", {"id": "nothing"}, caller)
+
+    counted = {one["op"]: one for one in dispatcher.call("metrics", {}, caller)["operations"]}
+
+    assert (counted["memory.search"]["count"], counted["memory.search"]["errors"]) == (1, 0)
+    assert (counted["memory.expand"]["count"], counted["memory.expand"]["errors"]) == (1, 1)
+    assert counted["memory.search"]["p50_ms"] > 0
+
+
+def test_models_rest_and_come_back(dispatcher: Dispatcher, caller: Caller) -> None:
+    """A model that was let go loads itself for the next question."""
+    holdings = Holdings()
+    held = Dispatcher(holdings.engine)
+    held.call("search", {"query": "otter"}, caller)
+
+    assert holdings.rest(3600) == 1
+    assert holdings.rest(0) == 0
+    assert held.call("search", {"query": "beaver", "lane": "dense"}, caller)["hits"]
+    holdings.close()
+
+
+def test_keys_and_addresses_are_the_callers_own(dispatcher: Dispatcher, caller: Caller) -> None:
+    """Two callers with other servers and keys in their environments are each served with their own."""
+    holdings = Holdings()
+    held = Dispatcher(holdings.engine)
+    asked = []
+    for key in ("one", "two"):
+        server = EmbeddingServer()
+        environment = {
+            "RECOLLECT_HOME": str(Path(caller.environment["RECOLLECT_HOME"]) / key),
+            "RECOLLECT_EMBEDDING_PROVIDER": "openai",
+            "OPENAI_BASE_URL": server.url,
+            "OPENAI_API_KEY": key,
+        }
+        held.call("index", {"paths": ["notes"]}, Caller(caller.directory, environment))
+        asked.append({request.headers["authorization"] for request in server.requests})
+        server.stop()
+    holdings.close()
+
+    assert asked == [{"Bearer one"}, {"Bearer two"}]
