@@ -1,0 +1,107 @@
+"""Where a daemon is found, and what is not trusted there."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from recollect.core.errors import DaemonError
+from recollect.surfaces.daemon.address import LONGEST, Address, check_socket, find_address, found_folders
+
+
+def bound(path: str) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(path)
+    return listener
+
+
+def test_folder_and_socket_are_for_their_owner_only(home: Path) -> None:
+    """The directory of the socket is made 0700, even where it was wider."""
+    address = Address(str(home))
+    Path(address.run).mkdir(parents=True, mode=0o755)
+
+    found_folders(address)
+
+    assert Path(address.run).stat().st_mode & 0o777 == 0o700
+
+
+def test_a_home_is_found_as_commands_find_it(home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An explicit home comes before RECOLLECT_HOME, which comes before ~/.recollect; links are followed."""
+    (tmp_path / "link").symlink_to(tmp_path)
+
+    assert find_address(str(tmp_path / "link" / "a")).home == str(tmp_path / "a")
+    assert find_address().home == str(home)
+    assert find_address(environment={}).home == os.path.expanduser("~/.recollect")  # noqa: PTH111
+
+
+def test_a_long_home_has_its_socket_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a socket's path would be too long, it stands in a directory of this user, the same one every time."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/tmp")
+    long = Address(str(tmp_path / ("d" * 120)))
+    other = Address(str(tmp_path / ("e" * 120)))
+
+    assert len(os.fsencode(long.socket)) < LONGEST
+    assert long.socket.startswith(f"/tmp/recollect-{os.geteuid()}-")
+    assert long.socket == Address(long.home).socket != other.socket
+    assert long.lock.startswith(long.home)
+
+
+def test_a_runtime_directory_that_is_too_long_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fallback itself always fits."""
+    for variable in ("XDG_RUNTIME_DIR", "TMPDIR", "TEMP", "TMP"):
+        monkeypatch.setenv(variable, str(tmp_path / ("r" * 120)))
+
+    assert len(os.fsencode(Address(str(tmp_path / ("d" * 120))).socket)) < LONGEST
+
+
+def test_a_socket_in_a_folder_that_others_may_enter_is_refused(home: Path) -> None:
+    """Whoever could have put a socket there is not spoken with."""
+    address = Address(str(home))
+    found_folders(address)
+    with bound(address.socket):
+        assert check_socket(address)
+        os.chmod(address.run, 0o777)  # noqa: PTH101
+
+        with pytest.raises(DaemonError, match="can be entered by others"):
+            check_socket(address)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("what", ["folder", "socket"])
+def test_what_belongs_to_someone_else_is_refused(home: Path, what: str) -> None:
+    """A directory or a socket of another user is an error that says whose it is."""
+    address = Address(str(home))
+    found_folders(address)
+    with bound(address.socket):
+        os.chown(getattr(address, what), 12345, 12345)
+
+        with pytest.raises(DaemonError, match="belongs to user 12345"):
+            check_socket(address)
+
+
+def test_what_stands_in_the_way_is_named(home: Path) -> None:
+    """A file where a directory or a socket should be is an error, not a crash."""
+    address = Address(str(home))
+    home.mkdir()
+    Path(address.run).write_text("", "utf-8")
+    with pytest.raises(DaemonError, match="run"):
+        found_folders(address)
+
+    Path(address.run).unlink()
+    found_folders(address)
+    Path(address.socket).write_text("", "utf-8")
+    with pytest.raises(DaemonError, match="is not a socket"):
+        check_socket(address)
+
+
+def test_a_linked_run_directory_is_refused(home: Path, tmp_path: Path) -> None:
+    """A link that leads the socket elsewhere is not followed."""
+    address = Address(str(home))
+    home.mkdir()
+    Path(address.run).symlink_to(tmp_path)
+
+    with pytest.raises(DaemonError, match="is not a directory"):
+        found_folders(address)

@@ -1,0 +1,418 @@
+"""A daemon's life, in real processes: how it comes, how it goes, and that there is never more than one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from tests.models.embedding_server import Answer, EmbeddingServer
+from tests.surfaces.daemon.conftest import Warm, eventually, request
+
+from recollect.core.errors import DaemonAbsent, DaemonError, NotFound, RecollectError, StoreError, UsageError
+from recollect.surfaces.daemon import client
+from recollect.surfaces.daemon.address import Address
+from recollect.surfaces.daemon.control import holder, last_failure, start, stop
+from recollect.surfaces.daemon.presence import Presence
+
+STARTER = """
+import sys
+from recollect.surfaces.daemon.client import ask
+print(ask("memory.stats", {}, directory="/", starts=True) and ask("daemon.status", {}, directory="/")["pid"])
+"""
+
+
+def test_twenty_who_start_it_have_one(warm: Warm) -> None:
+    """Of twenty processes that start a daemon at once, all are answered, by the same one."""
+    starters = [subprocess.Popen([sys.executable, "-c", STARTER], stdout=subprocess.PIPE, text=True) for _ in range(20)]
+    said = [one.communicate(timeout=300)[0].strip() for one in starters]
+
+    assert [one.returncode for one in starters] == [0] * 20
+    assert len(set(said)) == 1
+    assert warm.pids() == [int(said[0])]
+    log = Path(warm.address.log).read_text("utf-8")
+    assert log.count("started:") == 1
+
+
+def test_nothing_is_started_unasked(warm: Warm) -> None:
+    """Without `starts`, a client says that there is no daemon and makes nothing."""
+    with pytest.raises(DaemonAbsent, match="no daemon is running"):
+        client.ask("memory.stats", {}, directory="/")
+
+    assert not Path(warm.address.home).exists()
+
+
+def test_it_leaves_its_starter_behind(warm: Warm) -> None:
+    """It has a session and a directory of its own, none of the starter's descriptors, and private files."""
+    reading, writing = os.pipe()
+    os.set_inheritable(writing, True)
+    pid = warm.start()
+    os.close(writing)
+
+    assert os.getsid(pid) != os.getsid(0)
+    assert Path(f"/proc/{pid}/cwd").readlink() == Path("/")
+    assert os.read(reading, 1) == b""  # nobody holds the other end
+    os.close(reading)
+    run = Path(warm.address.run)
+    assert run.stat().st_mode & 0o777 == 0o700
+    assert Path(warm.address.socket).stat().st_mode & 0o777 == 0o600
+    assert {path.stat().st_mode & 0o077 for path in run.iterdir()} == {0}
+    assert Path(warm.address.pid).read_text("utf-8") == f"{pid}\n"
+
+
+def test_modules_of_the_starters_directory_are_not_its_own(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A project cannot lend the daemon its modules, though the daemon is started from there."""
+    (warm.project / "msgspec.py").write_text("raise SystemExit('taken over')", "utf-8")
+    monkeypatch.chdir(warm.project)
+
+    assert warm.ask("memory.stats")["documents"] == 0
+
+
+def test_writes_are_read_by_every_process(warm: Warm) -> None:
+    """What one process wrote through the daemon, or beside it, the next one finds, through it or beside it."""
+    cold = [sys.executable, "-m", "recollect"]
+    environment = {**os.environ, "RECOLLECT_DAEMON_WARM": "off"}
+
+    def hits(word: str) -> int:
+        return len(warm.ask("memory.search", {"query": word, "lane": "lexical"})["hits"])
+
+    warm.ask("memory.add", {"text": "the quokka sleeps"})
+    assert hits("quokka") == 1
+    found = subprocess.run([*cold, "search", "quokka", "--json"], env=environment, capture_output=True, check=True)
+    assert len(json.loads(found.stdout)["hits"]) == 1
+
+    subprocess.run([*cold, "add", "the wombat digs"], env=environment, capture_output=True, check=True)
+    assert hits("wombat") == 1
+    assert warm.pids() == [warm.status()["pid"]]
+
+
+def test_errors_are_those_of_the_operation(warm: Warm) -> None:
+    """An operation's error is raised as it is; an unknown operation has its nearest names."""
+    with pytest.raises(UsageError, match="no operation") as unknown:
+        warm.ask("memory.serch")
+    assert "memory.search" in unknown.value.hint
+    with pytest.raises(NotFound):
+        warm.ask("memory.expand", {"id": "0123456789abcdef"})
+    with pytest.raises(UsageError, match="no field"):
+        warm.ask("memory.search", {"qeury": "x"})
+    with pytest.raises(UsageError):
+        warm.ask("memory.search", {"query": 7})
+
+
+def test_the_caller_chooses_the_settings(warm: Warm) -> None:
+    """Settings of the caller's environment and project hold, not those that the daemon was started with."""
+    for number in range(4):
+        warm.ask("memory.add", {"text": f"lemur number {number}"})
+    environment = {**os.environ, "RECOLLECT_SEARCH_K": "2"}
+    asked = {"query": "lemur", "lane": "lexical"}
+
+    assert len(warm.ask("memory.search", asked)["hits"]) == 4
+    assert len(warm.ask("memory.search", asked, environment=environment)["hits"]) == 2
+
+
+def test_it_leaves_when_idle(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After daemon.idle_s without a call the process is gone, with its socket; the next call starts another."""
+    monkeypatch.setenv("RECOLLECT_DAEMON_IDLE_S", "0.5")
+    first = warm.start()
+    warm.wait_gone()
+
+    assert not Path(warm.address.socket).exists()
+    assert not Path(warm.address.pid).exists()
+    assert "nobody has asked" in Path(warm.address.log).read_text("utf-8")
+    assert warm.start() != first
+
+
+def test_it_leaves_when_its_home_is_deleted(warm: Warm) -> None:
+    """A daemon whose home is deleted goes, does not bring it back, and the next command has another."""
+    warm.ask("memory.add", {"text": "soon gone", "to_global": True})
+    shutil.rmtree(warm.address.home)
+    eventually(lambda: not warm.pids(), "the daemon is gone")
+
+    assert not Path(warm.address.home).exists()
+    assert warm.ask("memory.stats")["documents"] == 0
+
+
+def test_a_home_deleted_and_made_again_has_one_daemon(warm: Warm) -> None:
+    """When home and daemon were made anew before the old one noticed, the old one goes and the new one stays."""
+    old = warm.start()
+    shutil.rmtree(warm.address.home)
+    new = warm.start()
+    eventually(lambda: warm.pids() == [new])
+
+    assert new != old
+    assert warm.status()["pid"] == new
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_and_loses_nothing(warm: Warm, number: signal.Signals) -> None:
+    """SIGTERM and SIGINT in the middle of writes: what was acknowledged is there, and nothing is there by half."""
+    warm.start()
+    kept: list[str] = []
+    stopped = threading.Event()
+
+    def write() -> None:
+        while not stopped.is_set():
+            text = f"entry {len(kept)} {threading.get_ident()}"
+            try:
+                kept.append(warm.ask("memory.add", {"text": text}, starts=False)["memory"])
+            except RecollectError:
+                return
+
+    writers = [threading.Thread(target=write) for _ in range(3)]
+    for one in writers:
+        one.start()
+    eventually(lambda: len(kept) > 5)
+    os.kill(warm.status()["pid"], number)
+    warm.wait_gone()
+    stopped.set()
+    for one in writers:
+        one.join()
+
+    _all_there(warm, kept)
+
+
+def test_an_index_run_that_is_stopped_goes_on_next_time(warm: Warm) -> None:
+    """A long run ends within the five seconds; what it had done is kept."""
+    notes = warm.project / "notes"
+    notes.mkdir()
+    for number in range(3000):
+        (notes / f"{number}.md").write_text(f"# N{number}\n\nnote number {number}\n", "utf-8")
+    warm.start()
+    said: list[RecollectError] = []
+
+    def index() -> None:
+        try:
+            warm.ask("memory.index", {"paths": ["notes"]}, starts=False, progress=lambda *_: begun.set())
+        except RecollectError as error:
+            said.append(error)
+
+    begun = threading.Event()
+    running = threading.Thread(target=index)
+    running.start()
+    assert begun.wait(60)
+    warm.stop()
+    running.join()
+    warm.wait_gone()
+
+    assert [error.code for error in said] == ["cancelled"]
+    assert warm.ask("memory.index", {"paths": ["notes"]})["files"] == 3000
+
+
+def test_a_stopped_process_can_be_ended(warm: Warm) -> None:
+    """Stop ends a daemon that answers nothing any more."""
+    pid = warm.start()
+    os.kill(pid, signal.SIGSTOP)
+    stop(warm.address)
+
+    assert warm.pids() == []
+
+
+def test_a_stale_socket_is_replaced(warm: Warm) -> None:
+    """The socket file of one that was killed is in nobody's way."""
+    first = warm.start()
+    warm.kill()
+    assert Path(warm.address.socket).exists()
+    assert holder(warm.address) is None
+    with pytest.raises(DaemonAbsent):
+        client.ask("memory.stats", {}, directory="/")
+
+    assert warm.start() != first
+
+
+def test_a_start_that_failed_is_remembered(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within a minute of a failed start nobody tries again but who insists; each hears why it failed."""
+    monkeypatch.setenv("PYTHONHOME", "/nowhere")
+    with pytest.raises(DaemonError, match="did not start"):
+        warm.ask("memory.stats")
+    monkeypatch.delenv("PYTHONHOME")
+    with pytest.raises(DaemonError, match=r"did not start.* ago\)"):
+        warm.ask("memory.stats")
+    assert "did not start" in last_failure(warm.address)
+
+    start(warm.address, insists=True)
+    assert last_failure(warm.address) == ""
+    assert warm.ask("memory.stats")["documents"] == 0
+
+
+def test_two_daemons_cannot_hold_one_home(warm: Warm) -> None:
+    """A second one does not come to be, even when it is started past the lock of the starters."""
+    pid = warm.start()
+    with pytest.raises(DaemonError, match="another daemon holds"):
+        Presence(warm.address, wait_s=0.1)
+    second = subprocess.run(
+        [sys.executable, "-m", "recollect.surfaces.resident", "--home", warm.address.home],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "another daemon holds" in second.stderr
+    assert warm.pids() == [pid]
+
+
+def test_a_home_that_cannot_be_written_has_no_daemon(warm: Warm, tmp_path: Path) -> None:
+    """Where no run directory can be made, the client says so at once."""
+    file = tmp_path / "file"
+    file.write_text("", "utf-8")
+    with pytest.raises(DaemonError, match="cannot be made"):
+        client.ask("memory.stats", {}, directory="/", home=str(file / "home"), starts=True)
+
+
+def test_a_long_home_has_a_daemon(warm: Warm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home whose path is too long for a socket has its daemon all the same, and leaves nothing elsewhere."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/tmp")
+    home = str(tmp_path / ("d" * 150))
+    monkeypatch.setenv("RECOLLECT_HOME", home)
+    address = Address(home)
+    try:
+        assert client.ask("memory.stats", {}, directory="/", starts=True)["documents"] == 0
+        assert address.folder.startswith("/tmp/recollect-")
+        assert Path(address.folder).stat().st_mode & 0o777 == 0o700
+    finally:
+        stop(address)
+    assert not Path(address.folder).exists()
+
+
+def test_a_hung_embedder_holds_up_nobody_else(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While an embedder never answers, words are searched, status tells of it, and stop works."""
+    server = EmbeddingServer(lambda _: Answer(delay_s=600))
+    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "openai")
+    monkeypatch.setenv("RECOLLECT_EMBEDDING_MODEL", "none-such")
+    monkeypatch.setenv("RECOLLECT_EMBEDDING_BASE_URL", server.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key")
+    (warm.project / "note.md").write_text("# Note\n\nthe okapi hides\n", "utf-8")
+    try:
+        warm.ask("memory.index", {"paths": ["note.md"], "vectors": False})
+        with warm.connect() as hanging:
+            asked = {"directory": str(warm.project), "environment": _forwarded()}
+            hanging.sendall(request("memory.index", caller=asked))
+            eventually(lambda: server.requests, "the embedder is asked")
+            for _ in range(3):
+                found = warm.ask("memory.search", {"query": "okapi", "lane": "lexical"}, starts=False)
+                assert len(found["hits"]) == 1
+            assert [one["op"] for one in warm.status()["at_work"]] == ["memory.index"]
+            warm.stop()
+        warm.wait_gone()
+    finally:
+        server.stop()
+
+
+def _forwarded() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if key.startswith("RECOLLECT_") or key == "OPENAI_API_KEY"}
+
+
+def test_a_full_disk_does_not_end_it(warm: Warm) -> None:
+    """Where nothing can be written, a write fails with a reason, reads and status are answered, and room mends it."""
+    import resource
+
+    warm.ask("memory.add", {"text": "the numbat forages"})
+    pid = warm.status()["pid"]
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+    for number in range(3):
+        with pytest.raises(RecollectError) as full:
+            warm.ask("memory.add", {"text": f"no room for {number}"}, starts=False)
+        assert isinstance(full.value, StoreError)
+        assert "fault of recollect itself" not in full.value.message
+    assert len(warm.ask("memory.search", {"query": "numbat", "lane": "lexical"}, starts=False)["hits"]) == 1
+    assert warm.status()["pid"] == pid
+
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+    kept = warm.ask("memory.add", {"text": "room again"}, starts=False)["memory"]
+    _all_there(warm, [kept])
+    assert warm.status()["pid"] == pid
+
+
+def test_sixteen_clients_at_once_are_all_answered(warm: Warm) -> None:
+    """Sixteen clients that search and add at the same time see no error, and every memory is kept once."""
+    warm.ask("memory.add", {"text": "the first of many"})
+    kept: list[str] = []
+    faults: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for turn in range(3):
+                warm.ask("memory.search", {"query": f"many {turn}"}, starts=False)
+                kept.append(warm.ask("memory.add", {"text": f"many by {number} {turn}"}, starts=False)["memory"])
+        except BaseException as error:  # noqa: BLE001
+            faults.append(error)
+
+    clients = [threading.Thread(target=work, args=(number,)) for number in range(16)]
+    for one in clients:
+        one.start()
+    for one in clients:
+        one.join()
+
+    assert faults == []
+    _all_there(warm, kept)
+
+
+def test_a_model_that_nobody_uses_is_let_go(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model is not loaded before it is needed, let go when it rests, and loaded again when it is asked for."""
+    monkeypatch.setenv("RECOLLECT_DAEMON_MODEL_IDLE_S", "1")
+    warm.ask("memory.stats")
+    assert warm.status()["models_loaded"] == 0
+    warm.ask("memory.add", {"text": "the cuscus climbs"})
+    eventually(lambda: warm.status()["models_loaded"] == 0, "the model is let go")
+
+    assert warm.ask("memory.search", {"query": "cuscus"})["hits"]
+
+
+def test_memory_does_not_grow_with_calls(warm: Warm) -> None:
+    """After many calls the daemon has about the memory that it had after some."""
+
+    def ask_often(times: int) -> int:
+        for number in range(times):
+            warm.ask("memory.search", {"query": f"word{number % 50} kangaroo"}, starts=False)
+        return int(warm.status()["rss_bytes"])
+
+    for number in range(20):
+        warm.ask("memory.add", {"text": f"word{number} kangaroo"})
+    early = ask_often(300)
+
+    assert ask_often(1500) < early * 1.2
+
+
+def test_the_log_is_turned_over(tmp_path: Path) -> None:
+    """The log stays small, keeps two older files, and stands even when its folder is deleted."""
+    script = (
+        "import shutil, sys\n"
+        "from recollect.surfaces.daemon.log import Log\n"
+        "log = Log(sys.argv[1], most_bytes=2000)\n"
+        "log.open()\n"
+        "for number in range(200): log.write(f'entry {number} ' + 'x' * 50)\n"
+        "if len(sys.argv) > 2: shutil.rmtree(sys.argv[2]); [log.write('y' * 500) for _ in range(20)]\n"
+    )
+    path = tmp_path / "logs" / "daemon.log"
+    subprocess.run([sys.executable, "-c", script, str(path)], check=True)
+
+    files = sorted(one.name for one in path.parent.iterdir())
+    assert files == ["daemon.log", "daemon.log.1", "daemon.log.2"]
+    assert all(one.stat().st_size < 2200 for one in path.parent.iterdir())
+    assert "entry 199" in path.read_text("utf-8")
+    subprocess.run([sys.executable, "-c", script, str(path), str(path.parent)], check=True)
+    assert not path.parent.exists()
+
+
+def _all_there(warm: Warm, kept: list[str]) -> None:
+    """Every memory that was acknowledged is in its journal once, and in the index."""
+    text = "".join(path.read_text("utf-8") for path in (warm.project / ".recollect" / "memory").glob("*.md"))
+    assert [memory for memory in kept if text.count(memory) != 1] == []
+    assert [memory for memory in kept if not warm.ask("memory.get", {"id": memory})["found"]] == []
+
+
+def test_time_is_told_by_the_clock_that_never_jumps(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wall clock a century off starts, asks and stops a daemon as ever."""
+    real = time.time
+    for jump in (-1.5e9, 3.2e9):
+        monkeypatch.setattr(time, "time", lambda jump=jump: real() + jump)
+        assert warm.ask("memory.stats")["documents"] == 0
+        warm.stop()
+        warm.wait_gone()
+    monkeypatch.undo()

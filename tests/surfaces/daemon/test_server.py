@@ -1,0 +1,517 @@
+"""The daemon's socket under everything that can come over it."""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.surfaces.daemon.conftest import Counter, answers, eventually, last_answer, request
+
+from recollect.core.errors import NotFound, StoreBusy
+from recollect.surfaces.daemon.server import Limits
+from recollect.surfaces.daemon.wire import MOST_BYTES
+
+Serve = Callable[..., Counter]
+
+
+def echo(op: str, arguments: Any, caller: Any, progress: Any) -> dict[str, Any]:
+    return {"op": op, "arguments": arguments, "directory": caller.directory, "environment": caller.environment}
+
+
+class Gate:
+    """An answer that waits until the test opens it."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+        self.entered = threading.Semaphore(0)
+
+    def __call__(self, op: str, arguments: Any, caller: Any, progress: Any) -> dict[str, Any]:
+        self.entered.release()
+        assert self.open.wait(60)
+        return {"op": op}
+
+
+def test_requests_on_one_connection_are_answered_in_turn(serve: Serve) -> None:
+    """A connection carries many requests, sent one by one or all at once; each has one answer, in order."""
+    counter = serve(echo)
+    with counter.connect() as connection:
+        connection.sendall(b"".join(request("one", {"n": n}) for n in range(50)))
+        found = answers(connection)
+        assert [next(found)["result"]["arguments"]["n"] for _ in range(50)] == list(range(50))
+
+
+def test_the_caller_is_told_to_whoever_answers(serve: Serve) -> None:
+    """Directory and environment of the caller arrive as they were sent."""
+    counter = serve(echo)
+    caller = {"directory": "/somewhere", "environment": {"RECOLLECT_SEARCH_K": "3"}}
+    with counter.connect() as connection:
+        connection.sendall(request("one", caller=caller))
+        result = last_answer(connection)["result"]
+
+    assert (result["directory"], result["environment"]) == ("/somewhere", {"RECOLLECT_SEARCH_K": "3"})
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b"{\n", "not valid JSON"),
+        (b"[1, 2]\n", "must be a JSON object"),
+        (b'"text"\n', "must be a JSON object"),
+        (b"\xff\xfe\x00\n", "not valid JSON"),
+        (b"[" * 60_000 + b"\n", "not valid JSON"),
+        (b"{}\n", "names no op"),
+        (b'{"op": 7}\n', "'op' of the request must be a text"),
+        (b'{"op": "a", "arguments": []}\n', "'arguments' of the request must be an object"),
+        (b'{"op": "a", "caller": "me"}\n', "'caller' of the request must be an object"),
+        (b'{"op": "a", "caller": {"environment": {"A": 1}}}\n', "environment must hold texts"),
+        (b'{"op": "a", "protocol": true}\n', "'protocol' of the request must be a whole number"),
+        (request("daemon.restart"), "no operation 'daemon.restart'"),
+        (b'{"op": "' + b"x" * 100_000 + b'"\n', "not valid JSON"),
+    ],
+)
+def test_what_is_no_request_is_answered_and_the_line_goes_on(serve: Serve, line: bytes, said: str) -> None:
+    """A malformed request is a usage error that says what is wrong, and the next one is answered as ever."""
+    counter = serve(echo)
+    with counter.connect() as connection:
+        connection.sendall(line + request("fine"))
+        found = answers(connection)
+        first, second = next(found), next(found)
+
+    assert (first["ok"], first["error"]["code"]) == (False, "usage")
+    assert said in first["error"]["message"]
+    assert second["result"]["op"] == "fine"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(["op", "caller", "arguments"]), inner),
+    max_leaves=8,
+)
+
+
+def test_noise_never_ends_the_daemon(serve: Serve) -> None:
+    """Whatever bytes or JSON come, each line has an answer and the next caller has theirs."""
+    counter = serve(echo)
+
+    @settings(max_examples=60, deadline=None)
+    @given(noise=st.lists(st.binary(max_size=300), max_size=5), value=JSON)
+    def make_noise(noise: list[bytes], value: Any) -> None:
+        with counter.connect() as connection:
+            connection.sendall(b"\n".join(noise) + b"\n" + json.dumps(value).encode() + b"\n")
+            connection.shutdown(socket.SHUT_WR)
+            assert all(answer["ok"] in {True, False} for answer in answers(connection))
+        with counter.connect() as connection:
+            connection.sendall(request("fine"))
+            assert last_answer(connection)["ok"]
+
+    make_noise()
+
+
+def test_a_truncated_request_is_told_so(serve: Serve) -> None:
+    """Who ends in the middle of a line hears it, and nothing was done."""
+    counter = serve(echo)
+    with counter.connect() as connection:
+        connection.sendall(request("fine")[:-5])
+        connection.shutdown(socket.SHUT_WR)
+        assert "ends before its line does" in last_answer(connection)["error"]["message"]
+    assert counter.work.calls == 0
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_hundred_megabytes_are_refused_and_not_kept(serve: Serve, ended: bool) -> None:  # noqa: FBT001
+    """A request that is too large is refused once that is clear, with an answer that arrives."""
+    counter = serve(echo)
+    with counter.connect() as connection:
+        block = b"x" * 1_000_000
+        with suppress(OSError):
+            for _ in range(100):
+                connection.sendall(block)
+            connection.sendall(b"\n" if ended else b"")
+        assert f"{MOST_BYTES:,}" in last_answer(connection)["error"]["message"]
+    with counter.connect() as connection:
+        connection.sendall(request("fine"))
+        assert last_answer(connection)["ok"]
+
+
+def test_a_request_just_within_the_limit_is_taken(serve: Serve) -> None:
+    """Sixteen mebibytes are a request like any other, and do not keep others waiting."""
+    counter = serve(lambda op, arguments, caller, progress: {"length": len(arguments.get("text", ""))})
+    bare = len(request("big", {"text": ""}))
+    text = "x" * (MOST_BYTES - bare)
+    with counter.connect() as connection:
+        connection.sendall(request("big", {"text": text}))
+        assert last_answer(connection)["result"] == {"length": len(text)}
+
+
+def test_large_requests_together_are_bounded(serve: Serve) -> None:
+    """What all callers together have half sent is bounded: the one too many is told to come again."""
+    counter = serve(echo, Limits(held_bytes=1_000_000))
+    with counter.connect() as first, counter.connect() as second:
+        first.sendall(b"x" * 700_000)
+        second.sendall(b"y" * 700_000)
+        refused, _, _ = select.select([first, second], [], [], 60)
+        assert len(refused) == 1
+        assert "busy" in last_answer(refused[0])["error"]["message"]
+        spared = second if refused[0] is first else first
+        spared.sendall(b"\n" + request("fine"))
+        found = answers(spared)
+        assert next(found)["error"]["code"] == "usage"
+        assert next(found)["ok"]
+
+
+def test_a_half_open_connection_costs_nobody_anything(serve: Serve) -> None:
+    """Connections that say nothing, or half of something, are let go after a while; others are answered meanwhile."""
+    counter = serve(echo, Limits(rest_s=0.5, quiet_s=0.5))
+    with counter.connect() as silent, counter.connect() as halting, counter.connect() as other:
+        halting.sendall(b'{"op": ')
+        other.sendall(request("fine"))
+        assert last_answer(other)["ok"]
+        assert silent.recv(1) == b""
+        assert halting.recv(1) == b""
+
+
+def test_a_slow_reader_is_let_go(serve: Serve) -> None:
+    """Who does not read an answer is let go, and keeps nobody from theirs."""
+    counter = serve(lambda *_: {"text": "x" * 20_000_000}, Limits(write_s=0.5))
+    with counter.connect() as slow, counter.connect() as other:
+        slow.sendall(request("large"))
+        other.sendall(request("daemon.status"))
+        assert last_answer(other)["ok"]
+        eventually(lambda: counter.server.count() == 1, "the slow one is gone")
+
+
+def test_a_slow_reader_who_reads_gets_all_of_it(serve: Serve) -> None:
+    """An answer much larger than a socket's buffer arrives whole."""
+    counter = serve(lambda *_: {"text": "x" * 20_000_000})
+    with counter.connect() as connection:
+        connection.sendall(request("large") + request("daemon.status"))
+        found = answers(connection)
+        assert len(next(found)["result"]["text"]) == 20_000_000
+        assert next(found)["ok"]
+
+
+def test_too_many_are_told_so_and_can_still_ask_for_status(serve: Serve) -> None:
+    """Beyond the limit, operations are refused as busy; status is answered; further connections are sent off."""
+    gate = Gate()
+    counter = serve(gate, Limits(connections=3, spare=1))
+    held = [counter.connect() for _ in range(3)]
+    try:
+        for connection in held:
+            connection.sendall(request("wait"))
+        for _ in held:
+            assert gate.entered.acquire(timeout=60)
+        with counter.connect() as fourth:
+            fourth.sendall(request("more") + request("daemon.status"))
+            found = answers(fourth)
+            refused, status = next(found), next(found)
+            assert (refused["error"]["code"], "busy" in refused["error"]["message"]) == ("daemon", True)
+            assert status["result"]["connections"] == 4
+            with counter.connect() as fifth:
+                assert "busy" in last_answer(fifth)["error"]["message"]
+    finally:
+        gate.open.set()
+        for connection in held:
+            assert last_answer(connection)["ok"]
+            connection.close()
+
+
+def test_status_and_stop_are_answered_when_all_workers_are_busy(serve: Serve) -> None:
+    """However many operations hang, status tells of them and stop is obeyed."""
+    gate = Gate()
+    counter = serve(gate, Limits(workers=2, leave_s=0.3))
+    held = [counter.connect() for _ in range(5)]
+    try:
+        for connection in held:
+            connection.sendall(request("wait"))
+        for _ in range(2):
+            assert gate.entered.acquire(timeout=60)
+        with counter.connect() as other:
+            other.sendall(request("daemon.status") + request("daemon.stop"))
+            found = answers(other)
+            status = next(found)["result"]
+            assert [one["op"] for one in status["at_work"]] == ["wait", "wait"]
+            assert status["waiting"] == 3
+            assert next(found)["result"]["stopping"]
+        assert counter.wait_left() == "it was asked to stop"
+    finally:
+        gate.open.set()
+        for connection in held:
+            connection.close()
+
+
+def test_a_long_operation_gives_signs_of_life(serve: Serve) -> None:
+    """While an operation runs, its line hears that it does."""
+    gate = Gate()
+    counter = serve(gate)
+    with counter.connect() as connection:
+        connection.sendall(request("wait"))
+        found = answers(connection)
+        assert "working" in next(found)
+        gate.open.set()
+        assert next(one for one in found if "ok" in one)["ok"]
+
+
+def test_progress_is_told_to_those_who_ask_for_it(serve: Serve) -> None:
+    """Progress comes as it is made, the last of it before the answer, and only where it was asked for."""
+
+    def work(op: str, arguments: Any, caller: Any, progress: Any) -> dict[str, Any]:
+        for done in range(5000):
+            progress("words", done + 1, 5000)
+        return {}
+
+    counter = serve(work)
+    with counter.connect() as connection:
+        connection.sendall(request("a", progress=True) + request("b"))
+        found = list(zip(range(10_000), answers_until(connection, 2), strict=False))
+    told = [answer["progress"] for _, answer in found if "progress" in answer]
+
+    assert told[-1] == {"stage": "words", "done": 5000, "total": 5000}
+    assert 1 <= len(told) < 1000
+    assert [index for index, (_, answer) in enumerate(found) if "ok" in answer][-1] == len(found) - 1
+
+
+def answers_until(connection: socket.socket, ends: int) -> list[dict[str, Any]]:
+    found = []
+    for answer in answers(connection):
+        found.append(answer)
+        ends -= "ok" in answer
+        if not ends:
+            break
+    return found
+
+
+def test_hanging_up_cancels_what_can_be_cancelled(serve: Serve) -> None:
+    """A client that leaves ends its own operation at the next step, and nobody else's."""
+    stopped = threading.Event()
+
+    def work(op: str, arguments: Any, caller: Any, progress: Any) -> dict[str, Any]:
+        if op == "short":
+            return {}
+        try:
+            while True:
+                progress("words", 1, 2)
+                time.sleep(0.01)
+        finally:
+            stopped.set()
+
+    counter = serve(work)
+    connection = counter.connect()
+    connection.sendall(request("endless"))
+    eventually(counter.work.running)
+    connection.close()
+
+    assert stopped.wait(60)
+    eventually(lambda: not counter.work.running())
+    with counter.connect() as other:
+        other.sendall(request("short"))
+        assert last_answer(other)["ok"]
+    assert counter.work.last_fault is None
+
+
+def test_what_nobody_waits_for_any_more_is_not_begun(serve: Serve) -> None:
+    """A request whose client hung up before a thread was free for it is never carried out."""
+    free = threading.Event()
+    begun: list[str] = []
+
+    def work(op: str, arguments: Any, caller: Any, progress: Any) -> dict[str, Any]:
+        begun.append(op)
+        free.wait(60)
+        return {}
+
+    counter = serve(work, Limits(workers=1))
+    with counter.connect() as first, counter.connect() as third:
+        first.sendall(request("first"))
+        eventually(lambda: begun == ["first"])
+        second = counter.connect()
+        second.sendall(request("second"))
+        third.sendall(request("third"))
+        eventually(lambda: counter.server.count() == 3)
+        second.close()
+        eventually(lambda: counter.server._desk._crew.waiting() == 2)
+        with counter.connect() as asking:  # answered by the thread that has seen the other one go by then
+            asking.sendall(request("daemon.status"))
+            assert last_answer(asking)["ok"]
+        free.set()
+        assert last_answer(first)["ok"]
+        assert last_answer(third)["ok"]
+
+    assert begun == ["first", "third"]
+
+
+def test_errors_arrive_as_they_were_raised(serve: Serve) -> None:
+    """Code, message and hint of an error come over the wire."""
+
+    def work(*_: Any) -> dict[str, Any]:
+        raise NotFound("there is no such thing", hint="look elsewhere")
+
+    counter = serve(work)
+    with counter.connect() as connection:
+        connection.sendall(request("a"))
+        error = last_answer(connection)["error"]
+
+    assert error == {"code": "not_found", "message": "there is no such thing", "hint": "look elsewhere"}
+    assert counter.work.last_fault is None
+
+
+def test_the_last_fault_is_remembered(serve: Serve) -> None:
+    """An operation that fails by no fault of the caller is in status, and a crash is an answer, a log entry and no end."""
+
+    def work(op: str, *_: Any) -> dict[str, Any]:
+        if op == "crash":
+            raise ZeroDivisionError("by zero")
+        raise StoreBusy("somebody writes")
+
+    counter = serve(work)
+    with counter.connect() as connection:
+        found = answers(connection)
+        connection.sendall(request("crash"))
+        assert "ZeroDivisionError" in next(found)["error"]["message"]
+        connection.sendall(request("busy") + request("daemon.status"))
+        assert next(found)["error"]["code"] == "store_busy"
+        last = next(found)["result"]["last_error"]
+
+    assert (last["op"], last["code"], last["message"]) == ("busy", "store_busy", "somebody writes")
+    assert any("Traceback" in one for one in counter.said)
+
+
+def test_a_result_that_is_no_text_is_an_answer_all_the_same(serve: Serve) -> None:
+    """Half a surrogate, as in a path that is not UTF-8, does not keep an answer from coming."""
+    counter = serve(lambda *_: {"path": "a\udc80b"})
+    with counter.connect() as connection:
+        connection.sendall(request("a"))
+        assert last_answer(connection)["result"]["path"] == "a\udc80b"
+
+
+def test_a_write_says_that_it_begins(serve: Serve) -> None:
+    """Before something is done that must not be done twice, its caller hears that it may have been done."""
+    counter = serve(echo)
+    with counter.connect() as connection:
+        connection.sendall(request("memory.add"))
+        assert next(answers(connection)) == {"working": 0}
+
+
+def test_a_write_does_not_begin_for_one_who_has_left(serve: Serve) -> None:
+    """A request whose sender is gone before it is read, and who may have done it elsewhere, is not carried out."""
+    gate = Gate()
+    counter = serve(gate)
+    connection = counter.connect()
+    connection.sendall(request("wait") + request("memory.add"))
+    assert gate.entered.acquire(timeout=60)
+    connection.close()
+    gate.open.set()
+
+    eventually(lambda: counter.server.count() == 0)
+    assert counter.work.calls == 1
+
+
+def test_a_clock_that_jumps_changes_nothing(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a year forward nor a century back makes the daemon leave, or a line drop."""
+    gate = Gate()
+    counter = serve(gate, Limits(quiet_s=30, rest_s=30), idle_s=30)
+    real = time.time
+    with counter.connect() as connection, counter.connect() as other:
+        connection.sendall(request("wait"))
+        for jump in (3.2e7, -1.5e9, 3.2e9):
+            monkeypatch.setattr(time, "time", lambda jump=jump: real() + jump)
+            other.sendall(request("daemon.status"))
+            status = last_answer(other)["result"]
+            assert 0 <= status["uptime_s"] < 3600
+            assert 0 <= status["idle_s"] < 3600
+            time.sleep(1.1)  # one round of looking after everything
+        monkeypatch.undo()
+        gate.open.set()
+        assert last_answer(connection)["ok"]
+
+
+def test_it_leaves_when_nobody_asks(serve: Serve) -> None:
+    """After its idle time it goes, and takes its socket and pid file with it."""
+    counter = serve(echo, idle_s=0.5)
+
+    assert counter.wait_left() == "nobody has asked for a while"
+    with pytest.raises(FileNotFoundError):
+        counter.connect()
+
+
+def test_what_is_under_way_keeps_it(serve: Serve) -> None:
+    """It does not count as idle while an operation runs."""
+    gate = Gate()
+    counter = serve(gate, idle_s=0.3)
+    with counter.connect() as connection:
+        connection.sendall(request("wait"))
+        time.sleep(2.5)
+        gate.open.set()
+        assert last_answer(connection)["ok"]
+    assert counter.wait_left() == "nobody has asked for a while"
+
+
+def test_leaving_after_work_lets_it_finish(serve: Serve) -> None:
+    """Asked to leave after its work, it takes nothing new, finishes what it has, and goes."""
+    gate = Gate()
+    counter = serve(gate)
+    with counter.connect() as connection, counter.connect() as other:
+        connection.sendall(request("wait"))
+        assert gate.entered.acquire(timeout=60)
+        other.sendall(request("daemon.stop", {"after_work": True}) + request("more"))
+        found = answers(other)
+        assert next(found)["ok"]
+        refused = next(found)
+        assert (refused["error"]["code"], refused["leaving"]) == ("daemon", True)
+        gate.open.set()
+        assert last_answer(connection)["ok"]
+    assert counter.wait_left() == "it was asked to stop"
+
+
+def test_a_newer_client_makes_it_leave(serve: Serve) -> None:
+    """A newer client is refused, so that a newer daemon can answer it; an older one is served."""
+    counter = serve(echo)
+    with counter.connect() as old, counter.connect() as new:
+        old.sendall(request("a", version="0.0.9"))
+        assert last_answer(old)["ok"]
+        new.sendall(request("a", version="99.0.0"))
+        refused = last_answer(new)
+    assert (refused["error"]["code"], refused["leaving"]) == ("daemon", True)
+    assert "newer client" in counter.wait_left()
+
+
+@pytest.mark.parametrize("protocol", [0, 2, 99])
+def test_another_protocol_is_not_spoken(serve: Serve, protocol: int) -> None:
+    """Who speaks another protocol is told which one is spoken here, and the daemon stays."""
+    counter = serve(echo)
+    with counter.connect() as connection:
+        connection.sendall(request("a", protocol=protocol) + request("a"))
+        found = answers(connection)
+        refused, served = next(found), next(found)
+    assert (refused["error"]["code"], "leaving" in refused) == ("daemon", False)
+    assert refused["daemon"]["protocol"] == 1
+    assert served["ok"]
+
+
+def test_another_home_is_refused(serve: Serve) -> None:
+    """A caller whose home is another one is not answered from this one."""
+    counter = serve(echo)
+    with counter.connect() as connection:
+        connection.sendall(request("a", caller={"directory": "/", "environment": {"RECOLLECT_HOME": "/elsewhere"}}))
+        assert "not of /elsewhere" in last_answer(connection)["error"]["message"]
+
+
+@pytest.mark.parametrize("what", ["socket", "lock"])
+def test_it_leaves_when_its_place_is_not_its_own(serve: Serve, what: str) -> None:
+    """When its socket or its lock is gone or somebody else's, it leaves, and touches nothing that is not its own."""
+    from pathlib import Path
+
+    counter = serve(echo)
+    path = Path(getattr(counter.address, what))
+    path.unlink()
+    path.write_text("another's", "utf-8")
+
+    assert "not its own" in counter.wait_left()
+    assert path.read_text("utf-8") == "another's"

@@ -1,0 +1,128 @@
+"""Clients and daemons of different versions, and daemons that answer badly: forged ones, over real sockets."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from tests.surfaces.daemon.conftest import Warm, request
+
+from recollect.core.errors import AnswerLost, DaemonError
+from recollect.surfaces.daemon.presence import Presence
+
+STOPS = b'{"ok":true,"result":{},"daemon":{"pid":1,"version":"0.0.1","protocol":1}}'
+OLD = b'{"ok":true,"result":{"from":"old"},"daemon":{"pid":1,"version":"0.0.1","protocol":1}}'
+NEW = b'{"ok":true,"result":{"from":"new"},"daemon":{"pid":1,"version":"99.0.0","protocol":1}}'
+OTHER = (
+    b'{"ok":false,"error":{"code":"daemon","message":"protocol 2"},"daemon":{"pid":1,"version":"99.0.0","protocol":2}}'
+)
+LEAVES = (
+    b'{"ok":false,"error":{"code":"daemon","message":"old"},"leaving":true,"daemon":{"version":"0.0.1","protocol":1}}'
+)
+
+
+@contextmanager
+def forged(warm: Warm, *lines: bytes, leaves: bool = False) -> Iterator[list[dict[str, Any]]]:
+    """A daemon of the test's own making: answers every request with these lines, hangs up, and may leave then."""
+    presence = Presence(warm.address)
+    listener = presence.listen()
+    listener.setblocking(True)
+    asked: list[dict[str, Any]] = []
+
+    def answer() -> None:
+        going = True
+        while going:
+            connection, _ = listener.accept()
+            with connection, connection.makefile("rb") as reader:
+                line = reader.readline()
+                if not line:
+                    continue
+                asked.append(json.loads(line))
+                stops = asked[-1]["op"] == "daemon.stop"
+                going = not (stops or leaves)
+                if not going:
+                    listener.close()
+                    presence.leave()
+                for one in (STOPS,) if stops else lines:
+                    connection.sendall(one + b"\n")
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    try:
+        yield asked
+    finally:
+        if thread.is_alive():
+            with warm.connect() as last:
+                last.sendall(request("daemon.stop"))
+                last.recv(100)
+        thread.join()
+
+
+def test_an_older_daemon_is_used_once_and_replaced(warm: Warm) -> None:
+    """An older daemon that answers is asked to leave after its work; the next command has one of its own version."""
+    with forged(warm, OLD) as asked:
+        assert warm.ask("memory.stats") == {"from": "old"}
+        assert [(one["op"], one["arguments"]) for one in asked][1:] == [("daemon.stop", {"after_work": True})]
+
+    assert warm.ask("memory.stats")["documents"] == 0
+    assert warm.status()["version"] != "0.0.1"
+
+
+def test_a_newer_daemon_is_used(warm: Warm) -> None:
+    """An older client of the same protocol uses the newer daemon and lets it be."""
+    with forged(warm, NEW) as asked:
+        assert warm.ask("memory.stats") == {"from": "new"}
+        assert [one["op"] for one in asked] == ["memory.stats"]
+
+
+def test_a_daemon_of_another_protocol_is_let_be(warm: Warm) -> None:
+    """What speaks another protocol is not used and not replaced: the caller works on its own."""
+    with forged(warm, OTHER), pytest.raises(DaemonError, match="protocol 2"):
+        warm.ask("memory.stats")
+
+
+def test_a_daemon_that_makes_room_is_followed_by_another(warm: Warm) -> None:
+    """When the old daemon says that it leaves, the client starts the next one and is answered by it."""
+    with forged(warm, LEAVES, leaves=True) as asked:
+        assert warm.ask("memory.stats")["documents"] == 0
+        assert [one["op"] for one in asked] == ["memory.stats"]
+
+
+@pytest.mark.parametrize("lines", [(), (b"no json",), (b'{"ok":true',), (b"[]",), (b'{"ok":false}',)])
+def test_answers_that_make_no_sense_are_a_daemon_error(warm: Warm, lines: tuple[bytes, ...]) -> None:
+    """Whatever a daemon answers, a client either has an answer or a reason to work on its own."""
+    with forged(warm, *lines), pytest.raises(DaemonError):
+        warm.ask("memory.stats", starts=False)
+
+
+def test_a_lost_answer_to_a_write_is_not_repeated(warm: Warm) -> None:
+    """When nobody knows whether a memory was written, the client says so instead of writing it again."""
+    with forged(warm, b'{"working":0}') as asked:
+        with pytest.raises(AnswerLost, match=r"whether memory\.add was done"):
+            warm.ask("memory.add", {"text": "once"})
+        assert [one["op"] for one in asked] == ["memory.add"]
+        assert not issubclass(AnswerLost, DaemonError)
+
+
+def test_a_lost_answer_to_a_question_is_asked_again(warm: Warm) -> None:
+    """A daemon that dies before it answers a question is replaced, and the question is answered."""
+    with forged(warm, b'{"working":0}', leaves=True) as asked:
+        assert warm.ask("memory.stats")["documents"] == 0
+        assert [one["op"] for one in asked] == ["memory.stats"]
+
+
+def test_the_environment_that_is_sent_is_ours_only(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what concerns recollect leaves the caller's environment."""
+    monkeypatch.setenv("SOME_API_KEY", "k")
+    monkeypatch.setenv("SECRET", "s")
+    with forged(warm, NEW) as asked:
+        warm.ask("memory.stats")
+    sent = asked[0]["caller"]["environment"]
+
+    assert sent["SOME_API_KEY"] == "k"
+    assert sent["RECOLLECT_HOME"] == warm.address.home
+    assert {name for name in sent if not name.startswith("RECOLLECT_") and not name.endswith("_API_KEY")} == set()
