@@ -1,0 +1,65 @@
+"""HTTP and the daemon: `serve` asks the one that is there and does without it, and the daemon serves by itself."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from tests.surfaces.conftest import command_line, write
+from tests.surfaces.daemon.conftest import Warm, eventually, warm  # noqa: F401  (a fixture)
+from tests.surfaces.http.conftest import Client
+
+
+@contextmanager
+def served(place: Warm, *words: str) -> Iterator[tuple[Client, int]]:
+    """Give a client of a `recollect serve` of its own, and the server's process id."""
+    process = subprocess.Popen(
+        command_line("serve", "--port", 0, *words), cwd=place.project, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        yield Client(int(process.stdout.readline().split(" ")[1].rpartition(":")[2])), process.pid
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def test_serve_asks_the_daemon_and_does_without_it(warm: Warm) -> None:  # noqa: F811
+    """Requests are answered by the daemon while there is one, and by the server after that; neither may name files."""
+    daemon = warm.start()
+    secret = write(warm.project / "secret.md", "nobody chose this")
+    with served(warm) as (client, own):
+        for pid in (daemon, own):
+            assert client.call("metrics").json["pid"] == pid
+            assert client.call("index", paths=[str(secret)]).code == "usage"
+            assert client.call("transcript", place=str(secret)).code == "usage"
+            assert client.call("add", text=f"written by {pid}").status == 200
+            warm.stop()
+        found = client.call("search", query="written").json["hits"]
+
+    assert {hit["content"].rpartition(" ")[2] for hit in found} >= {str(daemon), str(own)}
+
+
+def test_serve_can_be_told_to_need_or_leave_the_daemon(warm: Warm) -> None:  # noqa: F811
+    """`--warm off` never asks it; `--warm required` starts one and answers with nothing else."""
+    with served(warm, "--warm", "off") as (client, own):
+        assert client.call("metrics").json["pid"] == own
+    assert warm.pids() == []
+    with served(warm, "--warm", "required") as (client, own):
+        assert client.call("metrics").json["pid"] in set(warm.pids()) - {own}
+
+
+def test_the_daemon_serves_by_itself(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    """With daemon.http on, the daemon answers HTTP at the address that its status tells."""
+    monkeypatch.setenv("RECOLLECT_DAEMON_HTTP", "true")
+    monkeypatch.setenv("RECOLLECT_HTTP_PORT", "0")
+    pid = warm.start()
+
+    url = eventually(lambda: (warm.status()["http"] or {}).get("url"))
+    client = Client(int(url.rpartition(":")[2]))
+
+    assert client.get("/health").status == 200
+    assert client.call("metrics").json["pid"] == pid
+    assert client.call("index", paths=["/etc"]).code == "usage"

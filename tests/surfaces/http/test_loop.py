@@ -1,0 +1,186 @@
+"""Loop's endpoints, as a client of Loop knows them."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+import pytest
+from tests.surfaces.conftest import write
+from tests.surfaces.http.conftest import JSON, Client, World
+
+SEARCH, INDEX, FILES, FIND, FILE = (
+    "/api/memory/search",
+    "/api/memory/index",
+    "/api/memory/files",
+    "/api/memory/files/search",
+    "/api/memory/file",
+)
+
+
+def test_search_answers_as_loop_does(client: Client, world: World) -> None:
+    """A hit has its file, its text, its score and where in the file it stands."""
+    reply = client.post(SEARCH, {"query": "redis cache", "top_k": 1, "dir_path": world.here})
+
+    (hit,) = reply.json["results"]
+    assert (reply.status, reply.headers["content-type"]) == (200, "application/json")
+    assert hit["file_path"] == str(world.note)
+    assert "Redis because it runs" in hit["content"]
+    assert (type(hit["score"]), hit["chunk_index"]) == (float, 0)
+    assert set(hit) == {"file_path", "content", "score", "chunk_index"}
+
+
+def test_search_shows_texts_under_a_token_budget_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person's token budget does not take the texts out of Loop's answers."""
+    world.dispatcher.call("memory.search", {"query": "redis"}, world.caller)
+    write(world.project / ".recollect.toml", "[search]\ntoken_budget = 5\n")
+
+    reply = world.serve().post(SEARCH, {"query": "redis", "dir_path": world.here})
+
+    assert reply.json["results"][0]["content"]
+
+
+def test_search_takes_any_number_of_hits(client: Client, world: World) -> None:
+    """No number, zero and less mean as many hits as usual; more than there can be is all there are."""
+    for top_k in (None, 0, -3, 10**30):
+        reply = client.post(SEARCH, {"query": "otters", "top_k": top_k, "dir_path": world.here})
+
+        assert 1 <= len(reply.json["results"]) <= 5
+
+
+def test_nothing_found_is_an_empty_list(client: Client, world: World, tmp_path: Any) -> None:
+    """Where nothing is indexed, results and files are `[]`, never null."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+
+    assert client.post(SEARCH, {"query": "redis", "dir_path": str(empty)}).json == {"results": []}
+    assert client.post(SEARCH, {"query": "redis", "dir_path": "/no/such/place"}).json == {"results": []}
+    assert client.get(FILES, dir_path=str(empty)).json == {"files": []}
+    assert client.get(FILES, dir_path="/no/such/place").json == {"files": []}
+    assert client.post(INDEX, {"dir_path": str(empty)}).json == {"count": 0}
+    assert client.post(INDEX, {"dir_path": "/no/such/place"}).json == {"count": 0}
+
+
+def test_search_does_not_index_first(client: Client, world: World) -> None:
+    """A changed file is found in its new words after an index call, not by the search itself."""
+    world.note.write_text("# Cache\n\nWe moved to memcached lately.\n", "utf-8")
+
+    def found() -> bool:
+        reply = client.post(SEARCH, {"query": "memcached", "dir_path": world.here})
+        return any("memcached" in hit["content"] for hit in reply.json["results"])
+
+    assert not found()
+    assert client.post(INDEX, {"dir_path": world.here}).json == {"count": 1}
+    assert found()
+    assert client.post(INDEX, {"dir_path": world.here}).json == {"count": 0}
+
+
+def test_a_project_does_not_see_another(client: Client, world: World) -> None:
+    """`dir_path` scopes: what is filed under one project is not found from another."""
+    other = world.project.parent / "other"
+    (other / ".git" / "objects").mkdir(parents=True)
+    (other / ".git" / "refs").mkdir()
+    write(other / ".git" / "HEAD", "ref: refs/heads/main\n")
+
+    assert client.post(SEARCH, {"query": "redis", "dir_path": str(other)}).json == {"results": []}
+    assert client.get(FILES, dir_path=str(other)).json == {"files": []}
+    assert client.get(FILE, dir_path=str(other), path=str(world.note)).status == 403
+
+
+def test_files_lists_those_that_exist(client: Client, world: World) -> None:
+    """Only files that are still there are listed, each with its project."""
+    world.note.unlink()
+
+    files = client.get(FILES, dir_path=world.here).json["files"]
+
+    assert {one["file_path"].rpartition("/")[2] for one in files} == {"deploy.md", "Über Ötter.markdown"}
+    assert {one["dir_path"] for one in files} == {world.here}
+
+
+def test_files_are_searched_by_part_of_their_path(client: Client, world: World) -> None:
+    """`q` is looked for in the path, whatever its case."""
+    for q, names in {"DEPLOY": ["deploy.md"], "ötter": ["Über Ötter.markdown"], "nope": []}.items():
+        files = client.get(FIND, dir_path=world.here, q=q).json["files"]
+
+        assert [one["file_path"].rpartition("/")[2] for one in files] == names
+
+
+def test_files_without_q_are_all(client: Client, world: World) -> None:
+    """No `q` finds every file."""
+    everything = client.get(FILES, dir_path=world.here).json
+
+    assert client.get(FIND, dir_path=world.here).json == everything
+    assert len(everything["files"]) == 3
+
+
+def test_memories_of_a_directory_that_is_gone_are_found(client: Client, world: World) -> None:
+    """The name that memories are filed under is enough; the directory itself may be gone."""
+    shutil.move(world.project, world.project.parent / "moved")
+
+    reply = client.post(SEARCH, {"query": "redis", "dir_path": world.here})
+
+    assert reply.json["results"][0]["file_path"] == str(world.note)
+
+
+REFUSED: list[tuple[str, str, bytes | None, int, str]] = [
+    ("POST", SEARCH, b"{", 400, "invalid request body"),
+    ("POST", SEARCH, b"[]", 400, "invalid request body"),
+    ("POST", SEARCH, b"", 400, "invalid request body"),
+    ("POST", SEARCH, b'{"query": 7}', 400, "invalid request body"),
+    ("POST", SEARCH, b'{"query": "x", "top_k": "5"}', 400, "invalid request body"),
+    ("POST", SEARCH, b'{"query": "\xff"}', 400, "invalid request body"),
+    ("POST", SEARCH, b"[" * 100_000, 400, "invalid request body"),
+    ("POST", SEARCH, b"{}", 400, "query is required"),
+    ("POST", SEARCH, b'{"query": ""}', 400, "query is required"),
+    ("POST", SEARCH, b'{"query": null}', 400, "query is required"),
+    ("POST", SEARCH, b'{"query": "x"}', 400, "dir_path or channel_id is required"),
+    ("POST", SEARCH, b'{"query": "x", "dir_path": ""}', 400, "dir_path or channel_id is required"),
+    ("POST", SEARCH, b'{"query": "x", "channel_id": "c"}', 400, "channel lookup not configured"),
+    ("POST", SEARCH, b'{"query": "x", "dir_path": "notes"}', 400, "dir_path must be absolute"),
+    ("POST", INDEX, b"nonsense", 400, "invalid request body"),
+    ("POST", INDEX, b"{}", 400, "dir_path or channel_id is required"),
+    ("POST", INDEX, b'{"channel_id": "c"}', 400, "channel lookup not configured"),
+    ("GET", FILES, None, 400, "dir_path or channel_id is required"),
+    ("GET", f"{FILES}?channel_id=c", None, 400, "channel lookup not configured"),
+    ("GET", f"{FIND}?q=x", None, 400, "dir_path or channel_id is required"),
+    ("GET", f"{FILE}?path=/a.md", None, 400, "dir_path or channel_id is required"),
+    ("GET", f"{FILE}?dir_path=/", None, 400, "path is required"),
+    ("GET", f"{FILE}?dir_path=/&path=a.md", None, 400, "path must be absolute"),
+    ("GET", f"{FILE}?dir_path=/&path=/etc/passwd", None, 400, "path must be a .md file"),
+    ("GET", f"{FILE}?dir_path=/&path=/a%00.md", None, 400, "path must not contain NUL"),
+    ("GET", f"{FILE}?dir_path=/&path=/no/such.md", None, 403, "path is not an indexed memory file"),
+    ("PUT", f"{FILE}?dir_path=/&path=/no/such.md", b"x", 403, "path is not an indexed memory file"),
+    ("PUT", f"{FILE}?dir_path=/&path=a.md", b"x", 400, "path must be absolute"),
+    ("PUT", f"{FILE}?dir_path=/&path=/a.md", b"\xff", 400, "file must be UTF-8 text without NUL"),
+    ("PUT", f"{FILE}?dir_path=/&path=/a.md", b"a\0", 400, "file must be UTF-8 text without NUL"),
+    ("GET", SEARCH, None, 405, "this method is not allowed here"),
+    ("GET", "/api/memory/nope", None, 404, "there is nothing at /api/memory/nope"),
+]
+
+
+def test_refusals_are_plain_text(client: Client) -> None:
+    """Each wrong request has Loop's status and a line of plain text."""
+    for method, path, body, status, text in REFUSED:
+        reply = client.send(method, path, body, JSON if method == "POST" else {})
+
+        assert (reply.status, reply.text) == (status, f"{text}\n"), (method, path, body)
+        assert reply.headers["content-type"] == "text/plain; charset=utf-8"
+
+
+def test_a_directory_wins_over_a_channel(client: Client, world: World) -> None:
+    """With both given, the directory counts, and unknown fields are passed over."""
+    body = {"query": "redis", "dir_path": world.here, "channel_id": "c", "more": 1}
+
+    assert client.post(SEARCH, body).status == 200
+
+
+def test_a_fault_of_the_index_is_500_in_plain_text(world: World) -> None:
+    """What the index says when it fails is told in one line."""
+    from recollect.core.errors import StoreDamaged
+
+    def damaged(*_: object) -> dict[str, Any]:
+        raise StoreDamaged("the index is damaged", hint="reset it")
+
+    reply = world.serve(damaged).post(SEARCH, {"query": "x", "dir_path": world.here})
+
+    assert (reply.status, reply.text) == (500, "the index is damaged\n")

@@ -1,0 +1,246 @@
+"""Starting and ending: where it may be served, what is refused, and how soon it is over."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.surfaces.conftest import Shell, command_line, run_process, write
+from tests.surfaces.http.conftest import Client, World
+
+from recollect.core.errors import Cancelled, ConfigError, UsageError
+from recollect.core.options import HttpOptions
+from recollect.core.ports import Progress
+from recollect.surfaces.http.app import Extra
+from recollect.surfaces.http.late import late
+from recollect.surfaces.http.server import END_S, open_listener, serve_in_thread
+
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}
+BOTH = "application/json, text/event-stream"
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_other_machines_need_a_token(host: str) -> None:
+    """An address that other machines reach is not served on without a token, and nothing is opened."""
+    with pytest.raises(ConfigError, match="no token is set") as refused:
+        open_listener(HttpOptions(host=host, port=0))
+
+    assert "http.token" in refused.value.hint
+
+
+def test_with_a_token_other_machines_may_ask() -> None:
+    """With a token the same address is served on."""
+    listener = open_listener(HttpOptions(host="0.0.0.0", port=0, token="t" * 20))
+
+    assert listener.getsockname()[1] > 0
+    listener.close()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.0.0.2"])
+def test_loopback_needs_none(host: str) -> None:
+    """Every address of loopback is served on without a token."""
+    open_listener(HttpOptions(host=host, port=0)).close()
+
+
+def test_small_answers_are_sent_at_once() -> None:
+    """Connections are made so that asyncio sends without waiting for an acknowledgement: it looks at the protocol."""
+    with open_listener(HttpOptions(port=0)) as listener, socket.create_connection(listener.getsockname()):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert (listener.proto, accepted.proto) == (socket.IPPROTO_TCP, socket.IPPROTO_TCP)
+
+
+def test_a_token_that_no_header_can_carry_is_refused() -> None:
+    """Blanks and letters beyond ASCII would lock everybody out."""
+    for token in ("two words", "schlüssel", "line\nbreak"):
+        with pytest.raises(ConfigError, match="characters") as refused:
+            open_listener(HttpOptions(port=0, token=token))
+        assert token not in str(refused.value)
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    """A port in use and a name that is nowhere are told with what to do."""
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(UsageError, match="cannot be served on"):
+        open_listener(HttpOptions(port=taken.getsockname()[1]))
+
+
+def test_an_extra_lives_with_the_server_behind_its_guard(world: World) -> None:
+    """What is served beside our paths is entered before the first request, loaded when first asked for, and left at the end."""
+    lived: list[str] = []
+
+    @contextmanager
+    def life(name: str) -> Iterator[None]:
+        lived.append(f"{name} begins")
+        yield
+        lived.append(f"{name} ends")
+
+    def extra(name: str) -> Any:
+        from contextlib import asynccontextmanager
+
+        @asynccontextmanager
+        async def running() -> Any:
+            with life(name):
+                yield
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": name.encode()})
+
+        return app, running
+
+    eager = Extra("/eager", *extra("eager"))
+    server = serve_in_thread(
+        world.dispatcher.call, HttpOptions(port=0), world.caller, [eager, late("/late", lambda: extra("late"))]
+    )
+    client = Client(server.port)
+    assert lived == ["eager begins"]
+    assert [client.get("/eager").text, client.get("/late").text, client.get("/late").text] == ["eager", "late", "late"]
+    assert client.send("GET", "/late", headers={"Host": "evil.example"}).status == 403
+    server.stop()
+
+    assert lived == ["eager begins", "late begins", "late ends", "eager ends"]
+
+
+def test_an_extra_that_cannot_be_loaded_breaks_nothing_else(world: World) -> None:
+    """Whoever asks for it is told; the others are served on."""
+
+    def missing() -> Any:
+        raise ImportError("no such package")
+
+    server = serve_in_thread(world.dispatcher.call, HttpOptions(port=0), world.caller, [late("/late", missing)])
+    client = Client(server.port)
+
+    assert [client.get("/late").status, client.get("/late").status, client.get("/health").status] == [500, 500, 200]
+    server.stop()
+
+
+def test_stopping_ends_what_is_under_way(world: World) -> None:
+    """A server that is stopped cancels long operations, answers them, lets half-open connections go, and is gone."""
+    begun, ended = threading.Event(), threading.Event()
+
+    def work(op: str, arguments: object, caller: object, progress: Progress | None = None) -> dict[str, Any]:
+        assert progress is not None
+        try:
+            while True:
+                progress("words", 1, 2)
+                begun.set()
+                threading.Event().wait(0.01)
+        except Cancelled:
+            ended.set()
+            raise
+
+    server = serve_in_thread(work, HttpOptions(port=0), world.caller)
+    client = Client(server.port)
+    answers: list[tuple[int, str]] = []
+    asking = threading.Thread(
+        target=lambda: answers.append(((reply := client.call("index")).status, reply.json["error"]["code"]))
+    )
+    with client.raw() as half_open:
+        half_open.sendall(b"POST /api/call/add HTTP/1.1\r\nHost: localhost\r\n")
+        asking.start()
+        assert begun.wait(60)
+        server.stop()
+        asking.join()
+
+        assert ended.is_set()
+        assert answers == [(499, "cancelled")]
+        assert half_open.recv(10) == b""
+    with pytest.raises(OSError, match="refused"):
+        client.raw()
+
+
+def test_a_hung_operation_does_not_keep_the_server(world: World) -> None:
+    """What neither ends nor listens is left behind: the server is gone all the same."""
+    begun, let_go = threading.Event(), threading.Event()
+
+    def hang(*_: object) -> dict[str, Any]:
+        begun.set()
+        let_go.wait(60)
+        return {}
+
+    server = serve_in_thread(hang, HttpOptions(port=0), world.caller)
+    client = Client(server.port)
+    with client.raw() as connection:
+        connection.sendall(
+            b"POST /api/call/stats HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+        )
+        assert begun.wait(60)
+        server.stop()
+
+        assert not server._thread.is_alive()
+    let_go.set()
+    assert END_S <= 5
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_serve_tells_its_address_and_ends_on_a_signal(project: Path, shell: Shell, number: signal.Signals) -> None:
+    """`recollect serve` prints where it is, answers, and ends well when told to, also in the middle of a request."""
+    write(project / "notes" / "a.md", "# A\n\nalpha\n")
+    assert shell("index", "notes").status == 0
+    process = subprocess.Popen(
+        command_line("serve", "--port", 0), cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().split(" ")[1]
+        with urllib.request.urlopen(f"{url}/api/memory/files?dir_path={os.path.realpath(project)}") as answer:
+            assert b"notes/a.md" in answer.read()
+        with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as half_open:
+            half_open.sendall(b"POST /api/call/add HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
+            process.send_signal(number)
+            out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+
+    assert (process.returncode, out, err) == (0, "", "")
+
+
+def test_serve_refuses_other_machines_without_a_token(project: Path) -> None:
+    """`recollect serve --host 0.0.0.0` says what is missing, and does not start."""
+    done = run_process(["serve", "--host", "0.0.0.0", "--port", 0], project)
+    unset = run_process(["serve", "--host", "0.0.0.0", "--port", 0, "--token-env", "NO_SUCH_TOKEN"], project)
+
+    assert (done.status, done.out) == (1, "")
+    assert "no token is set" in done.err
+    assert "http.token" in done.err
+    assert (unset.status, "NO_SUCH_TOKEN" in unset.err) == (1, True)
+
+
+def test_serve_takes_its_settings(project: Path, shell: Shell) -> None:
+    """Address, port, token and the size of bodies come from settings too; agents are behind the same guard."""
+    environment = {"RECOLLECT_HTTP_PORT": "0", "RECOLLECT_HTTP_TOKEN": "env:TOK", "TOK": "t" * 20}
+    process = subprocess.Popen(
+        command_line("serve"),
+        cwd=project,
+        env={**os.environ, **environment, "RECOLLECT_HTTP_MAX_BODY_BYTES": "1000", "RECOLLECT_HTTP_HOST": "localhost"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().split(" ")[1]
+        client = Client(int(url.rpartition(":")[2]), {"Authorization": f"Bearer {'t' * 20}"})
+        assert url.startswith("http://localhost:")
+        assert Client(client.port).call("stats").status == 401
+        assert client.call("stats").status == 200
+        assert client.call("add", text="x" * 1000).status == 413
+        assert Client(client.port).post("/mcp", HELLO, Accept=BOTH).status == 401
+        assert '"serverInfo"' in client.post("/mcp", HELLO, Accept=BOTH).text
+    finally:
+        process.terminate()
+        process.communicate()
