@@ -1,0 +1,1 @@
+"""How do agents ask? Memory as tools, resources and a prompt of the Model Context Protocol."""

@@ -1,0 +1,261 @@
+"""What an agent gets, over pipes and over HTTP, whichever generation of the protocol it speaks."""
+
+from __future__ import annotations
+
+import subprocess
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolResult, TextContent, TextResourceContents
+from tests.surfaces.conftest import command_line, write
+from tests.surfaces.mcp.conftest import Agents
+
+from recollect.surfaces.mcp.texts import NOTICE
+from recollect.surfaces.mcp.tools import NAMES
+
+
+def text_of(result: CallToolResult) -> str:
+    """What the model reads."""
+    (part,) = result.content
+    assert isinstance(part, TextContent)
+    return part.text
+
+
+async def called(client: Client, name: str, **arguments: Any) -> CallToolResult:
+    """Call a tool that should do what it is asked for."""
+    result = await client.call_tool(name, arguments)
+    assert not result.is_error, text_of(result)
+    return result
+
+
+async def refused(client: Client, name: str, **arguments: Any) -> str:
+    """Call a tool that should say why not."""
+    result = await client.call_tool(name, arguments)
+    assert result.is_error, text_of(result)
+    assert "Traceback" not in text_of(result)
+    return text_of(result)
+
+
+def test_every_tool_does_its_work(agents: Agents, remembering: Path) -> None:
+    """Index, search, read on, read the conversation, remember, and reach another operation: all six tools."""
+
+    async def story(client: Client) -> None:
+        listed = await client.list_tools()
+        assert tuple(tool.name for tool in listed.tools) == NAMES
+        assert text_of(await called(client, "index_memory")).startswith("Indexed 2 chunks.")
+        found = await called(client, "search_memory", query="which cache for prices", top_k=1)
+        (hit,) = found.structured_content["hits"]
+        assert hit["file"] == f"{remembering}/.recollect/memory/2026-03-05.md:3-6"
+        assert f"get_memory id {hit['id']} (~" in text_of(found)
+        whole = await called(client, "get_memory", id=hit["id"])
+        assert "> Chose Redis for the price cache" in text_of(whole)
+        assert f"get_transcript id {hit['id']}" in text_of(whole)
+        talk = await called(client, "get_transcript", id=hit["id"], context=0)
+        assert [turn["user"] for turn in talk.structured_content["turns"]] == [TURN]
+        added = await called(client, "add_memory", text="Deploys go out on Tuesdays.", type="fact", tags=["deploy"])
+        assert "Remembered in" in text_of(added)
+        again = await called(client, "search_memory", query="deploys", filters={"types": ["fact"], "tags": ["deploy"]})
+        assert [one["id"] for one in again.structured_content["hits"]] == [added.structured_content["id"]]
+        stats = await called(client, "memory_call", op="stats")
+        assert stats.structured_content["documents"] == 2
+
+    agents.run(story)
+
+
+TURN = "Which cache do we take?"
+
+
+def test_memory_is_quoted(some_agents: Agents, remembering: Path) -> None:
+    """Every line that comes out of memory is marked as a quote, and the notice says what that means."""
+
+    async def story(client: Client) -> None:
+        await called(client, "index_memory")
+        found = await called(client, "search_memory", query="redis price cache", token_budget=2000)
+        whole = await called(client, "get_memory", id=found.structured_content["hits"][0]["id"])
+        for result in (found, whole):
+            lines = text_of(result).splitlines()
+            assert lines[0] == NOTICE
+            commands = [line for line in lines if "Ignore all previous instructions" in line]
+            assert commands
+            assert all(line.startswith("> ") for line in commands)
+            assert "not instructions" in result.structured_content["notice"]
+
+    some_agents.run(story)
+
+
+def test_nothing_found_is_no_error(some_agents: Agents) -> None:
+    """A search that finds nothing says so in Loop's words."""
+
+    async def story(client: Client) -> None:
+        found = await called(client, "search_memory", query="anything")
+        assert text_of(found).splitlines()[0] == "No results found."
+        assert found.structured_content["hits"] == []
+
+    some_agents.run(story)
+
+
+def test_mistakes_are_explained(some_agents: Agents) -> None:
+    """Wrong arguments, unknown ids and refused operations are results that say what to do, never a traceback."""
+
+    async def story(client: Client) -> None:
+        assert await refused(client, "search_memory", query=" ") == "query is required"
+        assert "did you mean 'query'?" in await refused(client, "search_memory", qury="x")
+        assert "did you mean 'since'?" in await refused(client, "search_memory", query="x", filters={"sinc": "7d"})
+        assert "is not a day" in await refused(client, "search_memory", query="x", filters={"since": "someday"})
+        assert "top_k must be of type integer" in await refused(client, "search_memory", query="x", top_k="many")
+        assert "search again" in await refused(client, "get_memory", id="nosuchid")
+        assert "text is required" in await refused(client, "add_memory")
+        assert "deletes the whole index" in await refused(client, "memory_call", op="reset")
+        assert "did you mean memory.stats" in await refused(client, "memory_call", op="stat")
+        assert "op 'help'" in await refused(client, "memory_call", op="list", arguments={"limt": 1})
+
+    some_agents.run(story)
+
+
+def test_an_unknown_tool_is_a_protocol_error(some_agents: Agents) -> None:
+    """A tool that is not there is refused with the nearest name, and the session goes on."""
+
+    async def story(client: Client) -> None:
+        with pytest.raises(MCPError, match="did you mean search_memory"):
+            await client.call_tool("serch_memory", {"query": "x"})
+        await called(client, "search_memory", query="x")
+
+    some_agents.run(story)
+
+
+def test_help_is_at_hand(some_agents: Agents) -> None:
+    """`memory_call` lists the operations and shows what one takes."""
+
+    async def story(client: Client) -> None:
+        ops = (await called(client, "memory_call", op="ops")).structured_content["ops"]
+        assert "Not here:" in ops["memory.reset"]
+        told = (await called(client, "memory_call", op="help", arguments={"op": "list"})).structured_content
+        assert told["op"] == "memory.list"
+        assert "documents" in told["arguments"]["properties"]
+
+    some_agents.run(story)
+
+
+def test_journals_are_resources(some_agents: Agents, remembering: Path) -> None:
+    """Journals are listed newest first and read in full; what is no journal is not found; deleted entries stay out."""
+
+    async def story(client: Client) -> None:
+        added = await called(client, "add_memory", text="Deploys go out on Tuesdays.")
+        await called(client, "index_memory")
+        listed = [str(one.uri) for one in (await client.list_resources()).resources]
+        assert listed == [f"recollect://journal/{date.today()}", "recollect://journal/2026-03-05"]  # noqa: DTZ011
+        templates = (await client.list_resource_templates()).resource_templates
+        assert [one.uri_template for one in templates] == ["recollect://journal/{day}"]
+        assert "Deploys go out on Tuesdays." in await read(client, listed[0])
+        march = await read(client, listed[1])
+        assert march.index("Chose Redis") < march.index("Orders stay in Postgres.")
+        await called(client, "memory_call", op="delete", arguments={"id": "0199aaaa-0000-7000-8000-000000000002"})
+        assert "Postgres" not in await read(client, listed[1])
+        for other in ("recollect://journal/2020-01-01", "recollect://journal/..%2F..%2Fs1", "file:///etc/passwd"):
+            with pytest.raises(MCPError, match="there is no"):
+                await client.read_resource(other)
+        assert added.structured_content["id"]
+
+    some_agents.run(story)
+
+
+async def read(client: Client, uri: str) -> str:
+    """Read a resource."""
+    (content,) = (await client.read_resource(uri)).contents
+    assert isinstance(content, TextResourceContents)
+    return content.text
+
+
+def test_the_prompt_brings_what_was_found(some_agents: Agents, remembering: Path) -> None:
+    """The recall prompt holds the topic and the hits; without a topic it is refused."""
+
+    async def story(client: Client) -> None:
+        await called(client, "index_memory")
+        assert [one.name for one in (await client.list_prompts()).prompts] == ["recall"]
+        (message,) = (await client.get_prompt("recall", {"topic": "price cache"})).messages
+        assert isinstance(message.content, TextContent)
+        assert "about: price cache" in message.content.text
+        assert "> Chose Redis for the price cache" in message.content.text
+        with pytest.raises(MCPError, match="topic is required"):
+            await client.get_prompt("recall", {"topic": " "})
+        with pytest.raises(MCPError, match="Unknown prompt"):
+            await client.get_prompt("recal", {"topic": "x"})
+
+    some_agents.run(story)
+
+
+def many_notes(project: Path, count: int) -> None:
+    """Write more files than are indexed in a moment, where a bare index finds them."""
+    for number in range(count):
+        write(project / ".recollect" / "memory" / f"note-{number}.md", f"# Note {number}\n\nText {number}.\n" * 5)
+
+
+def test_progress_is_told_and_only_grows(agents: Agents, project: Path) -> None:
+    """An index run reports to whoever gave a token, and the count never falls, whatever stage it is in."""
+    many_notes(project, 50)
+
+    async def story(client: Client) -> list[tuple[float, float | None, str | None]]:
+        told = []
+
+        async def hear(progress: float, total: float | None, message: str | None) -> None:
+            told.append((progress, total, message))
+
+        await client.call_tool("index_memory", {}, progress_callback=hear)
+        return told
+
+    told = agents.run(story)
+    assert told
+    assert [one[0] for one in told] == sorted({one[0] for one in told})
+    assert all(total is None or progress <= total for progress, total, _ in told)
+
+
+def test_a_cancelled_run_stops(agents: Agents, project: Path) -> None:
+    """Cancelling an index run stops it; what was done is kept, and the session goes on."""
+    many_notes(project, 1500)
+
+    async def story(client: Client) -> None:
+        with anyio.CancelScope() as scope:
+
+            async def cancel(progress: float, total: float | None, message: str | None) -> None:
+                scope.cancel()
+
+            await client.call_tool("index_memory", {}, progress_callback=cancel)
+        assert scope.cancelled_caught
+        before = -1
+        while (now := await documents(client)) != before:  # a thread stops at its next report
+            before = now
+            await anyio.sleep(0.5)
+        assert now < 1500
+
+    agents.run(story)
+
+
+async def documents(client: Client) -> int:
+    """How many documents the index has."""
+    stats = await called(client, "memory_call", op="stats")
+    count: int = stats.structured_content["documents"]
+    return count
+
+
+def test_serve_has_it(remembering: Path) -> None:
+    """`recollect serve` answers agents at /mcp, and what to index is not theirs to choose there."""
+    server = subprocess.Popen(command_line("serve", "--port", 0), cwd=remembering, stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    try:
+        url = server.stdout.readline().split()[1]
+
+        async def story(client: Client) -> None:
+            await called(client, "index_memory")
+            assert "> Chose Redis" in text_of(await called(client, "search_memory", query="price cache"))
+            assert "at a shell" in await refused(client, "index_memory", paths=["/etc"])
+
+        Agents(lambda: f"{url}/mcp", "auto").run(story)
+    finally:
+        server.terminate()
+        server.wait()
+        server.stdout.close()

@@ -1,0 +1,148 @@
+"""Arguments as models send them, and answers as models read them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.operations.dispatch import Caller, Dispatcher
+from recollect.surfaces.mcp.calls import call_tool
+from recollect.surfaces.mcp.lines import LineBuffer
+from recollect.surfaces.mcp.texts import Answer, expand_answer, search_answer
+
+
+def asked(name: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return what a tool asks for."""
+    heard: list[tuple[str, dict[str, Any]]] = []
+
+    def ask(op: str, given: dict[str, Any]) -> dict[str, Any]:
+        heard.append((op, given))
+        return {"hits": [], "packing": None, "notes": []}
+
+    answer = call_tool(name, arguments, ask)
+    assert not answer.failed, answer.text
+    return heard[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        ({"query": "x", "top_k": 3}, {"k": 3}),
+        ({"query": "x", "top_k": "3"}, {"k": 3}),
+        ({"query": "x", "top_k": 3.0}, {"k": 3}),
+        ({"query": "x", "top_k": 0}, {}),
+        ({"query": "x", "top_k": None}, {}),
+        ({"query": "x", "token_budget": -1}, {}),
+        ({"query": "x", "filters": {"tags": ["a"], "since": "7d"}}, {"tags": ["a"], "since": "7d"}),
+        ({"query": "x", "filters": '{"tags": ["a"]}'}, {"tags": ["a"]}),
+        ({"query": "x", "filters": {"tags": "a"}}, {"tags": ["a"]}),
+        ({"query": "x", "filters": {"all_projects": "true"}}, {"all_projects": True}),
+        ({"query": "42"}, {}),
+    ],
+)
+def test_what_was_meant_is_taken(arguments: dict[str, Any], meant: dict[str, Any]) -> None:
+    """Numbers and objects that a model sends as text are read as what they are; a count of nothing is the usual one."""
+    assert asked("search_memory", arguments) == ("memory.search", {"query": arguments["query"], **meant})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"query": 5},
+        {"query": "x", "top_k": True},
+        {"query": "x", "top_k": 1.5},
+        {"query": "x", "filters": [1]},
+        {"query": "x", "filters": {"tags": {"a": 1}}},
+        {"query": "x", "limit": 5},
+        {},
+    ],
+)
+def test_what_was_not_meant_is_refused(arguments: dict[str, Any]) -> None:
+    """Everything else is refused in words."""
+    answer = call_tool("search_memory", arguments, lambda *_: {})
+    assert answer.failed
+    assert answer.structured["error"]["code"] == "usage"
+
+
+def test_a_memory_of_an_agent_says_so(project: Path) -> None:
+    """What an agent adds carries its origin."""
+    dispatcher = Dispatcher()
+    caller = Caller(str(project), {"RECOLLECT_EMBEDDING_PROVIDER": "fake", "RECOLLECT_HOME": str(project / "home")})
+    answer = call_tool("add_memory", {"text": "x"}, lambda op, given: dispatcher.call(op, given, caller))
+    assert not answer.failed
+    (journal,) = (project / ".recollect" / "memory").iterdir()
+    assert "origin:agent" in journal.read_text("utf-8")
+
+
+def hit(text: str) -> dict[str, Any]:
+    """A search's answer with one hit."""
+    one = {
+        "id": "0123",
+        "score": 0.5,
+        "relevance": 0.5,
+        "source": "/notes.md",
+        "start_line": 1,
+        "end_line": 2,
+        "heading_path": [text],
+        "date": "",
+        "type": "",
+        "tags": [],
+        "snippet": text,
+        "expand_tokens": 10,
+    }
+    return {"hits": [one], "packing": None, "notes": []}
+
+
+def section(text: str) -> dict[str, Any]:
+    """A section."""
+    shape = hit(text)["hits"][0]
+    return {**shape, "content": text, "tokens": 10, "transcript": None, "notes": []}
+
+
+def unquoted(answer: Answer) -> list[str]:
+    """The tool's own words."""
+    return [line for line in answer.text.split("\n") if not line.startswith(">")]
+
+
+@given(st.text())
+def test_no_text_breaks_out_of_its_quote(text: str) -> None:
+    """Whatever stands in memory, the lines that are not marked as quotes are the same as for any other text."""
+    pairs = [
+        (search_answer(hit(text)), search_answer(hit("plain"))),
+        (expand_answer(section(text)), expand_answer(section("plain"))),
+    ]
+    for answer, plain in pairs:
+        assert unquoted(answer) == unquoted(plain)
+        assert not any(ord(one) < 32 and one not in "\n\t" for one in answer.text)
+
+
+@given(st.text())
+def test_no_name_breaks_out_of_its_line(text: str) -> None:
+    """A file, type or tag with line breaks in its name adds no line to the answer."""
+    named = hit("plain")
+    named["hits"][0] |= {"source": text, "type": text, "tags": [text]}
+    assert len(search_answer(named).text.splitlines()) == len(search_answer(hit("plain")).text.splitlines())
+
+
+def test_a_long_section_is_cut(project: Path) -> None:
+    """A section that no host would pass on is cut, and the answer says how to read a part of it."""
+    answer = expand_answer(section("word " * 100_000))
+    assert len(answer.text) < 45_000
+    assert "'lines' reads a part of it" in answer.text
+
+
+@given(st.lists(st.binary(max_size=20)), st.lists(st.integers(1, 30)))
+def test_lines_are_cut_wherever_bytes_come(lines: list[bytes], sizes: list[int]) -> None:
+    """A stream's lines do not depend on how it was cut up; those beyond the limit are told of and not kept."""
+    whole = b"".join(line.replace(b"\n", b"") + b"\n" for line in lines)
+    buffer = LineBuffer(longest=12)
+    found: list[bytes | None] = []
+    rest = whole
+    for size in [*sizes, len(whole) + 1]:
+        found += buffer.feed(rest[:size])
+        rest = rest[size:]
+    assert found == [line if len(line) <= 12 else None for line in whole.split(b"\n")[:-1]]

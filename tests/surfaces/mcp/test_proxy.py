@@ -1,0 +1,340 @@
+"""The proxy: what it does when servers come and go, and when an agent talks nonsense."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Queue
+from typing import Any
+
+import pytest
+from tests.surfaces.conftest import Shell, command_line, run_process
+
+from recollect.core.errors import DaemonError
+from recollect.surfaces.mcp.lines import LONGEST
+from recollect.surfaces.mcp.proxy import Proxy
+from recollect.surfaces.mcp.tools import TOOLS
+
+HELLO: dict[str, Any] = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}
+READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+def call(identity: int | str, method: str = "tools/list") -> dict[str, Any]:
+    """A request."""
+    return {"jsonrpc": "2.0", "id": identity, "method": method}
+
+
+def reply(message: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a request."""
+    return {"jsonrpc": "2.0", "id": message["id"], "result": {"to": message["method"]}}
+
+
+class Server:
+    """The far end of one of the proxy's connections, played by the test."""
+
+    def __init__(self, stream: socket.socket) -> None:
+        self._stream = stream
+        self._file = stream.makefile("rb")
+
+    def hear(self) -> dict[str, Any]:
+        message: dict[str, Any] = json.loads(self._file.readline())
+        return message
+
+    def say(self, message: dict[str, Any]) -> None:
+        self._stream.sendall(json.dumps(message).encode() + b"\n")
+
+    def expect_hello(self) -> None:
+        """Hear the agent's handshake, and answer it: to the proxy, which has answered it already."""
+        hello = self.hear()
+        assert hello == {**HELLO, "id": hello["id"]}
+        assert hello["id"] != HELLO["id"]
+        self.say(reply(hello))
+
+    def die(self, last: bytes = b"") -> None:
+        self._stream.sendall(last)
+        self._file.close()
+        self._stream.shutdown(socket.SHUT_RDWR)
+        self._stream.close()
+
+
+class Desk:
+    """A proxy between two ends that a test holds: the agent's pipes and the servers it connects to."""
+
+    def __init__(self) -> None:
+        to_proxy, self._to_proxy = os.pipe()
+        self._from_proxy, from_proxy = os.pipe()
+        self._ends = [to_proxy, from_proxy]
+        self.connected: Queue[Server] = Queue()
+        self.refuses: DaemonError | None = None
+        self.opens = threading.Event()
+        self.opens.set()
+        self._answers = os.fdopen(self._from_proxy, "rb")
+        self._proxy = Proxy(self._connect, to_proxy, from_proxy)
+        self._thread = threading.Thread(target=self._proxy.run)
+        self._thread.start()
+
+    def _connect(self) -> socket.socket:
+        self.opens.wait(60)
+        if self.refuses:
+            raise self.refuses
+        ours, theirs = socket.socketpair()
+        self.connected.put(Server(theirs))
+        return ours
+
+    def ask(self, *messages: dict[str, Any] | bytes) -> None:
+        for message in messages:
+            line = message if isinstance(message, bytes) else json.dumps(message).encode()
+            os.write(self._to_proxy, line + b"\n")
+
+    def hear(self) -> dict[str, Any]:
+        message: dict[str, Any] = json.loads(self._answers.readline())
+        return message
+
+    def server(self) -> Server:
+        return self.connected.get(timeout=30)
+
+    def greet(self) -> Server:
+        """Shake hands, and return the first server."""
+        self.ask(HELLO)
+        assert self.hear()["result"]["serverInfo"]["name"] == "recollect"
+        server = self.server()
+        server.expect_hello()
+        self.ask(READY)
+        assert server.hear() == READY
+        return server
+
+    def wait_for_loss(self) -> None:
+        """Wait until the proxy has seen its server go."""
+        with self._proxy._state:
+            assert self._proxy._state.wait_for(lambda: self._proxy._stream is None, 60)
+
+    def leave(self) -> bytes:
+        """Close the agent's end, and return what still came."""
+        os.close(self._to_proxy)
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+        for end in self._ends:
+            os.close(end)
+        with self._answers:
+            return self._answers.read()
+
+
+@contextmanager
+def desk_of() -> Iterator[Desk]:
+    desk = Desk()
+    yield desk
+    assert desk.leave() == b""
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    """A proxy that says nothing more when its agent leaves."""
+    with desk_of() as one:
+        yield one
+
+
+def test_hosts_do_not_wait_for_a_server(desk: Desk) -> None:
+    """The handshake and the list of tools are answered while no server is there; any other request waits for one."""
+    desk.opens.clear()
+    desk.ask(HELLO, READY, call(1), call(2, "ping"))
+    assert desk.hear()["result"]["protocolVersion"] == HELLO["params"]["protocolVersion"]
+    assert len(desk.hear()["result"]["tools"]) == len(TOOLS)
+    desk.opens.set()
+    server = desk.server()
+    server.expect_hello()
+    assert server.hear() == READY
+    assert server.hear() == call(2, "ping")
+    server.say(reply(call(2, "ping")))
+    assert desk.hear() == reply(call(2, "ping"))
+    server.die()
+
+
+def test_other_openings_are_the_servers_business(desk: Desk) -> None:
+    """A handshake in a version that the proxy does not know, or a malformed one, is passed on as it is."""
+    for params in ({"protocolVersion": "2024-11-05"}, {**HELLO["params"], "clientInfo": "me"}, None):
+        hello = {**HELLO, "params": params}
+        desk.ask(hello)
+        server = desk.server()
+        assert server.hear() == hello
+        server.say(reply(hello))
+        assert desk.hear() == reply(hello)
+        server.die()
+        desk.wait_for_loss()
+
+
+def test_a_lost_server_is_replaced(desk: Desk) -> None:
+    """After a server has gone, the next request goes to a new one that was greeted first; the agent hears no second greeting."""
+    desk.greet().die()
+    desk.ask(call(1, "ping"))
+    second = desk.server()
+    second.expect_hello()
+    assert second.hear() == READY
+    assert second.hear() == call(1, "ping")
+    second.say(reply(call(1, "ping")))
+    assert desk.hear() == reply(call(1, "ping"))
+    second.die()
+
+
+def test_what_was_under_way_is_told_and_not_repeated(desk: Desk) -> None:
+    """Requests that a lost server still had are answered with an error that says to try again; no other server sees them."""
+    first = desk.greet()
+    desk.ask(call(1, "tools/call"), call("1"))
+    assert [first.hear()["id"], first.hear()["id"]] == [1, "1"]
+    first.die(b'{"jsonrpc":"2.0","id":1,"resu')
+    answers = [desk.hear(), desk.hear()]
+    assert {one["id"] for one in answers} == {1, "1"}
+    assert all("try again" in one["error"]["message"] for one in answers)
+    assert desk.connected.empty()
+    desk.ask(call(2, "ping"))
+    second = desk.server()
+    assert [second.hear()["method"] for _ in range(3)] == ["initialize", "notifications/initialized", "ping"]
+    second.say(reply(call(2, "ping")))
+    assert desk.hear() == reply(call(2, "ping"))
+    second.die()
+
+
+def test_no_server_is_called_for_without_a_request(desk: Desk) -> None:
+    """A server that left is not replaced for a notification: one that was let go for being idle stays gone."""
+    desk.greet().die()
+    desk.wait_for_loss()
+    desk.ask({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}, b"nonsense")
+    assert desk.hear()["error"]["code"] == -32700
+    assert desk.connected.empty()
+
+
+def test_a_server_that_cannot_be_had_is_an_answer(desk: Desk) -> None:
+    """Where no server can be had, the request is answered with the reason, and the next one is tried anew."""
+    desk.refuses = DaemonError("no daemon can be started", hint="recollect doctor --daemon")
+    desk.ask(HELLO, call(1, "ping"))
+    assert desk.hear()["id"] == 0
+    assert desk.hear()["error"]["message"] == "no daemon can be started (recollect doctor --daemon)"
+    desk.refuses = None
+    desk.ask(call(2, "ping"))
+    server = desk.server()
+    server.expect_hello()
+    assert server.hear() == call(2, "ping")
+    server.say(reply(call(2, "ping")))
+    assert desk.hear() == reply(call(2, "ping"))
+    server.die()
+
+
+def test_nonsense_is_answered(desk: Desk) -> None:
+    """What is no message is answered as JSON-RPC says, without a server, and does no harm to what follows."""
+    nonsense = {
+        b"nonsense": -32700,
+        b"\xff\xfe": -32700,
+        b"[" * 100_000: -32700,
+        b"[1, 2]": -32600,
+        b"{}": -32600,
+        b'{"jsonrpc": "2.0", "id": 1.5, "method": "ping"}': -32600,
+        b'{"jsonrpc": "2.0", "id": 1, "method": 5}': -32600,
+    }
+    for line, code in nonsense.items():
+        desk.ask(line)
+        assert desk.hear()["error"]["code"] == code
+    assert desk.connected.empty()
+    desk.greet().die()
+
+
+def test_a_line_beyond_bounds_is_passed_over(desk: Desk) -> None:
+    """A line of more than 16 MiB is refused, not kept, and the next one is understood."""
+    heard: list[dict[str, Any]] = []
+    listener = threading.Thread(target=lambda: heard.append(desk.hear()))
+    listener.start()
+    piece = b"x" * 65_536
+    for _ in range(LONGEST // len(piece) + 1):
+        os.write(desk._to_proxy, piece)
+    desk.ask(b"")
+    listener.join()
+    assert "more than" in heard[0]["error"]["message"]
+    desk.greet().die()
+
+
+def test_a_cancelled_request_is_not_waited_for(desk: Desk) -> None:
+    """No answer comes to a cancelled request, so its loss is not told when the server goes."""
+    first = desk.greet()
+    cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+    desk.ask(call(1), cancel)
+    assert first.hear() == call(1)
+    assert first.hear() == cancel
+    first.die()
+
+
+def test_scripts_get_their_answers(project: Path) -> None:
+    """Whoever writes requests into the pipe and closes it at once still gets the answers, and nothing but JSON-RPC."""
+    lines = "".join(json.dumps(one) + "\n" for one in (HELLO, READY, call(1), call(2, "ping")))
+    done = subprocess.run(
+        command_line("mcp"), input=lines.encode(), cwd=project, capture_output=True, timeout=300, check=True
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {one["id"] for one in answers} <= {0, 1, 2}
+    assert all(one["jsonrpc"] == "2.0" for one in answers)
+
+
+def test_it_leaves_with_its_agent(project: Path) -> None:
+    """A process whose agent closes the pipe without a word ends with success and silence."""
+    done = subprocess.run(command_line("mcp"), input=b"", cwd=project, capture_output=True, timeout=300, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_a_project_that_is_not_there_is_told(shell: Shell) -> None:
+    """`--project` of a directory that is not there is a mistake for the person who configured it."""
+    done = shell("mcp", "--project", "nowhere")
+    assert done.status == 1
+    assert "nowhere" in done.err
+
+
+def test_a_daemon_that_is_required_and_cannot_be_had(project: Path) -> None:
+    """With `--warm required` and no daemon to be had, the agent is told why, and nothing is done in its place."""
+    blocked = project / "file"
+    blocked.write_text("no home")
+    lines = json.dumps(HELLO) + "\n"
+    done = subprocess.run(
+        command_line("mcp", "--warm", "required"),
+        input=lines.encode(),
+        cwd=project,
+        env={**os.environ, "RECOLLECT_HOME": str(blocked / "home")},
+        capture_output=True,
+        timeout=300,
+        check=False,
+    )
+    assert json.loads(done.stdout)["error"]["message"]
+    assert done.returncode == 0
+
+
+def test_the_proxy_loads_little(project: Path) -> None:
+    """Ten agents are ten proxies: nothing that holds memory or takes time is loaded for one."""
+    heavy = ("mcp", "asyncio", "msgspec", "numpy", "pydantic", "recollect.engine", "recollect.wiring", "pathlib")
+    code = (
+        "import sys; from recollect.surfaces.cli import mcp; from recollect.surfaces.mcp import proxy;"
+        "from recollect.surfaces.daemon import client;"
+        f"print([name for name in {heavy!r} if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", f"import sys; sys.path[:0] = {sys.path!r}; {code}"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_help_needs_nothing(project: Path) -> None:
+    """`recollect mcp --help` shows what a host is told."""
+    done = run_process(["mcp", "--help"], project)
+    assert done.status == 0
+    assert "claude mcp add recollect" in done.out

@@ -1,0 +1,87 @@
+"""What agents are offered, and what it costs them."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from tokenizers import Tokenizer
+
+import recollect.models
+from recollect.operations.catalogue import OPERATIONS
+from recollect.operations.dispatch import Caller, Dispatcher
+from recollect.retrieval.cost import estimate_tokens
+from recollect.surfaces.mcp.greeting import VERSIONS, greeting, tool_list
+from recollect.surfaces.mcp.session import serve_stream
+from recollect.surfaces.mcp.tools import INSTRUCTIONS, OTHERS, OWN_TOOLS, TOOLS
+
+HELLO: dict[str, Any] = {"capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+
+
+def tokens(text: str) -> int:
+    """The larger of two counts: our estimate, and those of the built-in model's tokenizer."""
+    (file,) = Path(recollect.models.__file__).parent.glob("data/**/tokenizer.json")
+    tokenizer = Tokenizer.from_file(str(file))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return max(estimate_tokens(text), len(tokenizer.encode(text).ids))
+
+
+def ask(connection: socket.socket, method: str, params: dict[str, Any]) -> Any:
+    """Ask the SDK's server."""
+    with connection.makefile("rwb") as lines:
+        lines.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n")
+        lines.flush()
+        return json.loads(lines.readline())["result"]
+
+
+def server(project: Path) -> socket.socket:
+    """A session with the SDK's server."""
+    ours, theirs = socket.socketpair()
+    threading.Thread(target=serve_stream, args=(theirs, Dispatcher().call, Caller(str(project)))).start()
+    return ours
+
+
+def test_the_tool_list_is_cheap(project: Path) -> None:
+    """All that `tools/list` answers costs a model less than 1,500 tokens, and the instructions less than 100."""
+    with server(project) as connection:
+        ask(connection, "initialize", {"protocolVersion": VERSIONS[-1], **HELLO})
+        listed = ask(connection, "tools/list", {})
+    assert tokens(json.dumps(listed, ensure_ascii=False)) < 1500
+    assert tokens(INSTRUCTIONS) < 100
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_proxy_greets_as_the_server_does(project: Path, version: str) -> None:
+    """What the proxy answers for a server that is not there yet is what the server would have said."""
+    hello = {"protocolVersion": version, **HELLO}
+    with server(project) as connection:
+        assert ask(connection, "initialize", hello) == greeting(hello)
+        assert ask(connection, "tools/list", {}) == tool_list(hello, {})
+
+
+def test_only_known_versions_are_greeted() -> None:
+    """Every version that is greeted is one that the SDK shakes hands in; others, and odd requests, are left to it."""
+    assert set(VERSIONS) <= set(HANDSHAKE_PROTOCOL_VERSIONS)
+    assert greeting({"protocolVersion": "2099-01-01", **HELLO}) is None
+    assert greeting({"protocolVersion": VERSIONS[0]}) is None
+    assert tool_list({"protocolVersion": VERSIONS[0], **HELLO}, {"cursor": "2"}) is None
+
+
+def test_every_operation_has_a_way() -> None:
+    """Each operation that may be asked for over MCP has a tool, or is named by `memory_call`."""
+    reachable = [name for name, one in OPERATIONS.items() if "mcp" not in one.absent]
+    assert sorted(reachable) == sorted([*OWN_TOOLS, *(name if "." in name else f"memory.{name}" for name in OTHERS)])
+
+
+def test_schemas_are_sound() -> None:
+    """Each tool says when to call it, requires only what it has, and describes an object."""
+    for tool in TOOLS:
+        assert len(tool["description"]) > 40
+        assert tool["inputSchema"]["type"] == "object"
+        assert set(tool["inputSchema"]["required"]) <= set(tool["inputSchema"]["properties"])
