@@ -18,6 +18,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(place))
     monkeypatch.setenv("RECOLLECT_HOME", str(place / ".recollect"))
+    monkeypatch.setenv("RECOLLECT_DAEMON_WARM", "off")  # those that are about the daemon say so
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     return place / ".recollect"
 

@@ -3,8 +3,7 @@
 Everything exported here is loaded when it is first used, so that importing the package costs nothing.
 """
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from recollect.core.document import Anchor, Chunk, Document, StoredChunk
     from recollect.core.errors import RecollectError

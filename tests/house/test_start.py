@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from recollect.surfaces.daemon import client
 
 HEAVY = {
     "numpy",
@@ -23,14 +27,26 @@ HEAVY = {
 }
 
 
+@pytest.fixture
+def warm_home(tmp_path: Path, home: Path) -> Iterator[dict[str, str]]:
+    """An environment in which a daemon runs and knows one note."""
+    (tmp_path / "a.md").write_text("# A\n\nalpha\n", "utf-8")
+    environment = {**os.environ, "RECOLLECT_EMBEDDING_PROVIDER": "fake", "RECOLLECT_DAEMON_WARM": "required"}
+    client.ask("memory.index", {"paths": ["a.md"]}, directory=str(tmp_path), environment=environment, starts=True)
+    yield environment
+    client.ask("daemon.stop", environment=environment)
+
+
 def loaded_by(words: list[str], cwd: Path, env: dict[str, str] | None = None) -> set[str]:
     """Return the modules that a command has loaded when it ends."""
     script = (
-        "import json, sys, os\n"
+        "import sys\n"
         "from recollect.surfaces.cli.main import main\n"
         "try: status = main(sys.argv[1:])\n"
         "except SystemExit: pass\n"
-        "print('LOADED' + json.dumps(sorted(sys.modules)))\n"
+        "loaded = sorted(sys.modules)\n"
+        "import json\n"
+        "print('LOADED' + json.dumps(loaded))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script, *words], cwd=cwd, capture_output=True, text=True, check=True, env=env
@@ -45,6 +61,24 @@ def loaded_by(words: list[str], cwd: Path, env: dict[str, str] | None = None) ->
 def test_help_loads_nothing_heavy(words: list[str], tmp_path: Path) -> None:
     """Help, version and settings load neither numpy nor onnxruntime nor any other heavy package."""
     assert loaded_by(words, tmp_path) & HEAVY == set()
+
+
+WARM = {"numpy", "rich", "msgspec", "dataclasses", "inspect", "typing", "pathlib", "shutil", "socket", "subprocess"}
+"""Of the standard library, what would each cost a millisecond or more."""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["search", "alpha"], ["search", "alpha", "--json"], ["list"], ["add", "one more"], ["call", "stats"], ["stats"]],
+    ids=" ".join,
+)
+def test_a_warm_command_loads_next_to_nothing(words: list[str], tmp_path: Path, warm_home: dict[str, str]) -> None:
+    """With a daemon, commands load a few modules of the standard library, and none of our own rooms but core and surfaces."""
+    loaded = loaded_by(words, tmp_path, warm_home)
+
+    assert loaded & (HEAVY | WARM) == set()
+    rooms = {name.split(".")[1] for name in loaded if name.startswith("recollect.")}
+    assert rooms == {"core", "surfaces"}
 
 
 def test_importing_the_package_loads_nothing(tmp_path: Path) -> None:

@@ -14,13 +14,14 @@ from typing import Any, Generic, TypeVar
 import pytest
 from tests.models.embedding_server import Answer, EmbeddingServer, Request, well
 from tests.models.tiny_crossencoder import write_model
+from tests.services.watching import Watch, eventually
 from tests.surfaces.conftest import Outcome, Shell, write
 
 from recollect.config.schema import BY_KEY, Value
 from recollect.config.values import as_toml
 from recollect.retrieval.cache import CacheCounters
 from recollect.surfaces.cli.main import command_parser
-from recollect.wiring import open_engine, standpoint
+from recollect.wiring import open_engine, settings_at, standpoint
 
 Seen = TypeVar("Seen")
 
@@ -119,6 +120,18 @@ def _fusion(desk: Desk) -> object:
     return "by rank" if all(note.startswith("rank ") for note in notes) else "by distance"
 
 
+def _age(desk: Desk) -> object:
+    desk.index("notes")
+    return "recency" in [part["name"] for part in desk.search("--explain").json["hits"][0]["explanation"]]
+
+
+def _half_life(desk: Desk) -> object:
+    desk.monkeypatch.setenv("RECOLLECT_SEARCH_RECENCY_WEIGHT", "0.5")
+    desk.index("notes")
+    parts = {part["name"]: part["note"] for part in desk.search("--explain").json["hits"][0]["explanation"]}
+    return parts["recency"].partition("half-life ")[2]
+
+
 def _budget(desk: Desk) -> object:
     desk.index("notes", "long")
     packing = desk.search().json["packing"]
@@ -133,6 +146,11 @@ def _sight(desk: Desk) -> object:
 
 
 def _bare(desk: Desk) -> object:
+    return desk.index()
+
+
+def _host_files(desk: Desk) -> object:
+    write(desk.project / "AGENTS.md", "agents know otters\n")
     return desk.index()
 
 
@@ -193,11 +211,15 @@ READINGS = ["coverage", "phrase", "proximity", "part-words"]
 
 ROWS: list[Row[Desk]] = [
     Row("search.k", 2, _hits, 5, 2),
-    Row("search.lane", "lexical", _lane, ("hybrid", ["lexical", "dense", *READINGS]), ("lexical", ["lexical"])),
+    Row(
+        "search.lane", "lexical", _lane, ("hybrid", ["lexical", "dense", "entry", *READINGS]), ("lexical", ["lexical"])
+    ),
     Row("search.fusion", "rrf", _fusion, "by distance", "by rank"),
     Row("search.token_budget", 200, _budget, None, (200, True, True)),
     Row("search.all_projects", True, _sight, 0, 7),
     Row("search.min_relevance", 0.99, _likely, (5, False), (0, True)),
+    Row("search.recency_weight", 0.3, _age, False, True),
+    Row("search.half_life_days", 7.0, _half_life, "30 days", "7 days"),
     Row("index.paths", ("docs", "!docs/drafts"), _bare, set(), {"guide.md", "scratch.tmp.md"}),
     Row("index.exclude", ("*.tmp.md",), _docs, {"guide.md", "draft.md", "scratch.tmp.md"}, {"guide.md", "draft.md"}),
     Row(
@@ -207,6 +229,7 @@ ROWS: list[Row[Desk]] = [
         {"draft.md", "scratch.tmp.md"},
         {"guide.md", "scratch.tmp.md"},
     ),
+    Row("index.auto_memory", False, _host_files, {"AGENTS.md"}, set()),
     Row("index.max_file_bytes", 100, _with_problems, (0, set()), (1, {"long.md"})),
     Row("chunking.max_chunk_size", 100, _piece_count, False, True),
     Row("chunking.overlap_lines", 0, _shared_lines, 2, 0),
@@ -486,11 +509,48 @@ def test_memories_are_kept_within_the_bytes_that_are_allowed(desk: Desk, home: P
     assert _memories_read_again(desk) == 0
 
 
+# -- settings that show in what a watcher does ---------------------------------------------------------------------------
+
+
+def watcher_of(desk: Desk) -> Watch:
+    """A watcher as the settings want it."""
+    desk.index("notes")
+    return Watch(desk.project, settings_at(standpoint()).watching())
+
+
+@pytest.mark.parametrize("way", ["environment", "user file"])
+def test_files_come_to_rest_for_as_long_as_was_chosen(desk: Desk, home: Path, way: str) -> None:
+    """Two changes that are further apart than the usual quiet time are one pass with a longer watch.debounce_ms."""
+    WAYS[way](desk, home, "watch.debounce_ms", 4000)
+
+    with watcher_of(desk) as watch:
+        write(desk.project / "notes" / "n0.md", "otter, edited\n")
+        time.sleep(1.8)
+        write(desk.project / "notes" / "n1.md", "otter, edited too\n")
+        eventually(lambda: bool(watch.passes))
+        assert watch.passes[0].report
+        assert watch.passes[0].report.changed == 2
+
+
+@pytest.mark.parametrize("way", ["environment", "user file"])
+def test_roots_are_compared_as_often_as_was_chosen(desk: Desk, home: Path, way: str) -> None:
+    """With nothing to be heard, what changed is found when watch.reconcile_s has passed."""
+    desk.monkeypatch.setattr("recollect.services.watch_events._Listener._listen", lambda self: self._stopped.wait())
+    WAYS[way](desk, home, "watch.reconcile_s", 0.5)
+
+    with watcher_of(desk) as watch:
+        write(desk.project / "notes" / "n0.md", "otter, edited\n")
+        eventually(lambda: bool(watch.passes))
+
+
 def test_no_setting_is_forgotten_here() -> None:
     """Every setting there is has a test of its effect."""
     seen = {row.key for row in ROWS} | {row.key for row in ASKED} | {"embedding.base_url", "embedding.timeout_s"}
     seen |= {"rerank.model", "rerank.provider", "rerank.candidates", "rerank.timeout_s"}
     seen |= {row.key for row in KEPT} | {"cache.hot_bytes"}
+    seen |= {"watch.debounce_ms", "watch.reconcile_s"}
+    # Those of processes that stay are tested where these are: daemon/, http/, and tests/services/test_scope_file.py.
+    seen |= {one for one in BY_KEY if one.startswith(("daemon.", "http."))} | {"watch.enabled", "scope.tenants"}
     unseen = {"embedding.threads"}  # how many processors work cannot be told from what they did
 
     assert seen | unseen == set(BY_KEY)
@@ -628,7 +688,7 @@ def test_flags_go_before_settings(desk: Desk) -> None:
         assert len(desk.search(flag, 6).json["hits"]) == 6
     assert desk.search("--lane", "lexical").json["lane"] == "lexical"
     chosen = desk.search("--lane", "hybrid", "--fusion", "convex", "--explain").json["hits"][0]["explanation"]
-    lanes = {part["name"]: part["note"] for part in chosen if part["name"] not in READINGS}
+    lanes = {part["name"]: part["note"] for part in chosen if part["name"] not in {*READINGS, "entry"}}
     assert list(lanes) == ["lexical", "dense"]
     assert all("weight" in note for note in lanes.values())
 
@@ -679,7 +739,7 @@ def test_no_flag_is_forgotten_here() -> None:
         name: {option for action in command_parser(name)._actions for option in action.option_strings}
         for name in ("index", "search")
     }
-    everywhere = {"-h", "--help", "--json", "--project"}
+    everywhere = {"-h", "--help", "--json", "--project", "--tenant", "--warm"}
     filters = {"--all-projects", "--source", "--since", "--until", "--type", "--tag"}
 
     assert flags["index"] == everywhere | {

@@ -11,18 +11,23 @@ with Recollect(project=".") as memory:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack
 
-from recollect.core.document import GLOBAL
 from recollect.core.errors import UsageError
-from recollect.core.memory import AddReply, ExpandReply, IndexReport, ListReply, NewMemory
+from recollect.core.memory import AddReply, DeleteReply, ExpandReply, GetReply, HealthReply, IndexReport, ListReply
 from recollect.core.ports import Progress, StoreStats
 from recollect.core.query import Filters, Fusion, Lane, SearchReply
-from recollect.services.reach import Named
-from recollect.wiring import open_engine, standpoint
+from recollect.operations import memory, requests
+from recollect.operations.dispatch import Caller, Dispatcher
+from recollect.operations.operation import Call
+from recollect.wiring import open_engine, standpoint, working_directory
+
+if TYPE_CHECKING:
+    from recollect.core.transcript import TranscriptReply
+    from recollect.services.evaluate import EvaluateReply
+    from recollect.services.roots import KnownRoot
 
 Path = str | os.PathLike[str]
 Choice = TypeVar("Choice", Lane, Fusion)
@@ -56,6 +61,9 @@ class Recollect:
         self, *, project: Path | None = None, home: Path | None = None, settings: Mapping[str, object] | None = None
     ) -> None:
         self._engine = open_engine(standpoint(home=home, project=project), settings)
+        self._dispatcher = Dispatcher(lambda here, flags: open_engine(here, {**(settings or {}), **flags}))
+        self._home = None if home is None else os.fspath(home)
+        self._project = None if project is None else os.fspath(project)
 
     def __enter__(self) -> Self:
         return self
@@ -83,13 +91,23 @@ class Recollect:
 
         A file that cannot be read is in `problems` of the report and does not stop the run.
         """
-        given = tuple(os.fspath(path) for path in paths)
-        named = Named(given, GLOBAL if to_global else None) if given else None
-        return self._engine.index(named, force=force, vectors=vectors, reembed=reembed, progress=progress)
+        request = requests.IndexRequest(
+            paths=[os.fspath(path) for path in paths],
+            to_global=to_global,
+            force=force,
+            vectors=vectors,
+            reembed=reembed,
+        )
+        return memory.index(self._engine, request, self._call(progress))
 
     def forget_roots(self, paths: Iterable[Path]) -> int:
         """Drop what was indexed from these roots and stop indexing them; return the number of documents dropped."""
-        return self._engine.forget_roots([os.fspath(path) for path in paths])
+        request = requests.RootsRequest(paths=[os.fspath(path) for path in paths])
+        return memory.remove_roots(self._engine, request, self._call())[1]
+
+    def roots(self) -> Sequence[KnownRoot]:
+        """List the files and directories that are indexed."""
+        return memory.list_roots(self._engine, requests.Nothing(), self._call())
 
     def search(self, query: str, *, all_projects: bool = False, **choices: Unpack[SearchChoices]) -> SearchReply:
         """Find what was learned, best first: in this project and the global memories, or in all projects.
@@ -97,20 +115,30 @@ class Recollect:
         What is not chosen comes from the settings. Under a token budget `hits` are those that fit, each with what to show
         of it in `packed`.
         """
-        options = self._engine.defaults.search
         chosen: dict[str, Any] = {name: value for name, value in choices.items() if value is not None}
         unknown = sorted(set(chosen) - SearchChoices.__annotations__.keys())
         if unknown:
             raise TypeError(f"search() has no choice {unknown[0]!r}")
         if "lane" in chosen:
-            chosen["lane"] = _one_of(Lane, chosen["lane"])
+            chosen["lane"] = str(_one_of(Lane, chosen["lane"]))
         if "fusion" in chosen:
-            chosen["fusion"] = _one_of(Fusion, chosen["fusion"])
-        return self._engine.search(query, replace(options, **chosen), all_projects=all_projects)
+            chosen["fusion"] = str(_one_of(Fusion, chosen["fusion"]))
+        filters = _filters(chosen.pop("filters", None))
+        request = requests.SearchRequest(query=query, all_projects=all_projects, **filters, **chosen)
+        return memory.search(self._engine, request, self._call())
 
     def expand(self, identity: str, *, lines: int | None = None) -> ExpandReply:
         """Show the whole section around a hit, or `lines` lines around it."""
-        return self._engine.expand(identity, lines=lines)
+        return memory.expand(self._engine, requests.ExpandRequest(id=identity, lines=lines), self._call())
+
+    def transcript(self, place: str, *, turn: str = "", context: int = 3) -> TranscriptReply:
+        """Show the conversation that a memory came from, around its turn."""
+        request = requests.TranscriptRequest(place=place, turn=turn, context=context)
+        return memory.transcript(self._engine, request, self._call())
+
+    def get(self, identity: str) -> GetReply:
+        """Return one memory by its id, or say that it is deleted or unknown."""
+        return memory.get(self._engine, requests.IdentityRequest(id=identity), self._call())
 
     def list(
         self,
@@ -121,19 +149,69 @@ class Recollect:
         all_projects: bool = False,
     ) -> ListReply:
         """List memories, or documents, newest first."""
-        return self._engine.list(filters, documents=documents, limit=limit, all_projects=all_projects)
+        request = requests.ListRequest(documents=documents, limit=limit, all_projects=all_projects, **_filters(filters))
+        return memory.list_(self._engine, request, self._call())
 
     def add(self, text: str, *, type: str = "", tags: Iterable[str] = (), to_global: bool = False) -> AddReply:  # noqa: A002
         """Append a memory to today's journal; it can be searched for when this returns."""
-        return self._engine.add(NewMemory(text, type, tuple(tags)), to_global=to_global)
+        request = requests.AddRequest(text=text, type=type, tags=[*tags], to_global=to_global)
+        return memory.add(self._engine, request, self._call())
+
+    def add_batch(self, texts: Iterable[str | Mapping[str, Any]], *, to_global: bool = False) -> Sequence[AddReply]:
+        """Append several memories, all or none: texts, or mappings with text, type, tags and origin."""
+        given = [{"text": one} if isinstance(one, str) else dict(one) for one in texts]
+        request = requests.AddBatchRequest(memories=[requests.MemoryText(**one) for one in given], to_global=to_global)
+        return memory.add_batch(self._engine, request, self._call())
+
+    def delete(self, identity: str) -> DeleteReply:
+        """Hide a memory from every search and list; its file is not touched."""
+        return memory.delete(self._engine, requests.IdentityRequest(id=identity), self._call())
+
+    def restore(self, identity: str) -> DeleteReply:
+        """Bring a deleted memory back."""
+        return memory.restore(self._engine, requests.IdentityRequest(id=identity), self._call())
+
+    def health(self, *, duplicates: int = 10) -> HealthReply:
+        """Look the index over and say what a person should do about it."""
+        return memory.health(self._engine, requests.HealthRequest(duplicates=duplicates), self._call())
+
+    def evaluate(self, queries: Path, qrels: Path, *, k: int = 10, all_projects: bool = False) -> EvaluateReply:
+        """Measure how well judged questions are answered."""
+        request = requests.EvaluateRequest(
+            queries=os.fspath(queries), qrels=os.fspath(qrels), k=k, all_projects=all_projects
+        )
+        return memory.evaluate(self._engine, request, self._call())
+
+    def call(self, op: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Carry out any operation by name, JSON-like values in and out, as `recollect call` does."""
+        caller = Caller(working_directory(), dict(os.environ), self._home)
+        given = {"project": self._project, **(arguments or {})}
+        return self._dispatcher.call(op, given, caller)
 
     def stats(self) -> StoreStats:
         """Return the sizes of the index."""
-        return self._engine.stats()
+        return memory.stats(self._engine, requests.Nothing(), self._call()).stats()
 
     def reset(self) -> None:
         """Delete the index; the files it was made from stay."""
-        self._engine.reset()
+        memory.reset(self._engine, requests.Nothing(), self._call())
+
+    def _call(self, progress: Progress | None = None) -> Call:
+        return Call(working_directory(), progress=progress, meter=self._dispatcher.meter)
+
+
+def _filters(filters: Filters | None) -> dict[str, Any]:
+    """Return filters as the operations name them."""
+    if filters is None:
+        return {}
+    return {
+        "projects": None if filters.projects is None else [*filters.projects],
+        "source": filters.source_prefix or None,
+        "since": filters.since or None,
+        "until": filters.until or None,
+        "types": [*filters.types],
+        "tags": [*filters.tags],
+    }
 
 
 def _one_of(kind: type[Choice], given: str) -> Choice:

@@ -10,14 +10,16 @@ examples:
 
 from __future__ import annotations
 
-import argparse
 import sys
 
 from recollect.core.errors import UsageError
-from recollect.core.memory import NewMemory
-from recollect.surfaces.cli.arguments import add_common, engine_of
-from recollect.surfaces.cli.paper import note, short_path
-from recollect.surfaces.cli.shapes import add_shape, print_json
+from recollect.surfaces.cli.arguments import add_common
+from recollect.surfaces.cli.asking import ask
+from recollect.surfaces.cli.paper import note, print_json, short_path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,17 +33,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Add, and fail when it is saved but cannot be searched for."""
-    memory = NewMemory(_text(args.text), args.type, tuple(dict.fromkeys(args.tag)))
-    with engine_of(args) as engine:
-        reply = engine.add(memory, to_global=args.to_global)
+    request = {
+        "text": _text(args.text),
+        "type": args.type,
+        "tags": args.tag,
+        "to_global": args.to_global,
+    }
+    reply = ask(args, "memory.add", request, starts=True)
     if args.json:
-        print_json(add_shape(reply))
+        print_json(reply)
     else:
-        place = f"{short_path(reply.source)}:{reply.start_line}-{reply.end_line}"
-        print(f"Remembered in {place}  {reply.id}".rstrip())
-        for text in reply.notes:
+        place = f"{short_path(reply['source'])}:{reply['start_line']}-{reply['end_line']}"
+        print(f"Remembered in {place}  {reply['id']}".rstrip())
+        for text in reply["notes"]:
             note(text)
-    return 0 if reply.searchable else 1
+    return 0 if reply["searchable"] else 1
 
 
 def _text(given: str) -> str:

@@ -1,27 +1,38 @@
-"""Arguments that several commands share, and what they mean."""
+"""Arguments that several commands share, and what they ask for."""
 
 from __future__ import annotations
 
-import argparse
-import re
-from datetime import date, timedelta
+from recollect.surfaces.cli.asking import add_warm
 
-from recollect.core.errors import UsageError
-from recollect.core.query import Filters
-from recollect.engine import Engine
-from recollect.services.scope import find_project
-from recollect.wiring import open_engine, standpoint
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any
 
-_AGO = re.compile(r"(\d{1,5})\s*([dwmy])")
-_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
+LANES = ("hybrid", "lexical", "dense")
+FUSIONS = ("convex", "rrf")
 
 
 def add_common(
-    parser: argparse.ArgumentParser, *, project: str = "stand in another project than the current directory's"
+    parser: argparse.ArgumentParser,
+    *,
+    project: str = "stand in another project than the current directory's",
+    asks: bool = True,
 ) -> None:
-    """Declare what every command takes; `project` says what standing in another one means for it."""
+    """Declare what every command takes; `project` says what standing in another one means for it.
+
+    A command that asks for operations also says whose memories it means, and whether it goes through the daemon.
+    """
     parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md) instead of text")
     parser.add_argument("--project", metavar="DIR", help=project)
+    if asks:
+        add_asking(parser)
+
+
+def add_asking(parser: argparse.ArgumentParser) -> None:
+    """Declare whose memories are meant, and whether the daemon is to be asked."""
+    parser.add_argument("--tenant", metavar="NAME", help="whose memories (scope.tenant); nothing crosses tenants")
+    add_warm(parser)
 
 
 def add_filters(parser: argparse.ArgumentParser) -> None:
@@ -41,39 +52,26 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def filters_of(args: argparse.Namespace) -> Filters:
-    """Return the filters that were asked for."""
-    return Filters(
-        source_prefix=args.source or "",
-        since=day_of(args.since) if args.since else "",
-        until=day_of(args.until) if args.until else "",
-        types=tuple(args.type),
-        tags=tuple(args.tag),
-    )
+def own_path(path: str) -> str:
+    """Return a path with its `~` as it is meant here: the daemon's home directory may be another. A mark `!` stays."""
+    import os
+
+    mark, bare = ("!", path[1:]) if path.startswith("!") else ("", path)
+    return mark + os.path.expanduser(bare)  # noqa: PTH111  (may not be a path yet)
 
 
-def engine_of(args: argparse.Namespace) -> Engine:
-    """Open the engine that a command's arguments ask for."""
-    return open_engine(standpoint(project=args.project))
+def own_paths(paths: list[str]) -> list[str]:
+    """Return paths as `own_path` does."""
+    return [own_path(path) for path in paths]
 
 
-def project_id(directory: str) -> str:
-    """Return the project that a directory lies in."""
-    return find_project(directory).id
-
-
-def day_of(text: str, today: date | None = None) -> str:
-    """Return an ISO day: given as such, as today or yesterday, or as so many days, weeks, months or years ago."""
-    today = today or date.today()  # noqa: DTZ011  (a person's own day)
-    word = text.strip().lower()
-    ago = _AGO.fullmatch(word)
-    try:
-        if ago:
-            return (today - timedelta(days=int(ago[1]) * _DAYS[ago[2]])).isoformat()
-        if word in {"today", "yesterday"}:
-            return (today - timedelta(days=word == "yesterday")).isoformat()
-        return date.fromisoformat(word).isoformat()
-    except (ValueError, OverflowError):
-        raise UsageError(
-            f"{text!r} is not a day", hint="write 2026-03-05, today, yesterday, or 7d, 2w, 3m, 1y for so long ago"
-        ) from None
+def filters_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the filters that were asked for, as the operations name them."""
+    return {
+        "all_projects": args.all_projects,
+        "source": args.source and own_path(args.source),
+        "since": args.since,
+        "until": args.until,
+        "types": args.type,
+        "tags": args.tag,
+    }

@@ -16,8 +16,7 @@ from __future__ import annotations
 import argparse
 
 from recollect.surfaces.cli.arguments import add_common
-from recollect.surfaces.cli.paper import printable, short_path, styled
-from recollect.surfaces.cli.shapes import print_json
+from recollect.surfaces.cli.paper import print_json, printable, short_path, styled
 from recollect.wiring import (
     Standpoint,
     change_setting,
@@ -46,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             "--local", action="store_true", help="in this project's .recollect.toml instead of your own file"
         )
     for verb in (listing, get, change, unset, init):
-        add_common(verb)
+        add_common(verb, asks=False)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -15,19 +15,17 @@ examples:
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING
+from recollect.surfaces.cli.arguments import LANES, add_common, add_filters, filters_of, own_path
+from recollect.surfaces.cli.asking import ask
+from recollect.surfaces.cli.paper import note, plural, print_json, problem, progress_bar, short_path, styled
 
-from recollect.core.query import Lane
-from recollect.surfaces.cli.arguments import add_common, add_filters, engine_of, filters_of
-from recollect.surfaces.cli.paper import note, plural, problem, progress_bar, short_path, styled
-from recollect.surfaces.cli.shapes import evaluate_shape, print_json
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from recollect.retrieval.measure import Interval
-    from recollect.services.evaluate import EvaluateReply, RankingResult
+    import argparse
+    from collections.abc import Iterator
+    from typing import Any
+
+    from recollect.operations.replies import EvaluateShape, Shape
 
 _ALL = "all"
 _NAMED = 10
@@ -46,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--lane",
-        choices=[_ALL, *(lane.value for lane in Lane)],
+        choices=[_ALL, *LANES],
         default=_ALL,
         help="only the rankings of this lane (default all)",
     )
@@ -56,49 +54,44 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure, and fail when a line of the files could not be read."""
-    from dataclasses import replace
-
-    from recollect.services.evaluate import EvaluateRequest
-
-    with engine_of(args) as engine, progress_bar() as progress:
-        request = EvaluateRequest(
-            queries=Path(args.queries).expanduser(),
-            qrels=Path(args.qrels).expanduser(),
-            options=replace(engine.defaults.search, filters=filters_of(args)),
-            k=args.k,
-            lane=None if args.lane == _ALL else Lane(args.lane),
-        )
-        reply = engine.evaluate(request, all_projects=args.all_projects, progress=progress)
+    request = {
+        "queries": own_path(args.queries),
+        "qrels": own_path(args.qrels),
+        "k": args.k,
+        "lane": None if args.lane == _ALL else args.lane,
+        **filters_of(args),
+    }
+    with progress_bar() as progress:
+        reply = ask(args, "memory.evaluate", request, progress=progress)
     if args.json:
-        print_json(evaluate_shape(reply))
+        print_json(reply)
     else:
         _show(reply)
-    return 1 if reply.problems else 0
+    return 1 if reply["problems"] else 0
 
 
-def _show(reply: EvaluateReply) -> None:
-    for one in reply.problems:
-        problem(one.path, one.message, one.hint)
-    for text in reply.notes:
+def _show(reply: EvaluateShape) -> None:
+    for one in reply["problems"]:
+        problem(one["path"], one["message"], one["hint"])
+    for text in reply["notes"]:
         note(text)
-    for name, reason in reply.unknown[:_NAMED]:
-        note(f"counts as not found: {short_path(name)} {reason}")
-    if len(reply.unknown) > _NAMED:
-        note(f"and {len(reply.unknown) - _NAMED:,} more; --json names them all")
-    judged = f"{plural(reply.judged, 'judged question')} of {reply.questions:,}"
-    failed = f" {plural(len(reply.problems), 'line')} could not be read." if reply.problems else ""
-    print(
-        f"{judged}, {plural(reply.documents, 'relevant document')}, {len(reply.unknown):,} of them unknown.{failed}\n"
-    )
+    unknown = reply["unknown"]
+    for each in unknown[:_NAMED]:
+        note(f"counts as not found: {short_path(each['document'])} {each['reason']}")
+    if len(unknown) > _NAMED:
+        note(f"and {len(unknown) - _NAMED:,} more; --json names them all")
+    judged = f"{plural(reply['judged'], 'judged question')} of {reply['questions']:,}"
+    failed = f" {plural(reply['failed'], 'line')} could not be read." if reply["failed"] else ""
+    print(f"{judged}, {plural(reply['documents'], 'relevant document')}, {len(unknown):,} of them unknown.{failed}\n")
     for line in _table(reply):
         print(line)
 
 
-def _table(reply: EvaluateReply) -> Iterator[str]:
-    names = list(reply.rankings[0].measures)
-    compared = any(one.ours_ahead for one in reply.rankings)
-    head = ["", *names, f"95 % of nDCG@{reply.k}", *(["ours is ahead by"] if compared else [])]
-    rows = [head, *(_row(one, names, reply.k, compared=compared) for one in reply.rankings)]
+def _table(reply: EvaluateShape) -> Iterator[str]:
+    names = [measure["name"] for measure in reply["rankings"][0]["measures"]]
+    compared = any(one["ours_ahead"] for one in reply["rankings"])
+    head = ["", *names, f"95 % of nDCG@{reply['k']}", *(["ours is ahead by"] if compared else [])]
+    rows = [head, *(_row(one, names, reply["k"], compared=compared) for one in reply["rankings"])]
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
     for number, row in enumerate(rows):
         cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
@@ -106,11 +99,16 @@ def _table(reply: EvaluateReply) -> Iterator[str]:
         yield styled(line, "bold") if not number else line
 
 
-def _row(one: RankingResult, names: list[str], k: int, *, compared: bool) -> list[str]:
-    ndcg = one.measures[f"nDCG@{k}"]
-    row = [one.name, *(f"{one.measures[name].mean:.3f}" for name in names), f"{ndcg.low:.3f} to {ndcg.high:.3f}"]
-    return [*row, *([_ahead(one.ours_ahead)] if compared else [])]
+def _row(one: Shape, names: list[str], k: int, *, compared: bool) -> list[str]:
+    measures = {measure["name"]: measure for measure in one["measures"]}
+    ndcg = measures[f"nDCG@{k}"]
+    row = [
+        one["name"],
+        *(f"{measures[name]['mean']:.3f}" for name in names),
+        f"{ndcg['low']:.3f} to {ndcg['high']:.3f}",
+    ]
+    return [*row, *([_ahead(one["ours_ahead"])] if compared else [])]
 
 
-def _ahead(value: Interval | None) -> str:
-    return f"{value.mean:+.3f} ({value.low:+.3f} to {value.high:+.3f})" if value else ""
+def _ahead(value: dict[str, Any] | None) -> str:
+    return f"{value['mean']:+.3f} ({value['low']:+.3f} to {value['high']:+.3f})" if value else ""

@@ -11,12 +11,15 @@ examples:
 
 from __future__ import annotations
 
-import argparse
+from recollect.surfaces.cli.arguments import add_common
+from recollect.surfaces.cli.asking import ask
+from recollect.surfaces.cli.paper import note, one_line, print_json, printable, short_path, styled
 
-from recollect.core.memory import ExpandReply
-from recollect.surfaces.cli.arguments import add_common, engine_of
-from recollect.surfaces.cli.paper import note, one_line, printable, short_path, styled
-from recollect.surfaces.cli.shapes import expand_shape, print_json
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+
+    from recollect.operations.replies import ExpandShape, TranscriptPlaceShape
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,31 +33,35 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show the section."""
-    with engine_of(args) as engine:
-        reply = engine.expand(args.id, lines=args.lines)
+    reply = ask(args, "memory.expand", {"id": args.id, "lines": args.lines})
     if args.json:
-        print_json(expand_shape(reply))
+        print_json(reply)
     else:
         _show(reply)
     return 0
 
 
-def _show(reply: ExpandReply) -> None:
-    chunk = reply.chunk.chunk
-    place = f"{short_path(chunk.source)}:{reply.start_line}-{reply.end_line}"
-    cost = styled(f"~{reply.tokens:,} tokens", "dim")
-    head = (styled(place, "cyan"), chunk.date.replace("T", " "), one_line(chunk.type), cost)
+def _show(reply: ExpandShape) -> None:
+    place = f"{short_path(reply['source'])}:{reply['start_line']}-{reply['end_line']}"
+    cost = styled(f"~{reply['tokens']:,} tokens", "dim")
+    head = (styled(place, "cyan"), reply["date"].replace("T", " "), one_line(reply["type"]), cost)
     print("  ".join(part for part in head if part))
-    if chunk.heading_path:
-        print(styled(one_line(" > ".join(chunk.heading_path)), "bold"))
-    if chunk.anchor and chunk.anchor.session:
-        turn = f"  turn {chunk.anchor.turn}" if chunk.anchor.turn else ""
-        print(one_line(f"session {chunk.anchor.session}{turn}"))
-    if reply.transcript:
-        missing = "" if reply.transcript_exists or "://" in reply.transcript else "  (not there)"
-        cost = "" if reply.transcript_tokens is None else f"  ~{reply.transcript_tokens:,} tokens"
-        print(one_line(f"transcript {short_path(reply.transcript)}{missing}{cost}"))
+    if reply["heading_path"]:
+        print(styled(one_line(" > ".join(reply["heading_path"])), "bold"))
+    anchor = reply["anchor"] or {}
+    if anchor.get("session"):
+        turn = f"  turn {anchor['turn']}" if anchor.get("turn") else ""
+        print(one_line(f"session {anchor['session']}{turn}"))
+    if reply["transcript"]:
+        _show_place(reply["transcript"], reply["id"])
     print()
-    print(printable(reply.content))
-    for text in reply.notes:
+    print(printable(reply["content"]))
+    for text in reply["notes"]:
         note(text)
+
+
+def _show_place(transcript: TranscriptPlaceShape, identity: str) -> None:
+    address, tokens = transcript["address"], transcript["tokens"]
+    missing = "" if transcript["exists"] or "://" in address else "  (not there)"
+    cost = "" if tokens is None else f"  ~{tokens:,} tokens: recollect transcript {identity[:8]}"
+    print(one_line(f"transcript {short_path(address)}{missing}{cost}"))

@@ -15,15 +15,16 @@ examples:
 
 from __future__ import annotations
 
-import argparse
-
-from recollect.core.document import GLOBAL
 from recollect.core.errors import UsageError
-from recollect.core.memory import IndexReport
-from recollect.services.reach import Named
-from recollect.surfaces.cli.arguments import add_common, engine_of, project_id
-from recollect.surfaces.cli.paper import note, plural, problem, progress_bar
-from recollect.surfaces.cli.shapes import index_shape, print_json
+from recollect.surfaces.cli.arguments import add_common, own_paths
+from recollect.surfaces.cli.asking import ask
+from recollect.surfaces.cli.paper import note, plural, print_json, problem, progress_bar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+
+    from recollect.operations.replies import IndexShape
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -59,56 +60,61 @@ def run(args: argparse.Namespace) -> int:
     """Index, and fail when a file did."""
     if args.forget:
         return _forget(args)
-    project = GLOBAL if args.to_global else project_id(args.project) if args.project else None
-    named = Named(tuple(args.paths), project, tuple(args.exclude)) if args.paths else None
-    if args.exclude and not named:
+    if args.exclude and not args.paths:
         raise UsageError(
             "--exclude needs the paths to leave something out of", hint="index.exclude holds for all paths"
         )
-    with engine_of(args) as engine, progress_bar() as progress:
-        report = engine.index(
-            named,
-            force=args.force,
-            vectors=not args.words_only,
-            reembed=args.reembed,
-            ignore_files=args.ignore_file,
-            progress=progress,
-        )
+    request = {
+        "paths": own_paths(args.paths),
+        "to_global": args.to_global,
+        "exclude": args.exclude,
+        "ignore_files": args.ignore_file,
+        "force": args.force,
+        "vectors": not args.words_only,
+        "reembed": args.reembed,
+    }
+    with progress_bar() as progress:
+        report = ask(args, "memory.index", request, progress=progress, starts=True)
     if args.json:
-        print_json(index_shape(report))
+        print_json(report)
     else:
-        _show(report)
-    return 1 if report.problems else 0
+        show_report(report)
+    return 1 if report["problems"] else 0
 
 
 def _forget(args: argparse.Namespace) -> int:
     if not args.paths:
         raise UsageError("--forget needs the paths to forget", hint="recollect index --forget notes/")
-    with engine_of(args) as engine:
-        dropped = engine.forget_roots(args.paths)
+    reply = ask(args, "roots.remove", {"paths": own_paths(args.paths)})
     if args.json:
-        print_json({"forgotten": args.paths, "documents": dropped})
+        print_json(reply)
     else:
         print(
-            f"Forgot {plural(len(args.paths), 'root')}: {plural(dropped, 'document')} left the index. Your files are untouched."
+            f"Forgot {plural(len(args.paths), 'root')}: {plural(reply['documents'], 'document')} left the index. "
+            "Your files are untouched."
         )
     return 0
 
 
-def _show(report: IndexReport) -> None:
-    for one in report.problems:
-        problem(one.path, one.message, one.hint)
-    for text in report.notes:
+def show_report(report: IndexShape) -> None:
+    """Print what a run did, and what did not work."""
+    for one in report["problems"]:
+        problem(one["path"], one["message"], one["hint"])
+    for text in report["notes"]:
         note(text)
-    counts = [f"{report.changed:,} changed", f"{report.unchanged + report.touched:,} unchanged"]
-    if report.removed:
-        counts.append(f"{report.removed:,} removed")
-    failed = len({one.path for one in report.problems})
+    counts = [f"{report['changed']:,} changed", f"{report['unchanged'] + report['touched']:,} unchanged"]
+    if report["removed"]:
+        counts.append(f"{report['removed']:,} removed")
+    failed = len({one["path"] for one in report["problems"]})
     if failed:
         counts.append(f"{failed:,} failed")
-    print(f"Indexed {plural(report.files, 'file')}: {', '.join(counts)}.", end=" ")
-    print(f"{plural(report.chunks, 'chunk')}, {plural(report.embedded, 'text')} embedded, {report.seconds:.1f} s.")
-    if report.truncated:
-        note(f"{plural(report.truncated, 'text')} longer than the model reads; the rest of them is found by words only")
-    if report.waiting:
-        note(f"{plural(report.waiting, 'chunk')} without vectors yet, found by words meanwhile")
+    print(f"Indexed {plural(report['files'], 'file')}: {', '.join(counts)}.", end=" ")
+    print(
+        f"{plural(report['chunks'], 'chunk')}, {plural(report['embedded'], 'text')} embedded, {report['seconds']:.1f} s."
+    )
+    if report["truncated"]:
+        note(
+            f"{plural(report['truncated'], 'text')} longer than the model reads; the rest of them is found by words only"
+        )
+    if report["waiting"]:
+        note(f"{plural(report['waiting'], 'chunk')} without vectors yet, found by words meanwhile")

@@ -9,14 +9,20 @@ examples:
 
 from __future__ import annotations
 
-import argparse
+import re
 
-from recollect.core.memory import ListReply
-from recollect.surfaces.cli.arguments import add_common, add_filters, engine_of, filters_of
-from recollect.surfaces.cli.paper import labelled, note, one_line, plural, short_path, styled
-from recollect.surfaces.cli.shapes import list_shape, print_json
+from recollect.surfaces.cli.arguments import add_common, add_filters, filters_of
+from recollect.surfaces.cli.asking import ask
+from recollect.surfaces.cli.paper import labelled, note, one_line, plural, print_json, short_path, styled
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+
+    from recollect.operations.replies import ListShape
 
 _WIDTH = 100
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,36 +35,32 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """List."""
-    with engine_of(args) as engine:
-        reply = engine.list(
-            filters_of(args), documents=args.documents, limit=args.limit, all_projects=args.all_projects
-        )
+    reply = ask(args, "memory.list", {"documents": args.documents, "limit": args.limit, **filters_of(args)})
     if args.json:
-        print_json(list_shape(reply))
+        print_json(reply)
     else:
         _show(reply)
     return 0
 
 
-def _show(reply: ListReply) -> None:
-    for document in reply.documents:
-        source = styled(short_path(document.source), "cyan")
-        print(f"{document.date}  {source}  {one_line(document.title)}  ({plural(document.chunk_count, 'chunk')})")
-    for stored in reply.memories:
-        chunk = stored.chunk
-        place = styled(f"{short_path(chunk.source)}:{chunk.start_line}", "cyan")
-        labels = labelled(chunk.type, chunk.tags)
-        gist = _gist(chunk.text, chunk.heading)
-        parts = (f"{chunk.date.replace('T', ' '):<16}", place, labels, gist, styled(stored.id, "dim"))
+def _show(reply: ListShape) -> None:
+    for document in reply["documents"]:
+        source = styled(short_path(document["source"]), "cyan")
+        print(f"{document['date']}  {source}  {one_line(document['title'])}  ({plural(document['chunks'], 'chunk')})")
+    for memory in reply["memories"]:
+        place = styled(f"{short_path(memory['source'])}:{memory['start_line']}", "cyan")
+        labels = labelled(memory["type"], memory["tags"])
+        gist = _gist(memory["content"], memory["heading"])
+        parts = (f"{memory['date'].replace('T', ' '):<16}", place, labels, gist, styled(memory["id"], "dim"))
         print("  ".join(part for part in parts if part))
-    if not reply.documents and not reply.memories:
+    if not reply["documents"] and not reply["memories"]:
         note("nothing here yet: 'recollect index PATH' or 'recollect add \"…\"'")
-    elif reply.more:
+    elif reply["more"]:
         note("there are more; -n shows them")
 
 
 def _gist(text: str, heading: str) -> str:
-    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    lines = [line.strip() for line in _COMMENT.sub("", text).split("\n") if line.strip()]
     body = " ".join(line for line in lines if line.lstrip("# ").rstrip("# ") != heading)
     whole = one_line(body or heading)
     return whole if len(whole) <= _WIDTH else whole[: _WIDTH - 1] + "…"

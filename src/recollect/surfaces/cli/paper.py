@@ -9,16 +9,17 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
 
-from recollect.core.ports import Progress
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any, TextIO
+
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
+
+    from recollect.core.ports import Progress
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _DRIVING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -26,6 +27,13 @@ _SHOW_PROGRESS_AFTER_S = 0.4
 _SHORT_ID = 8
 """Of 16 digits: one of a million chunks shares its first 8 with another by a chance of 1 in 4,000."""
 _STAGES = {"words": "reading", "vectors": "embedding", "waiting": "waiting for another index run"}
+
+
+def print_json(shape: Mapping[str, Any]) -> None:
+    """Print one JSON object."""
+    import json
+
+    print(json.dumps(shape, ensure_ascii=False, indent=2))
 
 
 def colourful(stream: TextIO | None) -> bool:
@@ -40,7 +48,7 @@ def styled(text: str, style: str, stream: TextIO | None = None) -> str:
     return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if text and colourful(stream or sys.stdout) else text
 
 
-def marked(text: str, spans: Sequence[tuple[int, int]]) -> str:
+def marked(text: str, spans: Sequence[Sequence[int]]) -> str:
     """Return a text with spans marked: in colour at a terminal, between guillemets elsewhere."""
     out, end = [], 0
     for start, stop in spans:
@@ -76,9 +84,9 @@ def problem(path: str, message: str, hint: str) -> None:
 
 def short_path(path: str) -> str:
     """Return a path as one would type it from here, fit to be printed."""
-    bases = [(str(Path.home()), "~/")]
+    bases = [(os.path.expanduser("~"), "~/")]  # noqa: PTH111  (pathlib takes longer to import than a warm search)
     with suppress(FileNotFoundError):  # the current directory may be gone
-        bases.insert(0, (str(Path.cwd()), ""))
+        bases.insert(0, (os.getcwd(), ""))  # noqa: PTH109
     for base, mark in bases:
         if base != "/" and path.startswith(base + "/"):
             return one_line(mark + path[len(base) + 1 :])

@@ -7,13 +7,16 @@ examples:
 
 from __future__ import annotations
 
-import argparse
 import sys
 
 from recollect.core.errors import UsageError
-from recollect.surfaces.cli.arguments import add_common, engine_of
-from recollect.surfaces.cli.paper import short_path
-from recollect.surfaces.cli.shapes import print_json
+from recollect.surfaces.cli.arguments import add_common
+from recollect.surfaces.cli.asking import ask
+from recollect.surfaces.cli.paper import print_json, short_path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -24,21 +27,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask, then delete."""
-    with engine_of(args) as engine:
-        location = str(engine.place.tenant_folder / "index")
-        if not args.yes and not _confirmed(location):
-            print("Nothing deleted.", file=sys.stderr)
-            return 1
-        engine.reset()
+    if not args.yes and not _confirmed(args):
+        print("Nothing deleted.", file=sys.stderr)
+        return 1
+    reply = ask(args, "memory.reset", {})
     if args.json:
-        print_json({"deleted": location})
+        print_json(reply)
     else:
-        print(f"Deleted the index in {short_path(location)}. Your files are untouched.")
+        print(f"Deleted the index in {short_path(reply['deleted'])}. Your files are untouched.")
     return 0
 
 
-def _confirmed(location: str) -> bool:
+def _confirmed(args: argparse.Namespace) -> bool:
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError("reset deletes the index and cannot ask here", hint="say so with --yes")
+    location = ask(args, "memory.stats", {})["location"]
     print(f"Delete the index in {short_path(location)}? Your files stay. [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in {"y", "yes"}

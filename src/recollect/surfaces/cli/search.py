@@ -14,14 +14,28 @@ examples:
 
 from __future__ import annotations
 
-import argparse
-from dataclasses import replace
+from recollect.surfaces.cli.arguments import FUSIONS, LANES, add_common, add_filters, filters_of
+from recollect.surfaces.cli.asking import ask
+from recollect.surfaces.cli.paper import (
+    expandable,
+    labelled,
+    marked,
+    note,
+    one_line,
+    print_json,
+    printable,
+    short_path,
+    styled,
+)
 
-from recollect.core.query import Form, Fusion, Hit, Lane, SearchReply
-from recollect.surfaces.cli.arguments import add_common, add_filters, engine_of, filters_of
-from recollect.surfaces.cli.paper import expandable, labelled, marked, note, one_line, printable, short_path, styled
-from recollect.surfaces.cli.shapes import print_json, search_shape
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
 
+    from recollect.operations.replies import HitShape, SearchShape
+
+_MOST = 100_000
+"""Hits that an operation gives at once; whoever asks for more gets these."""
 _SHOWN = 0.00005
 """Parts below this would be printed as 0.0000."""
 
@@ -30,10 +44,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
     parser.add_argument("query", metavar="QUERY", nargs="+", help="a question or words")
     parser.add_argument("-k", "--top-k", dest="k", type=int, metavar="N", help="how many hits (search.k)")
-    parser.add_argument("--lane", choices=[lane.value for lane in Lane], help="words, meaning, or both (search.lane)")
-    parser.add_argument(
-        "--fusion", choices=[one.value for one in Fusion], help="how both become one score (search.fusion)"
-    )
+    parser.add_argument("--lane", choices=LANES, help="words, meaning, or both (search.lane)")
+    parser.add_argument("--fusion", choices=FUSIONS, help="how both become one score (search.fusion)")
     parser.add_argument(
         "--token-budget",
         type=int,
@@ -53,69 +65,78 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Search and show the hits; finding nothing is not a failure."""
-    with engine_of(args) as engine:
-        options = engine.defaults.search
-        options = replace(
-            options,
-            k=options.k if args.k is None else args.k,
-            lane=Lane(args.lane) if args.lane else options.lane,
-            fusion=Fusion(args.fusion) if args.fusion else options.fusion,
-            filters=filters_of(args),
-            token_budget=options.token_budget if args.token_budget is None else args.token_budget,
-            min_relevance=options.min_relevance if args.min_relevance is None else args.min_relevance,
-        )
-        reply = engine.search(" ".join(args.query), options, all_projects=args.all_projects)
+    request = {
+        "query": " ".join(args.query),
+        "k": args.k and min(args.k, _MOST),
+        "lane": args.lane,
+        "fusion": args.fusion,
+        "token_budget": args.token_budget,
+        "min_relevance": args.min_relevance,
+        "explain": args.explain,
+        **filters_of(args),
+    }
+    reply = ask(args, "memory.search", request, starts=True)
     if args.json:
-        print_json(search_shape(reply, explain=args.explain))
+        print_json(reply)
     else:
         _show(reply, explain=args.explain)
     return 0
 
 
-def _show(reply: SearchReply, *, explain: bool) -> None:
-    if not reply.hits and not (reply.packing and reply.packing.dropped):
+def _show(reply: SearchShape, *, explain: bool) -> None:
+    packing = reply["packing"]
+    if not reply["hits"] and not (packing and packing["dropped"]):
         print("Nothing found.")
-    for number, hit in enumerate(reply.hits, 1):
+    for number, hit in enumerate(reply["hits"], 1):
         _show_hit(number, hit, explain=explain)
-    if explain and reply.weighing:
-        note(f"lanes weighed {reply.weighing}")
-    if reply.packing:
-        note(f"about {reply.packing.spent:,} of {reply.packing.budget:,} tokens")
-        for one in reply.packing.dropped:
-            place = f"{short_path(one.source)}:{one.start_line}-{one.end_line}"
-            note(f"left out: {one.id}  {place}  at least {one.tokens:,} tokens; {one.reason}")
-    for text in reply.notes:
+    if explain and reply["weighing"]:
+        note(f"lanes weighed {reply['weighing']}")
+    if packing:
+        note(f"about {packing['spent']:,} of {packing['budget']:,} tokens")
+        for one in packing["dropped"]:
+            place = f"{short_path(one['source'])}:{one['start_line']}-{one['end_line']}"
+            note(f"left out: {one['id']}  {place}  at least {one['tokens']:,} tokens; {one['reason']}")
+    for text in reply["notes"]:
         note(text)
 
 
-def _show_hit(number: int, hit: Hit, *, explain: bool) -> None:
-    shown = hit.packed if hit.packed and not hit.packed.within else hit
-    place = f"{short_path(hit.source)}:{shown.start_line}-{shown.end_line}"
-    labels = labelled(hit.type, hit.tags)
-    rank = [f"{number}.", styled(f"{hit.score:.3f}", "green"), f"{hit.relevance:.0%} likely"]
-    head = [*rank, styled(place, "cyan"), hit.date.replace("T", " ")]
-    print("  ".join(part for part in [*head, labels, styled(hit.id, "dim")] if part))
-    if hit.heading_path:
-        print("   " + styled(one_line(" > ".join(hit.heading_path)), "bold"))
+def _show_hit(number: int, hit: HitShape, *, explain: bool) -> None:
+    packed = hit.get("packed")
+    start, end = hit["start_line"], hit["end_line"]
+    if packed and not packed["within"]:
+        start, end = packed["start_line"], packed["end_line"]
+    rank = [f"{number}.", styled(f"{hit['score']:.3f}", "green"), f"{hit['relevance']:.0%} likely"]
+    place = styled(f"{short_path(hit['source'])}:{start}-{end}", "cyan")
+    labels = labelled(hit["type"], hit["tags"])
+    parts = [*rank, place, hit["date"].replace("T", " "), labels, styled(hit["id"], "dim")]
+    print("  ".join(part for part in parts if part))
+    if hit["heading_path"]:
+        print("   " + styled(one_line(" > ".join(hit["heading_path"])), "bold"))
     _show_text(hit)
-    for other in hit.duplicates:
+    for other in hit["duplicates"]:
         print("   " + styled(f"also in {short_path(other)}", "dim"))
     if explain:
-        parts = [part for part in hit.explanation.parts if abs(part.value) >= _SHOWN or part.name in set(Lane)]
-        width = max(len(part.name) for part in parts)
-        for part in parts:
-            print(f"   {part.value:+.4f}  {part.name:<{width}}  {part.note}")
-        print(f"   {hit.score:+.4f}  together")
+        _explain(hit)
     print()
 
 
-def _show_text(hit: Hit) -> None:
+def _explain(hit: HitShape) -> None:
+    parts = [part for part in hit["explanation"] if abs(part["value"]) >= _SHOWN or part["name"] in LANES]
+    width = max(len(part["name"]) for part in parts)
+    for part in parts:
+        print(f"   {part['value']:+.4f}  {part['name']:<{width}}  {part['note']}")
+    print(f"   {hit['score']:+.4f}  together")
+
+
+def _show_text(hit: HitShape) -> None:
     """Print what a hit says; without a budget, also what its section would cost."""
-    if hit.packed and hit.packed.within:
-        print("   " + styled(f"in the section of {hit.packed.within}", "dim"))
-    elif hit.packed and hit.packed.form is not Form.SNIPPET:
-        print(printable(hit.packed.text))
+    packed = hit.get("packed")
+    if packed is None:
+        print("   " + marked(printable(hit["snippet"]), hit["matches"]))
+        print("   " + styled(expandable(hit["id"], hit["expand_tokens"]), "dim"))
+    elif packed["within"]:
+        print("   " + styled(f"in the section of {packed['within']}", "dim"))
+    elif packed["form"] == "snippet":
+        print("   " + printable(packed["text"]))
     else:
-        print("   " + marked(printable(hit.snippet), hit.matches))
-    if hit.packed is None:
-        print("   " + styled(expandable(hit.id, hit.expand_tokens), "dim"))
+        print(printable(packed["text"]))

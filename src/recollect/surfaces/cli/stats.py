@@ -7,13 +7,15 @@ examples:
 
 from __future__ import annotations
 
-import argparse
+from recollect.surfaces.cli.arguments import add_common
+from recollect.surfaces.cli.asking import ask
+from recollect.surfaces.cli.paper import note, plural, print_json, short_path
 
-from recollect.core.ports import StoreStats
-from recollect.core.query import Coverage
-from recollect.surfaces.cli.arguments import add_common, engine_of
-from recollect.surfaces.cli.paper import note, plural, short_path
-from recollect.surfaces.cli.shapes import print_json, stats_shape
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+
+    from recollect.operations.replies import StatsShape
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -23,30 +25,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show the sizes."""
-    with engine_of(args) as engine:
-        stats, coverage, model = engine.stats(), engine.coverage(), engine.model
+    reply = ask(args, "memory.stats", {})
     if args.json:
-        print_json(stats_shape(stats, coverage, model))
+        print_json(reply)
     else:
-        _show(stats, coverage, model)
+        _show(reply)
     return 0
 
 
-def _show(stats: StoreStats, coverage: Coverage, model: str) -> None:
-    print(f"documents  {stats.documents:,}")
-    print(f"chunks     {stats.chunks:,}")
-    share = f" ({coverage.with_vectors / coverage.chunks:.0%} of the chunks)" if coverage.chunks else ""
-    print(f"vectors    {stats.vectors:,} of {model}{share}")
-    if stats.other_vectors:
-        print(f"           {stats.other_vectors:,} of other models, kept until 'recollect reset'")
-    print(f"on disk    {stats.bytes_on_disk / 1e6:,.1f} MB in {short_path(stats.location)}")
-    if stats.bytes_mapped:
-        print(
-            f"mapped     {stats.bytes_mapped / 1e6:,.1f} MB of it by a search; the system takes that memory back when it needs it"
-        )
-    for project, chunks in sorted(stats.projects.items(), key=lambda item: -item[1]):
-        if not chunks:
-            continue
-        print(f"project    {short_path(project) if project else '(global)'}: {plural(chunks, 'chunk')}")
+def _show(stats: StatsShape) -> None:
+    coverage, model = stats["coverage"], stats["model"]
+    print(f"documents  {stats['documents']:,}")
+    print(f"chunks     {stats['chunks']:,}")
+    share = f" ({coverage['with_vectors'] / coverage['chunks']:.0%} of the chunks)" if coverage["chunks"] else ""
+    print(f"vectors    {stats['vectors']:,} of {model}{share}")
+    if stats["other_vectors"]:
+        print(f"           {stats['other_vectors']:,} of other models, kept until 'recollect reset'")
+    print(f"on disk    {stats['bytes_on_disk'] / 1e6:,.1f} MB in {short_path(stats['location'])}")
+    if stats["bytes_mapped"]:
+        mapped = f"{stats['bytes_mapped'] / 1e6:,.1f} MB"
+        print(f"mapped     {mapped} of it by a search; the system takes that memory back when it needs it")
+    for project, chunks in sorted(stats["projects"].items(), key=lambda item: -item[1]):
+        if chunks:
+            print(f"project    {short_path(project) if project else '(global)'}: {plural(chunks, 'chunk')}")
     if model.startswith("fake/"):
         note("the fake provider is for tests: its vectors compare spelling, not meaning")

@@ -1,0 +1,122 @@
+"""Look over index, daemon and settings, and say what to do.
+
+Each line is one thing that was looked at; what is wrong comes with what to do about it, and with exit status 1. --daemon looks
+at the daemon alone: what is running, since when, how much memory, what it watches, its last error. Nothing is started or
+changed.
+
+examples:
+  recollect doctor
+  recollect doctor --daemon
+  recollect doctor --json
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from recollect.core.errors import DaemonError, RecollectError
+from recollect.surfaces.cli.arguments import add_common
+from recollect.surfaces.cli.asking import ask
+from recollect.surfaces.cli.paper import one_line, plural, print_json, short_path, styled
+from recollect.surfaces.cli.warm import daemon_status, lasting, status_lines
+from recollect.surfaces.daemon.address import find_address
+
+if TYPE_CHECKING:
+    import argparse
+
+    from recollect.surfaces.daemon.address import Address
+
+_FRESH_S = 3600.0
+"""An error of the daemon counts for so long."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare options."""
+    parser.add_argument("--daemon", action="store_true", help="look at the daemon only, in detail")
+    add_common(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Look, and say what was found."""
+    address = find_address()
+    checks = [] if args.daemon else [*_settings(args), *_index(args)]
+    status, daemon_checks = _daemon(address)
+    checks += daemon_checks
+    well = all(check["ok"] for check in checks)
+    if args.json:
+        print_json({"ok": well, "checks": checks, "daemon": status})
+        return 0 if well else 1
+    if args.daemon and status:
+        print("\n".join(status_lines(status)))
+        checks = [check for check in checks if not check["ok"]]
+    for check in checks:
+        _show(check)
+    return 0 if well else 1
+
+
+def _settings(args: argparse.Namespace) -> list[dict[str, Any]]:
+    from recollect.wiring import settings_at, standpoint
+
+    try:
+        here = standpoint(project=args.project)
+        settings = settings_at(here)
+        chosen = [one for one in settings if one.origin != "default"]
+        settings.embedding(here.environment)
+        settings.serving(here.environment)
+    except RecollectError as error:
+        return [_check("settings", error.message, error.hint, ok=False)]
+    said = f"{plural(len(chosen), 'setting')} chosen ('recollect config list'), home {short_path(str(here.home))}"
+    return [_check("settings", said)]
+
+
+def _index(args: argparse.Namespace) -> list[dict[str, Any]]:
+    try:
+        health = ask(args, "memory.health", {})
+    except RecollectError as error:
+        return [_check("index", error.message, error.hint, ok=False)]
+    checks: list[dict[str, Any]] = list(health["checks"])
+    if health["duplicates"]:
+        twice = f"{plural(len(health['duplicates']), 'text')} stand in more than one place, such as "
+        checks.append(_check("duplicates", twice + " and ".join(map(short_path, health["duplicates"][0][:2]))))
+    return checks
+
+
+def _daemon(address: Address) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
+    """Return what the daemon says of itself, and what is to be said about it."""
+    from recollect.core.version import VERSION
+    from recollect.surfaces.daemon.control import last_failure
+
+    try:
+        status = daemon_status(address)
+    except DaemonError as error:
+        return None, [_check("daemon", error.message, error.hint or "recollect warm stop", ok=False)]
+    if not status["running"]:
+        failure = last_failure(address)
+        if failure:
+            return status, [_check("daemon", failure, f"see {short_path(address.log)}; recollect warm start", ok=False)]
+        return status, [_check("daemon", "not running; the next command that profits starts one")]
+    said = f"process {status['pid']}, up {lasting(status['uptime_s'])}, {status['rss_bytes'] / 1e6:,.1f} MB"
+    checks = [_check("daemon", said)]
+    if status["version"] != VERSION:
+        other = f"the daemon is recollect {status['version']}, this is {VERSION}"
+        checks.append(_check("version", other, "recollect warm stop; the next command starts the right one", ok=False))
+    fault = status["last_error"]
+    if fault and fault["ago_s"] < _FRESH_S:
+        told = f"{fault['op']}: {fault['message']} ({lasting(fault['ago_s'])} ago)"
+        checks.append(_check("last error", told, f"see {short_path(status['log'])}", ok=False))
+    watch = status.get("watch")
+    if watch and watch["last_error"] and watch["pending"]:
+        # What was tried again and went well is told by status, and is nobody's trouble any more.
+        checks.append(_check("watch", watch["last_error"]["message"], watch["last_error"]["hint"], ok=False))
+    return status, checks
+
+
+def _check(name: str, message: str, hint: str = "", *, ok: bool = True) -> dict[str, Any]:
+    return {"name": name, "ok": ok, "message": message, "hint": hint}
+
+
+def _show(check: dict[str, Any]) -> None:
+    mark = styled("ok   ", "green") if check["ok"] else styled("wrong", "red")
+    print(f"{mark}  {check['name']}: {one_line(check['message'])}")
+    if check["hint"] and not check["ok"]:
+        print(f"       hint: {one_line(check['hint'])}")

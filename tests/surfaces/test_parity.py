@@ -1,0 +1,156 @@
+"""Every operation can be asked for from every surface, or says why not, and answers the same everywhere."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.docs.pages import read, sections
+from tests.operations.sample import requests, write_notes
+from tests.surfaces.conftest import Shell
+
+from recollect import Recollect
+from recollect.core.errors import RecollectError
+from recollect.core.options import HttpOptions
+from recollect.operations.catalogue import OPERATIONS
+from recollect.operations.dispatch import Caller, Dispatcher
+from recollect.operations.operation import SURFACES
+from recollect.surfaces.cli.main import COMMANDS
+from recollect.surfaces.http.server import serve_in_thread
+from recollect.surfaces.mcp.calls import call_tool
+from recollect.wiring import Holdings
+
+Ask = Callable[[str, dict[str, Any]], Any]
+
+TYPED = {
+    "memory.search": "search",
+    "memory.expand": "expand",
+    "memory.get": "get",
+    "memory.transcript": "transcript",
+    "memory.list": "list",
+    "memory.add": "add",
+    "memory.add_batch": "batch",
+    "memory.delete": "delete",
+    "memory.restore": "restore",
+    "memory.index": "index",
+    "memory.stats": "stats",
+    "memory.health": "doctor",
+    "memory.metrics": "warm",
+    "memory.evaluate": "eval",
+    "memory.reset": "reset",
+    "roots.list": "roots",
+    "roots.add": "roots",
+    "roots.remove": "roots",
+}
+"""The command that a person would type for each."""
+
+VERBS = {"evaluate": "evaluate", "roots.list": "roots", "roots.add": "index", "roots.remove": "forget_roots"}
+"""Python's names where they are others than the operation's own."""
+
+SAME = {"memory.search", "memory.expand", "memory.get", "memory.list", "memory.stats", "memory.health", "roots.list"}
+"""Answers that hold nothing of the moment or of who asked."""
+
+
+@pytest.fixture
+def caller(project: Path, home: Path) -> Caller:
+    """Someone who stands in the project."""
+    write_notes(project)
+    return Caller(str(project), {"RECOLLECT_HOME": str(home), "RECOLLECT_EMBEDDING_PROVIDER": "fake"})
+
+
+@pytest.fixture
+def ways(caller: Caller, project: Path, shell: Shell, tmp_path: Path) -> Iterator[dict[str, Ask]]:
+    """Ways to ask."""
+    holdings = Holdings()
+    dispatcher = Dispatcher(holdings.engine)
+    stranger = Caller(caller.directory, caller.environment, own=False)
+    server = serve_in_thread(dispatcher.call, HttpOptions(port=0), stranger)
+
+    def by_batch(op: str, arguments: dict[str, Any]) -> Any:
+        lines = tmp_path / "batch.jsonl"
+        lines.write_text(json.dumps({"op": op, "arguments": arguments}) + "\n", "utf-8")
+        return json.loads(shell("batch", "--jsonl", lines).out)["result"]
+
+    def by_http(op: str, arguments: dict[str, Any]) -> Any:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port)
+        connection.request("POST", f"/api/call/{op}", json.dumps(arguments), {"Content-Type": "application/json"})
+        answer = json.loads(connection.getresponse().read())
+        connection.close()
+        return answer
+
+    def by_mcp(op: str, arguments: dict[str, Any]) -> Any:
+        def ask(name: str, given: dict[str, Any]) -> dict[str, Any]:
+            return dispatcher.call(name, given, caller)
+
+        answer = dict(call_tool("memory_call", {"op": op, "arguments": arguments}, ask).structured)
+        answer.pop("notice", None)
+        return answer
+
+    def by_python(op: str, arguments: dict[str, Any]) -> Any:
+        with Recollect(project=project) as memory:
+            return memory.call(op, arguments)
+
+    yield {
+        "call": lambda op, arguments: shell("call", op, "--json", json.dumps(arguments)).json,
+        "batch": by_batch,
+        "python": by_python,
+        "http": by_http,
+        "mcp": by_mcp,
+    }
+    server.stop()
+    holdings.close()
+
+
+@pytest.mark.parametrize("op", OPERATIONS)
+def test_an_operation_is_reached_from_everywhere(op: str, ways: dict[str, Ask], caller: Caller) -> None:
+    """Asked for in five ways it answers with the same fields, and where nothing is of the moment with the same JSON."""
+    first = ways["call"]
+    first("memory.index", {"paths": ["notes"]})
+    identity = first("memory.search", {"query": "otter"})["hits"][0]["id"]
+    if op == "memory.restore":
+        first("memory.delete", {"id": identity})
+    asked = requests(identity)[op]
+    answers: dict[str, Any] = {}
+
+    for name, ask in ways.items():
+        if name in OPERATIONS[op].absent or (op, name) == ("memory.transcript", "http"):
+            continue
+        if op == "memory.restore" and answers:
+            first("memory.delete", {"id": identity})
+        if op == "roots.remove" and answers:
+            first("memory.index", {"paths": ["notes"]})
+        answers[name] = ask(op, asked)
+
+    assert {name: sorted(answer) for name, answer in answers.items() if "error" in answer} == {}
+    assert len({tuple(sorted(answer)) for answer in answers.values()}) == 1
+    if op in SAME:
+        assert len({json.dumps(answer, sort_keys=True) for answer in answers.values()}) == 1
+
+
+def test_absent_operations_are_refused_with_their_reason(ways: dict[str, Ask]) -> None:
+    """Where an operation is said not to be reachable, it is not, and the answer tells why."""
+    for name, operation in OPERATIONS.items():
+        for surface, reason in operation.absent.items():
+            try:
+                said = json.dumps(ways[surface](name, {}))
+            except RecollectError as error:
+                said = error.message
+            assert reason in said, (name, surface)
+
+
+def test_every_operation_has_a_command_a_method_and_a_page() -> None:
+    """Each has a command to type, a verb in Python, and a section in docs/operations.md; the surfaces have pages of their own."""
+    page = sections(read("docs/operations.md"))
+
+    assert set(TYPED) == set(OPERATIONS)
+    assert set(TYPED.values()) <= set(COMMANDS)
+    methods = {name: VERBS.get(name, name.partition(".")[2]) for name in OPERATIONS if name != "memory.metrics"}
+    assert [name for name, method in methods.items() if not hasattr(Recollect, method)] == []
+    assert [name for name in OPERATIONS if name not in page] == []
+    assert set(SURFACES) == {"cli", "python", "http", "mcp"}
+    for surface in SURFACES:
+        assert read(f"docs/{surface}.md")

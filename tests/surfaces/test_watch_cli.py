@@ -1,0 +1,150 @@
+"""`recollect watch` and `recollect roots`: what a person types and sees."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.surfaces.conftest import Shell, command_line, write
+
+
+@pytest.fixture
+def notes(project: Path) -> Path:
+    write(project / "notes" / "a.md", "otter\n")
+    return project / "notes"
+
+
+@contextmanager
+def watching(project: Path, *words: object) -> Iterator[subprocess.Popen[str]]:
+    """Run `recollect watch` in a process of its own, which ends with the test whatever happens."""
+    process = subprocess.Popen(
+        command_line("watch", *words), cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def next_line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def next_event(process: subprocess.Popen[str]) -> Any:
+    return json.loads(next_line(process))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_watch_tells_each_pass_until_it_is_ended(
+    project: Path, notes: Path, monkeypatch: pytest.MonkeyPatch, shell: Shell, number: signal.Signals
+) -> None:
+    """It says what it watches, one line for each pass, and Ctrl-C ends it without a failure."""
+    monkeypatch.setenv("RECOLLECT_WATCH_DEBOUNCE_MS", "100")
+    with watching(project, "notes") as process:
+        assert next_line(process) == "Watching 1 root: notes. Ctrl-C ends it.\n"
+        write(notes / "b.md", "beaver\n")
+        assert "1 changed, 1 text embedded" in next_line(process)
+        assert [hit["content"] for hit in shell("search", "beaver", "-k", 1, "--json").json["hits"]] == ["beaver"]
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+
+    assert (process.returncode, out, err) == (0, "", "")
+
+
+def test_watch_speaks_json_lines(project: Path, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each line is one object: what is watched, then each pass with what it did."""
+    monkeypatch.setenv("RECOLLECT_WATCH_DEBOUNCE_MS", "100")
+    with watching(project, "notes", "--json") as process:
+        assert next_event(process) == {"event": "watching", "roots": [str(notes)]}
+        (notes / "a.md").unlink()
+        done = next_event(process)
+
+    assert (done["event"], done["changed"], done["removed"], done["problems"]) == ("pass", 0, 1, [])
+
+
+def test_watch_without_paths_follows_what_the_project_knows(
+    project: Path, notes: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `recollect index` does: what was indexed before, and the journals."""
+    monkeypatch.setenv("RECOLLECT_WATCH_DEBOUNCE_MS", "100")
+    assert shell("index", "notes").status == 0
+    assert shell("add", "a first memory").status == 0
+    with watching(project, "--json") as process:
+        assert next_event(process)["roots"] == [str(project / ".recollect" / "memory"), str(notes)]
+        write(notes / "a.md", "otter, edited\n")
+        assert next_event(process)["changed"] == 1
+
+
+def test_watch_without_anything_to_watch_says_so(shell: Shell) -> None:
+    """An empty project is told what to do, not watched in silence."""
+    outcome = shell("watch")
+
+    assert outcome.status == 2
+    assert "nothing to index yet" in outcome.err
+
+
+def test_a_quiet_time_that_is_chosen_is_kept(project: Path, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Changes that come within watch.debounce_ms of each other are one pass."""
+    monkeypatch.setenv("RECOLLECT_WATCH_DEBOUNCE_MS", "4000")
+    with watching(project, "notes", "--json") as process:
+        next_event(process)
+        for number in range(20):
+            write(notes / f"{number}.md", f"beaver {number}\n")
+        assert next_event(process)["changed"] == 20
+
+
+def test_roots_are_added_listed_and_removed(project: Path, notes: Path, shell: Shell) -> None:
+    """What is added is indexed and listed with its documents; what is removed leaves the index, not the disk."""
+    assert shell("roots").out.startswith("Nothing is indexed yet.")
+
+    added = shell("roots", "add", "notes", "--exclude", "*.tmp.md", "--json")
+    assert (added.status, added.json["changed"]) == (0, 1)
+    (root,) = shell("roots", "list", "--json").json["roots"]
+    assert (root["path"], root["documents"], root["exists"], root["patterns"]) == (str(notes), 1, True, ["*.tmp.md"])
+    assert shell("roots").out == "notes  1 document  project .  without *.tmp.md\n".replace(
+        "project .", _project(shell)
+    )
+
+    removed = shell("roots", "remove", "notes")
+    assert removed.out == "Removed 1 root: 1 document left the index. Your files are untouched.\n"
+    assert (notes / "a.md").exists()
+    assert shell("roots", "--json").json == {"roots": []}
+
+
+def _project(shell: Shell) -> str:
+    (root,) = shell("roots", "--json").json["roots"]
+    return f"project {root['project']}"
+
+
+def test_a_root_that_is_away_is_listed_as_such(project: Path, notes: Path, shell: Shell) -> None:
+    """A directory that is gone stays a root, and the list says that it is not there."""
+    shell("roots", "add", "notes")
+    notes.rename(project / "away")
+
+    assert "not there now" in shell("roots").out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("add",), "which paths are to be added?"),
+        (("remove",), "which paths are to be removed?"),
+        (("list", "notes"), "'roots list' takes no paths"),
+        (("remove", "nowhere"), "was not indexed as a root"),
+    ],
+)
+def test_wrong_words_are_told(shell: Shell, words: tuple[str, ...], message: str) -> None:
+    """What cannot be asked for is said in one line, with a hint."""
+    outcome = shell("roots", *words)
+
+    assert outcome.status in {1, 2}
+    assert message in outcome.err
+    assert "hint:" in outcome.err
