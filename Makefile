@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint fix docs bench bench-words bench-quality bench-scale lock clean
+.PHONY: help demo test lint fix docs bench bench-latency bench-words bench-quality bench-scale lock clean
 
 help:  ## show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -38,6 +38,9 @@ docs: $(VENV)/.ready  ## write the generated parts of docs/
 
 bench: $(VENV)/.ready  ## speed and size beside memsearch (installs it into .bench)
 	$(BIN)/python bench/speed.py
+
+bench-latency: $(VENV)/.ready  ## what a warm answer costs, beside memsearch (make bench-latency ARGS='--rounds 5')
+	$(BIN)/python bench/latency.py $(ARGS)
 
 bench-words: $(VENV)/.ready  ## seconds until a large corpus is found by words (make bench-words DATA=DIR)
 	@test -n "$(DATA)" || { echo "DATA=DIR must hold corpora/kubernetes_en.tar.gz"; exit 2; }

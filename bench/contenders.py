@@ -87,6 +87,7 @@ class Recollect:
             "RECOLLECT_EMBEDDING_MODEL": MODEL,
             "RECOLLECT_EMBEDDING_BASE_URL": self.service.base_url,
             "OPENAI_API_KEY": API_KEY,
+            "RECOLLECT_DAEMON_WARM": "off",  # a command on its own, like the rival's; `latency.py` says otherwise
         }
 
     def help_command(self) -> list[str]:

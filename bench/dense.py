@@ -247,7 +247,7 @@ def _varint(number: int) -> list[int]:
 
 
 def _build_recollect(matrix: Array, file: Path) -> None:
-    from recollect.stores.embedded.codes import build_codes
+    from recollect.stores.embedded.codes_making import build_codes
 
     file.unlink(missing_ok=True)
     if not build_codes(file, matrix, np.arange(1, len(matrix) + 1)):

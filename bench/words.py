@@ -61,7 +61,7 @@ class Memory:
         return run([self.program, *words], self._environment(), self.files)
 
     def _environment(self) -> dict[str, str]:
-        return clean_environment(self.home) | {"RECOLLECT_HOME": str(self.home)}
+        return clean_environment(self.home) | {"RECOLLECT_HOME": str(self.home), "RECOLLECT_DAEMON_WARM": "off"}
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ def main() -> int:
         shutil.copytree(HERE / "fortnight" / "memory", project / "memory")
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
         environment["RECOLLECT_HOME"] = str(Path(place) / "home")
+        environment["RECOLLECT_DAEMON_WARM"] = "off"  # nothing stays behind, not even for half an hour
         steps = [["index", "memory"], *(["search", *question] for question in QUESTIONS)]
         for step in steps:
             print(f"\n$ recollect {' '.join(repr(word) if ' ' in word else word for word in step)}", flush=True)

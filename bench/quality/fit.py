@@ -5,7 +5,8 @@ python -m bench.quality.fit --data DIR [--sets a,b] [--vectors DIR] [--keep DIR]
 The candidates are those of the real pipeline, with both lanes' shares as it normalises them. What is learned maximises the
 probability that a softmax over the scores gives to relevant chunks, with every set counting alike; a small penalty keeps the
 numbers small. `--leave-out` learns once for each set without that set and reports what it then gets, which is what a set
-that nobody looked at would get. The numbers go, rounded, into `retrieval/weigh.py` and `retrieval/closeread.py`.
+that nobody looked at would get. The numbers go, rounded, into `retrieval/weigh.py`, `retrieval/closeread.py` and
+`retrieval/entry.py`.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ from bench.quality.sets import JudgedSet, Question, load, names_in
 from recollect.core.options import SearchOptions
 from recollect.core.query import Filters
 from recollect.core.vectors import unit
+from recollect.retrieval import entry
 from recollect.retrieval.closeread import LANES, CloseReader
 from recollect.retrieval.weigh import Evidence, Weights, find_unread_share
 from recollect.services import candidates
 
 EVIDENCE = ("base", "coverage", "terms", "lead", "unread", "known")
-READING = ("coverage", "phrase", "proximity", "part-words")
+READING = ("coverage", "phrase", "proximity", "part-words", "entry")
 MOST_READ = 60
 PENALTY = 3e-4
 STEPS = 1_500
@@ -152,7 +154,7 @@ def _example(bench: Bench, question: Question, gains: dict[str, float]) -> Examp
             seen.append(evidence)
             return Weights(share, "")
 
-        with mock.patch.object(candidates, "weigh", fixed):
+        with mock.patch.object(candidates, "weigh", fixed), mock.patch.object(entry, "ENTRY", 0.0):
             return candidates.find(bench.store, asked, options)
 
     words = found(0.0)
@@ -164,6 +166,7 @@ def _example(bench: Bench, question: Question, gains: dict[str, float]) -> Examp
     stored = bench.store.fetch(keys)
     reader = CloseReader(terms, words.rarity)
     readings = [reader.read(bench.analyser.words(stored[key].chunk.matched_text)) for key in keys]
+    sizes = bench.store.entry_sizes(keys, entry.MOST)
     evidence = seen[0]
     documents = tuple(bench.documents_of(key)[0] for key in keys)
     return Example(
@@ -179,7 +182,12 @@ def _example(bench: Bench, question: Question, gains: dict[str, float]) -> Examp
         ),
         lexical=np.array([by_words[key] for key in keys]),
         dense=np.array([by_vectors.get(key, 0.0) for key in keys]),
-        readings=np.array([(one.coverage, one.phrase, one.proximity, one.part_words) for one in readings]),
+        readings=np.array(
+            [
+                (one.coverage, one.phrase, one.proximity, one.part_words, entry.find_share(sizes[key]))
+                for key, one in zip(keys, readings, strict=True)
+            ]
+        ),
         relevant=np.array([gains.get(name, 0.0) > 0.0 for name in documents]),
         documents=documents,
         gains={name: gain for name, gain in gains.items() if gain > 0.0},
