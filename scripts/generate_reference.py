@@ -11,6 +11,7 @@ A new part is a new line in PARTS: the page, the marker's name and the function 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 import tempfile
@@ -25,6 +26,8 @@ sys.path.insert(0, str(ROOT / "src"))  # the tree this script belongs to, whatev
 from recollect.config.schema import SETTINGS, Setting  # noqa: E402
 from recollect.config.values import as_toml  # noqa: E402
 from recollect.core.errors import RecollectError, UsageError  # noqa: E402
+from recollect.operations.replies import Shape  # noqa: E402
+from recollect.operations.schema import catalogue  # noqa: E402
 from recollect.stores.embedded.connection import open_writer  # noqa: E402
 from recollect.surfaces.cli.main import COMMANDS, command_parser  # noqa: E402
 
@@ -164,10 +167,48 @@ def render_schema() -> str:
     return "\n".join(["```sql", *pragmas, *statements, "```"])
 
 
+def render_operations() -> str:
+    """Render every operation: what it does, what it may be told, what it may fail with, where it is reached."""
+    return "\n\n".join(block for described in catalogue() for block in _operation(described))
+
+
+def _operation(described: Shape) -> Iterator[str]:
+    yield f"## {described['name']}"
+    yield _escaped(described["description"])
+    needed = set(described["request"].get("required", ()))
+    rows = [
+        _cells(
+            (f"`{name}`", _kind(field), "needed" if name in needed else f"`{json.dumps(field.get('default'))}`", said)
+        )
+        for name, field in described["request"]["properties"].items()
+        if name not in ("project", "tenant")
+        for said in [field.get("description", "")]
+    ]
+    if rows:
+        yield "\n".join(["| field | type | default | meaning |", "|---|---|---|---|", *rows])
+    absent = [f"not over {name}: {why}" for name, why in described["surfaces"].items() if why is not True]
+    errors = ", ".join(f"`{code}`" for code in described["errors"])
+    yield f"Errors: {errors}." + "".join(f" {one[0].upper()}{one[1:]}." for one in absent)
+
+
+def _kind(field: Shape) -> str:
+    if "anyOf" in field:
+        return " or ".join(_kind(one) for one in field["anyOf"] if one.get("type") != "null")
+    if "enum" in field:
+        return "one of " + ", ".join(f"`{one}`" for one in field["enum"] if one is not None)
+    if "$ref" in field:
+        return "object"
+    plain = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false"}
+    if field.get("type") == "array":
+        return f"list of {_kind(field.get('items', {}))}s".replace("ss", "s")
+    return plain.get(str(field.get("type")), str(field.get("type", "")))
+
+
 PARTS = (
     Part("docs/configuration.md", "settings", render_settings),
     Part("docs/cli.md", "commands", render_commands),
     Part("docs/errors.md", "errors", render_errors),
+    Part("docs/operations.md", "operations", render_operations),
     Part("docs/store.md", "schema", render_schema),
 )
 

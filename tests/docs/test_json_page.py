@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,14 @@ import pytest
 from tests.docs.pages import blocks, read, rows, sections, spans
 from tests.surfaces.conftest import Shell, write
 
+from recollect.operations.replies import LatencyShape
+
 PAGE = sections(read("docs/json.md"))
 BY_NAME = {"projects": "", "settings": ".KEY"}
 """Objects whose keys are names of things, not fields."""
+
+LATENCY = LatencyShape.__annotations__
+"""Of the process that answers, which as a command of its own has counted nothing yet."""
 
 JOURNAL = """# 2026-03-05
 
@@ -106,6 +112,50 @@ def test_add_stats_and_reset_are_documented(shell: Shell, journal: Path) -> None
     assert set(fields(shell("reset", "--yes", "--json").json)) == documented("reset")
 
 
+def test_get_and_delete_are_documented(shell: Shell, journal: Path) -> None:
+    """Every field of these replies is documented, and no other."""
+    assert set(fields(shell("get", "01a1dd23", "--json").json)) == documented("get")
+    hidden = shell("delete", "01a1dd23", "--json").json
+    assert set(fields(hidden)) == documented("delete, restore")
+    assert set(fields(shell("restore", "01a1dd23", "--json").json)) == documented("delete, restore")
+
+
+def test_transcript_is_documented(shell: Shell, journal: Path) -> None:
+    """Every field of a conversation is documented, and no other."""
+    lines = [
+        {"type": "user", "uuid": "u", "sessionId": "s", "message": {"role": "user", "content": "read it"}},
+        {
+            "type": "assistant",
+            "uuid": "a",
+            "sessionId": "s",
+            "message": {
+                "role": "assistant",
+                "content": [
+                    {"type": "text", "text": "done"},
+                    {"type": "tool_use", "id": "1", "name": "Read", "input": {"path": "x"}},
+                ],
+            },
+        },
+    ]
+    write(journal.parent / "x.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+
+    shown = shell("transcript", journal.parent / "x.jsonl", "--json")
+
+    assert set(fields(shown.json)) == documented("transcript")
+
+
+def test_called_operations_are_documented(shell: Shell, journal: Path) -> None:
+    """Every field of the replies that only `call` prints is documented, and no other."""
+    write(journal.parent / "again.md", journal.read_text("utf-8"))
+    shell("index")
+    added = shell("call", "add_batch", "--json", '{"memories": [{"text": "one"}]}').json
+
+    assert set(fields(shell("call", "health").json)) == documented("health")
+    assert set(fields(added)) == documented("add_batch")
+    counted = shell("call", "metrics").json | {"operations": [dict.fromkeys(LATENCY, 0)], "cache": {}}
+    assert set(fields(counted)) == documented("metrics")
+
+
 def test_config_is_documented(shell: Shell) -> None:
     """Every field of the settings' replies is documented, and no other."""
     assert set(fields(shell("config", "init", "--json").json)) == documented("config init")
@@ -126,7 +176,5 @@ def test_errors_are_documented(shell: Shell) -> None:
 @pytest.mark.parametrize("section", [name for name in PAGE if blocks(PAGE[name], "json")])
 def test_examples_hold_documented_fields(section: str) -> None:
     """Each example on the page is JSON and holds no field that its table does not have."""
-    import json
-
     for block in blocks(PAGE[section], "json"):
         assert set(fields(json.loads(block))) <= documented(section)

@@ -9,7 +9,7 @@ import pytest
 from tests.docs.pages import blocks, read, rows, sections, spans
 
 from recollect.core.query import Lane
-from recollect.retrieval import closeread, rerank, weigh
+from recollect.retrieval import closeread, entry, rerank, weigh
 from recollect.retrieval.closeread import Reading
 from recollect.retrieval.neighbours import LEAST, find_share
 from recollect.retrieval.when import describe, find_time
@@ -19,7 +19,10 @@ PAGE = sections(read("docs/search.md"))
 ASKED = dt.date(2026, 3, 13)
 READ = Reading(1.0, 1.0, 1.0, 1.0).parts()
 NAMES = {*(lane.value for lane in Lane if lane is not Lane.HYBRID), "neighbours", *(part.name for part in READ)} | {
+    "entry",
     "time",
+    "recency",
+    "quoted",
     rerank.NAME,
 }
 TIMES = [row for row in rows(PAGE["Time expressions"]) if row[0].startswith("`")]
@@ -32,6 +35,7 @@ def test_how_many_are_looked_at_stands_on_the_page() -> None:
     assert f"at least {candidates._LEAST_CANDIDATES}, and ten for each hit wanted" in steps
     assert f"among the first {candidates._SUPPORTED_A_LANE} of each lane borrow" in steps
     assert f"The first {answer._LEAST_FETCHED}, or two for each hit wanted if that is more, are" in steps
+    assert f"the first {answer._LEAST_FETCHED_QUOTED} are read" in steps
     assert (candidates._CANDIDATES_A_HIT, answer._FETCHED_A_HIT) == (10, 2)
 
 
@@ -92,6 +96,12 @@ def test_the_explanation_shown_adds_up() -> None:
     assert [float(shown["dense"]), float(shown["lexical"])] == pytest.approx(
         [closeread.LANES * float(share) for share in note], abs=0.01
     )
+
+
+def test_what_an_entry_gains_stands_on_the_page() -> None:
+    """The table of entries shows what the code adds for each size."""
+    shown = re.findall(r"\d\.\d\d|\b0\b", next(row for row in PAGE["Entries"].split("\n") if "part `entry`" in row))
+    assert [float(one) for one in shown] == [round(entry.find_worth(size), 2) for size in range(1, entry.MOST + 1)]
 
 
 def test_every_part_of_a_score_is_documented() -> None:
