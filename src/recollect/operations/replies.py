@@ -63,11 +63,10 @@ class PackingShape(TypedDict):
     dropped: list[DroppedShape]
 
 
-class HitShape(TypedDict):
-    """One result: where it stands, what it says, why it came up."""
+class PlacedShape(TypedDict):
+    """A chunk: where it stands and what is known of it."""
 
     id: str
-    score: float
     source: str
     start_line: int
     end_line: int
@@ -78,11 +77,17 @@ class HitShape(TypedDict):
     date: str
     type: str
     tags: list[str]
-    content: NotRequired[str]
     content_hash: str
+    anchor: Shape | None
+
+
+class HitShape(PlacedShape):
+    """One result: where it stands, what it says, why it came up."""
+
+    score: float
+    content: NotRequired[str]
     snippet: NotRequired[str]
     matches: NotRequired[list[list[int]]]
-    anchor: Shape | None
     duplicates: list[str]
     relevance: float
     tokens: NotRequired[int]
@@ -103,23 +108,10 @@ class SearchShape(TypedDict):
     notes: list[str]
 
 
-class ChunkShape(TypedDict):
+class ChunkShape(PlacedShape):
     """A chunk, as list and get show it."""
 
-    id: str
-    source: str
-    start_line: int
-    end_line: int
-    heading: str
-    heading_level: int
-    heading_path: list[str]
-    project: str
-    date: str
-    type: str
-    tags: list[str]
     content: str
-    content_hash: str
-    anchor: Shape | None
 
 
 class TranscriptPlaceShape(TypedDict):
