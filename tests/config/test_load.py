@@ -94,6 +94,20 @@ def test_layers_mix(place: Place) -> None:
     assert type(settings.value("search.lane")) is str
 
 
+def test_a_project_may_ask_to_be_left_out_and_not_to_be_taken_in(place: Place) -> None:
+    """A clone does not decide that conversations are kept: neither by capture.skip nor, at all, by capture.enabled."""
+    place.project_file.write_text("[capture]\nskip = true\n")
+    assert not place.load().capturing().enabled
+
+    place.user_file.write_text("[capture]\nskip = true\n")
+    place.project_file.write_text("[capture]\nskip = false\n")
+    assert not place.load().capturing().enabled
+    assert place.load({"RECOLLECT_CAPTURE_SKIP": "false"}).capturing().enabled
+
+    place.project_file.write_text("[capture]\nenabled = true\n")
+    assert "capture.enabled" in place.error().message
+
+
 def test_no_project(place: Place) -> None:
     """Without a project directory no project file is read."""
     place.project_file.write_text("[search]\nk = 12\n")
@@ -294,6 +308,19 @@ def test_project_restrictions_cover_what_must_be() -> None:
         "cache.similar",
         "cache.hot",
         "cache.hot_bytes",
+        "capture.enabled",
+        "session.inject_bytes",
+        "session.hits",
+        "session.hits_relevance",
+        "session.hits_wait_ms",
+        "summarize.provider",
+        "summarize.model",
+        "summarize.base_url",
+        "summarize.api_key",
+        "summarize.timeout_s",
+        "summarize.daily_tokens",
+        "summarize.prompt",
+        "redact.patterns",
     }
 
 

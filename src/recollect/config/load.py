@@ -26,6 +26,7 @@ MAX_FILE_BYTES = 1_000_000
 """A settings file larger than this is a mistake or a trap."""
 
 Table = dict[str, object]
+_SKIP = "capture.skip"
 
 
 def load_settings(
@@ -36,7 +37,10 @@ def load_settings(
     chosen: dict[str, Chosen] = {}
     chosen.update(_user_layer(home / USER_FILE))
     if project_dir is not None:
-        chosen.update(_project_layer(project_dir / PROJECT_FILE))
+        project = _project_layer(project_dir / PROJECT_FILE)
+        if _SKIP in chosen and chosen[_SKIP].value:
+            project.pop(_SKIP, None)  # a clone may ask to be left out, and not to be taken in
+        chosen.update(project)
     chosen.update(_environment_layer(environment))
     chosen.update(_flag_layer(flags))
     return Settings(base, chosen)

@@ -10,7 +10,8 @@ shown in this one.
 
 from __future__ import annotations
 
-from recollect.config.setting import Kind, Setting, Value
+from recollect.config.schema_sessions import SESSION_SETTINGS
+from recollect.config.setting import ADDRESS, Kind, Setting, Value
 from recollect.core.options import PROVIDERS, RERANKERS, WARM
 from recollect.core.query import Fusion, Lane
 
@@ -53,8 +54,7 @@ SETTINGS: tuple[Setting, ...] = (
         Kind.TEXT,
         "",
         "Address of a compatible server; empty takes the provider's own.",
-        # No user, password, query or fragment: those carry secrets, and settings are shown and stored as they are.
-        pattern=r"(https?://((?![/?#@])[!-~])+(/((?![?#@])[!-~])*)?)?",
+        pattern=ADDRESS,
         expected="an http:// or https:// address without user, password or query",
         repeatable=False,
     ),
@@ -395,6 +395,7 @@ SETTINGS: tuple[Setting, ...] = (
         minimum=1_000,
         maximum=1_000_000_000,
     ),
+    *SESSION_SETTINGS,
 )
 
 BY_KEY = {setting.key: setting for setting in SETTINGS}

@@ -7,6 +7,8 @@ from enum import StrEnum
 
 Value = str | int | float | bool | tuple[str, ...]
 """What a setting holds once accepted."""
+ADDRESS = r"(https?://((?![/?#@])[!-~])+(/((?![?#@])[!-~])*)?)?"
+"""Of a server. No user, password, query or fragment: those carry secrets, and settings are shown and stored as they are."""
 
 
 class Kind(StrEnum):

@@ -16,6 +16,7 @@ from recollect.config.values import find_setting
 from recollect.core.errors import ConfigError
 from recollect.core.options import (
     CacheOptions,
+    CaptureOptions,
     ChunkOptions,
     DaemonOptions,
     EmbedOptions,
@@ -23,6 +24,8 @@ from recollect.core.options import (
     RerankOptions,
     ScanOptions,
     SearchOptions,
+    SessionOptions,
+    SummarizeOptions,
     WatchOptions,
 )
 from recollect.core.query import Fusion, Lane
@@ -181,6 +184,35 @@ class Settings:
             port=cast("int", self.value("http.port")),
             token=Secret(token),
             max_body_bytes=cast("int", self.value("http.max_body_bytes")),
+        )
+
+    def capturing(self) -> CaptureOptions:
+        """Return what is kept of agents' sessions; a project may ask to be left out, not to be taken in."""
+        return CaptureOptions(
+            enabled=bool(self.value("capture.enabled")) and not self.value("capture.skip"),
+            patterns=cast("tuple[str, ...]", self.value("redact.patterns")),
+        )
+
+    def session(self) -> SessionOptions:
+        """Return what a session is shown unasked."""
+        return SessionOptions(
+            inject_bytes=cast("int", self.value("session.inject_bytes")),
+            hits=cast("int", self.value("session.hits")),
+            hits_relevance=cast("float", self.value("session.hits_relevance")),
+            hits_wait_ms=cast("int", self.value("session.hits_wait_ms")),
+        )
+
+    def summarizing(self, environment: Mapping[str, str]) -> SummarizeOptions:
+        """Return who words notes, with the key read from the environment."""
+        variable = cast("str", self.value("summarize.api_key")).removeprefix("env:") or "OPENAI_API_KEY"
+        return SummarizeOptions(
+            provider=cast("str", self.value("summarize.provider")),
+            model=cast("str", self.value("summarize.model")),
+            base_url=cast("str", self.value("summarize.base_url")),
+            api_key=Secret(environment.get(variable, "")),
+            timeout_s=cast("float", self.value("summarize.timeout_s")),
+            daily_tokens=cast("int", self.value("summarize.daily_tokens")),
+            prompt=cast("str", self.value("summarize.prompt")),
         )
 
     def _paths(self) -> tuple[str, ...]:

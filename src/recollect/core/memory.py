@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import time
 from dataclasses import dataclass
+from datetime import datetime
 
 from recollect.core.document import Document, StoredChunk
 from recollect.core.query import Coverage
@@ -18,6 +17,12 @@ class NewMemory:
     type: str = ""
     tags: tuple[str, ...] = ()
     origin: str = "user"
+    id: str = ""
+    """Where it must not be written twice: the id that it would have both times. Empty makes a new one."""
+    source: tuple[tuple[str, str], ...] = ()
+    """Where it comes from: further words of its anchor, in order, such as `("session", "…")`."""
+    at: datetime | None = None
+    """What its heading tells; the time of writing if not given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +149,3 @@ class HealthReply:
     def ok(self) -> bool:
         """Whether every check went well."""
         return all(check.ok for check in self.checks)
-
-
-def new_id() -> str:
-    """Return a UUIDv7: unique, and sorted by time like the journal it stands in."""
-    value = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10))
-    value = value & ~(0xF << 76) | 0x7 << 76
-    value = value & ~(0x3 << 62) | 0x2 << 62
-    digits = f"{value:032x}"
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))

@@ -141,3 +141,41 @@ class HttpOptions:
     token: str = field(default="", repr=False)
     """Resolved secret; never shown, logged or stored."""
     max_body_bytes: int = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureOptions:
+    """What is kept of agents' sessions."""
+
+    enabled: bool = True
+    patterns: tuple[str, ...] = ()
+    """Regular expressions of texts that no note may hold, beside those that are always taken out."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """What a session is shown unasked."""
+
+    inject_bytes: int = 2000
+    hits: int = 0
+    hits_relevance: float = 0.5
+    hits_wait_ms: int = 80
+
+
+SUMMARIZERS = ("none", "host", "openai")
+"""Names a setting may choose for who words notes; `none` takes sentences out."""
+
+
+@dataclass(frozen=True, slots=True)
+class SummarizeOptions:
+    """Who words the notes of a session, and what that may cost."""
+
+    provider: str = "none"
+    model: str = ""
+    base_url: str = ""
+    api_key: str = field(default="", repr=False)
+    """Resolved secret; never shown, logged or stored."""
+    timeout_s: float = 60.0
+    daily_tokens: int = 200_000
+    prompt: str = ""
+    """A file that tells the model how to write, in the place of the built-in text."""

@@ -1,7 +1,7 @@
 """The seams: what services need of stores and models, as contracts.
 
 A store keeps chunks and proposes candidates; it does not rank, and it does not know what a word is: the analyser is
-handed to it. A model turns texts into vectors. Vectors cross rooms as little-endian float32 bytes, which every
+handed to it. A model turns texts into vectors, or into other texts. Vectors cross rooms as little-endian float32 bytes, which every
 room can read without numpy and SQLite stores as they are.
 """
 
@@ -71,6 +71,35 @@ class Reranker(Protocol):
 
     def close(self) -> None:
         """Let go of sessions. May be called twice, and a later call opens it again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What a language model wrote, and what it cost as far as it said so."""
+
+    text: str
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+class LanguageModel(Protocol):
+    """Writes text when told how.
+
+    Constructing one is cheap and never fails for want of a program, a key or a server; the call may raise. What it reads
+    is data: it has no tools, and nothing that it is asked for leaves a trace with its host.
+    """
+
+    provider: str
+    model: str
+    extra_tokens: int
+    """Tokens that a call may cost beyond both texts and the answer: what a host puts around them, and thinking."""
+
+    def complete(self, system: str, text: str, most_tokens: int) -> Completion:
+        """Write at most about `most_tokens`. Raise ModelError when nothing comes of it within the model's own time limit.
+
+        ModelUnavailable was not answered, and as a rule not charged; ModelFault may have been.
+        """
         ...
 
 
