@@ -204,3 +204,22 @@ def test_images_are_named(tmp_path: Path) -> None:
     (turn,), _ = read(write_lines(tmp_path / "s.jsonl", [claude("user", "u1", content)]))
 
     assert turn.user == "What is this?\n[image]"
+
+
+def test_what_stands_in_for_an_interrupted_answer_is_no_answer(tmp_path: Path) -> None:
+    """Going on after an interruption, Claude Code writes an answer of its own; the turn before stays as it was."""
+    stand_in = claude("assistant", "a2", [{"type": "text", "text": "No response requested."}])
+    stand_in["message"]["model"] = "<synthetic>"
+    path = write_lines(
+        tmp_path / "s.jsonl",
+        [
+            claude("user", "u1", "Delete it all"),
+            claude("user", "i1", [{"type": "text", "text": "[Request interrupted by user]"}]),
+            stand_in,
+            *claude_turn("u2", "Better not", "Kept."),
+        ],
+    )
+
+    turns, _ = read(path)
+
+    assert said(turns) == [("Delete it all", ""), ("Better not", "Kept.")]

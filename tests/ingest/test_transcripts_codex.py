@@ -189,3 +189,22 @@ def test_a_subagents_rollout_is_marked(tmp_path: Path) -> None:
     turns, _ = read(write_lines(tmp_path / "rollout.jsonl", [meta, *new_turn("t1", "Look", "Seen.", [])]))
 
     assert [turn.sidechain for turn in turns] == [True]
+
+
+def test_a_compaction_of_its_own_is_no_turn(tmp_path: Path) -> None:
+    """Asked for by hand, a compaction is a task without a request: its summary is nobody's answer."""
+    done = {"type": "item_completed", "turn_id": "t2", "item": {"type": "ContextCompaction", "id": "c1"}}
+    compaction = [
+        codex("event_msg", {"type": "task_started", "turn_id": "t2"}),
+        codex("response_item", codex_message("assistant", "What was said so far.")),
+        codex("compacted", {"message": "Another model began. What was said so far."}),
+        codex("turn_context", {"turn_id": "t2", "cwd": "/p"}),
+        codex("event_msg", done),
+        codex("event_msg", {"type": "task_complete", "turn_id": "t2", "last_agent_message": None}),
+    ]
+    lines = [META, *new_turn("t1", "One?", "1.", []), *compaction, *new_turn("t3", "Two?", "2.", [])]
+    path = write_lines(tmp_path / "rollout.jsonl", lines)
+
+    turns, _ = read(path)
+
+    assert said(turns) == [("One?", "1."), ("Two?", "2.")]

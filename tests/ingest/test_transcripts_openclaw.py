@@ -7,6 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from tests.ingest.conversations import (
     Record,
     names,
@@ -54,6 +55,16 @@ def test_rows(tmp_path: Path) -> None:
     assert (tally.broken, tally.notes) == (1, {})
     assert said(read(path, "claw-2")[0]) == [("Later", "")]
     assert open_conversation(str(path)).format == "sqlite"
+
+
+@pytest.mark.parametrize("how", [{"stopReason": "aborted"}, {"stopReason": "stop", "openclawAbort": {"aborted": True}}])
+def test_a_turn_that_was_stopped_says_so(tmp_path: Path, how: Record) -> None:
+    """An agent's run writes how it ended; for one in the terminal program the gateway writes what had been said."""
+    talk = [*openclaw_talk(), openclaw("u3", "user", "Go on"), openclaw("a4", "assistant", "I begin and", **how)]
+
+    turns, _ = read(write_lines(tmp_path / "claw-1.jsonl", talk))
+
+    assert [turn.interrupted for turn in turns] == [False, False, True]
 
 
 def test_long_messages_are_unpacked_or_missed(tmp_path: Path) -> None:

@@ -179,3 +179,22 @@ def test_other_databases_are_refused(tmp_path: Path) -> None:
         open_conversation(str(empty))
     with pytest.raises(SourceError, match="cannot be read as a database"):
         open_conversation(str(damaged))
+
+
+def test_what_compaction_made_of_the_conversation_is_no_answer(tmp_path: Path) -> None:
+    """A compaction's summary belongs to no turn."""
+    messages = [
+        opencode_message("msg_1", "user", [text_part("One?")]),
+        opencode_message("msg_2", "assistant", [text_part("1.")], parentID="msg_1"),
+        opencode_message("msg_3", "user", [{"type": "compaction", "auto": False}]),
+        opencode_message(
+            "msg_4", "assistant", [text_part("So far.")], parentID="msg_3", summary=True, mode="compaction"
+        ),
+        opencode_message("msg_5", "user", [text_part("Two?")]),
+        opencode_message("msg_6", "assistant", [text_part("2.")], parentID="msg_5"),
+    ]
+    path = opencode_database(tmp_path / "opencode.db", {"ses_1": messages}, {})
+
+    turns, _ = read(path, "ses_1")
+
+    assert said(turns) == [("One?", "1."), ("Two?", "2.")]

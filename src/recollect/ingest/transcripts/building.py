@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from recollect.core.session import Deed, Told
 from recollect.core.transcript import ToolCall, Turn
+from recollect.ingest.transcripts.deeds import deed_of, failure_of
 
 TEXT_CHARS = 20_000
 """Of what the user or the assistant said in one turn."""
@@ -16,6 +19,9 @@ RESULT_CHARS = 500
 INPUT_CHARS = 300
 TOOLS = 100
 """Calls of one turn that are kept: the first ones; the others are counted."""
+_SAID = 4
+"""Texts of the assistant that are told of a turn: the last ones."""
+_DEEDS = 400
 _ID_CHARS = 200
 _NAME_CHARS = 100
 _TELLING = (
@@ -55,10 +61,19 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A finished turn, and every name that the host has for something in it."""
+    """A turn, every name that the host has for something in it, and what there is to tell of it."""
 
     turn: Turn
     names: frozenset[str]
+    told: Told = field(default_factory=Told)
+    began: float | None = None
+    """Seconds since 1970; None when nothing says so."""
+    texts: int = 0
+    """How often the assistant has said something."""
+    calls: int = 0
+    """Tools that were called, with those that are not kept."""
+    open: bool = False
+    """Nothing says that it has ended, and it does not look as if it had: it was asked last, or a tool was called."""
 
 
 class _Text:
@@ -92,15 +107,28 @@ class TurnBuilder:
 
     def __init__(self, identity: object = "", time: object = "", *, sidechain: bool = False) -> None:
         self.identity = text_of(identity)
-        self.time = moment(time)
+        self.time = ""
+        self.began: float | None = None
+        self.begin(time)
         self.sidechain = sidechain
         self.interrupted = False
+        self.failed = False
+        """The host gave up on it."""
+        self.ended = False
+        """The host says that it is over."""
+        self.pending = False
+        """The host says that it is not."""
+        self._has_last_word = False
         self.names: set[str] = {self.identity} - {""}
         self._user = _Text()
         self._assistant = _Text()
         self._tools: list[ToolCall] = []
         self._calls: dict[str, int] = {}
         self._left_out = 0
+        self._last: deque[str] = deque(maxlen=_SAID)
+        self._texts = 0
+        self._deeds: list[Deed] = []
+        self._deeds_by_call: dict[str, int] = {}
 
     @property
     def has_request(self) -> bool:
@@ -126,19 +154,35 @@ class TurnBuilder:
         """Remember names by which this turn may be asked for."""
         self.names.update(one for one in names if isinstance(one, str) and one)
 
+    def begin(self, time: object) -> None:
+        """Take note of when it began."""
+        when = instant(time)
+        self.time = moment(time)
+        self.began = None if when is None else when.timestamp()
+
     def ask(self, text: object) -> None:
         """Add to the request."""
         self._user.add(text_of(text))
+        self._has_last_word = False
 
     def say(self, text: object) -> None:
         """Add to the answer."""
-        self._assistant.add(text_of(text))
+        said = text_of(text)
+        self._assistant.add(said)
+        if said.strip():
+            self._last.append(said)
+            self._texts += 1
+            self._has_last_word = True
 
     def call(self, call: object, name: object, given: object) -> None:
         """Add a tool call; of equal ids the first counts."""
         identity = text_of(call)
-        if identity and identity in self._calls:
+        if identity and identity in self._deeds_by_call:
             return
+        self._has_last_word = False
+        self._deeds_by_call[identity or f"unnamed {len(self._deeds_by_call)}"] = len(self._deeds)
+        if len(self._deeds) < _DEEDS:
+            self._deeds.append(deed_of(text_of(name).strip()[:_NAME_CHARS] or "tool", given))
         if len(self._tools) >= TOOLS:
             self._left_out += 1
             return
@@ -149,14 +193,30 @@ class TurnBuilder:
 
     def answer(self, call: object, result: object, *, failed: bool = False) -> None:
         """Add what a tool answered; an answer to a call that nobody saw is dropped."""
+        deed = self._deeds_by_call.get(text_of(call))
+        if deed is None:
+            return
+        text = result_text(result)
+        if deed < len(self._deeds) and not self._deeds[deed].failed:
+            wrong, why = failure_of(text, failed=failed)
+            self._deeds[deed] = replace(self._deeds[deed], failed=wrong, error=text_of(why))
         number = self._calls.get(text_of(call))
         if number is None:
             return
         before = self._tools[number]
         if before.result:
             return
-        short, cut = shorten(result_text(result), RESULT_CHARS)
+        short, cut = shorten(text, RESULT_CHARS)
         self._tools[number] = ToolCall(before.name, before.input, short, failed, before.truncated or cut)
+
+    def find(self, number: int, identity: str) -> Found:
+        """Return the turn as it is now, with its names and what there is to tell of it."""
+        told = Told(str(self._user), tuple(self._last), tuple(self._deeds), self.interrupted, self.failed)
+        turn = self.build(number, identity)
+        over = self.ended or self.interrupted or self.failed
+        is_open = not over and (self.pending or not self._has_last_word)
+        extent = (self._texts, len(self._deeds_by_call), is_open)
+        return Found(turn, frozenset(self.names), told, self.began, *extent)
 
     def build(self, number: int, identity: str) -> Turn:
         """Return the turn as it is now."""
@@ -193,7 +253,7 @@ def number_turns(builders: Iterable[TurnBuilder]) -> Iterator[Found]:
             again += 1
             identity = f"{wanted}#{again}"
         used.add(identity)
-        yield Found(builder.build(number, identity), frozenset(builder.names))
+        yield builder.find(number, identity)
 
 
 def text_of(value: object) -> str:
@@ -272,19 +332,25 @@ def result_text(result: object) -> str:
 
 
 def moment(value: object) -> str:
-    """Return a time as ISO in UTC, whether it was text or a number of seconds or milliseconds; empty if neither."""
+    """Return a time as ISO in UTC, to the second; empty if it is none."""
+    when = instant(value)
+    return "" if when is None else when.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def instant(value: object) -> datetime | None:
+    """Return a time in UTC, whether it was text or a number of seconds or milliseconds; None if neither."""
     try:
         if isinstance(value, str):
             when = datetime.fromisoformat(value)
         elif isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0:
             when = datetime.fromtimestamp(value / 1000 if value > _CLEAR_MILLISECONDS else value, UTC)
         else:
-            return ""
+            return None
         if when.tzinfo is None:
             when = when.replace(tzinfo=UTC)
-        return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return when.astimezone(UTC)
     except (ValueError, OverflowError, OSError):
-        return ""
+        return None
 
 
 def _unwrapped(text: str) -> str:

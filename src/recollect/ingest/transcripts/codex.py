@@ -96,7 +96,7 @@ class _Reader:
         self._turn = TurnBuilder(identity, time, sidechain=self._is_side)
         self._said = _Heard()
         self._last_words = ""
-        self._seen: list[tuple[str, str, object, object]] = []
+        self._seen: list[tuple[str, str, object, object, bool]] = []
         """Calls as events tell them, for turns whose items tell of none."""
 
     def take(self, record: Record) -> Iterator[TurnBuilder]:
@@ -116,14 +116,16 @@ class _Reader:
                 self._tally.session = self._tally.session or text_of(record.get("id"))
             elif kind == "compacted":
                 self._tally.note(_COMPACTED)
+                if not self._turn.has_request:  # a task of its own: what was said in it is the summary
+                    self._start(self._turn.identity, self._turn.time)
             self._tally.skipped += 1
 
     def rest(self) -> Iterator[TurnBuilder]:
         turn = self._turn
         if not turn.has_tools:
-            for call, name, given, result in self._seen:
+            for call, name, given, result, failed in self._seen:
                 turn.call(call, name, given)
-                turn.answer(call, result)
+                turn.answer(call, result, failed=failed)
         if not turn.has_words:
             turn.say(self._last_words)
         yield turn
@@ -182,6 +184,8 @@ class _Reader:
             yield from self._take_completed(record, record_of(event.get("item")))
         elif kind in {"task_complete", "turn_complete"}:
             self._last_words = text_of(event.get("last_agent_message"))
+            self._turn.failed = bool(event.get("error"))
+            self._turn.ended = True
         elif kind == "turn_aborted":
             self._turn.interrupted = True
         elif kind in {"exec_command_end", "mcp_tool_call_end"}:
@@ -210,7 +214,8 @@ class _Reader:
         result = told.get("aggregated_output") or told.get("stdout") or told.get("output") or told.get("result")
         if isinstance(given, list):
             given = {"command": given}
-        self._seen.append((text_of(call) or f"seen {len(self._seen)}", name, given, result))
+        failed = isinstance(told.get("exit_code"), int) and told["exit_code"] != 0
+        self._seen.append((text_of(call) or f"seen {len(self._seen)}", name, given, result, failed))
         del self._seen[1000:]
 
     def _ask(self, text: str, channel: str, record: Record, item: Record) -> Iterator[TurnBuilder]:
@@ -224,7 +229,7 @@ class _Reader:
         if self._turn.has_request and not (self._turn.identity and self._turn_of(item) == self._turn.identity):
             yield from self.rest()
         if not self._turn.has_request and not self._turn.time:
-            self._turn.time = TurnBuilder("", record.get("timestamp")).time
+            self._turn.begin(record.get("timestamp"))
         self._turn.ask(text)
         self._turn.name(item.get("id"))
 

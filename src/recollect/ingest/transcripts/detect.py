@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from recollect.core.errors import NotFound, SourceError
 from recollect.ingest.scan_read import printable
@@ -12,7 +13,7 @@ from recollect.ingest.transcripts import claude, codex, dsh, openclaw, opencode
 from recollect.ingest.transcripts.building import Found, Record, Tally, TurnBuilder, number_turns
 from recollect.ingest.transcripts.databases import MAGIC, open_database, tables
 from recollect.ingest.transcripts.documents import read_members
-from recollect.ingest.transcripts.lines import read_head, read_records
+from recollect.ingest.transcripts.lines import find_line, read_head, read_records
 
 KNOWN = (
     "read are: Claude Code (.jsonl), Codex rollouts (.jsonl), OpenCode (opencode.db, exported .json),"
@@ -43,6 +44,8 @@ class Conversation:
     """The session to read, where a file holds several."""
     read: Callable[[Tally], Iterator[TurnBuilder]] = field(repr=False)
     note: str = ""
+    read_from: Callable[[int, Tally], Iterator[TurnBuilder]] | None = field(default=None, repr=False)
+    """Reads on from where a line begins, in a file of lines."""
 
     @property
     def address(self) -> str:
@@ -52,6 +55,16 @@ class Conversation:
     def turns(self, tally: Tally) -> Iterator[Found]:
         """Yield its turns from the first on; `tally` is told what was met beside them."""
         return number_turns(self.read(tally))
+
+    def turns_since(self, name: str, tally: Tally) -> Iterator[Found]:
+        """Yield its turns from the one on that first holds a name; all of them where that cannot be told.
+
+        What is above is neither read nor known: only for hosts whose turns have ids of their own.
+        """
+        start = find_line(self.path, name) if self.read_from is not None else 0
+        if not start or self.read_from is None:
+            return self.turns(tally)
+        return number_turns(self.read_from(start, tally))
 
 
 def open_conversation(path: str, session: str = "", turn: str = "") -> Conversation:
@@ -67,7 +80,11 @@ def open_conversation(path: str, session: str = "", turn: str = "") -> Conversat
             return Conversation(path, "opencode", "json", session, lambda tally: _read_export(path, tally))
         return Conversation(path, "codex", "json", session, lambda tally: _read_rollout(path, tally))
     host, reader = _recognise(path, is_empty=not head.strip())
-    return Conversation(path, host, "jsonl", session, lambda tally: reader(read_records(path, tally), tally))
+
+    def read_from(start: int, tally: Tally) -> Iterator[TurnBuilder]:
+        return reader(read_records(path, tally, start=start), tally)
+
+    return Conversation(path, host, "jsonl", session, partial(read_from, 0), read_from=read_from)
 
 
 def _recognise(path: str, *, is_empty: bool) -> tuple[str, _LineReader]:

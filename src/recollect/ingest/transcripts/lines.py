@@ -10,6 +10,7 @@ import gzip
 import importlib
 import io
 import json
+import mmap
 import os
 import stat
 import zlib
@@ -77,9 +78,21 @@ def read_head(path: str) -> bytes:
     return head
 
 
-def read_records(path: str, tally: Tally, most: int | None = None) -> Iterator[Record]:
+def find_line(path: str, text: str) -> int:
+    """Return where the first line begins that holds a text as a JSON string; 0 where none does, or nothing can be told."""
+    with open_plain(path) as plain:
+        if plain.read(1) != b"{":  # compressed, or no lines
+            return 0
+        with mmap.mmap(plain.fileno(), 0, access=mmap.ACCESS_READ) as held:
+            found = held.find(json.dumps(text).encode())
+            return held.rfind(b"\n", 0, found) + 1 if found >= 0 else 0
+
+
+def read_records(path: str, tally: Tally, most: int | None = None, start: int = 0) -> Iterator[Record]:
     """Yield the JSON objects of a file's lines, `most` lines at most; lines that hold none are counted."""
     with open_stream(path) as stream:
+        if start:
+            stream.seek(start)
         for number, line in enumerate(_lines(stream, tally)):
             if most is not None and number >= most:
                 return

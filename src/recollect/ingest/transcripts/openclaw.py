@@ -50,6 +50,8 @@ def read_openclaw(records: Iterator[Record], tally: Tally) -> Iterator[TurnBuild
         if kind != "message" or not isinstance(role, str):
             if kind == "session":
                 tally.session = text_of(record.get("id")) or tally.session
+            elif kind == "custom" and turn:
+                turn.name(record_of(record.get("data")).get("runId"))  # older versions write it when it ends
             elif kind == "compaction":
                 tally.note(_COMPACTED)
             tally.skipped += 1
@@ -73,8 +75,12 @@ def _take(turn: TurnBuilder, message: Record, said: str) -> None:
     if role == "user":
         turn.ask(said or "[image]")
     elif role == "assistant":
+        turn.name(record_of(message.get("__openclaw")).get("runId"))  # what hooks call the turn
         turn.say(said)
-        turn.interrupted |= message.get("stopReason") == "aborted"
+        # Of a turn that was stopped the gateway writes what had been said, as if it had come to its end.
+        cut = record_of(message.get("openclawAbort")).get("aborted") is True
+        turn.interrupted |= cut or message.get("stopReason") == "aborted"
+        turn.failed = message.get("stopReason") == "error"
         for block in blocks_of(message.get("content")):
             if kind_of(block) in _CALLS:
                 turn.call(block.get("id"), block.get("name"), block.get("arguments", block.get("input")))

@@ -168,12 +168,19 @@ class _State:
                 self._turn = TurnBuilder(info.get("id"), time, sidechain=self.is_side)
             self._turn.name(info.get("id"))
             self._turn.ask(asked)
+        elif role == "assistant" and info.get("summary") is True:
+            self.tally.skipped += 1  # what compaction made of the conversation
         elif role == "assistant":
             if self._turn is None:
                 self._turn = TurnBuilder(info.get("parentID") or info.get("id"), time, sidechain=self.is_side)
             self._turn.name(info.get("id"))
             failure = record_of(info.get("error"))
-            self._turn.interrupted |= failure.get("name") == "MessageAbortedError"
+            aborted = failure.get("name") == "MessageAbortedError"
+            self._turn.interrupted |= aborted
+            self._turn.failed = bool(failure) and not aborted
+            # It is written as it comes, and what is asked meanwhile stands behind it.
+            clock = record_of(info.get("time"))
+            self._turn.pending = "created" in clock and "completed" not in clock
             for part in parts:
                 self._answer(self._turn, part)
         else:
