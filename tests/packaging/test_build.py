@@ -57,6 +57,7 @@ def test_the_wheel_embeds_without_a_network(checkout: Path, tmp_path: Path) -> N
     assert {
         f"recollect/models/data/e5-small-v2/{name}" for name in ("model.onnx", "tokenizer.json", "LICENSE")
     } <= names
+    assert {f"recollect/hosts/sources/{name}" for name in ("SKILL.md", "hook.ts", "commands/recall.md")} <= names
     assert {name.rpartition("/")[2] for name in names if ".dist-info/licenses/" in name} == {"LICENSE", "NOTICE"}
     program = (
         "import recollect.models as models\n"
