@@ -4,7 +4,8 @@ http.client and not an SDK or urllib: the SDK costs 1.3 s to import, urllib open
 http.client is imported with the first request only, since most commands never send one.
 
 Tried again, with doubling pauses or as long as the server's Retry-After says: 429, 5xx and broken connections; asking
-for embeddings twice does no harm. Not tried again: a server that is not there, so that a command fails at once when
+for embeddings twice does no harm. What may be charged for twice (`once`) is not asked for again after a connection broke.
+Not tried again: a server that is not there, so that a command fails at once when
 the local model server is not running. The time limit covers one request with all its retries and pauses. Redirects
 are not followed: they could carry a key to another host.
 """
@@ -51,17 +52,22 @@ class _BrokenOff(Exception):
 
 
 class Endpoint:
-    """A server under a base URL. Safe to use from several threads: each request in flight has its own connection."""
+    """A server under a base URL. Safe to use from several threads: each request in flight has its own connection.
 
-    def __init__(self, base_url: str, timeout_s: float) -> None:
+    `purpose` is what messages call it by. With `once` a request whose answer was lost is not sent again.
+    """
+
+    def __init__(self, base_url: str, timeout_s: float, *, purpose: str = "embedding", once: bool = False) -> None:
+        self._purpose = purpose
+        self._once = once
         try:
             parts = urlsplit(base_url.strip())
             port = parts.port
         except ValueError:
-            raise _unusable() from None
+            raise _unusable(purpose) from None
         # The URL is not repeated in the message: what is wrong with it may be a password inside.
         if parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc:
-            raise _unusable()
+            raise _unusable(purpose)
         self._scheme = parts.scheme
         self._name = parts.hostname
         self._port = port
@@ -94,6 +100,8 @@ class Endpoint:
             try:
                 reply = self._exchange(path, payload, headers, deadline)
             except _BrokenOff as error:
+                if self._once:
+                    raise ModelFault(f"{self.host} broke off: {error}") from error
                 broken = error
             wait = pause if broken else _seconds(reply.retry_after, pause)
             is_last = attempt == MAX_ATTEMPTS or time.monotonic() + wait >= deadline
@@ -191,13 +199,13 @@ class Endpoint:
     def _too_slow(self) -> ModelUnavailable:
         return ModelUnavailable(
             f"{self.host} did not answer within {self._timeout_s:g} s",
-            hint="raise the embedding timeout, or lower the batch size",
+            hint=f"raise the {self._purpose} timeout, or ask for less at once",
         )
 
 
-def _unusable() -> ConfigError:
+def _unusable(purpose: str) -> ConfigError:
     return ConfigError(
-        "the embedding base URL is not usable", hint="write it as http(s)://host[:port]/path, no password"
+        f"the {purpose} base URL is not usable", hint="write it as http(s)://host[:port]/path, no password"
     )
 
 

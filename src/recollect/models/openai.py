@@ -3,9 +3,6 @@
 Vectors are asked for as base64, which is a third of the size of JSON numbers and needs no parsing: the bytes are the
 vectors as we keep them. A server that knows only numbers may answer those. Replies are put in order by their `index`,
 since the API promises no other; anything but one vector for each text is refused.
-
-The key is held by this object only, goes to the host of the base URL only, and is cut out of whatever a server says
-before that becomes part of a message. Without a key only a server on this machine is asked.
 """
 
 from __future__ import annotations
@@ -18,9 +15,10 @@ from collections.abc import Sequence
 from math import isfinite, sqrt
 from typing import Any
 
-from recollect.core.errors import ModelFault, ModelUnavailable
+from recollect.core.errors import ModelFault
 from recollect.core.options import EmbedOptions
 from recollect.core.ports import EmbeddedTexts, Vector
+from recollect.models.account import Account
 from recollect.models.endpoint import Endpoint, Reply
 
 DEFAULT_MODEL = "text-embedding-3-small"
@@ -36,9 +34,8 @@ class OpenAIEmbedder:
 
     def __init__(self, options: EmbedOptions) -> None:
         self.model = options.model or DEFAULT_MODEL
-        self._key_variable = options.key_variable or KEY_VARIABLE
-        self._key = options.api_key.strip()
         self._endpoint = Endpoint(options.base_url or DEFAULT_BASE_URL, options.timeout_s)
+        self._account = Account(self._endpoint, options.api_key, options.key_variable or KEY_VARIABLE)
         self._batch_size = options.batch_size if options.batch_size > 0 else BATCH_SIZE
         self._encoding_format = "base64"
 
@@ -69,7 +66,7 @@ class OpenAIEmbedder:
             self._encoding_format = "float"  # an older server; remembered, so that it is asked this once
             reply = self._ask(texts)
         if reply.status != 200:
-            raise self._refusal(reply)
+            raise self._account.refusal(reply, f"embed with {self.model}")
         try:
             answer = json.loads(reply.body)
         except ValueError as error:
@@ -85,20 +82,7 @@ class OpenAIEmbedder:
         # An empty text is an error to this API and a blank is not; a lone surrogate is no JSON to most servers.
         wanted = [text.encode("utf-8", "replace").decode() or " " for text in texts]
         request = {"model": self.model, "input": wanted, "encoding_format": self._encoding_format}
-        return self._endpoint.post("embeddings", json.dumps(request).encode(), self._headers())
-
-    def _headers(self) -> dict[str, str]:
-        if self._key:
-            if not (self._key.isascii() and self._key.isprintable()):
-                # http.client would refuse it too, and show it.
-                raise ModelUnavailable(
-                    f"the API key for {self._endpoint.host} contains characters that no key has",
-                    hint=f"check {self._key_variable}",
-                )
-            return {"Authorization": f"Bearer {self._key}"}
-        if self._endpoint.is_loopback:
-            return {}
-        raise ModelUnavailable(f"no API key for {self._endpoint.host}", hint=f"set {self._key_variable}")
+        return self._endpoint.post("embeddings", json.dumps(request).encode(), self._account.headers())
 
     def _in_order(self, items: list[Any], expected: int) -> list[dict[str, Any]]:
         if len(items) != expected:
@@ -134,36 +118,6 @@ class OpenAIEmbedder:
 
     def _fault(self, what: str) -> ModelFault:
         return ModelFault(f"{self._endpoint.host} ({self.model}) {what}")
-
-    def _refusal(self, reply: Reply) -> ModelUnavailable | ModelFault:
-        host, said = self._endpoint.host, self._said(reply.body)
-        if reply.status in {401, 403}:
-            hint = f"check {self._key_variable}" if self._key else f"set {self._key_variable}"
-            return ModelUnavailable(f"{host} refused the API key (HTTP {reply.status}){said}", hint=hint)
-        if reply.status == 429:
-            return ModelUnavailable(
-                f"{host} limits how much may be asked (HTTP 429){said}",
-                hint="wait, or lower the batch size; what is done so far is kept",
-            )
-        if reply.is_passing:
-            return ModelUnavailable(f"{host} fails (HTTP {reply.status}){said}", hint="try again later")
-        return ModelFault(
-            f"{host} refused to embed with {self.model} (HTTP {reply.status}){said}",
-            hint="check the model's name and the base URL",
-        )
-
-    def _said(self, body: bytes) -> str:
-        """Return the server's own words for a message: short, on one line, without the key."""
-        text = body.decode("utf-8", "replace")
-        try:
-            error = json.loads(text)["error"]
-            text = str(error["message"] if isinstance(error, dict) else error)
-        except (ValueError, LookupError, TypeError):
-            pass
-        if self._key:
-            text = text.replace(self._key, "[key]")
-        text = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
-        return f": {text[:200]}" if text else ""
 
 
 def _numbers(vector: Vector) -> array.array[float]:

@@ -1,0 +1,65 @@
+"""A key for a server: shown to nobody but the server, and cut out of whatever the server says.
+
+What providers over the wire have in common when they introduce themselves and when they are turned away. The key is held
+by this object only and goes to the host of the base URL only. Without a key only a server on this machine is asked.
+"""
+
+from __future__ import annotations
+
+import json
+
+from recollect.core.errors import ModelFault, ModelUnavailable
+from recollect.models.endpoint import Endpoint, Reply
+
+
+class Account:
+    """Who asks at an endpoint, and what its refusals mean for a person."""
+
+    def __init__(self, endpoint: Endpoint, key: str, key_variable: str) -> None:
+        self._endpoint = endpoint
+        self._key = key.strip()
+        self._key_variable = key_variable
+
+    def headers(self) -> dict[str, str]:
+        """Return what to send with a request. Raise ModelUnavailable where a key is missing or cannot be one."""
+        if self._key:
+            if not (self._key.isascii() and self._key.isprintable()):
+                # http.client would refuse it too, and show it.
+                raise ModelUnavailable(
+                    f"the API key for {self._endpoint.host} contains characters that no key has",
+                    hint=f"check {self._key_variable}",
+                )
+            return {"Authorization": f"Bearer {self._key}"}
+        if self._endpoint.is_loopback:
+            return {}
+        raise ModelUnavailable(f"no API key for {self._endpoint.host}", hint=f"set {self._key_variable}")
+
+    def refusal(self, reply: Reply, doing: str) -> ModelUnavailable | ModelFault:
+        """Return the error that a reply other than 200 is; `doing` names what was refused: embed with MODEL."""
+        host, said = self._endpoint.host, self._said(reply.body)
+        if reply.status in {401, 403}:
+            hint = f"check {self._key_variable}" if self._key else f"set {self._key_variable}"
+            return ModelUnavailable(f"{host} refused the API key (HTTP {reply.status}){said}", hint=hint)
+        if reply.status == 429:
+            return ModelUnavailable(
+                f"{host} limits how much may be asked (HTTP 429){said}",
+                hint="wait, or lower the batch size; what is done so far is kept",
+            )
+        if reply.is_passing:
+            return ModelUnavailable(f"{host} fails (HTTP {reply.status}){said}", hint="try again later")
+        return ModelFault(
+            f"{host} refused to {doing} (HTTP {reply.status}){said}", hint="check the model's name and the base URL"
+        )
+
+    def _said(self, body: bytes) -> str:
+        """Return the server's own words for a message: short, on one line, without the key."""
+        text = body.decode("utf-8", "replace")
+        try:
+            error = json.loads(text)["error"]
+            text = str(error["message"] if isinstance(error, dict) else error)
+        except (ValueError, LookupError, TypeError):
+            pass
+        if self._key:
+            text = text.replace(self._key, "[key]")
+        text = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+        return f": {text[:200]}" if text else ""
