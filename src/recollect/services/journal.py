@@ -7,25 +7,28 @@ entry; and a journal that is a link is refused, because a repository must not ch
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import stat
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from recollect.core.errors import StoreBusy, StoreUnwritable, UsageError
-from recollect.core.memory import NewMemory, new_id
+from recollect.core.identity import new_id
+from recollect.core.locking import locks_within
+from recollect.core.memory import NewMemory
 from recollect.ingest.lines import Outline, read_outline
 
 _WORD = re.compile(r"[\w][\w.-]{0,63}")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
 _WAIT_S = 10.0
 _TRIES = 5
+_HEADING = b"\n### "
+_LEAST_TORN = len("### 00:00\n")
+"""A heading alone may be a person's, and does no harm; the beginning of a comment would swallow what follows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,23 +39,31 @@ class JournalEntry:
     path: Path
     start_line: int
     end_line: int
+    stood: bool = False
+    """It stood there before, and nothing was written."""
 
 
 def append_entries(
     directory: Path, memories: Sequence[NewMemory], now: datetime, *, private: bool = False
 ) -> list[JournalEntry]:
-    """Append memories to the day's journal in a directory, all or none, and return where each stands."""
+    """Append memories to the day's journal in a directory, all or none, and return where each stands.
+
+    A memory whose id stands in the journal already is not written again.
+    """
     for memory in memories:
         check_memory(memory)
-    identities = [new_id() for _ in memories]
-    entries = [_entry(memory, identity, now) for memory, identity in zip(memories, identities, strict=True)]
-    path = directory / f"{now:%Y-%m-%d}.md"
+    identities = [memory.id or new_id() for memory in memories]
+    entries = {
+        identity: _entry(memory, identity, memory.at or now)
+        for memory, identity in zip(memories, identities, strict=True)
+    }
+    path = journal_of(directory, now)
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700 if private else 0o777)
         for _ in range(_TRIES):
-            first = _append(path, "\n".join(entries), now, 0o600 if private else 0o644)
-            if first is not None:
-                return list(_placed(path, identities, entries, first))
+            placed = _append(path, entries, now, 0o600 if private else 0o644)
+            if placed is not None:
+                return [placed[identity] for identity in identities]
     except OSError as error:
         raise StoreUnwritable(
             f"{path} cannot be written: {error.strerror or error}",
@@ -61,11 +72,23 @@ def append_entries(
     raise StoreBusy(f"{path} is being replaced again and again by another program", hint="nothing was added; try again")
 
 
-def _placed(path: Path, identities: Sequence[str], entries: Sequence[str], first: int) -> Iterator[JournalEntry]:
-    for identity, entry in zip(identities, entries, strict=True):
-        lines = entry.count("\n")
-        yield JournalEntry(identity, path, first, first + lines - 1)
-        first += lines + 1
+def journal_of(directory: Path, day: datetime) -> Path:
+    """Return the journal of a day."""
+    return directory / f"{day:%Y-%m-%d}.md"
+
+
+def stands_in(path: Path, memory: str) -> bool:
+    """Say whether a journal has an entry of this id. What is no regular file is not opened."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise StoreUnwritable(f"{path} cannot be read: {error.strerror}", hint="make it a readable file") from error
+    try:
+        return stat.S_ISREG(os.fstat(descriptor).st_mode) and _mark(memory) in _read(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def check_memory(memory: NewMemory) -> None:
@@ -83,41 +106,65 @@ def check_memory(memory: NewMemory) -> None:
                 )
 
 
-def _append(path: Path, entry: str, now: datetime, mode: int) -> int | None:
-    """Append entries and return the first line, or None when the file was replaced meanwhile."""
+def _append(path: Path, entries: Mapping[str, str], now: datetime, mode: int) -> dict[str, JournalEntry] | None:
+    """Append the entries that are not there and return where all are, or None when the file was replaced meanwhile."""
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(0, "it is not a regular file")
-        _lock(descriptor, path)
+        if not locks_within(descriptor, _WAIT_S):
+            raise StoreBusy(f"{path} is locked by another program", hint="nothing was added; try again")
         if not _is_still(path, descriptor):
             return None
-        before = _read(descriptor)
-        anchor = entry.split("\n", 2)[1].encode()
-        if anchor in before:  # whoever replaced the file had read our entry first
-            return before[: before.index(anchor)].count(b"\n")
-        text = _separator(before, now) + entry
-        _append_whole(descriptor, len(before), text.encode())
+        before = _complete(descriptor, _read(descriptor), entries.values())
+        # Written before, or whoever replaced the file just now had read our entry first.
+        placed = {one: _found(path, one, entry, before) for one, entry in entries.items() if _mark(one) in before}
+        missing = {one: entry for one, entry in entries.items() if one not in placed}
+        if missing:
+            separator = _separator(before, now)
+            _append_whole(descriptor, len(before), (separator + "\n".join(missing.values())).encode())
+            first = (before.decode("utf-8", "replace") + separator).count("\n") + 1
+            placed |= _placed(path, missing, first)
         if not before:
             _sync_directory(path.parent)
         if not _is_still(path, descriptor):
             return None
     finally:
         os.close(descriptor)
-    return (before.decode("utf-8", "replace") + text).count("\n") - entry.count("\n") + 1
+    return placed
 
 
-def _lock(descriptor: int, path: Path) -> None:
-    deadline = time.monotonic() + _WAIT_S
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise StoreBusy(f"{path} is locked by another program", hint="nothing was added; try again") from None
-            time.sleep(0.01)
-        else:
-            return
+def _complete(descriptor: int, before: bytes, entries: Iterable[str]) -> bytes:
+    """Write the rest of an entry that someone was killed in the middle of, and return what the file holds then.
+
+    A kill may end a write between two pages. What is left of it is the beginning of the same entry, at the end of the file.
+    """
+    tail = before[before.rfind(_HEADING) + 1 :]
+    if len(tail) <= _LEAST_TORN:
+        return before
+    for entry in map(str.encode, entries):
+        if entry.startswith(tail) and entry != tail:
+            _append_whole(descriptor, len(before), entry[len(tail) :])
+            return before + entry[len(tail) :]
+    return before
+
+
+def _mark(identity: str) -> bytes:
+    return f"memory:{identity}".encode()
+
+
+def _found(path: Path, identity: str, entry: str, before: bytes) -> JournalEntry:
+    first = before[: before.index(_mark(identity))].count(b"\n")  # the anchor's line is the second
+    return JournalEntry(identity, path, first, first + entry.count("\n") - 1, stood=True)
+
+
+def _placed(path: Path, entries: Mapping[str, str], first: int) -> dict[str, JournalEntry]:
+    placed: dict[str, JournalEntry] = {}
+    for identity, entry in entries.items():
+        lines = entry.count("\n")
+        placed[identity] = JournalEntry(identity, path, first, first + lines - 1)
+        first += lines + 1
+    return placed
 
 
 def _is_still(path: Path, descriptor: int) -> bool:
@@ -131,7 +178,7 @@ def _is_still(path: Path, descriptor: int) -> bool:
 
 
 def _entry(memory: NewMemory, identity: str, now: datetime) -> str:
-    words = [f"memory:{identity}"]
+    words = [*(f"{key}:{value}" for key, value in memory.source), f"memory:{identity}"]
     if memory.type:
         words.append(f"type:{memory.type}")
     if memory.tags:

@@ -6,7 +6,6 @@ written in the file is only for the message.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
@@ -15,8 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from recollect.core.errors import StoreBusy
-
-_PAUSE_S = 0.02
+from recollect.core.locking import locks_within
 
 
 @contextmanager
@@ -34,19 +32,11 @@ def hold(path: Path, *, wait_s: float) -> Iterator[None]:
 
 
 def _acquire(descriptor: int, path: Path, wait_s: float) -> None:
-    deadline = time.monotonic() + wait_s
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                raise StoreBusy(
-                    f"the index is being written by {_owner(descriptor)} ({path.name})",
-                    hint="wait for it to finish, or end that process; its lock ends with it",
-                ) from None
-            time.sleep(_PAUSE_S)
-        else:
-            return
+    if not locks_within(descriptor, wait_s):
+        raise StoreBusy(
+            f"the index is being written by {_owner(descriptor)} ({path.name})",
+            hint="wait for it to finish, or end that process; its lock ends with it",
+        )
 
 
 def _sign(descriptor: int) -> None:

@@ -1,0 +1,214 @@
+"""The note of a turn: what it says, what it leaves out, and that it is one section whatever was said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.core.options import ChunkOptions
+from recollect.core.session import Deed, Told
+from recollect.ingest.markdown import chunk_markdown
+from recollect.services.session.noise import without_noise
+from recollect.services.session.note import NOTE_CHARS, is_fault, make_note
+
+TEXT = st.one_of(
+    st.text(max_size=40),
+    st.lists(
+        st.sampled_from(
+            [
+                "# Heading",
+                "## Two ##",
+                "```python",
+                "~~~",
+                "x = 1",
+                "- item",
+                "1. one",
+                "---",
+                "===",
+                "| a | b |",
+                "|---|---|",
+                "<!-- memory:x -->",
+                "<!--",
+                "-->",
+                "text here",
+                "",
+                "   indented",
+                "> quote",
+                "[link]: http://x",
+                "</div>",
+                "<div>",
+            ]
+        ),
+        max_size=12,
+    ).map("\n".join),
+    st.integers(1, 3000).map("ab ".__mul__),
+)
+DEED = st.builds(
+    Deed,
+    TEXT,
+    st.lists(st.text(max_size=30), max_size=4).map(tuple),
+    st.one_of(st.just(""), TEXT),
+    st.booleans(),
+    TEXT,
+)
+TOLD = st.builds(
+    Told,
+    TEXT,
+    st.lists(TEXT, max_size=4).map(tuple),
+    st.lists(DEED, max_size=4).map(tuple),
+    st.booleans(),
+    st.booleans(),
+)
+
+
+@given(told=TOLD)
+def test_any_turn_gives_one_section_of_bullets(told: Told) -> None:
+    """No heading, fence or comment of what was said reaches the journal's own structure, and the size is bounded."""
+    note = make_note(told)
+
+    assert len(note) <= NOTE_CHARS
+    assert all(line.startswith(("- ", "  - ")) and line.strip(" -") for line in note.splitlines())
+    if note:
+        text = f"# 2026-03-05\n\n### 14:30\n<!-- memory:m -->\n{note}\n\n### 14:31\n<!-- memory:n -->\n- after\n"
+        titles = [one.heading for one in chunk_markdown(text, "/j.md", ChunkOptions()).chunks]
+        assert titles[-1] == "14:31"
+        assert set(titles) <= {"2026-03-05", "14:30", "14:31"}
+        assert "<!--" not in note
+
+
+@given(told=TOLD)
+def test_every_text_is_cleaned_before_it_is_cut(told: Told) -> None:
+    """Redaction sees whole texts: what it takes out never stands in a note, not even by half."""
+    seen: list[str] = []
+
+    def clean(text: str) -> str:
+        seen.append(text)
+        return text.replace("a", "")
+
+    note = make_note(told, clean)
+    bare = note
+    for word in ("User asked", "Files", "Commands", "and", "failed", "image", "Ended", "interrupted"):
+        bare = bare.replace(word, "")
+    named = "".join(deed.tool for deed in told.deeds)
+    assert "a" in named or "a" not in bare.replace("more", "")
+
+
+def test_the_note_says_what_was_asked_and_concluded() -> None:
+    """Request, outcome with its items, files from the project, telling commands, errors: in the language they were said in."""
+    told = Told(
+        asked="Por favor,\n  arregla la caché\n\n```\nstack\n```",
+        said=(
+            "Voy a mirar.",
+            "Great! Here's a summary of the changes:\n\n## Hecho\n\n- La clave no tenía *tenant*.\n- **Añadí** un test.",
+        ),
+        deeds=(
+            Deed("Edit", ("/app/src/cache.py",)),
+            Deed("Write", ("/elsewhere/x.py",)),
+            Deed("Bash", command="ls -la && git status"),
+            Deed("Bash", command="cd src && make test"),
+            Deed("Bash", command="cd src && make test"),
+            Deed("Bash", command="pytest -x", failed=True, error="E   KeyError: 'tenant'"),
+        ),
+    )
+
+    assert make_note(told, directory="/app").splitlines() == [
+        "- User asked: Por favor, arregla la caché stack",
+        "- Outcome: Hecho:",
+        "  - La clave no tenía *tenant*.",
+        "  - Añadí un test.",
+        "- Files: src/cache.py, /elsewhere/x.py",
+        "- Commands: `cd src && make test`",
+        "- Errors: Bash `pytest -x`: E KeyError: 'tenant'",
+    ]
+
+
+def test_a_short_last_word_takes_the_one_before_with_it() -> None:
+    """What is done is not told by `Done.`"""
+    note = make_note(Told("fix it", ("The cause was the missing tenant in the key.", "Done.")))
+
+    assert "- Outcome: The cause was the missing tenant in the key. Done." in note
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'API Error: 529 {"type":"error"}',
+        "API Error (Connection error.)",
+        "You've hit your limit · resets 3pm",
+        "You’ve reached your usage limit",
+        "Claude AI usage limit reached|1760000000",
+        "5-hour limit reached ∙ resets 3am",
+        '{"type": "error", "error": {"type": "api_error", "message": "x"}}',
+        '{"error": {"message": "rate limited"}}',
+        '429 {"type":"error"}',
+        "unexpected status 502 Bad Gateway",
+        "Credit balance is too low",
+        "Prompt is too long",
+        "Invalid API key · Please run /login",
+        "Request timed out",
+        "LLM request failed: provider returned 500",
+    ],
+)
+def test_error_texts_are_no_outcome(text: str) -> None:
+    """What a host or server prints in the place of an answer is left out, and the turn is said to have failed."""
+    assert is_fault(text)
+    assert make_note(Told("do it", (text,))) == "- User asked: do it\n- Ended: failed"
+    assert make_note(Told("do it", ("I changed the parser so that it reads both forms of it.", text))).splitlines()[
+        1:
+    ] == [
+        "- Outcome: I changed the parser so that it reads both forms of it.",
+        "- Ended: failed",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The API error was caused by a wrong key.",
+        "Rate limiting is now done per tenant.",
+        "Error handling was added.",
+        "{x} is a set",
+        "API errors are now retried.",
+        "HTTP 404 is what it answers now.",
+        "Overloaded methods were removed.",
+    ],
+)
+def test_answers_about_errors_are_outcomes(text: str) -> None:
+    """Talking about errors is not failing."""
+    assert not is_fault(text)
+
+
+def test_commands_to_the_host_itself_are_nothing_to_remember() -> None:
+    """A slash command that nobody answered leaves no note; one that did something does."""
+    assert make_note(Told("/clear")) == ""
+    assert make_note(Told("/compact", interrupted=True)) == ""
+    assert make_note(Told("")) == ""
+    assert "review" in make_note(Told("/review 12", ("The change is sound.",)))
+
+
+@pytest.mark.parametrize(
+    ("given_", "left"),
+    [
+        ("<recollect-memory>\n- old note\n</recollect-memory>\n\nhello", "hello"),
+        ("hello <recollect-memory>\n- never closed", "hello"),
+        ("<environment_context>\n<cwd>/x</cwd>\n</environment_context>", ""),
+        ("<system-reminder>a</system-reminder>hello<system-reminder>b</system-reminder>", "hello"),
+        ("# AGENTS.md instructions for /x\n\n<INSTRUCTIONS>be nice</INSTRUCTIONS>", ""),
+        ("<memsearch-context>x</memsearch-context> hello", "hello"),
+        ("[Mon 2026-03-05 14:30 UTC] hello", "hello"),
+        ("a < b and <b>bold</b>", "a < b and <b>bold</b>"),
+    ],
+)
+def test_what_programs_put_in_is_left_out(given_: str, left: str) -> None:
+    """Above all what recollect itself showed: a memory must not become a memory again."""
+    assert without_noise(given_) == left
+
+
+def test_an_agent_that_was_woken_for_nothing_leaves_no_memory() -> None:
+    """OpenClaw asks by the clock; what was done then is told all the same."""
+    woken = Told("Read HEARTBEAT.md", ("HEARTBEAT_OK",))
+    assert make_note(woken) == ""
+    assert "make deploy" in make_note(replace(woken, deeds=(Deed("exec", command="make deploy"),)))

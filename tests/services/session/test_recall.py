@@ -1,0 +1,208 @@
+"""Memories for a prompt: likely ones, short, none twice in a session, and nothing that the session said itself."""
+
+from __future__ import annotations
+
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect import Recollect
+from recollect.core.errors import Cancelled, StoreError, UsageError
+from recollect.core.options import SearchOptions
+from recollect.core.query import SearchReply
+from recollect.engine import Engine
+from recollect.services.session.recall import MOST_LETTERS, Prompt, Recalled
+from recollect.wiring import open_engine, standpoint
+
+JOURNAL = """# 2026-03-05
+
+### 09:00
+<!-- memory:01a1dd23-0000-7000-8000-000000000001 session:mine turn:t transcript:x.jsonl -->
+- User asked for an otter in the river
+
+### 10:00
+<!-- memory:01a1dd23-0000-7000-8000-000000000002 session:theirs turn:t transcript:x.jsonl -->
+- User asked where the otter sleeps: in the holt
+
+### 11:00
+<!-- memory:01a1dd23-0000-7000-8000-000000000003 type:decision -->
+- The otter is fed at noon
+"""
+
+
+@pytest.fixture
+def memory(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with a journal and a document about otters, indexed."""
+    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "fake")
+    project = tmp_path / "app"
+    (project / "notes").mkdir(parents=True)
+    (project / "notes" / "2026-03-05.md").write_text(JOURNAL, "utf-8")
+    (project / "notes" / "guide.md").write_text("# Guide\n\nAn otter " + "swims and dives. " * 60 + "\n", "utf-8")
+    with Recollect(project=project) as opened:
+        opened.index([project / "notes"])
+    return project
+
+
+def engine_at(project: Path) -> Engine:
+    return open_engine(standpoint(project=project))
+
+
+def recalled(project: Path, session: str = "s", prompt: str = "the otter", **more: Any) -> tuple[Recalled, ...]:
+    """Recall in a process of its own, as far as what is kept goes."""
+    given = {"k": 10, "min_relevance": 0.0, "wanted": lambda: None, **more}
+    with engine_at(project) as engine:
+        return engine.recall(Prompt("claude", session, prompt), **given)
+
+
+def texts(hits: tuple[Recalled, ...]) -> str:
+    return "\n".join(hit.text for hit in hits)
+
+
+def test_a_memory_is_shown_once_in_a_session(memory: Path) -> None:
+    """Journals and documents come up once; again in another session, and in another host's of the same name."""
+    first = recalled(memory)
+
+    assert len(first) == 4
+    assert recalled(memory) == ()
+    assert recalled(memory, prompt="where does the otter sleep") == ()
+    assert len(recalled(memory, session="other")) == 4
+    with engine_at(memory) as engine:
+        assert len(engine.recall(Prompt("codex", "s", "the otter"), k=10, min_relevance=0, wanted=lambda: None)) == 4
+
+
+def test_what_was_left_out_comes_the_next_time(memory: Path) -> None:
+    """With one at a time, each prompt brings another one until there are no more."""
+    seen = [recalled(memory, k=1) for _ in range(6)]
+
+    assert [len(one) for one in seen] == [1, 1, 1, 1, 0, 0]
+    assert len({hits[0].id for hits in seen if hits}) == 4
+
+
+def test_a_memory_that_moved_is_the_same_memory(memory: Path) -> None:
+    """Lines that are put in front change ids of chunks, not what a session has seen."""
+    recalled(memory)
+    journal = memory / "notes" / "2026-03-05.md"
+    journal.write_text(JOURNAL.replace("### 09:00", "### 08:00\nA heron.\n\n### 09:00"), "utf-8")
+    with Recollect(project=memory) as opened:
+        opened.index()
+
+    assert "otter" not in texts(recalled(memory))
+
+
+def test_a_session_is_not_told_what_it_said(memory: Path) -> None:
+    """Entries of the session's own turns stay away; those of others come."""
+    shown = texts(recalled(memory, session="mine"))
+
+    assert "river" not in shown
+    assert "holt" in shown
+
+
+def test_only_likely_memories_come(memory: Path) -> None:
+    """Below the threshold nothing is shown, nor counted as shown."""
+    assert recalled(memory, min_relevance=1.0) == ()
+
+    assert len(recalled(memory)) == 4
+    assert all(hit.relevance >= 0.5 for hit in recalled(memory, session="x", min_relevance=0.5))
+
+
+def test_memories_are_short_and_hold_no_anchor(memory: Path) -> None:
+    """One line of at most three hundred characters, with where it stands and of which day."""
+    for hit in recalled(memory):
+        assert len(hit.text) <= MOST_LETTERS
+        assert "\n" not in hit.text
+        assert "<!--" not in hit.text
+        assert "memory:" not in hit.text
+        assert Path(hit.source).is_file()
+        assert hit.id
+    assert {hit.date[:10] for hit in recalled(memory, session="d")} >= {"2026-03-05"}
+
+
+def test_settings_say_how_many_and_how_likely(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a number session.hits and session.hits_relevance hold; by default nothing is shown unasked."""
+    assert recalled(memory, k=None, min_relevance=None) == ()
+    monkeypatch.setenv("RECOLLECT_SESSION_HITS", "2")
+    monkeypatch.setenv("RECOLLECT_SESSION_HITS_RELEVANCE", "0")
+    assert len(recalled(memory, k=None, min_relevance=None)) == 2
+    monkeypatch.setenv("RECOLLECT_SESSION_HITS_RELEVANCE", "1")
+    assert recalled(memory, k=None, min_relevance=None) == ()
+
+
+def test_a_budget_for_searches_is_not_one_for_prompts(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """search.token_budget packs answers to whoever searches; memories for a prompt stay snippets."""
+    monkeypatch.setenv("RECOLLECT_SEARCH_TOKEN_BUDGET", "20")
+
+    assert len(recalled(memory)) == 4
+
+
+def test_whoever_gave_up_waiting_has_seen_nothing(memory: Path) -> None:
+    """When nobody waits for the answer any more, nothing counts as shown."""
+
+    def gone() -> None:
+        raise Cancelled("nobody waits")
+
+    with pytest.raises(Cancelled):
+        recalled(memory, wanted=gone)
+
+    assert len(recalled(memory)) == 4
+
+
+def test_two_prompts_at_once_share_what_there_is(memory: Path) -> None:
+    """However many ask at the same moment in a session, each memory is shown to one of them."""
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: recalled(memory), range(4)))
+
+    ids = [hit.id for hits in answers for hit in hits]
+    assert sorted(ids) == sorted(set(ids))
+    assert len(ids) == 4
+
+
+def test_where_it_cannot_be_written_down_nothing_is_shown(memory: Path, home: Path) -> None:
+    """Without knowing what was shown, showing nothing is better than showing it again and again."""
+    (home / "tenants" / "default" / "captures.db").mkdir(parents=True)
+
+    with pytest.raises(StoreError):
+        recalled(memory)
+
+
+def test_sessions_of_long_ago_are_forgotten(memory: Path, home: Path) -> None:
+    """What was shown a month ago may come again, and does not stay in the database."""
+    recalled(memory)
+    with sqlite3.connect(home / "tenants" / "default" / "captures.db") as database:
+        database.execute("UPDATE shown SET at = at - 31 * 86400")
+    database.close()
+
+    recalled(memory, session="other")
+    assert len(recalled(memory)) == 4
+
+
+@pytest.mark.parametrize("prompt", ["", "  \n ", "!?"])
+def test_a_prompt_without_words_brings_nothing(memory: Path, prompt: str) -> None:
+    """Nothing was said, so nothing comes up, and nothing fails."""
+    assert recalled(memory, prompt=prompt, min_relevance=0.5) == ()
+
+
+def test_a_long_prompt_is_searched_for_in_part(memory: Path) -> None:
+    """A pasted log does not slow recall down: the words in front and at the end count."""
+    asked: list[str] = []
+    from recollect.services.session.recall import recall
+
+    def search(query: str, options: SearchOptions) -> SearchReply:
+        asked.append(query)
+        with engine_at(memory) as engine:
+            return engine.search(query, options)
+
+    prompt = Prompt("claude", "s", "why the otter? " + "x" * 500_000 + " in the holt")
+    recall(prompt, SearchOptions(k=1), search, memory, lambda: None)
+
+    assert len(asked[0]) < 2100
+    assert "otter" in asked[0]
+    assert "holt" in asked[0]
+
+
+def test_an_unlikely_threshold_is_refused(memory: Path) -> None:
+    """A threshold that is no probability is a mistake."""
+    with pytest.raises(UsageError):
+        recalled(memory, min_relevance=1.5)

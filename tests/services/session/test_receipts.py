@@ -1,0 +1,234 @@
+"""What notes cost is written down before and after, and the daily limit holds whoever asks at once."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from recollect.core.errors import StoreBusy, StoreUnwritable
+from recollect.services.session import receipts as module
+from recollect.services.session.receipts import FAILURES, PAUSE, Outcome, Receipts, Ticket
+
+NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = NOON
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def receipts(tmp_path: Path, clock: Clock) -> Receipts:
+    return Receipts(tmp_path / "tenant" / "receipts.jsonl", 1000, clock)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def reserved(receipts: Receipts, tokens: int) -> Ticket:
+    ticket = receipts.reserve(tokens, "claude", "claude/haiku")
+    assert ticket is not None
+    return ticket
+
+
+def test_a_call_is_written_down_before_and_after(receipts: Receipts, tmp_path: Path) -> None:
+    """Two lines tell of a call: what it may cost, and what it did; they hold no text and are for their owner's eyes."""
+    ticket = reserved(receipts, 600)
+    assert receipts.spent_today() == 600
+    receipts.settle(ticket, Outcome("ok", 100, 20, 1.23456))
+
+    path = tmp_path / "tenant" / "receipts.jsonl"
+    common = {"day": "2026-03-05", "id": ticket.id, "host": "claude", "model": "claude/haiku"}
+    first = {"at": "2026-03-05T12:00:00.000Z", **common, "outcome": "started", "reserved": 600}
+    last = {"outcome": "ok", "tokens_in": 100, "tokens_out": 20, "seconds": 1.235}
+    assert lines(path) == [first, {"at": first["at"], **common, **last}]
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert receipts.spent_today() == 120
+
+
+def test_what_may_exceed_the_limit_is_not_begun(receipts: Receipts, clock: Clock) -> None:
+    """A call that might cost more than is left is refused, and tomorrow there is as much as ever."""
+    reserved(receipts, 700)
+
+    assert receipts.reserve(301, "claude", "m") is None
+    assert receipts.reserve(300, "claude", "m") is not None
+    assert receipts.reserve(1, "claude", "m") is None
+    clock.now += timedelta(days=1)
+    assert receipts.reserve(1000, "claude", "m") is not None
+
+
+def test_without_a_budget_nothing_is_begun(tmp_path: Path) -> None:
+    """A limit of 0 tokens allows none."""
+    assert Receipts(tmp_path / "r.jsonl", 0).reserve(1, "claude", "m") is None
+
+
+def test_a_call_counts_for_the_day_on_which_it_was_begun(receipts: Receipts, clock: Clock) -> None:
+    """Ending after midnight takes nothing from the new day, and hides nothing of it."""
+    clock.now = NOON.replace(hour=23, minute=59)
+    late = reserved(receipts, 500)
+    clock.now += timedelta(minutes=5)
+    reserved(receipts, 400)
+    receipts.settle(late, Outcome("ok", 900, 50, 9.0))
+
+    assert receipts.spent_today() == 400
+    assert receipts.reserve(601, "claude", "m") is None
+
+
+def test_a_long_day_is_read_to_its_beginning(receipts: Receipts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many lines a day has, all of them count."""
+    monkeypatch.setattr(module, "_BLOCK", 100)
+    for _ in range(50):
+        receipts.settle(reserved(receipts, 20), Outcome("ok", 15, 4, 0.1))
+
+    assert receipts.spent_today() == 50 * 19
+
+
+def test_lines_that_cannot_be_read_are_passed_over(receipts: Receipts, tmp_path: Path) -> None:
+    """A torn line, a blank one and somebody's remark neither count nor swallow the next line."""
+    path = tmp_path / "tenant" / "receipts.jsonl"
+    reserved(receipts, 100)
+    with path.open("ab") as file:
+        file.write(b'# mine\n\n[1]\n{"day": 3}\n\xff\xfe\n{"at": "2026-')
+
+    reserved(receipts, 200)
+
+    assert receipts.spent_today() == 300
+
+
+def test_after_failures_in_a_row_there_is_a_pause(receipts: Receipts, clock: Clock) -> None:
+    """Three failures stop all calls for a quarter of an hour; then one may try, and if it fails the pause begins anew."""
+    for _ in range(FAILURES):
+        receipts.settle(reserved(receipts, 10), Outcome("timeout", 0, 0, 60.0))
+
+    assert receipts.reserve(10, "claude", "m") is None
+    clock.now += PAUSE
+    receipts.settle(reserved(receipts, 10), Outcome("fault", 0, 0, 1.0))
+    assert receipts.reserve(10, "claude", "m") is None
+    clock.now += PAUSE
+    receipts.settle(reserved(receipts, 10), Outcome("ok", 1, 1, 1.0))
+    assert receipts.reserve(10, "claude", "m") is not None
+
+
+def test_a_success_in_between_is_no_reason_to_pause(receipts: Receipts) -> None:
+    """Only failures in a row count."""
+    for word in ("fault", "fault", "ok", "fault", "fault"):
+        receipts.settle(reserved(receipts, 10), Outcome(word, 0, 0, 1.0))
+
+    assert receipts.reserve(10, "claude", "m") is not None
+
+
+def test_what_cannot_be_accounted_for_is_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that cannot be written, or is held by another, is an error before anything is asked; so is a link."""
+    (tmp_path / "elsewhere").write_text("", "utf-8")
+    (tmp_path / "link.jsonl").symlink_to(tmp_path / "elsewhere")
+    for path in (tmp_path, tmp_path / "elsewhere" / "r.jsonl", tmp_path / "link.jsonl"):
+        with pytest.raises(StoreUnwritable):
+            Receipts(path, 1000).reserve(1, "claude", "m")
+    monkeypatch.setattr(module, "_WAIT_S", 0.05)
+    held = Receipts(tmp_path / "held.jsonl", 1000)
+    with held._locked(), pytest.raises(StoreBusy):
+        held.reserve(1, "claude", "m")
+
+
+def test_nothing_spent_is_nothing(tmp_path: Path) -> None:
+    """Before the first call there is no file, and asking makes none."""
+    assert Receipts.of(tmp_path).spent_today() == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+calls = st.lists(st.tuples(st.integers(1, 400), st.floats(0, 1), st.booleans()), min_size=1, max_size=30)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(calls=calls, limit=st.integers(0, 1500))
+def test_threads_never_spend_more_than_the_limit(
+    tmp_path_factory: pytest.TempPathFactory, calls: list[tuple[int, float, bool]], limit: int
+) -> None:
+    """However calls interleave, end or are abandoned, what they really cost stays within the day's limit at every moment."""
+    shared = Receipts(tmp_path_factory.mktemp("r") / "receipts.jsonl", limit)
+
+    def one(call: tuple[int, float, bool]) -> int:
+        tokens, share, ends = call
+        ticket = shared.reserve(tokens, "claude", "m")
+        assert shared.spent_today() <= limit
+        if ticket is None:
+            return 0
+        cost = int(tokens * share)
+        if ends:
+            shared.settle(ticket, Outcome("ok", cost, 0, 0.0))
+        return cost
+
+    with ThreadPoolExecutor(8) as pool:
+        spent = sum(pool.map(one, calls))
+
+    assert spent <= limit
+    assert spent <= shared.spent_today() <= limit
+
+
+_PROCESS = """
+import random, sys
+from pathlib import Path
+from recollect.services.session.receipts import Outcome, Receipts
+shared, chance, spent = Receipts(Path(sys.argv[1]), int(sys.argv[2])), random.Random(int(sys.argv[3])), 0
+for _ in range(60):
+    tokens = chance.randrange(1, 300)
+    ticket = shared.reserve(tokens, "claude", "m")
+    if ticket is None:
+        continue
+    cost = chance.randrange(tokens + 1)
+    spent += cost
+    if chance.random() < 0.9:
+        shared.settle(ticket, Outcome("ok", cost, 0, 0.0))
+print(spent)
+"""
+
+
+def test_processes_never_spend_more_than_the_limit(tmp_path: Path) -> None:
+    """Two processes that ask at random share one limit, and come close to it."""
+    limit, path = 5000, tmp_path / "receipts.jsonl"
+    seed = random.randrange(1 << 30)
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", _PROCESS, str(path), str(limit), str(seed + number)], stdout=subprocess.PIPE
+        )
+        for number in range(2)
+    ]
+    said = [process.communicate(timeout=120)[0] for process in started]
+    spent = sum(map(int, said))
+
+    shared = Receipts(path, limit)
+    assert limit - 300 < shared.spent_today() <= limit, seed
+    assert spent <= shared.spent_today(), seed
+    assert len({line["id"] for line in lines(path)}) > 2
+
+
+def test_days_are_those_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The day of a receipt is the local one."""
+    monkeypatch.setenv("TZ", "Pacific/Kiritimati")
+    time.tzset()
+    try:
+        ticket = reserved(Receipts(tmp_path / "r.jsonl", 10), 1)
+        assert ticket.day == (datetime.now(UTC) + timedelta(hours=14)).date().isoformat()
+    finally:
+        monkeypatch.undo()
+        time.tzset()
