@@ -52,11 +52,13 @@ def drop_repeats(ranked: Iterable[tuple[Fused, StoredChunk]]) -> list[Ranked]:
 class _Nearly:
     """The texts so far, to be found by texts that are nearly the same.
 
-    Cutting a text into shingles costs a third of a millisecond, so only those are cut that share most of their longest words.
+    Cutting a text into words costs a third of a millisecond, so only those are cut that share most of their longest words,
+    and each once.
     """
 
     def __init__(self) -> None:
         self._texts: list[tuple[str, frozenset[str]]] = []
+        self._cut: dict[str, list[str]] = {}
 
     def first_like(self, text: str) -> str:
         """Return the first text that this one nearly repeats, or itself."""
@@ -64,14 +66,18 @@ class _Nearly:
             return text
         longest = frozenset(sorted(dict.fromkeys(text.casefold().split()), key=len, reverse=True)[:_TELLING])
         for other, theirs in self._texts:
-            if 2 * len(longest & theirs) > len(longest) and _is_near(text, other):
+            if 2 * len(longest & theirs) > len(longest) and _are_near(self._words(text), self._words(other)):
                 return other
         self._texts.append((text, longest))
         return text
 
+    def _words(self, text: str) -> list[str]:
+        if text not in self._cut:
+            self._cut[text] = _words(text)
+        return self._cut[text]
 
-def _is_near(text: str, other: str) -> bool:
-    words, others = _words(text), _words(other)
+
+def _are_near(words: list[str], others: list[str]) -> bool:
     fewer, more = sorted((len(words), len(others)))
     if fewer < LEAST_WORDS or fewer < NEAR * more or _numbers(words) != _numbers(others):
         return False
