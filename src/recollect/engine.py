@@ -17,7 +17,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from recollect.core.errors import NotFound, StoreUnwritable, UsageError
-from recollect.core.options import CacheOptions, ChunkOptions, RerankOptions, ScanOptions, SearchOptions
+from recollect.core.options import (
+    CacheOptions,
+    CaptureOptions,
+    ChunkOptions,
+    RerankOptions,
+    ScanOptions,
+    SearchOptions,
+    SessionOptions,
+)
 from recollect.core.paths import is_below
 from recollect.core.ports import Embedder, Progress, Reranker, Store, StoreStats
 from recollect.core.query import Coverage, Filters, SearchReply
@@ -44,6 +52,9 @@ if TYPE_CHECKING:
     from recollect.services.follow import Changes
     from recollect.services.index import IndexJob
     from recollect.services.reach import Named, Watched
+    from recollect.services.session.means import Means
+    from recollect.services.session.recall import Prompt, Recalled
+    from recollect.services.session.summarize import Summarizer
     from recollect.services.tombstones import Tombstones
 
 
@@ -58,6 +69,8 @@ class Defaults:
     batch_size: int = 32
     rerank: RerankOptions = field(default_factory=RerankOptions)
     caching: CacheOptions = field(default_factory=CacheOptions)
+    session: SessionOptions = field(default_factory=SessionOptions)
+    capture: CaptureOptions = field(default_factory=CaptureOptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +81,8 @@ class Tools:
     embedder: Embedder | None = None
     reranker: Reranker | None = None
     caches: Caches | None = None
+    summarizer: Callable[[], Summarizer | None] = lambda: None
+    """Gives who words notes of sessions; None where sentences are taken out."""
 
 
 class Engine:
@@ -80,6 +95,7 @@ class Engine:
         self._embedder = tools.embedder
         self._reranker = tools.reranker
         self._analyser = tools.analyser
+        self._summarizer = tools.summarizer
         self._roots = Roots(place.tenant_folder / "roots.json")
         self.place = place
         self.defaults = defaults
@@ -205,6 +221,31 @@ class Engine:
         from recollect.services.pack import pack
 
         return pack(reply, options.token_budget, self._store)
+
+    def recall(
+        self, prompt: Prompt, *, k: int | None = None, min_relevance: float | None = None, wanted: Callable[[], None]
+    ) -> tuple[Recalled, ...]:
+        """Return memories that fit a prompt and that its session was not shown yet; they count as shown from then on.
+
+        `wanted` raises when nobody waits for them any more.
+        """
+        from recollect.services.session.recall import recall
+
+        usual = self.defaults.session
+        options = replace(
+            self.defaults.search,
+            k=usual.hits if k is None else k,
+            min_relevance=usual.hits_relevance if min_relevance is None else min_relevance,
+        )
+        self.place.found()
+        return recall(prompt, options, self.search, self.place.tenant_folder, wanted)
+
+    def capturing(self) -> Means:
+        """Return what turns of sessions are captured with, for this project and tenant."""
+        from recollect.services.session.means import Means
+
+        tools = (self._store, self._embedder, self._job, self._roots)
+        return Means(self.place, *tools, self.defaults.capture, self._summarizer)
 
     def evaluate(
         self, request: EvaluateRequest, *, all_projects: bool = False, progress: Progress | None = None

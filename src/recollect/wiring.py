@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from time import monotonic
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from recollect.config import PROJECT_FILE, USER_FILE, Settings, load_settings
 from recollect.core.errors import ConfigError, NotFound, UsageError
 from recollect.core.options import EmbedOptions, RerankOptions
-from recollect.core.ports import EmbeddedTexts, Embedder, Reranker, Store, Vector
+from recollect.core.paths import home_folder
+from recollect.core.ports import EmbeddedTexts, Embedder, LanguageModel, Reranker, Store, Vector
 from recollect.engine import Defaults, Engine, Tools
 from recollect.services.place import Place
 from recollect.services.scope import Project, find_project
@@ -23,6 +25,7 @@ from recollect.services.scope_file import Scope, find_scope, scoped_project
 if TYPE_CHECKING:
     from recollect.retrieval.analyse import WordAnalyser
     from recollect.retrieval.cache import Caches
+    from recollect.services.session.summarize import Summarizer
 
 Name = TypeVar("Name")
 Thing = TypeVar("Thing")
@@ -57,7 +60,7 @@ def standpoint(
     scope file, neither which tenant nor which project.
     """
     environment = dict(os.environ if environment is None else environment)
-    chosen = os.fspath(home or environment.get("RECOLLECT_HOME") or "~/.recollect")
+    chosen = home_folder(os.fspath(home or environment.get("RECOLLECT_HOME") or ""))
     directory = working_directory() if directory is None else directory
     start = os.path.join(directory, os.fspath(project or environment.get("RECOLLECT_PROJECT") or ""))  # noqa: PTH118
     if not os.path.isdir(start):  # noqa: PTH112
@@ -70,7 +73,7 @@ def standpoint(
     for path in (chosen, here.id, here.root):
         if path.encode("utf-8", "replace").decode() != path:
             raise UsageError(f"the path {path!r} is not valid UTF-8", hint="rename it, or work from another directory")
-    return Standpoint(Path(os.path.realpath(os.path.expanduser(chosen))), here, environment, scope)  # noqa: PTH111
+    return Standpoint(Path(chosen), here, environment, scope)
 
 
 def working_directory() -> str:
@@ -109,7 +112,9 @@ def open_engine(here: Standpoint, flags: Mapping[str, object] | None = None) -> 
     analyser = WordAnalyser()
     reranker = _reranker(settings.reranking())
     store = _store(place, analyser, embedder)
-    return Engine(store, Tools(analyser, embedder, reranker), place, _defaults(settings, options))
+    words = partial(summarizer, settings, here, place)
+    tools = Tools(analyser, embedder, reranker, summarizer=words)
+    return Engine(store, tools, place, _defaults(settings, options))
 
 
 class Holdings:
@@ -158,7 +163,8 @@ class Holdings:
             gone.close()
         for resting in embedders:
             resting.rest(0)  # one that is at work just now is let go by whoever has it
-        return Engine(store, Tools(self._analyser, embedder, reranker, caches), place, defaults)
+        words = partial(summarizer, settings, here, place)
+        return Engine(store, Tools(self._analyser, embedder, reranker, caches, words), place, defaults)
 
     def rest(self, idle_s: float) -> int:
         """Let go of embedders that nobody has used for so long; return how many are still loaded."""
@@ -264,6 +270,8 @@ def _defaults(settings: Settings, embedding: EmbedOptions) -> Defaults:
         _batch_size(embedding),
         settings.reranking(),
         settings.caching(),
+        settings.session(),
+        settings.capturing(),
     )
 
 
@@ -313,6 +321,34 @@ def _reranker(options: RerankOptions) -> Reranker | None:
     from recollect.models.crossencoder import open_reranker
 
     return open_reranker(options)
+
+
+def summarizer(settings: Settings, here: Standpoint, place: Place) -> Summarizer | None:
+    """Return who words notes of sessions, or None where sentences are taken out.
+
+    Whoever asks may be a hook whose environment was not sent along: keys and programs are those of this process, then.
+    """
+    environment = {**os.environ, **here.environment}
+    options = settings.summarizing(environment)
+    if options.provider == "none":
+        return None
+    from recollect.ingest.redact import redact
+    from recollect.models.language import open_language
+    from recollect.services.session.host_summaries import PluginLanguage, folder_of
+    from recollect.services.session.receipts import Receipts
+    from recollect.services.session.summarize import Summarizer
+
+    if options.prompt:
+        located = os.path.join(here.home, os.path.expanduser(options.prompt))  # noqa: PTH111, PTH118
+        options = replace(options, prompt=located)
+    patterns = settings.capturing().patterns
+
+    def model_for(host: str, session: str) -> LanguageModel:
+        asked = open_language(options, host, environment)
+        return asked or PluginLanguage(folder_of(here.home), host, session, options.timeout_s)
+
+    receipts = Receipts.of(place.tenant_folder, options.daily_tokens)
+    return Summarizer(model_for, options, receipts, lambda text: redact(text, patterns).text)
 
 
 def settings_of_person(home: Path) -> Settings:

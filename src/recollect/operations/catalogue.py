@@ -6,11 +6,13 @@ from difflib import get_close_matches
 from typing import Any
 
 from recollect.core.errors import ModelError, NotFound, SourceError, StoreBusy, StoreUnwritable, UsageError
-from recollect.operations import memory, replies, requests, shapes
+from recollect.operations import memory, recall, replies, requests, session, session_replies, shapes
 from recollect.operations.operation import Operation
 
 _DESTROYS = "it deletes the whole index; a person does that at a shell, or a program in Python"
 _READS_FILES = "it reads files that whoever asks would name, and is for tuning at a shell"
+_FOR_HOOKS = "it is for the hooks of agents, which show what it answers by themselves; search_memory finds the same"
+_READS_SESSIONS = "it reads conversations that whoever asks would name; hooks on this machine ask for it"
 _CHOOSES_FILES = "what is read from this machine is a person's choice, made at a shell or in Python"
 
 _ALL: tuple[Operation[Any, Any], ...] = (
@@ -132,6 +134,34 @@ _ALL: tuple[Operation[Any, Any], ...] = (
         errors=(StoreBusy,),
         writes=True,
         absent={"http": _DESTROYS, "mcp": _DESTROYS},
+    ),
+    Operation(
+        "session.recall",
+        requests.RecallRequest,
+        session_replies.RecallShape,
+        recall.recall,
+        lambda reply, _: recall.recall_shape(reply),
+        errors=(ModelError, StoreUnwritable, StoreBusy),
+        warms=True,
+        absent={"mcp": _FOR_HOOKS},
+    ),
+    Operation(
+        "session.capture",
+        requests.CaptureRequest,
+        session_replies.CaptureShape,
+        session.capture,
+        lambda reply, _: session.capture_shape(reply),
+        errors=(StoreUnwritable, StoreBusy),
+        writes=True,
+        absent={"http": _READS_SESSIONS, "mcp": _READS_SESSIONS},
+    ),
+    Operation(
+        "session.status",
+        requests.Nothing,
+        session_replies.SessionStatusShape,
+        session.status,
+        lambda reply, _: session.status_shape(reply),
+        errors=(StoreUnwritable, StoreBusy),
     ),
     Operation(
         "roots.list",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -75,7 +75,7 @@ class Dispatcher:
             if not operation.writes:
                 return dict(operation.show(operation.handle(engine, request, call), request))
             with self._turns.take(engine.place.tenant_folder, progress) as turn:
-                reply = operation.handle(engine.with_embedder(turn.polite), request, call)
+                reply = operation.handle(engine.with_embedder(turn.polite), request, replace(call, aside=turn.aside))
             return dict(operation.show(reply, request))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -31,6 +32,8 @@ class Call:
     progress: Progress | None = None
     meter: Meter = field(default_factory=Meter)
     """What this process has counted."""
+    aside: Callable[[], AbstractContextManager[object]] = nullcontext
+    """Lets other writers go before, while one that has its turn does something that takes long."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,3 +184,63 @@ class EvaluateRequest(Filtered, frozen=True, kw_only=True, forbid_unknown_fields
     lane: Annotated[
         Literal["hybrid", "lexical", "dense"] | None, Meta(description="Only the rankings of this lane.")
     ] = None
+
+
+class RecallRequest(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A prompt, and the session that it was typed into."""
+
+    prompt: Annotated[Text, Meta(description="What was typed.")]
+    host: Annotated[str, Meta(max_length=64, description="The agent: claude, codex, opencode, openclaw.")] = ""
+    session: Annotated[
+        str, Meta(max_length=500, description="Its session; nothing is shown twice in one, nor what was said in it.")
+    ] = ""
+    k: Annotated[
+        Annotated[int, Meta(ge=0, le=100)] | None,
+        Meta(description="At most so many memories; session.hits if not given."),
+    ] = None
+    min_relevance: Annotated[
+        Annotated[float, Meta(ge=0, le=1)] | None,
+        Meta(description="Only what is at least so likely to be relevant; session.hits_relevance if not given."),
+    ] = None
+
+
+class CaptureRequest(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A moment of an agent's session, as its hook noted it."""
+
+    host: Annotated[str, Meta(min_length=1, max_length=64, description="The agent: claude, codex, opencode, openclaw.")]
+    session: Annotated[str, Meta(min_length=1, max_length=500, description="The host's own id of the session.")]
+    transcript: Annotated[
+        str, Meta(max_length=4096, description="The file that holds the conversation; a database holds several.")
+    ] = ""
+    moment: Annotated[
+        Literal["session-start", "prompt", "turn-end", "turn-failed", "compact", "session-end"],
+        Meta(description="What happened: it tells which turns are finished."),
+    ] = "turn-end"
+    turn: Annotated[str, Meta(max_length=500, description="The host's own id of the turn, or of its prompt.")] = ""
+    at: Annotated[str, Meta(max_length=40, description="When it happened, ISO with a zone; now if not given.")] = ""
+    offset: Annotated[int, Meta(ge=-1440, le=1440, description="Minutes that the local time was ahead of UTC.")] = 0
+    directory: Annotated[
+        str, Meta(max_length=4096, description="Where the session works; the caller's directory if not given.")
+    ] = ""
+    branch: Annotated[str, Meta(max_length=500, description="The Git branch it was on.")] = ""
+    commit: Annotated[str, Meta(max_length=64, description="The commit it was at.")] = ""
+    agent: Annotated[str, Meta(max_length=200, description="Which of a host's agents it is.")] = ""
+    source: Annotated[
+        str,
+        Meta(max_length=64, description="How a session began (startup, resume, clear, compact, fork) or why it ended."),
+    ] = ""
+    answer: Annotated[
+        str,
+        Meta(
+            max_length=64,
+            description="First 16 hex digits of the SHA-256 of what was said last: the transcript is waited for until it has it.",
+        ),
+    ] = ""
+    again: Annotated[bool, Meta(description="The turn had ended before, and went on.")] = False
+    everything: Annotated[bool, Meta(description="All turns of the session, whenever they were: for backfilling.")] = (
+        False
+    )
+    since: Annotated[str, Meta(max_length=40, description="With everything: only turns from this day on.")] = ""
+    dry_run: Annotated[bool, Meta(description="With everything: tell what would be captured, and write nothing.")] = (
+        False
+    )

@@ -1,0 +1,41 @@
+"""Memories for a prompt, as a host's hook asks for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from recollect.engine import Engine
+from recollect.operations import requests
+from recollect.operations.operation import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from recollect.operations.session_replies import RecallShape
+    from recollect.services.session.recall import Recalled
+
+
+def recall(engine: Engine, request: requests.RecallRequest, call: Call) -> Sequence[Recalled]:
+    """Return the few memories that fit a prompt, none of them twice in a session.
+
+    For the hook that a host runs when something was typed. Whoever looks for something asks memory.search, which
+    always answers the same.
+    """
+    from recollect.services.session.recall import Prompt
+
+    def wanted() -> None:
+        if call.progress is not None:
+            call.progress("recall", 0, 0)
+
+    prompt = Prompt(request.host, request.session, request.prompt)
+    return engine.recall(prompt, k=request.k, min_relevance=request.min_relevance, wanted=wanted)
+
+
+def recall_shape(hits: Sequence[Recalled]) -> RecallShape:
+    """Memories for a prompt."""
+    return {
+        "hits": [
+            {"id": one.id, "text": one.text, "source": one.source, "date": one.date, "relevance": one.relevance}
+            for one in hits
+        ]
+    }
