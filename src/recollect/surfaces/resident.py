@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from recollect.engine import Engine
     from recollect.operations.dispatch import Caller, Dispatcher
     from recollect.services.watch import Pass, Watcher
+    from recollect.surfaces.daemon.draining import Draining
     from recollect.surfaces.daemon.job import Request
     from recollect.surfaces.http.server import Serving
     from recollect.wiring import Holdings, Standpoint
@@ -98,6 +99,7 @@ class Resident:
         self._holdings: Holdings | None = None
         self._watcher: Watcher | None = None
         self._serving: Serving | None = None
+        self._draining: Draining | None = None
         self._choices: Choices | None = None
         self._beside: threading.Thread | None = None
         self._ending: threading.Thread | None = None
@@ -105,6 +107,8 @@ class Resident:
         self._rested = self._started = time.monotonic()
         self._visited: set[tuple[str, str]] = set()
         self._told_busy = False
+        self._woken = threading.Event()
+        """Set when a hook has left something in the spool."""
 
     def stay(self, listener: socket.socket) -> str:
         """Answer until it is time to leave; return why."""
@@ -114,6 +118,7 @@ class Resident:
             streams={"daemon.mcp": self._speak_mcp},
             describe=self._describe,
             chores=self._chores,
+            wake=self._wake,
             leaving=self._end,
             idle_s=options.idle_s,
         )
@@ -135,7 +140,7 @@ class Resident:
             return
 
         def end() -> None:
-            for one in (self._watcher, self._serving):
+            for one in (self._draining, self._watcher, self._serving):
                 if one is not None:
                     with suppress(Exception):
                         one.stop()
@@ -182,6 +187,9 @@ class Resident:
 
         serve_stream(connection, self._work.call, caller)
 
+    def _wake(self) -> None:
+        self._woken.set()
+
     # -- beside answering --------------------------------------------------------------------------------------------
 
     def _settle(self) -> DaemonOptions:
@@ -223,12 +231,19 @@ class Resident:
             self._resting.start()
 
     def _begin_beside(self) -> None:
-        for what, begin in (("watch", self._begin_watching), ("http", self._begin_serving)):
+        begun = (("drain", self._begin_draining), ("watch", self._begin_watching), ("http", self._begin_serving))
+        for what, begin in begun:
             try:
                 if self._choices is not None and self._ending is None:
                     begin(self._choices)
             except Exception as error:  # noqa: BLE001  (the daemon answers without them; status tells)
                 self._work.note(what, error)
+
+    def _begin_draining(self, choices: Choices) -> None:
+        from recollect.surfaces.daemon.draining import Draining
+
+        self._draining = Draining(self._home, self._work, choices.environment, self._woken)
+        self._draining.start()
 
     def _begin_watching(self, choices: Choices) -> None:
         if not choices.watching.enabled:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 
 from recollect.core.errors import DaemonError
+from recollect.core.paths import home_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,6 +45,11 @@ class Address:
         """Where the socket stands."""
 
     @property
+    def tried(self) -> str:
+        """What a start that nobody waits for leaves behind until the daemon listens, with what it said."""
+        return f"{self.home}/run/start.tried"
+
+    @property
     def run(self) -> str:
         """Where lock and pid file stand."""
         return f"{self.home}/run"
@@ -51,8 +57,7 @@ class Address:
 
 def find_address(home: str | None = None, environment: Mapping[str, str] | None = None) -> Address:
     """Return the address of `home`, of RECOLLECT_HOME or of ~/.recollect, in this order."""
-    chosen = home or (os.environ if environment is None else environment).get("RECOLLECT_HOME") or "~/.recollect"
-    return Address(os.path.realpath(os.path.expanduser(chosen)))  # noqa: PTH111
+    return Address(home_folder(home or (os.environ if environment is None else environment).get("RECOLLECT_HOME", "")))
 
 
 def found_folders(address: Address) -> None:

@@ -52,10 +52,10 @@ def ask(  # noqa: PLR0913  (the caller's standpoint, spelled out)
     Raise what the operation raised, AnswerLost, or DaemonError when no daemon could be used.
     """
     address = find_address(home, environment)
-    caller = _caller(address, directory, environment)
+    caller = caller_at(address, directory, environment)
     if not own:
         caller["own"] = False
-    line = _request(op, arguments, caller, progress=progress is not None)
+    line = request_line(op, arguments, caller, progress=progress is not None)
     return _met(address, lambda: _converse(address, line, op, progress), starts=starts)
 
 
@@ -69,7 +69,7 @@ def open_stream(
 ) -> socket:
     """Have the daemon turn a connection into a stream of its own, and return it. Raise like `ask`."""
     address = find_address(home, environment)
-    line = _request(op, None, _caller(address, directory, environment))
+    line = request_line(op, None, caller_at(address, directory, environment))
     return _met(address, lambda: _stream(address, line, op), starts=starts)
 
 
@@ -94,7 +94,8 @@ def _met(address: Address, talk: Callable[[], Said], *, starts: bool) -> Said:
     return talk()
 
 
-def _caller(address: Address, directory: str | None, environment: Mapping[str, str] | None) -> dict[str, Any]:
+def caller_at(address: Address, directory: str | None, environment: Mapping[str, str] | None) -> dict[str, Any]:
+    """Return who asks, as the wire has it."""
     try:
         directory = os.getcwd() if directory is None else directory  # noqa: PTH109
     except OSError:
@@ -110,7 +111,10 @@ def _umask() -> int:
     return mask
 
 
-def _request(op: str, arguments: Mapping[str, Any] | None, caller: dict[str, Any], *, progress: bool = False) -> bytes:
+def request_line(
+    op: str, arguments: Mapping[str, Any] | None, caller: dict[str, Any], *, progress: bool = False
+) -> bytes:
+    """Return a request as it goes over the wire."""
     request = {
         "protocol": PROTOCOL,
         "version": VERSION,
@@ -205,7 +209,7 @@ def _result(answer: dict[str, Any], address: Address) -> dict[str, Any]:
 def _retire(address: Address) -> None:
     """Ask a daemon to leave when its work is done."""
     try:
-        line = _request("daemon.stop", {"after_work": True}, _caller(address, "/", None))
+        line = request_line("daemon.stop", {"after_work": True}, caller_at(address, "/", None))
         connection = _connect(address)
         try:
             _send(connection, line)

@@ -19,6 +19,7 @@ from contextlib import suppress
 from recollect.core.errors import DaemonError
 from recollect.surfaces.daemon.address import Address, found_folders
 from recollect.surfaces.daemon.client import answers_at, ask
+from recollect.surfaces.daemon.waking import wake
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ _LEAVE_S = 6.0
 _FINISH_S = 1.0
 """One that finishes its work first is not waited for."""
 _PAUSE_S = 0.01
+_LOCK_AT = 9
+"""The descriptor by which a process that nobody waits for keeps the lock of those who start it."""
+DAEMON = "recollect.surfaces.resident"
 _REMEMBERED_S = 60.0
 _PLACES = ("PYTHONHOME", "PYTHONPLATLIBDIR", "PYTHONNOUSERSITE", "PYTHONUSERBASE", "PYTHONUTF8", "PYTHONTZPATH")
 """What this Python may need to find its packages and to read their names."""
@@ -52,6 +56,87 @@ def start(address: Address, *, insists: bool = False) -> None:
     except OSError as error:
         raise DaemonError(f"the daemon cannot be started: {error}") from error
     _forget(address)
+
+
+def start_unseen(address: Address) -> bool:
+    """Begin to start a daemon, wait for nothing, and return whether one was begun. Never raises for what can be foreseen.
+
+    For hooks: whoever runs them may end them and all their children a moment later, so it begins in a session of its own. Of
+    fifty that try at once one starts it: the lock of those who start goes over to the process that becomes the daemon. One
+    that did not come to listen is not tried again for a minute.
+    """
+    try:
+        if last_failure(address) or _tried(address):
+            return False
+        found_folders(address)
+        descriptor = os.open(f"{address.run}/start.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            if not _won(descriptor) or wake(address):
+                return False
+            held = holder(address)
+            if held is not None and not held.get("leaving"):
+                return False  # it lives and does not listen: another one could not take its place
+            said = os.open(address.tried, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(said, f"{time.monotonic():.3f} ".encode())
+                _spawn_alone([sys.executable, "-P", "-m", DAEMON, "--home", address.home], said, descriptor)
+            finally:
+                os.close(said)
+        finally:
+            os.close(descriptor)
+    except (DaemonError, OSError):
+        return False
+    return True
+
+
+def flush_unseen(address: Address) -> bool:
+    """Begin to see to what waits in the spool without a daemon, wait for nothing, and return whether that was begun."""
+    try:
+        found_folders(address)
+        descriptor = os.open(f"{address.run}/flush.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            if not _won(descriptor):
+                return False  # another one is at it, and looks again before it ends
+            null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                _spawn_alone([sys.executable, "-P", "-m", "recollect", "hosts", "flush"], null, descriptor)
+            finally:
+                os.close(null)
+        finally:
+            os.close(descriptor)
+    except (DaemonError, OSError):
+        return False
+    return True
+
+
+def _spawn_alone(words: list[str], errors: int, lock: int) -> None:
+    """Start a process that nobody waits for, in a session of its own, with a lock that ends when it lets go of it."""
+    if not sys.executable:
+        raise DaemonError("this Python does not know its own program")
+    null = os.devnull
+    environment = {**environment_of_daemon(os.environ), "RECOLLECT_HOOKS": "off"}
+    actions = [
+        (os.POSIX_SPAWN_DUP2, errors, 2),
+        (os.POSIX_SPAWN_OPEN, 0, null, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, null, os.O_WRONLY, 0),
+        (os.POSIX_SPAWN_DUP2, lock, _LOCK_AT),
+    ]
+    signals = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+
+    def spawn(**apart: Any) -> None:
+        os.posix_spawn(
+            sys.executable, words, environment, file_actions=actions, setsigmask=(), setsigdef=signals, **apart
+        )
+
+    try:
+        spawn(setsid=True)
+    except NotImplementedError:  # an older macOS; both kinds of process take a session of their own soon after
+        spawn(setpgroup=0)
+
+
+def _tried(address: Address) -> bool:
+    """Say whether a start that nobody waited for began less than a minute ago and has not come to listen."""
+    return bool(_noted(address.tried)[0])
 
 
 def stop(address: Address) -> dict[str, Any] | None:
@@ -153,7 +238,7 @@ def _spawn(address: Address, deadline: float) -> None:
         # -P: the directory of whoever asks first must not lend the daemon its modules.
         child = os.posix_spawn(
             sys.executable,
-            [sys.executable, "-P", "-m", "recollect.surfaces.resident", "--home", address.home],
+            [sys.executable, "-P", "-m", DAEMON, "--home", address.home],
             environment_of_daemon(os.environ),
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, tells, 2),
@@ -242,14 +327,20 @@ def _recall(address: Address) -> None:
 
 def last_failure(address: Address) -> str:
     """Return why the last start failed, if that was less than a minute ago."""
+    recent, why, ago = _noted(f"{address.run}/start.failed")
+    return f"{why} ({ago:.0f} s ago)" if recent else ""
+
+
+def _noted(file: str) -> tuple[bool, str, float]:
+    """Return whether something was noted less than a minute ago, what, and how long ago."""
     try:
-        with open(f"{address.run}/start.failed", encoding="utf-8") as file:  # noqa: PTH123
-            when, _, why = file.read(1000).partition(" ")
+        with open(file, encoding="utf-8", errors="replace") as opened:  # noqa: PTH123
+            when, _, what = opened.read(1000).partition(" ")
         # The clock that never jumps; after a reboot it begins anew, and what was noted lies in its future.
         ago = time.monotonic() - float(when)
     except (OSError, ValueError):
-        return ""
-    return f"{why} ({ago:.0f} s ago)" if 0 <= ago < _REMEMBERED_S else ""
+        return False, "", 0.0
+    return 0 <= ago < _REMEMBERED_S, what, ago
 
 
 def _forget(address: Address) -> None:

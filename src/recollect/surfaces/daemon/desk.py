@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from recollect.surfaces.daemon.server import Server
     from recollect.surfaces.daemon.work import Work
 
-DAEMON_OPS = ("daemon.status", "daemon.stop", "daemon.mcp")
+DAEMON_OPS = ("daemon.status", "daemon.stop", "daemon.wake", "daemon.mcp")
 _READ_HERE = 65_536
 """Longer requests are parsed by a worker: the one who waits must not be kept."""
 _EVERY_S = 0.05
@@ -50,6 +50,8 @@ class House:
     """Called when the daemon begins to leave; must not take long."""
     chores: Callable[[], None] = lambda: None
     """Called every second, by the thread that waits; must not take long."""
+    wake: Callable[[], None] = lambda: None
+    """Called when a hook has left something to be seen to; must not take long."""
 
 
 class Desk:
@@ -85,6 +87,10 @@ class Desk:
                 after_work = request.arguments.get("after_work") is True
                 self._server.say(line, success({"pid": os.getpid(), "stopping": True}))
                 self._server.leave("it was asked to stop", after_work=after_work)
+            elif request.op == "daemon.wake":
+                self._work.touch()
+                self._house.wake()
+                self._server.say(line, success({}))
             elif request.op in self._house.streams:
                 self._open_stream(line, request)
             elif request.op.startswith("daemon."):

@@ -46,6 +46,8 @@ class Presence:
             raise DaemonError(f"{path} cannot be listened at: {error.strerror or error}") from error
         listener.setblocking(False)
         self._write_pid()
+        with suppress(OSError):  # whoever started us without waiting sees by this that we came
+            os.unlink(self.address.tried)  # noqa: PTH108
         return listener
 
     def sign(self, leaving: str = "") -> None:
