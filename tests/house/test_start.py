@@ -105,3 +105,32 @@ def test_words_are_searched_without_numpy(tmp_path: Path, monkeypatch: pytest.Mo
     loaded_by(["index", "a.md"], tmp_path)
 
     assert loaded_by(["search", "alpha", "--lane", "lexical"], tmp_path) & {"numpy", "onnxruntime", "rich"} == set()
+
+
+HOOK = {
+    "dataclasses",
+    "typing",
+    "pathlib",
+    "argparse",
+    "contextlib",
+    "inspect",
+    "socket",
+    "subprocess",
+    "hashlib",
+    "datetime",
+}
+"""Of the standard library, what a hook has no time for: an agent waits for it."""
+
+
+@pytest.mark.parametrize("moment", ["session-start", "prompt", "turn-end", "session-end"])
+def test_a_hook_loads_next_to_nothing(moment: str, tmp_path: Path, warm_home: dict[str, str]) -> None:
+    """With a daemon, a hook loads a few light modules of ours, none of the heavy and none of the settings."""
+    journals = tmp_path / ".recollect" / "memory"
+    journals.mkdir(parents=True)
+    (journals / "2026-11-15.md").write_text("- alpha\n", "utf-8")
+
+    loaded = loaded_by(["hook", "claude", moment], tmp_path, warm_home)
+
+    assert loaded & (HEAVY | WARM | HOOK) == set()
+    rooms = {name.split(".")[1] for name in loaded if name.startswith("recollect.")}
+    assert rooms == {"core", "hosts", "services", "surfaces"}

@@ -42,13 +42,22 @@ TYPED = {
     "memory.metrics": "warm",
     "memory.evaluate": "eval",
     "memory.reset": "reset",
+    "session.recall": "call",
+    "session.capture": "hosts",
+    "session.status": "hosts",
     "roots.list": "roots",
     "roots.add": "roots",
     "roots.remove": "roots",
 }
 """The command that a person would type for each."""
 
-VERBS = {"evaluate": "evaluate", "roots.list": "roots", "roots.add": "index", "roots.remove": "forget_roots"}
+VERBS = {
+    "evaluate": "evaluate",
+    "session.status": "session_status",
+    "roots.list": "roots",
+    "roots.add": "index",
+    "roots.remove": "forget_roots",
+}
 """Python's names where they are others than the operation's own."""
 
 SAME = {"memory.search", "memory.expand", "memory.get", "memory.list", "memory.stats", "memory.health", "roots.list"}

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import json
+import os
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -20,6 +24,7 @@ from tests.surfaces.conftest import Outcome, Shell, write
 from recollect.config.schema import BY_KEY, Value
 from recollect.config.values import as_toml
 from recollect.retrieval.cache import CacheCounters
+from recollect.surfaces.cli.hook import answer_to
 from recollect.surfaces.cli.main import command_parser
 from recollect.wiring import open_engine, settings_at, standpoint
 
@@ -543,12 +548,251 @@ def test_roots_are_compared_as_often_as_was_chosen(desk: Desk, home: Path, way: 
         eventually(lambda: bool(watch.passes))
 
 
+# -- settings that show in what is kept of an agent's session ------------------------------------------------------------
+
+_SESSIONS = itertools.count()
+
+
+def spoken(desk: Desk) -> str:
+    """Let an agent's session happen, and return what is kept of it."""
+    session = str(uuid.uuid4())
+    now = datetime.now(UTC)
+    moments = [
+        (now - timedelta(seconds=ago)).isoformat(timespec="milliseconds").replace("+00:00", "Z") for ago in (2, 1)
+    ]
+    said = "We take Redis, because it is there already. The word is hunter-otter-77."
+    lines = [
+        {"type": "user", "message": {"role": "user", "content": f"Which cache, number {next(_SESSIONS)}?"}},
+        {"type": "assistant", "message": {"role": "assistant", "content": [{"type": "text", "text": said}]}},
+    ]
+    told = [
+        {"uuid": str(uuid.uuid4()), "sessionId": session, "timestamp": moment, **line}
+        for moment, line in zip(moments, lines, strict=True)
+    ]
+    path = write(desk.project.parent / f"{session}.jsonl", "".join(json.dumps(line) + "\n" for line in told))
+    event = {"host": "claude", "session": session, "transcript": str(path), "moment": "turn-end", "at": moments[1]}
+    captured = desk.shell("call", "session.capture", "--json", json.dumps(event)).json["captured"]
+    if not captured:
+        return ""
+    journal = Path(captured[0]["source"]).read_text("utf-8").splitlines()
+    return "\n".join(journal[captured[0]["start_line"] - 1 :])
+
+
+def _is_kept(desk: Desk) -> object:
+    return "We take Redis" in spoken(desk)
+
+
+def _says_the_word(desk: Desk) -> object:
+    return "hunter-otter-77" in spoken(desk)
+
+
+SPOKEN: list[Row[Desk]] = [
+    Row("capture.enabled", False, _is_kept, True, False),
+    Row("capture.skip", True, _is_kept, True, False),
+    Row("redact.patterns", (r"hunter-\S+",), _says_the_word, True, False),
+]
+
+
+@pytest.mark.parametrize(("row", "way"), ways_of(SPOKEN))
+def test_every_setting_is_seen_in_what_is_kept_of_a_session(desk: Desk, home: Path, row: Row[Desk], way: str) -> None:
+    """A session is kept as documented without a setting, and otherwise with it."""
+    assert row.look(desk) == row.without
+
+    WAYS[way](desk, home, row.key, row.value)
+
+    assert row.look(desk) == row.given
+
+
+# -- settings that show in what a session is shown -----------------------------------------------------------------------
+
+
+def hooked(desk: Desk, moment: str, **more: str) -> str:
+    """Return what a hook of Claude Code tells the model."""
+    payload = {"session_id": str(uuid.uuid4()), "cwd": str(desk.project), "source": "startup", **more}
+    answer = answer_to(["claude", moment], json.dumps(payload).encode(), os.environ)
+    return str(answer.get("hookSpecificOutput", {}).get("additionalContext", ""))
+
+
+def _injected(desk: Desk) -> object:
+    desk.shell("add", "we take Redis")
+    return "we take Redis" in hooked(desk, "session-start")
+
+
+def _shown(desk: Desk) -> object:
+    desk.monkeypatch.setenv(BY_KEY["session.hits_relevance"].variable, "0")
+    return _recalled(desk)
+
+
+def _recalled(desk: Desk) -> object:
+    desk.index("notes")
+    prompt = {"prompt": "otter number", "session": str(uuid.uuid4())}
+    return len(desk.shell("call", "session.recall", "--json", json.dumps(prompt)).json["hits"])
+
+
+def _all_three_shown(desk: Desk) -> object:
+    desk.monkeypatch.setenv(BY_KEY["session.hits"].variable, "3")
+    return _recalled(desk) == 3
+
+
+def _waited(desk: Desk) -> object:
+    desk.monkeypatch.setenv(BY_KEY["session.hits"].variable, "3")
+    waited: list[float] = []
+
+    def no_daemon(address: object, wait_s: float, *_: object) -> dict[str, object]:
+        waited.append(wait_s)
+        return {}
+
+    desk.shell("add", "we take Redis")
+    desk.monkeypatch.setenv(BY_KEY["daemon.warm"].variable, "auto")
+    desk.monkeypatch.setattr("recollect.surfaces.cli.hook._wake", lambda *_: None)
+    desk.monkeypatch.setattr("recollect.surfaces.cli.hook_hits.ask_within", no_daemon)
+    hooked(desk, "prompt", prompt="which otter was number three?")
+    desk.monkeypatch.setenv(BY_KEY["daemon.warm"].variable, "off")
+    return waited
+
+
+SHOWN: list[Row[Desk]] = [
+    Row("session.inject_bytes", 0, _injected, True, False),
+    Row("session.hits", 3, _shown, 0, 3),
+    Row("session.hits_relevance", 0.0, _all_three_shown, False, True),
+    Row("session.hits_wait_ms", 300, _waited, [0.08], [0.3]),
+]
+
+
+@pytest.mark.parametrize(("row", "way"), ways_of(SHOWN))
+def test_every_setting_is_seen_in_what_a_session_is_shown(desk: Desk, home: Path, row: Row[Desk], way: str) -> None:
+    """A session is shown as much as documented without a setting, and otherwise with it."""
+    assert row.look(desk) == row.without
+
+    WAYS[way](desk, home, row.key, row.value)
+
+    assert row.look(desk) == row.given
+
+
+# -- settings that show in who words the notes of a session --------------------------------------------------------------
+
+
+def wording(request: Request) -> Answer:
+    """Answer as a language model does, for ten thousand tokens."""
+    message = {"role": "assistant", "content": f"- User asked {request.body['model']} for a cache"}
+    return Answer(body={"choices": [{"message": message}], "usage": {"prompt_tokens": 10_000, "completion_tokens": 1}})
+
+
+@pytest.fixture
+def language(desk: Desk) -> Iterator[EmbeddingServer]:
+    """A language model that words the notes of sessions, and a key of one's own at hand."""
+    opened = EmbeddingServer(wording)
+    desk.monkeypatch.setenv(BY_KEY["summarize.provider"].variable, "openai")
+    desk.monkeypatch.setenv("OPENAI_BASE_URL", opened.url)
+    desk.monkeypatch.setenv("MY_OTTER_SECRET", "swordfish")
+    yield opened
+    opened.stop()
+
+
+@pytest.mark.parametrize("way", ["environment", "user file"])
+def test_the_provider_chooses_who_words_notes(desk: Desk, language: EmbeddingServer, home: Path, way: str) -> None:
+    """By default nobody is asked and sentences are taken out; with a provider its model words the note."""
+    desk.monkeypatch.delenv(BY_KEY["summarize.provider"].variable)
+    assert "- User asked: Which cache" in spoken(desk)
+    assert language.requests == []
+
+    WAYS[way](desk, home, "summarize.provider", "openai")
+
+    note = spoken(desk)
+    assert "- User asked gpt-4.1-mini for a cache" in note
+    assert "User asked: Which cache" not in note
+    assert desk.shell("call", "session.status").json["tokens_today"] == 10_001
+
+
+def test_the_hosts_own_program_words_notes(desk: Desk) -> None:
+    """With summarize.provider host a turn of Claude Code is worded by `claude`, and without that program as by default."""
+    desk.monkeypatch.setenv(BY_KEY["summarize.provider"].variable, "host")
+    desk.monkeypatch.setenv("PATH", "/nowhere")
+    assert "- User asked: Which cache" in spoken(desk)
+
+    answer = {"type": "result", "is_error": False, "result": "- User asked Claude for a cache", "usage": {}}
+    program = write(desk.project.parent / "bin" / "claude", f"#!/bin/sh\nread line\necho '{json.dumps(answer)}'\n")
+    program.chmod(0o755)
+    desk.monkeypatch.setenv("PATH", str(program.parent))
+
+    assert "- User asked Claude for a cache" in spoken(desk)
+
+
+WORDED: list[Row[list[Request]]] = [
+    Row("summarize.model", "otter-3", _models, {"gpt-4.1-mini"}, {"otter-3"}),
+    Row("summarize.api_key", "env:MY_OTTER_SECRET", _keys, {None}, {"Bearer swordfish"}),
+    Row("summarize.daily_tokens", 20_000, len, 3, 2),
+    Row("summarize.daily_tokens", 0, len, 3, 0),
+]
+
+
+@pytest.mark.parametrize(("row", "way"), ways_of(WORDED))
+def test_every_setting_is_seen_by_the_language_model(
+    desk: Desk, language: EmbeddingServer, home: Path, row: Row[list[Request]], way: str
+) -> None:
+    """The model and the key are those that the settings choose, and it is asked until the day's tokens are spent."""
+    spent = home / "tenants" / "default" / "receipts.jsonl"
+    for _ in range(3):
+        assert spoken(desk)
+    assert row.look(language.requests) == row.without
+    language.requests.clear()
+    spent.unlink()
+
+    WAYS[way](desk, home, row.key, row.value)
+
+    for _ in range(3):
+        assert spoken(desk)
+    assert row.look(language.requests) == row.given
+
+
+@pytest.mark.parametrize("way", ["environment", "user file"])
+def test_the_address_chooses_the_language_model(desk: Desk, language: EmbeddingServer, home: Path, way: str) -> None:
+    """summarize.base_url goes before OPENAI_BASE_URL."""
+    other = EmbeddingServer(wording)
+    try:
+        WAYS[way](desk, home, "summarize.base_url", other.url)
+        assert "for a cache" in spoken(desk)
+    finally:
+        other.stop()
+
+    assert (len(language.requests), len(other.requests)) == (0, 1)
+    assert other.requests[0].path == "/v1/chat/completions"
+
+
+@pytest.mark.parametrize("way", ["environment", "user file"])
+def test_a_file_tells_how_to_word_notes(desk: Desk, language: EmbeddingServer, home: Path, way: str) -> None:
+    """summarize.prompt is a file whose text the model is told in the place of the built-in one."""
+    WAYS[way](desk, home, "summarize.prompt", str(write(desk.project.parent / "prompt.md", "Reime, {agent}!")))
+
+    spoken(desk)
+
+    assert language.requests[0].body["messages"][0] == {"role": "system", "content": "Reime, Claude Code!"}
+
+
+@pytest.mark.parametrize("way", ["environment", "user file"])
+def test_the_timeout_ends_the_wait_for_a_note(desk: Desk, home: Path, way: str) -> None:
+    """A model that is slower than summarize.timeout_s is given up on, and sentences are taken out."""
+    slow = EmbeddingServer(lambda request: replace(wording(request), delay_s=3.0))
+    desk.monkeypatch.setenv(BY_KEY["summarize.provider"].variable, "openai")
+    desk.monkeypatch.setenv("OPENAI_BASE_URL", slow.url)
+    try:
+        WAYS[way](desk, home, "summarize.timeout_s", 1.0)
+        assert "- User asked: Which cache" in spoken(desk)
+    finally:
+        slow.stop()
+
+    outcomes = (home / "tenants" / "default" / "receipts.jsonl").read_text("utf-8")
+    assert '"outcome": "timeout"' in outcomes
+
+
 def test_no_setting_is_forgotten_here() -> None:
     """Every setting there is has a test of its effect."""
     seen = {row.key for row in ROWS} | {row.key for row in ASKED} | {"embedding.base_url", "embedding.timeout_s"}
     seen |= {"rerank.model", "rerank.provider", "rerank.candidates", "rerank.timeout_s"}
     seen |= {row.key for row in KEPT} | {"cache.hot_bytes"}
     seen |= {"watch.debounce_ms", "watch.reconcile_s"}
+    seen |= {row.key for row in (*SPOKEN, *SHOWN)} | {row.key for row in WORDED}
+    seen |= {f"summarize.{name}" for name in ("provider", "base_url", "prompt", "timeout_s")}
     # Those of processes that stay are tested where these are: daemon/, http/, and tests/services/test_scope_file.py.
     seen |= {one for one in BY_KEY if one.startswith(("daemon.", "http."))} | {"watch.enabled", "scope.tenants"}
     unseen = {"embedding.threads"}  # how many processors work cannot be told from what they did

@@ -19,15 +19,18 @@ from recollect.core.errors import UsageError
 from recollect.core.memory import AddReply, DeleteReply, ExpandReply, GetReply, HealthReply, IndexReport, ListReply
 from recollect.core.ports import Progress, StoreStats
 from recollect.core.query import Filters, Fusion, Lane, SearchReply
-from recollect.operations import memory, requests
+from recollect.operations import memory, recall, requests
+from recollect.operations import session as session_operations
 from recollect.operations.dispatch import Caller, Dispatcher
 from recollect.operations.operation import Call
 from recollect.wiring import open_engine, standpoint, working_directory
 
 if TYPE_CHECKING:
+    from recollect.core.session import CaptureReply, SessionStatus
     from recollect.core.transcript import TranscriptReply
     from recollect.services.evaluate import EvaluateReply
     from recollect.services.roots import KnownRoot
+    from recollect.services.session.recall import Recalled
 
 Path = str | os.PathLike[str]
 Choice = TypeVar("Choice", Lane, Fusion)
@@ -181,6 +184,28 @@ class Recollect:
             queries=os.fspath(queries), qrels=os.fspath(qrels), k=k, all_projects=all_projects
         )
         return memory.evaluate(self._engine, request, self._call())
+
+    def recall(
+        self,
+        prompt: str,
+        *,
+        host: str = "",
+        session: str = "",
+        k: int | None = None,
+        min_relevance: float | None = None,
+    ) -> Sequence[Recalled]:
+        """Return the few memories that fit a prompt, none of them twice in a session: for hooks of agents."""
+        request = requests.RecallRequest(prompt=prompt, host=host, session=session, k=k, min_relevance=min_relevance)
+        return recall.recall(self._engine, request, self._call())
+
+    def capture(self, host: str, session: str, transcript: Path, **told: Any) -> CaptureReply:
+        """Write the finished turns of an agent's session to journals, each once; `told` is as session.capture takes it."""
+        request = requests.CaptureRequest(host=host, session=session, transcript=os.fspath(transcript), **told)
+        return session_operations.capture(self._engine, request, self._call())
+
+    def session_status(self) -> SessionStatus:
+        """Tell when something was last captured of each host, and what still waits."""
+        return session_operations.status(self._engine, requests.Nothing(), self._call())
 
     def call(self, op: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Carry out any operation by name, JSON-like values in and out, as `recollect call` does."""

@@ -52,6 +52,22 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_host(parser: argparse.ArgumentParser) -> None:
+    """Declare which agent's host is meant."""
+    parser.add_argument("host", metavar="HOST", help="claude, codex, opencode or openclaw")
+
+
+def host_named(word: str) -> str:
+    """Return the host that a word names. Raise UsageError for another word."""
+    from recollect.core.errors import UsageError
+    from recollect.hosts import HOSTS, known_host
+
+    host = known_host(word)
+    if not host:
+        raise UsageError(f"there is no host {word!r}", hint=f"one of {', '.join(HOSTS)}")
+    return host
+
+
 def own_path(path: str) -> str:
     """Return a path with its `~` as it is meant here: the daemon's home directory may be another. A mark `!` stays."""
     import os

@@ -1,4 +1,4 @@
-"""Look over index, daemon and settings, and say what to do.
+"""Look over index, daemon, agents' hosts and settings, and say what to do.
 
 Each line is one thing that was looked at; what is wrong comes with what to do about it, and with exit status 1. --daemon looks
 at the daemon alone: what is running, since when, how much memory, what it watches, its last error. Nothing is started or
@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Look, and say what was found."""
     address = find_address()
-    checks = [] if args.daemon else [*_settings(args), *_index(args)]
+    checks = [] if args.daemon else [*_settings(args), *_index(args), *_hosts(args)]
     status, daemon_checks = _daemon(address)
     checks += daemon_checks
     well = all(check["ok"] for check in checks)
@@ -79,6 +79,12 @@ def _index(args: argparse.Namespace) -> list[dict[str, Any]]:
         twice = f"{plural(len(health['duplicates']), 'text')} stand in more than one place, such as "
         checks.append(_check("duplicates", twice + " and ".join(map(short_path, health["duplicates"][0][:2]))))
     return checks
+
+
+def _hosts(args: argparse.Namespace) -> list[dict[str, Any]]:
+    from recollect.surfaces.cli.hosts import host_checks
+
+    return host_checks(args)
 
 
 def _daemon(address: Address) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:

@@ -6,11 +6,8 @@ Exit 0 success, 1 failure, 2 usage, 130 interrupted.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-from contextlib import suppress
-from importlib import import_module
 
 from recollect.core.errors import RecollectError, UsageError
 from recollect.core.version import VERSION
@@ -18,6 +15,7 @@ from recollect.core.version import VERSION
 # A warm search takes the time Python takes to start, and importing `typing` would be a tenth of that.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
     from typing import NoReturn, Protocol
 
@@ -53,31 +51,13 @@ COMMANDS = {
     "eval": "Measure how well your own questions are answered",
     "stats": "Show what the index holds",
     "reset": "Delete the index (never your files)",
+    "hosts": "Install into Claude Code, Codex, OpenCode and OpenClaw, and see whether capture works",
+    "hook": "What an agent's host runs: note what happened, show what is remembered",
     "config": "Show and change settings",
     "completion": "Print a shell completion script",
 }
 
 USAGE = "usage: recollect [--help] [--version] COMMAND ..."
-
-
-class Parser(argparse.ArgumentParser):
-    """Raises what argparse would print and exit with, so that mistakes in words are told like any other."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise UsageError."""
-        raise UsageError(message, hint=f"{self.prog} --help")
-
-
-class HelpLayout(argparse.RawDescriptionHelpFormatter):
-    """Lays help out as written. Argparse makes one for every argument it declares, and asks for the terminal each time."""
-
-    def __init__(self, prog: str, indent_increment: int = 2, max_help_position: int = 24, width: int = 0) -> None:
-        """Take the terminal's width only where help is asked for: `shutil` takes 4 ms to import."""
-        if not width and any(word in sys.argv for word in ("-h", "--help")):
-            import shutil
-
-            width = shutil.get_terminal_size().columns - 2
-        super().__init__(prog, indent_increment, max_help_position, width or 100)
 
 
 def entry() -> NoReturn:
@@ -86,6 +66,8 @@ def entry() -> NoReturn:
     Everything is closed and flushed by then. What the interpreter would still tear down took 37 ms of a cold search of
     297 (numpy's and tantivy's modules, mostly), and nobody would notice the difference but by waiting.
     """
+    if sys.argv[1:2] == ["hook"] and not _asks_for_help(sys.argv[2:]):
+        _be_hook(sys.argv[2:])
     # numpy's threads wait for each other by spinning: a search took 31 ms of CPU for 16 ms of work. People work beside us.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
@@ -93,9 +75,28 @@ def entry() -> NoReturn:
     except SystemExit as ended:  # argparse, after printing help
         status = ended.code if isinstance(ended.code, int) else 0
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
+        try:
             stream.flush()
+        except (OSError, ValueError):
+            continue
     os._exit(status)
+
+
+def _be_hook(words: Sequence[str]) -> NoReturn:
+    """Answer an agent's host. It must hear JSON and see success whatever happens, also where our own files are broken."""
+    try:
+        from recollect.surfaces.cli.hook import leave_with_answer
+
+        leave_with_answer(words)
+    except BaseException:  # noqa: BLE001
+        try:
+            os.write(1, b"{}\n")
+        finally:
+            os._exit(0)
+
+
+def _asks_for_help(words: Sequence[str]) -> bool:
+    return any(word in {"-h", "--help"} for word in words)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -131,6 +132,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def command_parser(name: str) -> argparse.ArgumentParser:
     """Return the parser of one command."""
+    from recollect.surfaces.cli.parsers import HelpLayout, Parser
+
     command = _load(name)
     description = (sys.modules[f"{__package__}.{name}"].__doc__ or "").strip()
     parser = Parser(
@@ -186,6 +189,10 @@ def _dispatch(words: list[str]) -> int:
         return 0
     if first not in COMMANDS:
         raise _unknown(first)
+    if first == "hook" and not _asks_for_help(words[1:]):
+        from recollect.surfaces.cli.hook import run_hook
+
+        return run_hook(words[1:])
     args = command_parser(first).parse_args(words[1:])
     status = _load(first).run(args)
     sys.stdout.flush()
@@ -193,6 +200,8 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _load(name: str) -> Command:
+    from importlib import import_module
+
     command: Command = import_module(f"{__package__}.{name}")
     return command
 
@@ -221,6 +230,8 @@ def _report(error: RecollectError, *, as_json: bool) -> int:
 
 def _drop_output() -> None:
     """Let what is still to be printed go nowhere: where it should go, nothing can."""
+    from contextlib import suppress
+
     with suppress(OSError, ValueError):
         sys.stdout.flush()
     with suppress(OSError, ValueError):

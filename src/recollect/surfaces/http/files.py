@@ -8,15 +8,14 @@ be a link. What was opened is what is read, and a new version takes its place un
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import os
 import secrets
 import stat
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from recollect.core.locking import locks_within
 from recollect.surfaces.http.faults import Refusal
 
 SUFFIXES = (".md", ".markdown")
@@ -113,16 +112,8 @@ def _whole(descriptor: int, limit: int) -> bytes:
 
 def _lock(descriptor: int) -> None:
     """Take the lock that whoever appends to a journal holds."""
-    deadline = time.monotonic() + _LOCK_S
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise Refusal(503, "store_busy", "file is locked by another program") from None
-            time.sleep(0.01)
-        else:
-            return
+    if not locks_within(descriptor, _LOCK_S):
+        raise Refusal(503, "store_busy", "file is locked by another program")
 
 
 def _check_still_there(path: str, directory: int, ours: os.stat_result) -> None:

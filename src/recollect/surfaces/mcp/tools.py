@@ -32,6 +32,7 @@ OTHERS = (
     "stats",
     "health",
     "metrics",
+    "session.status",
     "roots.list",
 )
 """Those that only `memory_call` reaches; a test compares them with the catalogue."""

@@ -1,0 +1,164 @@
+"""Capturing sessions from before: `recollect hosts backfill`, and `flush` where no daemon is wanted."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.ingest.conversations import (
+    claude_turn,
+    codex,
+    codex_message,
+    openclaw_database,
+    openclaw_talk,
+    opencode_database,
+    opencode_message,
+    text_part,
+    write_lines,
+)
+from tests.services.session.talks import Talk, World
+from tests.surfaces.conftest import Shell
+
+ID = "46d503e3-c274-4a7f-a77e-86434720e74"
+
+
+@pytest.fixture
+def hosts(tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Folders in which four hosts keep a session of this project and one of another."""
+    other = tmp_path / "other"
+    other.mkdir()
+    places = {
+        "CLAUDE_CONFIG_DIR": tmp_path / "claude",
+        "CODEX_HOME": tmp_path / "codex",
+        "XDG_DATA_HOME": tmp_path / "data",
+        "OPENCLAW_STATE_DIR": tmp_path / "openclaw",
+    }
+    for name, place in places.items():
+        monkeypatch.setenv(name, str(place))
+    for number, where in enumerate((project, other)):
+        folder = places["CLAUDE_CONFIG_DIR"] / "projects" / where.name
+        folder.mkdir(parents=True)
+        lines = [*claude_turn(f"{ID}{number}", f"claude {number}", "done", cwd=str(where), sessionId=f"c{number}")]
+        write_lines(folder / f"c{number}.jsonl", lines)
+        (folder / f"c{number}" / "subagents").mkdir(parents=True)
+        side = claude_turn("side", "a side task", "done", cwd=str(where), isSidechain=True)
+        write_lines(folder / f"c{number}" / "subagents" / "agent-1.jsonl", side)
+        sessions = places["CODEX_HOME"] / "sessions" / "2026" / "03" / "05"
+        sessions.mkdir(parents=True, exist_ok=True)
+        meta = {"id": f"x{number}", "cwd": str(where), "timestamp": "2026-03-05T14:00:00Z"}
+        said = [
+            codex_message("user", f"codex {number}", f"{ID}{number}"),
+            codex_message("assistant", "done", f"{ID}{number}"),
+        ]
+        write_lines(
+            sessions / f"rollout-x{number}.jsonl",
+            [codex("session_meta", meta), *(codex("response_item", one) for one in said)],
+        )
+    (places["XDG_DATA_HOME"] / "opencode").mkdir(parents=True)
+    database = places["XDG_DATA_HOME"] / "opencode" / "opencode.db"
+    talk = [
+        opencode_message("msg_00000000000001", "user", [text_part("opencode 0")]),
+        opencode_message("msg_00000000000002", "assistant", [text_part("done")], parentID="msg_00000000000001"),
+    ]
+    opencode_database(database, {"ses_0": talk, "ses_child": []}, {"ses_child": "ses_0"})
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("ALTER TABLE session ADD COLUMN directory TEXT")
+        connection.execute("UPDATE session SET directory = ?", (str(project),))
+    agent = places["OPENCLAW_STATE_DIR"] / "agents" / "main"
+    (agent / "sessions").mkdir(parents=True)
+    (agent / "agent").mkdir()
+    head = {"type": "session", "version": 3, "id": "o0", "timestamp": "2026-03-05T14:00:00Z", "cwd": str(project)}
+    write_lines(agent / "sessions" / "o0.jsonl", [head, *openclaw_talk()])
+    return tmp_path
+
+
+def journal(project: Path) -> str:
+    return "".join(path.read_text() for path in sorted((project / ".recollect" / "memory").glob("*.md")))
+
+
+@pytest.mark.parametrize("host", ["claude", "codex", "opencode", "openclaw"])
+def test_sessions_of_this_project_are_captured_once(host: str, hosts: Path, project: Path, shell: Shell) -> None:
+    """A dry run writes nothing; a run writes what is of this project; another finds nothing more to do."""
+    dry = shell("hosts", "backfill", host, "--dry-run", "--json").json
+    assert dry["turns"] >= 1
+    assert not (project / ".recollect").exists()
+
+    done = shell("hosts", "backfill", host, "--json").json
+    assert (done["turns"], done["sessions"], done["problems"]) == (dry["turns"], 1, [])
+    text = journal(project)
+    assert text.count("### ") == done["turns"]
+    assert "side task" not in text
+    assert not (hosts / "other" / ".recollect").exists()
+
+    again = shell("hosts", "backfill", host)
+    assert again.out == "Captured 0 turns of 0 sessions.\n"
+    assert journal(project) == text
+    word = "codex" if host == "codex" else host
+    assert shell("search", f"{word} done", "--json").json["hits"] != []
+
+
+def test_all_projects_get_their_own_journals(hosts: Path, project: Path, shell: Shell) -> None:
+    """Each session goes where it was held; one whose directory is gone is left out and counted."""
+    folder = hosts / "claude" / "projects" / "gone"
+    folder.mkdir()
+    write_lines(folder / "g.jsonl", claude_turn(f"{ID}9", "gone", "done", cwd=str(hosts / "nowhere"), sessionId="g"))
+
+    done = shell("hosts", "backfill", "claude-code", "--all-projects", "--json").json
+
+    assert (done["sessions"], done["turns"], done["gone"]) == (2, 2, 1)
+    assert {one["path"] for one in done["journals"]} == {
+        str(project / ".recollect" / "memory"),
+        str(hosts / "other" / ".recollect" / "memory"),
+    }
+    assert not (hosts / "nowhere").exists()
+
+
+def test_only_turns_since_a_day_are_captured(hosts: Path, project: Path, shell: Shell) -> None:
+    """What was said before that day stays out, and a day that is none is refused."""
+    path = hosts / "claude" / "projects" / project.name / "c0.jsonl"
+    later = claude_turn(
+        f"{ID}5", "much later", "done", cwd=str(project), sessionId="c0", timestamp="2026-05-05T10:00:00Z"
+    )
+    with path.open("a") as file:
+        file.writelines(json.dumps(one) + "\n" for one in later)
+
+    assert shell("hosts", "backfill", "claude", "--since", "2026-05-01", "--json").json["turns"] == 1
+    assert "much later" in journal(project)
+    assert shell("hosts", "backfill", "claude", "--since", "soon").status == 2
+
+
+def test_flush_drains_here_and_says_what_it_did(shell: Shell, tmp_path: Path, home: Path) -> None:
+    """Without a daemon: the spooled turn is written and found, and what is not complete stays."""
+    world = World(tmp_path / "world")
+    world.home = home
+    talk = Talk(world)
+    talk.spool("session-start", source="startup")
+    talk.exchange("where do otters sleep?", "They hold hands.")
+    talk.spool("turn-end")
+
+    done = shell("hosts", "flush")
+
+    assert (done.status, done.out) == (0, "Captured 1 turn of 2 events.\n")
+    assert "They hold hands." in world.text()
+    assert shell("hosts", "flush", "--json").json["events"] == 0
+    (home / "spool" / "x.json").write_text("{")
+    bad = shell("hosts", "flush", "--wait", "0")
+    assert bad.status == 1
+    assert "set aside" in bad.err
+
+
+def test_an_openclaw_database_is_read_too(hosts: Path, project: Path, shell: Shell) -> None:
+    """Newer versions keep all sessions of an agent in one."""
+    agent = hosts / "openclaw" / "agents" / "main"
+    (agent / "sessions" / "o0.jsonl").unlink()
+    head = {"type": "session", "version": 4, "id": "d0", "timestamp": "2026-03-05T14:00:00Z", "cwd": str(project)}
+    openclaw_database(agent / "agent" / "openclaw-agent.sqlite", {"d0": [head, *openclaw_talk()]})
+
+    done = shell("hosts", "backfill", "openclaw", "--json").json
+
+    assert done["turns"] >= 1
+    assert "agent:main" in journal(project)
+    assert "db:" in journal(project)

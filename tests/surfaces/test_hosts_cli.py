@@ -1,0 +1,166 @@
+"""`recollect hosts`: what a person types to be remembered, and to be left alone again."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.surfaces.conftest import Shell, run_process, write
+
+from recollect.hosts import HOSTS
+from recollect.services.installing.command import own_command
+
+
+@pytest.fixture
+def user(monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The person's home, with a Codex of their own in it."""
+    for name in ("CODEX_HOME", "CLAUDE_CONFIG_DIR", "XDG_CONFIG_HOME", "OPENCLAW_STATE_DIR", "OPENCLAW_CONFIG_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    place = Path.home()
+    write(place / ".codex" / "config.toml", "# mine\nmodel = 'x'\n")
+    return place
+
+
+def tree(place: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(place.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_dry_run_shows_a_diff_and_writes_nothing(host: str, shell: Shell, user: Path) -> None:
+    """--dry-run shows every line that would be written, and leaves the home as it was."""
+    before = tree(user)
+    shown = shell("hosts", "install", host, "--dry-run")
+    assert shown.status == 0
+    assert "+++ " in shown.out
+    assert "Nothing was written" in shown.out
+    assert tree(user) == before
+    assert shell("hosts", "status", host, "--json").json["hosts"][0]["installed"] == "missing"
+
+
+def test_what_could_not_be_written_is_not_said_to_be(user: Path) -> None:
+    """Where there is no room, the error is all that is said: no file is called created that is not there."""
+    done = subprocess.run(
+        [sys.executable, "-m", "recollect", "hosts", "install", "codex"],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
+    )
+
+    assert done.returncode == 1
+    assert "cannot be written" in done.stderr
+    assert done.stdout == ""
+
+
+def test_installed_shown_and_taken_back(shell: Shell, user: Path) -> None:
+    """Installing shows what changed in a person's file and what is still to be approved; uninstalling gives it back."""
+    config = user / ".codex" / "config.toml"
+    before = config.read_bytes()
+    done = shell("hosts", "install", "codex")
+    assert "+[mcp_servers.recollect]" in done.out
+    assert "still to do: start codex and approve the hooks" in done.out
+    assert "all in place" in shell("hosts", "install", "codex").out
+    shown = shell("hosts", "status")
+    assert [line.split()[0] for line in shown.out.splitlines()[:5]] == [
+        "host",
+        "Claude",
+        "Codex",
+        "OpenCode",
+        "OpenClaw",
+    ]
+    assert "still to do: Codex" in shown.out
+    assert "uninstalled" in shell("hosts", "uninstall", "codex").out
+    assert config.read_bytes() == before
+    assert "nothing of ours is there" in shell("hosts", "uninstall", "codex").out
+
+
+def test_claude_code_has_two_names(shell: Shell, user: Path) -> None:
+    """`claude-code` is `claude`; another name is a mistake that says which there are."""
+    assert shell("hosts", "install", "claude-code", "--json").json["host"] == "claude"
+    assert (user / ".claude/skills/recollect/hooks/hooks.json").is_file()
+    assert shell("hosts", "uninstall", "claude").status == 0
+    wrong = shell("hosts", "install", "clippy")
+    assert wrong.status == 2
+    assert "opencode" in wrong.err
+
+
+def test_openclaw_is_approved_only_when_asked(shell: Shell, user: Path) -> None:
+    """Access to conversations is granted with --approve, and else it is said what to run."""
+    first = shell("hosts", "install", "openclaw", "--json").json
+    assert "--approve" in first["approve"][0]
+    assert shell("hosts", "install", "openclaw", "--approve", "--json").json["approve"] == []
+    config = json.loads((user / ".openclaw/openclaw.json").read_text())
+    assert config["plugins"]["entries"]["recollect"]["hooks"] == {"allowConversationAccess": True}
+    assert shell("hosts", "install", "openclaw", "--json").json == {
+        "host": "openclaw",
+        "dry_run": False,
+        "files": [],
+        "approve": [],
+        "backups": "",
+    }
+
+
+def test_what_the_host_installed_itself_is_not_installed_again(shell: Shell, user: Path) -> None:
+    """Where the host's own installer has put us in place, installing says so and changes nothing."""
+    write(user / ".codex" / "config.toml", '[plugins."recollect@recollect"]\nenabled = true\n')
+    before = tree(user)
+    done = shell("hosts", "install", "codex")
+    assert done.status == 1
+    assert "by its own installer" in done.err
+    assert tree(user) == before
+
+
+def test_a_broken_file_is_told_with_what_to_write(shell: Shell, user: Path) -> None:
+    """A configuration that does not parse is left alone, and the lines to add by hand are shown."""
+    write(user / ".codex" / "config.toml", "model = \n")
+    done = shell("hosts", "install", "codex")
+    assert done.status == 1
+    assert "config.toml cannot be understood" in done.err
+    assert "[mcp_servers.recollect]" in done.err
+    assert (user / ".codex" / "config.toml").read_text() == "model = \n"
+    assert not (user / ".codex" / "hooks.json").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_told(user: Path, project: Path) -> None:
+    """A read-only configuration folder is an error with a hint, and the file in it is as it was."""
+    folder = user / ".codex"
+    folder.chmod(0o500)
+    try:
+        done = run_process(["hosts", "install", "codex"], project, mortal=True)
+    finally:
+        folder.chmod(0o700)
+    assert done.status == 1
+    assert "cannot be written: Permission denied" in done.err
+    assert "hint: it is as it was" in done.err
+    assert (folder / "config.toml").read_text() == "# mine\nmodel = 'x'\n"
+
+
+def test_doctor_tells_what_is_to_be_approved(shell: Shell, user: Path) -> None:
+    """`recollect doctor` has a line about hosts: fine before installing, wrong while hooks wait for approval."""
+
+    def line() -> tuple[bool, str]:
+        (check,) = [one for one in shell("doctor", "--json").json["checks"] if one["name"] == "hosts"]
+        return check["ok"], check["message"]
+
+    assert line() == (True, "not installed into any agent ('recollect hosts install HOST')")
+    shell("hosts", "install", "codex")
+    ok, said = line()
+    assert not ok
+    assert "approve the hooks" in said
+
+
+def test_a_recollect_that_is_not_on_path_is_named_by_its_place(tmp_path: Path) -> None:
+    """Hosts are told the bare name only where PATH leads to this very program, and not because a venv is active."""
+    here = Path(sys.executable).parent / "recollect"
+    assert own_command({"PATH": str(tmp_path)}) == str(here)
+    assert own_command({"PATH": str(here.parent)}) == str(here)
+    (tmp_path / "recollect").symlink_to(here)
+    assert own_command({"PATH": str(tmp_path)}) == "recollect"
+    (tmp_path / "other").mkdir()
+    write(tmp_path / "other" / "recollect", "#!/bin/sh\n").chmod(0o755)
+    assert own_command({"PATH": f"{tmp_path / 'other'}{os.pathsep}{tmp_path}"}) == str(here)
