@@ -1,0 +1,25 @@
+"""Drafts for tests that say as little as they may."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from recollect.core.record import Draft
+from recollect.records.kinds import complete
+
+TASK = "task-1"
+LEAST: dict[str, dict[str, Any]] = {
+    "task_start": {"goal": "make it fast"},
+    "task_progress": {"summary": "half done", "next_step": "the other half"},
+    "run_start": {"tool_name": "pytest", "command": "pytest -q", "why_chosen": "it is there", "inputs": ["tests"]},
+    "run_finish": {"summary": "all passed"},
+    "evidence": {"evidence_kind": "benchmark", "summary": "3 ms"},
+    "wiki_page": {"artifact_role": "concept", "related_artifact_ids": ["r-1"], "summary": "s", "content": "# Page"},
+}
+
+
+def draft(kind: str = "decision", /, fields: dict[str, Any] | None = None, **said: Any) -> Draft:
+    """Return a draft of a kind with the least that it must say, and whatever else is said."""
+    start = Draft(kind, task=TASK, agent="mara", status="completed" if kind == "run_finish" else "")
+    return complete(replace(start, fields={**LEAST.get(kind, {}), **(fields or {})}, **said))

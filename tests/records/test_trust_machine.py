@@ -1,0 +1,106 @@
+"""One writer alone, whatever it writes and in whatever order, never has a verified record."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from tests.records.drafts import draft
+
+from recollect.core.errors import UsageError
+from recollect.core.identity import new_id
+from recollect.core.record import ORIGINS, Draft, Tier
+from recollect.records import line as lines
+from recollect.records.kinds import KINDS, complete
+from recollect.records.ledger import Ledger
+from recollect.records.tables import RecordTables
+from recollect.records.trust import tiers
+
+NAME = st.sampled_from(["mara", "Mara", " mara ", "MARA\t", "ｍａｒａ", "m\u200bara", "mara\ufe0f", "", "  ", "\u2060"])
+FORGED = st.dictionaries(
+    st.sampled_from(
+        ["verification_status", "approval_state", "summary", "artifact_role", "promotion_state", "trust_tier"]
+    ),
+    st.sampled_from(["verified", "verified_record", "approved"]),
+    max_size=2,
+)
+PLACE = st.integers(0, 30)
+
+
+class OneWriter(RuleBasedStateMachine):
+    """All that one writer can do to a ledger, by hand too, as long as the hand keeps to the one name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(mkdtemp(prefix="recollect-"))
+        self.ledger = Ledger(self.folder, most_bytes=5000)
+        self.tables = RecordTables(None)
+        self.ids = ["elsewhere"]
+
+    def teardown(self) -> None:
+        self.tables.close()
+        shutil.rmtree(self.folder)
+
+    def some(self, place: int) -> str:
+        return self.ids[place % len(self.ids)]
+
+    def write(self, *drafts: Draft) -> None:
+        with suppress(UsageError):
+            self.ids += [one.id for one in self.ledger.append(drafts)]
+
+    @rule(kind=st.sampled_from([*KINDS, "digest"]), name=NAME, forged=FORGED, origin=st.sampled_from(ORIGINS))
+    def claim(self, kind: str, name: str, forged: dict[str, Any], origin: str) -> None:
+        if kind == "digest":
+            self.write(Draft("digest", task="t", agent=name, status="generated", fields=forged))
+        else:
+            self.write(draft(kind, forged, agent=name, origin=origin))
+
+    @rule(kind=st.sampled_from(list(KINDS)), name=NAME, about=PLACE, instead=st.none() | PLACE, forged=FORGED)
+    def support(self, kind: str, name: str, about: int, instead: int | None, forged: dict[str, Any]) -> None:
+        supersedes = "" if instead is None else self.some(instead)
+        said = {"agent": name, "reply_to": self.some(about), "supersedes": supersedes, "supports_claim": True}
+        known = next((one for one in self.ledger.read() if one.id == said["reply_to"]), None)
+        self.write(complete(draft(kind, forged, **said), known))
+
+    @rule(name=NAME, other=NAME)
+    def support_what_comes_later(self, name: str, other: str) -> None:
+        later = new_id()
+        self.write(
+            draft("verification", agent=name, reply_to=later, supports_claim=True),
+            draft("evidence", agent=other, id=later),
+        )
+
+    @rule(name=NAME, about=PLACE, again=PLACE, kind=st.sampled_from(["verification", "digest", "evidence"]))
+    def write_by_hand(self, name: str, about: int, again: int, kind: str) -> None:
+        """Chain a line to the last one, with an id that is taken and a kind that is not accepted."""
+        end = self.ledger.position()
+        said = Draft(
+            kind,
+            agent=name,
+            reply_to=self.some(about),
+            supports_claim=True,
+            status="verified",
+            id=self.some(again),
+            at="t",
+        )
+        with (self.folder / "ledger.jsonl").open("ab") as file:
+            file.write(lines.encode(said, end.seq + 1, end.hash) + b"\n")
+
+    @invariant()
+    def nothing_is_verified(self) -> None:
+        records = list(self.ledger.read())
+        found = tiers(records)
+        assert [one for one in found.values() if one.tier is Tier.VERIFIED or one.verified_by] == []
+        self.tables.catch_up(self.ledger)
+        for one in {record.id for record in records}:
+            assert tiers(self.tables.around([one]))[one] == found[one]
+
+
+OneWriter.TestCase.settings = settings(max_examples=30, stateful_step_count=15, deadline=None)
+TestOneWriter = OneWriter.TestCase
