@@ -1,0 +1,395 @@
+"""The rows of the table: each is one promise, checked in a real host by what the model was sent and what lies on disk.
+
+Every row has a world of its own and words that occur nowhere else, so that finding them means something. A row raises
+`Failed` with what was seen instead. Nothing here looks into the program: what a person could see must be enough.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import json
+import secrets
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from e2e.hosts.host import COMPACT, Host
+from e2e.model import PLAIN_ANSWER, Step
+from e2e.world import Entry, Failed, World, eventually
+
+Row = Callable[[Host], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Behaviour:
+    """A row: its short name, what it promises, and how it is checked."""
+
+    name: str
+    promise: str
+    check: Row
+    bare: bool = False
+    """The check brings the plugin in itself."""
+
+
+BEHAVIOURS: dict[str, Behaviour] = {}
+
+
+def behaviour(name: str, promise: str, *, bare: bool = False) -> Callable[[Row], Row]:
+    """Put a check into the table, in the order of this module."""
+
+    def keep(check: Row) -> Row:
+        BEHAVIOURS[name] = Behaviour(name, promise, check, bare)
+        return check
+
+    return keep
+
+
+def mark(stem: str) -> str:
+    """A word that occurs nowhere else."""
+    return f"{stem}{secrets.token_hex(3)}"
+
+
+def holds(condition: object, otherwise: str) -> None:
+    if not condition:
+        raise Failed(otherwise)
+
+
+def of(entries: Iterable[Entry], word: str) -> list[Entry]:
+    return [entry for entry in entries if word in entry.text]
+
+
+def write_journal(world: World, line: str, day: str = "") -> None:
+    """A journal as a person may have written it by hand."""
+    folder = world.project / ".recollect" / "memory"
+    folder.mkdir(parents=True, exist_ok=True)
+    name = day or dt.datetime.now().astimezone().date().isoformat()
+    with (folder / f"{name}.md").open("a") as file:
+        file.write(f"# {name}\n\n### 00:01\n- {line}\n")
+
+
+def once_each(world: World, *words: str) -> list[Entry]:
+    """Each word in exactly one entry, in this order, and still so when all is quiet."""
+
+    def enough(entries: list[Entry]) -> bool:
+        return all(of(entries, word) for word in words)
+
+    world.wait_for_entries(enough, f"not every turn of {words} was captured")
+    world.settle()
+    entries = world.entries()
+    counts = {word: len(of(entries, word)) for word in words}
+    holds(set(counts.values()) == {1}, f"turns were captured more than once: {counts}")
+    order = [word for entry in entries for word in words if word in entry.text]
+    holds(order == list(words), f"turns stand in the order {order}, not {list(words)}")
+    return entries
+
+
+def tell(host: Host, word: str, *steps: Step) -> str:
+    """A prompt with the word in it, and a script for it. The answer has a word of its own."""
+    host.world.model.script(word, *(steps or (Step(f"Settled: {word} goes with answer-{word}."),)))
+    return f"Please decide about {word} now."
+
+
+@behaviour("install", "`recollect hosts install` is enough, and uninstalling gives every byte back", bare=True)
+def installs(host: Host) -> None:
+    before = {path: path.read_bytes() for path in host.settings() if path.exists()}
+    host.world.recollect("hosts", "install", host.name)
+    host.world.recollect("hosts", "uninstall", host.name)
+    after = {path: path.read_bytes() for path in host.settings() if path.exists()}
+    differ = [path.name for path in {*before, *after} if before.get(path) != after.get(path)]
+    holds(not differ, f"uninstalling leaves {differ} changed")
+    host.install()
+    captures_a_turn(host)
+    told = json.loads(host.world.recollect("hosts", "status", host.name, "--json"))["hosts"][0]
+    holds(told["installed"] == "current" and told["last_capture"], f"the status says {told}")
+    holds(not told["approve"] and not told["warnings"], f"the status asks for more: {told}")
+
+
+@behaviour("own installer", "the host's own installer takes the bundle, and it works", bare=True)
+def own_installer(host: Host) -> None:
+    host.install_natively()
+    captures_a_turn(host)
+
+
+def captures_a_turn(host: Host) -> None:
+    word, known = mark("pebble"), mark("harbour")
+    write_journal(host.world, f"The release train leaves from {known}")
+    outcome = host.turn(tell(host, word))
+    holds(known in outcome.asked, "the journal's bullet is in no request")
+    once_each(host.world, word)
+
+
+@behaviour("start", "recent memory reaches the model when a session starts")
+def session_start(host: Host) -> None:
+    word = mark("harbour")
+    write_journal(host.world, f"The release train leaves from {word}")
+    outcome = host.turn("What is next?")
+    holds(word in outcome.asked, "the journal's bullet is in no request")
+
+
+@behaviour("capture", "a turn is in the journal, with an anchor that leads to the conversation")
+def captured(host: Host) -> None:
+    word = mark("lantern")
+    outcome = host.turn(tell(host, word))
+    entry = once_each(host.world, word)[0]
+    holds(f"answer-{word}" in entry.text, f"the answer is not in the entry: {entry.text[:300]}")
+    for field, value in {"session": outcome.session, "host": host.name, "branch": "main"}.items():
+        holds(entry.fields.get(field) == value, f"the anchor's {field} is not {value}: {entry.fields}")
+    holds(entry.fields.get("memory") and entry.fields.get("turn"), f"the anchor names no turn: {entry.fields}")
+    told = transcript_of(host.world, word)
+    holds(word in told and f"answer-{word}" in told, f"the anchor does not lead to the turn: {told[:300]}")
+
+
+def transcript_of(world: World, word: str) -> str:
+    """What `recollect transcript` tells of the entry that a search for the word finds."""
+
+    def found() -> bool:
+        return any(word in hit["content"] for hit in world.found(word))
+
+    eventually(found, f"a search does not find {word}", 30)
+    hit = next(hit for hit in world.found(word) if word in hit["content"])
+    return world.recollect("transcript", hit["id"], "--json")
+
+
+@behaviour("recall", "a turn is found by search and is there in a new session")
+def recalled(host: Host) -> None:
+    word = mark("orchard")
+    first = host.turn(tell(host, word))
+    once_each(host.world, word)
+    eventually(lambda: any(word in hit["content"] for hit in host.world.found(word)), f"search does not find {word}")
+    second = host.turn("Hello again.")
+    holds(second.session != first.session, "the second session is the first one")
+    holds(f"answer-{word}" in second.asked, "what the first session settled is in no request of the second")
+
+
+@behaviour("skill", "the recall skill is offered, and its commands work inside the host")
+def skill(host: Host) -> None:
+    word, asked = mark("meadow"), mark("asking")
+    write_journal(host.world, f"The {word} cache is cleared on Tuesdays", "2026-01-05")
+    host.world.recollect("index")
+    search = host.run_shell(f"recollect search {word}")
+    outcome = host.use_skill(asked, f"when is the {word} cache cleared", search)
+    offered = [request for request in outcome.requests if request.tools and host.skill_mark in request.text]
+    holds(offered, "no request offers the skill")
+    results = [result for request in outcome.requests for result in request.results]
+    holds(
+        any("cleared on Tuesdays" in result for result in results),
+        f"no result that the model got holds the memory: {[result[-200:] for result in results]}",
+    )
+
+
+@behaviour("tools", "the memory tools work inside the host: search, then get, then transcript")
+def tools(host: Host) -> None:
+    word = mark("glacier")
+    host.turn(tell(host, word))
+    once_each(host.world, word)
+    eventually(lambda: any(word in hit["content"] for hit in host.world.found(word)), f"search does not find {word}")
+    identity = next(hit["id"] for hit in host.world.found(word) if word in hit["content"])
+    asked = {"search": word, "get": identity, "transcript": identity}
+    steps = [host.memory_tool(verb, value) for verb, value in asked.items()]
+    outcome = host.turn(tell(host, mark("asking"), *steps, Step("Read it.")))
+    for step in steps:
+        holds(step.tool in outcome.asked, f"{step.tool} is not offered")
+    results = outcome.requests[-1].results[-len(steps) :]
+    for step, result in zip(steps, results, strict=False):
+        holds(f"answer-{word}" in result, f"{step.tool} did not give the memory: {result[-300:]}")
+    holds(len(results) == len(steps), f"there were {len(results)} results")
+
+
+@behaviour("tool turn", "files written and commands run are in the note")
+def tool_turn(host: Host) -> None:
+    word, name = mark("bridge"), f"{mark('notes')}.txt"
+    path = host.world.project / name
+    ran = f"echo built-{word} > built.txt"
+    steps = (host.write_file(path, "first line"), host.run_shell(ran), Step(f"All done for {word}."))
+    host.turn(tell(host, word, *steps))
+    holds(path.exists() and (host.world.project / "built.txt").exists(), "the host did not do what the model asked")
+    entry = of(once_each(host.world, word), word)[0]
+    holds(name in entry.bullets, f"the file is not in the note: {entry.bullets}")
+    holds(f"built-{word}" in entry.bullets, f"the command is not in the note: {entry.bullets}")
+    holds(f"All done for {word}" in entry.bullets, f"the conclusion is not in the note: {entry.bullets}")
+
+
+@behaviour("failure", "a failing turn leaves no error text, and the others are captured")
+def failing(host: Host) -> None:
+    before, bad, after = mark("amber"), mark("broken"), mark("cobalt")
+    first = host.turn(tell(host, before))
+    host.finish(host.start(tell(host, bad, Step(status=400)), first.session))
+    host.turn(tell(host, after), first.session)
+    once_each(host.world, before, after)
+    holds("scripted failure" not in host.world.journals(), "the error became memory")
+    holds(len(of(host.world.entries(), bad)) <= 1, "the failed turn is there twice")
+
+
+@behaviour("interrupt", "an interrupted turn is captured once, with the session's others")
+def interrupted(host: Host) -> None:
+    cut_off_by(host, signal.SIGINT)
+
+
+@behaviour("kill", "a turn whose host was killed is captured once, with the next event")
+def killed(host: Host) -> None:
+    cut_off_by(host, signal.SIGKILL)
+
+
+def cut_off_by(host: Host, which: signal.Signals) -> None:
+    """A turn before, one that ends in the middle of its answer, and one after, in the same session."""
+    before, cut, after = mark("walnut"), mark("severed"), mark("juniper")
+    first = host.turn(tell(host, before))
+    running = host.start(tell(host, cut, Step(f"I begin with {cut} and", hold=True)), first.session)
+    holds(host.world.model.wait_for(cut), f"the model was never asked: {running.tail()}")
+    eventually(lambda: host.has_written(cut), "the host had not written the prompt down", 20)
+    running.send(which)
+    try:
+        running.process.wait(10)
+    except subprocess.TimeoutExpired:
+        running.kill()
+    host.world.model.release()
+    host.turn(tell(host, after), first.session)
+    once_each(host.world, before, cut, after)
+
+
+@behaviour("turns", "three turns of one session are three entries, in order")
+def several(host: Host) -> None:
+    words = [mark(stem) for stem in ("alpha", "bravo", "charlie")]
+    outcome = host.converse(*(tell(host, word) for word in words))
+    entries = once_each(host.world, *words)
+    sessions = {entry.fields.get("session") for entry in entries}
+    holds(sessions == {outcome.session}, f"the entries are of {sessions}, the session was {outcome.session}")
+
+
+@behaviour("resume", "a resumed session's old turns are not captured again")
+def resumed(host: Host) -> None:
+    words = [mark(stem) for stem in ("delta", "echo", "foxtrot")]
+    session = ""
+    for word in words:
+        session = host.turn(tell(host, word), session).session
+    once_each(host.world, *words)
+
+
+@behaviour("fork", "a forked session's copied turns are not captured again")
+def forked(host: Host) -> None:
+    words = [mark(stem) for stem in ("golf", "hotel")]
+    first = host.turn(tell(host, words[0]))
+    host.world.wait_for_entries(lambda entries: bool(of(entries, words[0])), "the first turn was not captured")
+    second = host.fork(tell(host, words[1]), first.session)
+    holds(second.session != first.session, "the fork has the session of its origin")
+    once_each(host.world, *words)
+
+
+@behaviour("compact", "compaction makes no memory, and the turns around it are captured once")
+def compacted(host: Host) -> None:
+    words = [mark(stem) for stem in ("india", "juliet")]
+    host.converse(tell(host, words[0]), COMPACT, tell(host, words[1]))
+    entries = once_each(host.world, *words)
+    holds(len(entries) == 2, f"there are {len(entries)} turns: {[entry.bullets[:120] for entry in entries]}")
+
+
+@behaviour("parallel", "two sessions at once in one project: every turn once, none interleaved")
+def parallel(host: Host) -> None:
+    words = [[mark(stem) for stem in pair] for pair in (("kilo", "lima"), ("mike", "november"))]
+    host.turn("Good morning.")  # OpenCode's first two starts would both make its database
+    faults: list[Exception] = []
+
+    def one(session_words: list[str]) -> None:
+        session = ""
+        try:
+            for word in session_words:
+                steps = (host.run_shell(f"echo {word}"), Step(f"Settled: answer-{word}.", wait_s=0.5))
+                session = host.turn(tell(host, word, *steps), session).session
+        except (Failed, OSError) as fault:
+            faults.append(fault)
+
+    threads = [threading.Thread(target=one, args=(session_words,)) for session_words in words]
+    with host.together():
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    holds(not faults, f"a session failed: {faults}")
+    every = [word for session_words in words for word in session_words]
+    host.world.wait_for_entries(lambda found: all(of(found, word) for word in every), "not every turn was captured")
+    host.world.settle()
+    entries = [entry for entry in host.world.entries() if "Good morning" not in entry.text]
+    holds(len(entries) == len(every), f"{len(entries)} entries for {len(every)} turns")
+    for entry in entries:
+        held = [word for word in every if word in entry.text]
+        holds(len(held) == 1, f"an entry holds {held}: {entry.text[:300]}")
+
+
+@behaviour("daemon dies", "the daemon is killed in the middle of turns: nothing lost, nothing twice")
+def daemon_dies(host: Host) -> None:
+    words = [mark(stem) for stem in ("oscar", "papa", "quebec")]
+    first = host.turn(tell(host, words[0]))
+    eventually(lambda: bool(host.world.daemon()), "no daemon came up")
+    late = Step(f"Settled late: answer-{words[1]}.", wait_s=2.0)
+    running = host.start(tell(host, words[1], late), first.session)
+    holds(host.world.model.wait_for(words[1]), f"the model was never asked: {running.tail()}")
+    holds(host.world.kill_daemon(), "there was no daemon to kill")
+    host.finish(running)
+    host.world.kill_daemon()  # the one that this turn's end has woken
+    host.turn(tell(host, words[2]), first.session)
+    once_each(host.world, *words)
+
+
+@behaviour("no daemon", "with the daemon switched off, turns are captured all the same")
+def no_daemon(host: Host) -> None:
+    host.world.recollect("config", "set", "daemon.warm", "off")
+    words = [mark(stem) for stem in ("romeo", "tulip")]
+    session = ""
+    for word in words:
+        session = host.turn(tell(host, word), session).session
+    once_each(host.world, *words)
+    holds(not host.world.daemon(), "there is a daemon nevertheless")
+
+
+@behaviour("backfill", "a session from before is captured by `recollect hosts backfill`, once", bare=True)
+def backfilled(host: Host) -> None:
+    words = [mark(stem) for stem in ("uniform", "victor")]
+    first = host.turn(tell(host, words[0]))
+    holds(not host.world.entries(), "something was captured although nothing is installed")
+    host.world.recollect("hosts", "backfill", host.name)
+    once_each(host.world, words[0])
+    host.world.recollect("hosts", "backfill", host.name)
+    host.bring_plugin()
+    host.turn(tell(host, words[1]), first.session)
+    once_each(host.world, *words)
+
+
+@behaviour("other host", "what one host learned is there in another")
+def other_host(host: Host) -> None:
+    word = mark("sierra")
+    other = host.other()
+    other.prepare()
+    other.turn(tell(other, word))
+    once_each(host.world, word)
+    outcome = host.turn("What do we know?")
+    holds(f"answer-{word}" in outcome.asked, f"what {other.title} learned is in no request of {host.title}")
+
+
+@behaviour("secrets", "secrets in a prompt are nowhere in what we write")
+def no_secrets(host: Host) -> None:
+    word = mark("tango")
+    key = "AKIA" + "".join(secrets.choice("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") for _ in range(16))
+    token = "ghp_" + "".join(secrets.choice("abcdefghijklmnopqrstuvwxyzABCDEFGHIJ0123456789") for _ in range(36))
+    hidden = mark("unspoken")
+    host.world.model.script(word, Step(f"I stored {key} and {token} for {word}."))
+    host.turn(f"For {word} use the key {key} and GITHUB_TOKEN={token}. <private>My {hidden} is mine.</private> Thanks.")
+    once_each(host.world, word)
+    for secret in (key, token, hidden):
+        places = [path for path in written_by_us(host.world) if secret.encode() in path.read_bytes()]
+        holds(not places, f"{secret[:8]}… is in {[str(path) for path in places]}")
+
+
+def written_by_us(world: World) -> list[Path]:
+    """Every file of ours: the home, and what lies in the project."""
+    folders = (world.memory_home, world.project / ".recollect")
+    return [path for folder in folders for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+
+
+@behaviour("absent", "with recollect gone from the PATH, the host's turn goes on as ever")
+def absent(host: Host) -> None:
+    host.world.remove_recollect()
+    outcome = host.turn("Are you there?")
+    holds(PLAIN_ANSWER in outcome.answer, f"the host answered {outcome.answer!r}")

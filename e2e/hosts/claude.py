@@ -1,0 +1,125 @@
+"""Claude Code: `claude -p`, a plugin directory, and a stream of JSON lines for a living session."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from e2e.hosts.host import COMPACT, Host, Outcome
+from e2e.hosts.lines import Lines
+from e2e.model import Step
+from e2e.terminal import Terminal
+from e2e.world import REPOSITORY
+
+_ALLOWED = "Bash,Read,Write,Skill,mcp__plugin_recollect_recollect"
+_KEY = "sk-ant-e2e"
+
+
+class ClaudeCode(Host):
+    """Anthropic's."""
+
+    name = "claude"
+    title = "Claude Code"
+    shell = "Bash"
+
+    def configure(self) -> None:
+        """Write settings of a person's own, which must survive; the rest comes by the environment."""
+        self._folder.mkdir()
+        (self._folder / "settings.json").write_text('{\n  "cleanupPeriodDays": 30\n}\n')
+        self._named = False
+
+    @property
+    def _folder(self) -> Path:
+        return self.world.home / ".claude"
+
+    def bring_plugin(self) -> None:
+        self._named = True
+
+    def install_natively(self) -> None:
+        self.run_aside("plugin", "marketplace", "add", str(REPOSITORY))
+        self.run_aside("plugin", "install", "recollect@recollect")
+
+    def settings(self) -> list[Path]:
+        return [self._folder / "settings.json"]
+
+    def environment(self) -> dict[str, str]:
+        return self.world.environment(
+            ANTHROPIC_BASE_URL=self.world.model.address,
+            ANTHROPIC_API_KEY=_KEY,
+            CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
+            DISABLE_AUTOUPDATER="1",
+        )
+
+    def _usual(self, session: str) -> list[str]:
+        words = [str(self.installed.program), "-p", "--allowedTools", _ALLOWED]
+        words += self._plugin()
+        return [*words, "--resume", session] if session else words
+
+    def command(self, prompt: str, session: str) -> list[str]:
+        return [*self._usual(session), "--output-format", "json"]
+
+    @contextlib.contextmanager
+    def sit_down(self) -> Iterator[Terminal]:
+        """With the first questions answered before: which colours, whether this key, whether this folder."""
+        known = {
+            "hasCompletedOnboarding": True,
+            "theme": "dark",
+            "customApiKeyResponses": {"approved": [_KEY], "rejected": []},
+            "projects": {str(self.world.project): {"hasTrustDialogAccepted": True}},
+        }
+        (self.world.home / ".claude.json").write_text(json.dumps(known))
+        with self.open_terminal("--allowedTools", _ALLOWED, *self._plugin()) as terminal:
+            terminal.wait_for("shift+tab to cycle", "Claude Code to be ready")
+            yield terminal
+
+    def _plugin(self) -> list[str]:
+        return ["--plugin-dir", str(self.plugins / "claude-code")] if self._named else []
+
+    def typed(self, prompt: str) -> str:
+        return prompt
+
+    def read(self, printed: str) -> tuple[str, str]:
+        try:
+            told: dict[str, Any] = json.loads(printed)
+        except ValueError:
+            return "", printed
+        return str(told.get("session_id", "")), str(told.get("result", ""))
+
+    def converse(self, *says: str, session: str = "") -> Outcome:
+        since = self.world.model.count
+        streams = ["--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]
+        answer, named = "", session
+        with Lines([*self._usual(session), *streams], self.environment(), self.world) as lines:
+            for said in says:
+                text = "/compact" if said == COMPACT else said
+                lines.write({"type": "user", "message": {"role": "user", "content": text}})
+                told = lines.until(lambda line: line.get("type") == "result", f"an end to {said[:40]!r}")
+                answer, named = str(told.get("result", "")), str(told.get("session_id", named))
+        return Outcome(named, answer, 0, tuple(self.world.model.requests(since)))
+
+    def write_file(self, path: Path, text: str) -> Step:
+        return Step(tool="Write", arguments={"file_path": str(path), "content": text})
+
+    def mcp_call(self, name: str, arguments: dict[str, str]) -> Step:
+        return Step(tool=f"mcp__plugin_recollect_recollect__{name}", arguments=dict(arguments))
+
+    def transcripts(self) -> list[Path]:
+        return list((self.world.home / ".claude" / "projects").glob("*/*.jsonl"))
+
+    def has_written(self, word: str) -> bool:
+        """Whether the prompt stands there as a message: a line that it was queued comes earlier."""
+        lines = [line for path in self.transcripts() for line in path.read_text().splitlines()]
+        return any(word in line and '"type":"user"' in line for line in lines)
+
+    def fork(self, prompt: str, session: str) -> Outcome:
+        return self.complete(self.launch([*self.command(prompt, session), "--fork-session"], prompt))
+
+    def use_skill(self, asked: str, question: str, search: Step) -> Outcome:
+        """Through the host's own tool: the skill runs in a context of its own, whose request holds the question."""
+        call = Step(tool="Skill", arguments={"skill": "recollect:memory-recall", "args": question})
+        self.world.model.script(question, search, Step("It says so."))
+        self.world.model.script(asked, call, Step("Read it."))
+        return self.turn(f"{asked}: look it up.")

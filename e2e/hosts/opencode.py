@@ -1,0 +1,188 @@
+"""OpenCode: `opencode run` for a turn, its server for a living session, the plugin as one file.
+
+Each of its configuration folders is given an npm install at start; a lock file that names the dependency keeps it from
+asking a registry, which offline would cost more than a minute.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from e2e.hosts.host import COMPACT, OF_CLAUDE, TURN_LIMIT_S, Host, Outcome
+from e2e.model import Step
+from e2e.terminal import CONTROL_C, ESCAPE, Terminal
+from e2e.world import Failed
+
+
+class OpenCode(Host):
+    """SST's."""
+
+    name = "opencode"
+    title = "OpenCode"
+    shell = "bash"
+    interrupt_keys = (ESCAPE, ESCAPE)
+    leave_keys = (CONTROL_C,)
+    absent = OF_CLAUDE | {"own installer": "OpenCode has none: every other row names the plugin in its settings"}
+
+    @property
+    def _folder(self) -> Path:
+        return self.world.home / ".config" / "opencode"
+
+    def configure(self) -> None:
+        (self._folder / "node_modules").mkdir(parents=True)
+        needs = {"@opencode-ai/plugin": self.installed.version}
+        (self._folder / "package.json").write_text(json.dumps({"dependencies": needs}))
+        (self._folder / "package-lock.json").write_text(json.dumps({"packages": {"": {"dependencies": needs}}}))
+        limits = {"context": 200_000, "output": 8_000}
+        models = {
+            "scripted": {"name": "Scripted", "tool_call": True, "limit": limits},
+            "scripted-small": {"name": "Small"},
+        }
+        options = {"baseURL": f"{self.world.model.address}/v1", "apiKey": "e2e"}
+        provider = {"npm": "@ai-sdk/openai-compatible", "name": "e2e", "options": options, "models": models}
+        settings = {
+            "autoupdate": False,
+            "share": "disabled",
+            "model": "e2e/scripted",
+            "small_model": "e2e/scripted-small",
+            "provider": {"e2e": provider},
+        }
+        (self._folder / "opencode.json").write_text(json.dumps(settings, indent=1))
+        self._lend_ripgrep()
+
+    def _lend_ripgrep(self) -> None:
+        """Its skill tool lists files with ripgrep, which it would download: Codex brings one along."""
+        codex = self.world.hosts.get("codex")
+        lent = next(codex.folder.glob("node_modules/@openai/*/vendor/*/*/rg"), None) if codex else None
+        if shutil.which("rg") is None and lent is not None:
+            (self.world.bin / "rg").symlink_to(lent)
+
+    def bring_plugin(self) -> None:
+        path = self._folder / "opencode.json"
+        settings = json.loads(path.read_text())
+        settings["plugin"] = [str(self.plugins / "opencode" / "recollect.ts")]
+        path.write_text(json.dumps(settings, indent=1))
+
+    def settings(self) -> list[Path]:
+        return [self._folder / "opencode.json"]
+
+    def environment(self) -> dict[str, str]:
+        switches = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD")
+        return self.world.environment(**{f"OPENCODE_DISABLE_{switch}": "1" for switch in switches})
+
+    def command(self, prompt: str, session: str) -> list[str]:
+        words = [str(self.installed.program), "run", "--format", "json"]
+        return [*words, "--session", session] if session else words
+
+    @contextlib.contextmanager
+    def sit_down(self) -> Iterator[Terminal]:
+        with self.open_terminal() as terminal:
+            terminal.wait_for("Ask anything", "OpenCode to be ready", 120)
+            yield terminal
+
+    def typed(self, prompt: str) -> str:
+        return prompt
+
+    def read(self, printed: str) -> tuple[str, str]:
+        session = answer = ""
+        for line in printed.splitlines():
+            try:
+                told = json.loads(line)
+            except ValueError:
+                continue
+            session = told.get("sessionID") or session
+            if told.get("type") == "text":
+                answer = (told.get("part") or {}).get("text", "")
+        return session, answer
+
+    def converse(self, *says: str, session: str = "") -> Outcome:
+        since = self.world.model.count
+        answer = ""
+        with self.serving() as address:
+            named = session or str(self.post(address, "/session", {})["id"])
+            for said in says:
+                if said == COMPACT:
+                    self.post(address, f"/session/{named}/summarize", {"providerID": "e2e", "modelID": "scripted"})
+                else:
+                    parts = [{"type": "text", "text": said}]
+                    told = self.post(address, f"/session/{named}/message", {"parts": parts})
+                    answer = " ".join(part.get("text", "") for part in told.get("parts", []))
+            time.sleep(1.0)  # session.idle follows the answer; leaving at once would be an interruption
+        return Outcome(named, answer, 0, tuple(self.world.model.requests(since)))
+
+    @contextlib.contextmanager
+    def serving(self) -> Iterator[str]:
+        """The server's address, while it runs."""
+        log = self.world.logs / f"opencode-serve-{time.monotonic_ns()}.log"
+        with log.open("w") as out:
+            process = subprocess.Popen(
+                [str(self.installed.program), "serve", "--port", "0", "--hostname", "127.0.0.1"],
+                cwd=self.world.project,
+                env=self.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            yield self._address(process, log)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(20)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    @staticmethod
+    def _address(process: subprocess.Popen[bytes], log: Path) -> str:
+        end = time.monotonic() + 90
+        while time.monotonic() < end and process.poll() is None:
+            found = re.search(r"http://127\.0\.0\.1:\d+", log.read_text())
+            if found:
+                return found.group()
+            time.sleep(0.2)
+        raise Failed(f"opencode serve gave no address: {log.read_text()[-300:]}")
+
+    def post(self, address: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        headers = {"content-type": "application/json"}
+        request = urllib.request.Request(address + path, json.dumps(body).encode(), headers, method="POST")
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(request, timeout=TURN_LIMIT_S) as answer:
+                told = json.loads(answer.read() or b"{}")
+        except OSError as error:
+            raise Failed(f"opencode {path}: {error}") from error
+        return told if isinstance(told, dict) else {}
+
+    def write_file(self, path: Path, text: str) -> Step:
+        return Step(tool="write", arguments={"filePath": str(path), "content": text})
+
+    def mcp_call(self, name: str, arguments: dict[str, str]) -> Step:
+        return Step(tool=f"recollect_{name}", arguments=dict(arguments))
+
+    def transcripts(self) -> list[Path]:
+        return list((self.world.home / ".local" / "share" / "opencode").glob("opencode.db*"))
+
+    def fork(self, prompt: str, session: str) -> Outcome:
+        return self.complete(self.launch([*self.command(prompt, session), "--fork"], prompt))
+
+    def use_skill(self, asked: str, question: str, search: Step) -> Outcome:
+        """Through the host's own tool, which gives the skill's text; the model then does as it says."""
+        call = Step(tool="skill", arguments={"name": "memory-recall"})
+        self.world.model.script(asked, call, search, Step("Read it."))
+        outcome = self.turn(f"{asked}: {question}?")
+        if not any("recollect search" in result for request in outcome.requests for result in request.results):
+            raise Failed("the skill's text did not come back to the model")
+        return outcome

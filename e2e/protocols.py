@@ -1,0 +1,277 @@
+"""Three ways in which agents talk with a model: read what was asked, and put an answer in the same words.
+
+Anthropic Messages, OpenAI Responses and OpenAI Chat Completions, whole or streamed. Only what the pinned hosts need:
+text and one call of a tool. Reading makes one list of `Spoken` of the three, so that whoever scripts an answer need
+not know which host asked.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from typing import Any
+
+Event = tuple[str, dict[str, Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Spoken:
+    """One part of a conversation as a request carried it."""
+
+    who: str  # user, assistant, result, other
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Say:
+    """What an answer holds: a text, the call of a tool, or both."""
+
+    number: int
+    model: str
+    text: str = ""
+    tool: str = ""
+    arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
+    namespace: str = ""
+
+    def name(self, kind: str) -> str:
+        return f"{kind}_e2e{self.number:05d}"
+
+
+_ASIDES = ("<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>", "<environment_context>")
+"""How texts begin that a host sends in the user's name."""
+
+
+def spoken_by(role: object, content: Any) -> Spoken:
+    """A message as it was spoken; what a host adds in the user's name is not the user's."""
+    text = plain(content)
+    known = {"user": "user", "assistant": "assistant", "tool": "result"}
+    aside = text.lstrip().startswith(_ASIDES)
+    return Spoken("other" if aside else known.get(str(role), "other"), text)
+
+
+def plain(content: Any) -> str:
+    """Every text in a message's content, whatever its shape."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(filter(None, (plain(part) for part in content)))
+    if isinstance(content, dict):
+        return plain(content.get("text") or content.get("content") or content.get("output") or "")
+    return ""
+
+
+class Messages:
+    """Anthropic's."""
+
+    @staticmethod
+    def tools(body: dict[str, Any]) -> list[str]:
+        return [str(tool.get("name", "")) for tool in body.get("tools") or []]
+
+    @staticmethod
+    def spoken(body: dict[str, Any]) -> list[Spoken]:
+        said = []
+        for message in body.get("messages") or []:
+            content = message.get("content")
+            parts = content if isinstance(content, list) else [content]
+            results = [part for part in parts if isinstance(part, dict) and part.get("type") == "tool_result"]
+            if results:
+                said += [Spoken("result", plain(part)) for part in results]
+            else:
+                said.append(spoken_by(message.get("role"), content))
+        return said
+
+    @staticmethod
+    def _blocks(say: Say) -> list[dict[str, Any]]:
+        blocks: list[dict[str, Any]] = [{"type": "text", "text": say.text}] if say.text else []
+        if say.tool:
+            blocks.append({"type": "tool_use", "id": say.name("toolu"), "name": say.tool, "input": say.arguments})
+        return blocks
+
+    @classmethod
+    def whole(cls, say: Say) -> dict[str, Any]:
+        return {
+            "id": say.name("msg"),
+            "type": "message",
+            "role": "assistant",
+            "model": say.model,
+            "content": cls._blocks(say),
+            "stop_reason": "tool_use" if say.tool else "end_turn",
+            "stop_sequence": None,
+            "usage": {"input_tokens": 20, "output_tokens": 10},
+        }
+
+    @classmethod
+    def events(cls, say: Say) -> Iterator[Event]:
+        whole = cls.whole(say)
+
+        def event(kind: str, **fields: Any) -> Event:
+            return kind, {"type": kind, **fields}
+
+        yield event("message_start", message={**whole, "content": [], "stop_reason": None})
+        for at, block in enumerate(whole["content"]):
+            if block["type"] == "text":
+                empty, delta = {**block, "text": ""}, {"type": "text_delta", "text": block["text"]}
+            else:
+                empty = {**block, "input": {}}
+                delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+            yield event("content_block_start", index=at, content_block=empty)
+            yield event("content_block_delta", index=at, delta=delta)
+            yield event("content_block_stop", index=at)
+        ending = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
+        yield event("message_delta", delta=ending, usage={"output_tokens": 10})
+        yield event("message_stop")
+
+
+class Responses:
+    """OpenAI's newer one, which Codex speaks."""
+
+    _RESULTS = frozenset({"function_call_output", "custom_tool_call_output", "mcp_tool_call_output"})
+
+    @staticmethod
+    def tools(body: dict[str, Any]) -> list[str]:
+        names = []
+        for tool in body.get("tools") or []:
+            names.append(str(tool.get("name") or tool.get("type") or ""))
+            names += [f"{tool.get('name')}.{inner.get('name')}" for inner in tool.get("tools") or []]
+        return names
+
+    @classmethod
+    def spoken(cls, body: dict[str, Any]) -> list[Spoken]:
+        asked = body.get("input")
+        if isinstance(asked, str):
+            return [Spoken("user", asked)]
+        said = []
+        for item in asked or []:
+            kind = item.get("type", "message")
+            if kind in cls._RESULTS:
+                said.append(Spoken("result", plain(item.get("output"))))
+            elif kind == "message":
+                said.append(spoken_by(item.get("role"), item.get("content")))
+        return said
+
+    @staticmethod
+    def _items(say: Say) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = []
+        if say.text:
+            part = {"type": "output_text", "text": say.text, "annotations": []}
+            items.append(
+                {
+                    "type": "message",
+                    "id": say.name("msg"),
+                    "status": "completed",
+                    "role": "assistant",
+                    "content": [part],
+                }
+            )
+        if say.tool:
+            call = {
+                "type": "function_call",
+                "id": say.name("fc"),
+                "status": "completed",
+                "call_id": say.name("call"),
+                "name": say.tool,
+                "arguments": json.dumps(say.arguments),
+            }
+            items.append({**call, "namespace": say.namespace} if say.namespace else call)
+        return items
+
+    @classmethod
+    def whole(cls, say: Say) -> dict[str, Any]:
+        return {
+            "id": say.name("resp"),
+            "object": "response",
+            "created_at": 1,
+            "status": "completed",
+            "model": say.model,
+            "output": cls._items(say),
+            "error": None,
+            "usage": {
+                "input_tokens": 20,
+                "input_tokens_details": {"cached_tokens": 0},
+                "output_tokens": 10,
+                "output_tokens_details": {"reasoning_tokens": 0},
+                "total_tokens": 30,
+            },
+        }
+
+    @classmethod
+    def events(cls, say: Say) -> Iterator[Event]:
+        whole = cls.whole(say)
+        yield cls._event("created", response={**whole, "status": "in_progress", "output": [], "usage": None})
+        for at, item in enumerate(whole["output"]):
+            begun = {**item, "status": "in_progress"}
+            if item["type"] == "message":
+                text = item["content"][0]["text"]
+                where = {"output_index": at, "item_id": item["id"], "content_index": 0}
+                yield cls._event("output_item.added", output_index=at, item={**begun, "content": []})
+                yield cls._event("output_text.delta", delta=text, **where)
+                yield cls._event("output_text.done", text=text, **where)
+            else:
+                yield cls._event("output_item.added", output_index=at, item={**begun, "arguments": ""})
+            yield cls._event("output_item.done", output_index=at, item=item)
+        yield cls._event("completed", response=whole)
+
+    @staticmethod
+    def _event(kind: str, **fields: Any) -> Event:
+        return f"response.{kind}", {"type": f"response.{kind}", **fields}
+
+
+class Chat:
+    """OpenAI's older one, which most servers of open models speak."""
+
+    @staticmethod
+    def tools(body: dict[str, Any]) -> list[str]:
+        return [str((tool.get("function") or tool).get("name", "")) for tool in body.get("tools") or []]
+
+    @staticmethod
+    def spoken(body: dict[str, Any]) -> list[Spoken]:
+        return [spoken_by(message.get("role"), message.get("content")) for message in body.get("messages") or []]
+
+    @staticmethod
+    def _calls(say: Say) -> list[dict[str, Any]]:
+        if not say.tool:
+            return []
+        function = {"name": say.tool, "arguments": json.dumps(say.arguments)}
+        return [{"index": 0, "id": say.name("call"), "type": "function", "function": function}]
+
+    _USAGE = {"prompt_tokens": 20, "completion_tokens": 10, "total_tokens": 30}  # noqa: RUF012 - only read
+
+    @classmethod
+    def whole(cls, say: Say) -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", "content": say.text or None}
+        if say.tool:
+            message["tool_calls"] = cls._calls(say)
+        choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if say.tool else "stop"}
+        return cls._frame(say, "chat.completion", [choice], cls._USAGE)
+
+    @classmethod
+    def events(cls, say: Say) -> Iterator[Event]:
+        deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+        deltas += [{"content": say.text}] if say.text else []
+        deltas += [{"tool_calls": cls._calls(say)}] if say.tool else []
+        for delta in deltas:
+            yield "", cls._chunk(say, [{"index": 0, "delta": delta, "finish_reason": None}])
+        yield "", cls._chunk(say, [{"index": 0, "delta": {}, "finish_reason": "tool_calls" if say.tool else "stop"}])
+        yield "", cls._chunk(say, [], cls._USAGE)
+
+    @classmethod
+    def _chunk(cls, say: Say, choices: list[dict[str, Any]], usage: dict[str, int] | None = None) -> dict[str, Any]:
+        return cls._frame(say, "chat.completion.chunk", choices, usage)
+
+    @staticmethod
+    def _frame(
+        say: Say, kind: str, choices: list[dict[str, Any]], usage: dict[str, int] | None = None
+    ) -> dict[str, Any]:
+        frame = {"id": say.name("chat"), "object": kind, "created": 1, "model": say.model, "choices": choices}
+        return {**frame, "usage": usage} if usage else frame
+
+
+Protocol = type[Messages] | type[Responses] | type[Chat]
+PATHS: dict[str, Protocol] = {"/messages": Messages, "/responses": Responses, "/chat/completions": Chat}
+
+
+def protocol_of(path: str) -> Protocol | None:
+    """The protocol that a request's path speaks."""
+    bare = path.split("?", 1)[0]
+    return next((protocol for ending, protocol in PATHS.items() if bare.endswith(ending)), None)
