@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint fix docs bench bench-latency bench-words bench-quality bench-scale lock clean
+.PHONY: help demo test e2e lint fix docs plugins plugins-check bench bench-latency bench-hooks bench-words bench-quality bench-redaction bench-scale lock clean
 
 help:  ## show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -23,6 +23,9 @@ demo: $(VENV)/.ready  ## index a sample memory and ask it three questions
 test: $(VENV)/.ready lint  ## everything that must hold: lint, types, directions, docs, tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
+e2e: $(VENV)/.ready  ## prove it in the real hosts, on loopback (make e2e ARGS='claude --only capture'; installs them once, 1.8 GB)
+	$(BIN)/python -m e2e $(ARGS)
+
 lint: $(VENV)/.ready  ## style, types and import directions
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -36,11 +39,21 @@ fix: $(VENV)/.ready  ## format, and mend what can be mended
 docs: $(VENV)/.ready  ## write the generated parts of docs/
 	$(BIN)/python scripts/generate_reference.py
 
+plugins: $(VENV)/.ready  ## write plugins/ from src/recollect/hosts
+	$(BIN)/python scripts/generate_plugins.py
+
+plugins-check: $(VENV)/.ready  ## check the plugins' TypeScript against the hosts' own types (npm, cached)
+	$(BIN)/python scripts/generate_plugins.py --check
+	$(BIN)/python scripts/check_plugins.py
+
 bench: $(VENV)/.ready  ## speed and size beside memsearch (installs it into .bench)
 	$(BIN)/python bench/speed.py
 
 bench-latency: $(VENV)/.ready  ## what a warm answer costs, beside memsearch (make bench-latency ARGS='--rounds 5')
 	$(BIN)/python bench/latency.py $(ARGS)
+
+bench-hooks: $(VENV)/.ready  ## what a hook costs an agent whatever is broken, beside memsearch's (make bench-hooks ARGS='--runs 200')
+	$(BIN)/python bench/hooks.py $(ARGS)
 
 bench-words: $(VENV)/.ready  ## seconds until a large corpus is found by words (make bench-words DATA=DIR)
 	@test -n "$(DATA)" || { echo "DATA=DIR must hold corpora/kubernetes_en.tar.gz"; exit 2; }
@@ -49,6 +62,10 @@ bench-words: $(VENV)/.ready  ## seconds until a large corpus is found by words (
 bench-quality: $(VENV)/.ready  ## how well judged sets are answered, beside simple rankings (make bench-quality DATA=DIR VECTORS=DIR)
 	@test -n "$(DATA)" || { echo "DATA=DIR must hold retrieval/SET/corpus.jsonl.gz"; exit 2; }
 	$(BIN)/python -m bench.quality --data $(DATA) $(if $(VECTORS),--vectors $(VECTORS)) $(ARGS)
+
+bench-redaction: $(VENV)/.ready  ## what redaction takes out of real sessions (make bench-redaction DATA=DIR ARGS='--show FILE')
+	@test -n "$(DATA)" || { echo "DATA=DIR must hold transcripts/claude_code/*.jsonl.gz, transcripts/opencode/*.json.gz"; exit 2; }
+	$(BIN)/python bench/redaction.py --data $(DATA) $(ARGS)
 
 bench-scale: $(VENV)/.ready  ## our store beside other embedded stores at 100,000 rows (make bench-scale ARGS='--size 20000')
 	$(BIN)/python -m bench.scale $(ARGS)

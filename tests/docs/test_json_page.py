@@ -154,6 +154,35 @@ def test_called_operations_are_documented(shell: Shell, journal: Path) -> None:
     assert set(fields(added)) == documented("add_batch")
     counted = shell("call", "metrics").json | {"operations": [dict.fromkeys(LATENCY, 0)], "cache": {}}
     assert set(fields(counted)) == documented("metrics")
+    recalled = shell("call", "session.recall", "--json", '{"prompt": "redis", "k": 2, "min_relevance": 0}').json
+    assert set(fields(recalled)) == documented("session.recall")
+
+
+def test_sessions_are_documented(shell: Shell, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every field of what capturing answers is documented, and no other."""
+    folder = project / ".claude" / "projects" / "p"
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(project / ".claude"))
+    said = {"type": "user", "uuid": "u", "sessionId": "s", "cwd": str(project), "timestamp": "2026-03-05T14:30:00Z"}
+    line = json.dumps(said | {"message": {"role": "user", "content": "why redis?"}})
+    path = write(folder / "s.jsonl", line + "\n")
+    asked = {"host": "claude", "session": "s", "transcript": str(path), "everything": True, "dry_run": True}
+    bad = [{"path": "", "message": "", "hint": ""}]
+
+    assert set(fields(shell("call", "session.capture", "--json", json.dumps(asked)).json)) == documented(
+        "session.capture"
+    )
+    filled = shell("hosts", "backfill", "claude", "--json").json
+    assert filled["turns"] == 1
+    assert set(fields(filled | {"problems": bad})) == documented("hosts backfill")
+    assert set(fields(shell("call", "session.status").json)) == documented("session.status")
+    assert set(fields(shell("hosts", "flush", "--json").json)) == documented("hosts flush")
+
+
+def test_installing_is_documented(shell: Shell) -> None:
+    """Every field of what installing into hosts answers is documented, and no other."""
+    for verb in ("install", "uninstall"):
+        assert set(fields(shell("hosts", verb, "codex", "--json").json)) == documented("hosts install, hosts uninstall")
+    assert set(fields(shell("hosts", "status", "--json").json)) == documented("hosts status")
 
 
 def test_config_is_documented(shell: Shell) -> None:
