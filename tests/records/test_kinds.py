@@ -149,7 +149,7 @@ def test_what_is_not_said_comes_from_kind_and_parent(name: str, kind: Kind) -> N
     assert one.status == ("" if kind.needs_status else kind.status)
     assert one.fields == {"challenge_id": "c"}
     assert one.supersedes == ("r-1" if name == "revision" else "")
-    said = Draft(name, "q", "t-2", "th-2", reply_to="r-1", relation="x", status="s", fields={"challenge_id": "d"})
+    said = replace(one, project="q", task="t-2", thread="th-2", relation="x", status="s", fields={"challenge_id": "d"})
     assert complete(said, PARENT) == said
 
 

@@ -39,11 +39,10 @@ class Promotion(StrEnum):
     REFUSED = "refused"
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A record that somebody wants written. The ledger gives it its place, and an id and a time if it has none."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What somebody says of their work, written or not."""
 
-    kind: str
     project: str = ""
     """Id of the project; empty for what belongs to none."""
     task: str = ""
@@ -61,14 +60,21 @@ class Draft:
     status: str = ""
     fields: Mapping[str, Json] = field(default_factory=dict)
     """All that its kind allows beyond these (`recollect.records.kinds`)."""
-    id: str = ""
-    at: str = ""
-    """UTC, ISO 8601 with milliseconds: `2026-03-05T14:30:00.000Z`."""
     signature: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class Draft(Said):
+    """A record that somebody wants written. The ledger gives it its place, and an id and a time if it has none."""
+
+    kind: str
+    id: str = ""
+    at: str = ""
+    """UTC, ISO 8601 with milliseconds: `2026-03-05T14:30:00.000Z`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record(Said):
     """One line of a ledger."""
 
     id: str
@@ -76,19 +82,6 @@ class Record:
     """Its number in the whole ledger, from 1."""
     kind: str
     at: str
-    project: str = ""
-    task: str = ""
-    thread: str = ""
-    agent: str = ""
-    session: str = ""
-    reply_to: str = ""
-    relation: str = ""
-    supports_claim: bool | None = None
-    supersedes: str = ""
-    origin: str = "agent"
-    status: str = ""
-    fields: Mapping[str, Json] = field(default_factory=dict)
-    signature: str = ""
     hash: str = ""
     """SHA-256 of its line."""
     verified: bool = False

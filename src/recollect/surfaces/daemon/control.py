@@ -130,7 +130,7 @@ def _spawn_alone(words: list[str], errors: int, lock: int) -> None:
 
     try:
         spawn(setsid=True)
-    except NotImplementedError:  # an older macOS; both kinds of process take a session of their own soon after
+    except NotImplementedError:  # an older macOS: a group of its own must do, which the host does not kill with its own
         spawn(setpgroup=0)
 
 
