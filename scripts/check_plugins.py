@@ -20,6 +20,7 @@ PINNED = {
     "types": ("typescript@5.9.3", "@types/node@24.10.1", f"@opencode-ai/plugin@{HOSTS['opencode']['opencode-ai']}"),
     "openclaw": (f"openclaw@{HOSTS['openclaw']['openclaw']}",),
 }
+NOT_INSTALLED = 3
 CHECKED = ("plugins/opencode/recollect.ts", "plugins/openclaw/index.ts")
 
 
@@ -29,10 +30,13 @@ def main() -> int:
     cache = Path(os.environ.get("RECOLLECT_E2E_CACHE") or "~/.cache/recollect-e2e").expanduser()
     for name, packages in PINNED.items():
         if not _installed(cache / name, packages):
-            if npm is None:
-                print("npm is not there: the plugins' TypeScript was NOT checked", file=sys.stderr)
-                return 1
-            _install(npm, cache / name, packages)
+            why = "npm is not there" if npm is None else _install(npm, cache / name, packages)
+            if why:
+                print(
+                    f"!!! the plugins' TypeScript was NOT checked: {why} ('make e2e' installs the hosts)",
+                    file=sys.stderr,
+                )
+                return NOT_INSTALLED
     with tempfile.TemporaryDirectory() as scratch:
         project = Path(scratch) / "tsconfig.json"
         project.write_text(json.dumps(_project(cache)))
@@ -71,11 +75,13 @@ def _version(place: Path, name: str) -> str:
         return ""
 
 
-def _install(npm: str, place: Path, packages: tuple[str, ...]) -> None:
+def _install(npm: str, place: Path, packages: tuple[str, ...]) -> str:
+    """Install packages; return why that did not work. OpenClaw wants a newer Node than a machine may have."""
     place.mkdir(parents=True, exist_ok=True)
     (place / "package.json").write_text('{"private": true}')
     options = ["--no-audit", "--no-fund", "--loglevel=error"]
-    subprocess.run([npm, "install", *options, *packages], cwd=place, check=True)
+    done = subprocess.run([npm, "install", *options, *packages], cwd=place, check=False)
+    return f"{' '.join(packages)} could not be installed" if done.returncode else ""
 
 
 if __name__ == "__main__":
