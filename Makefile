@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test e2e lint fix docs plugins plugins-check bench bench-latency bench-hooks bench-words bench-quality bench-redaction bench-scale lock clean
+.PHONY: help demo test test-local e2e lint fix docs plugins plugins-check bench bench-latency bench-hooks bench-records bench-words bench-quality bench-redaction bench-scale bench-milvus lock clean
 
 help:  ## show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -22,6 +22,11 @@ demo: $(VENV)/.ready  ## index a sample memory and ask it three questions
 
 test: $(VENV)/.ready lint  ## everything that must hold: lint, types, directions, docs, tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-local:  ## embedding.provider = local with the real sentence-transformers (installs torch into .bench/local, once)
+	test -x .bench/local/bin/python || $(PYTHON) -m venv .bench/local
+	.bench/local/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[local]' pytest
+	RECOLLECT_TEST_LOCAL=1 .bench/local/bin/python -m pytest tests/models/test_local_real.py
 
 e2e: $(VENV)/.ready  ## prove it in the real hosts, on loopback (make e2e ARGS='claude --only capture'; installs them once, 1.8 GB)
 	$(BIN)/python -m e2e $(ARGS)
@@ -55,6 +60,9 @@ bench-latency: $(VENV)/.ready  ## what a warm answer costs, beside memsearch (ma
 bench-hooks: $(VENV)/.ready  ## what a hook costs an agent whatever is broken, beside memsearch's (make bench-hooks ARGS='--runs 200')
 	$(BIN)/python bench/hooks.py $(ARGS)
 
+bench-records: $(VENV)/.ready  ## how well and how fast tasks and records are found, and what a write costs (make bench-records ARGS='--details')
+	$(BIN)/python bench/records.py $(ARGS)
+
 bench-words: $(VENV)/.ready  ## seconds until a large corpus is found by words (make bench-words DATA=DIR)
 	@test -n "$(DATA)" || { echo "DATA=DIR must hold corpora/kubernetes_en.tar.gz"; exit 2; }
 	$(BIN)/python bench/words.py --data $(DATA)
@@ -69,6 +77,9 @@ bench-redaction: $(VENV)/.ready  ## what redaction takes out of real sessions (m
 
 bench-scale: $(VENV)/.ready  ## our store beside other embedded stores at 100,000 rows (make bench-scale ARGS='--size 20000')
 	$(BIN)/python -m bench.scale $(ARGS)
+
+bench-milvus: $(VENV)/.ready  ## our store in Milvus beside the embedded one and Milvus' own hybrid search (make bench-milvus ARGS='--size 20000')
+	$(BIN)/python -m bench.milvus $(ARGS)
 
 lock:  ## pin every dependency anew, by name and hash
 	$(PYTHON) -m venv .bench/uv
