@@ -9,12 +9,14 @@
     ├── DaemonError           the warm daemon could not be started, reached or understood
     │   └── DaemonAbsent      none is there, or one that is leaving
     ├── AnswerLost            the daemon went away while it wrote; nobody knows whether it was done
+    ├── Capped                the day's tokens are spent; nothing was asked of a model
     ├── ModelError
     │   ├── ModelUnavailable  no package, no key, no server
     │   └── ModelFault        it answered, but not with what was asked for
     └── StoreError
         ├── StoreBusy         another process is writing
         ├── StoreUnwritable   read-only or full
+        ├── StoreUnreachable  a server does not answer, or refuses us
         ├── StoreDamaged      its bytes are not what we wrote
         └── StoreIncompatible written by another version or another program
 
@@ -85,6 +87,12 @@ class AnswerLost(RecollectError):
     code = "answer_lost"
 
 
+class Capped(RecollectError):
+    """What a call may cost is more than is left of the day's tokens; nothing was asked."""
+
+    code = "capped"
+
+
 class ModelError(RecollectError):
     """A model could not do its work."""
 
@@ -119,6 +127,12 @@ class StoreUnwritable(StoreError):
     """The index lies where nothing can be written: read-only or full."""
 
     code = "store_unwritable"
+
+
+class StoreUnreachable(StoreError):
+    """The server that keeps part of the index does not answer, or refuses us."""
+
+    code = "store_unreachable"
 
 
 class StoreDamaged(StoreError):

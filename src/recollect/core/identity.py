@@ -5,6 +5,16 @@ from __future__ import annotations
 import os
 import time
 
+_HEX = frozenset("0123456789abcdef")
+_CITED = 12
+"""Digits of the hash in a citation."""
+
+
+def cited_id(name: str) -> str:
+    """Return the id that a citation names. A context cites `id:hash`, the hash being of what the id said then."""
+    identity, _, digits = name.rpartition(":")
+    return identity if identity and len(digits) == _CITED and _HEX.issuperset(digits) else name
+
 
 def new_id() -> str:
     """Return a UUIDv7: unique, and sorted by time like the journal it stands in."""

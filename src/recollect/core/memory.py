@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 
 from recollect.core.document import Document, StoredChunk
-from recollect.core.query import Coverage
+from recollect.core.query import NO_FATE, Coverage, Fate
+from recollect.core.record import CANDIDATE_TRUST, Trust
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,30 @@ class NewMemory:
     """Where it comes from: further words of its anchor, in order, such as `("session", "…")`."""
     at: datetime | None = None
     """What its heading tells; the time of writing if not given."""
+    supersedes: tuple[str, ...] = ()
+    """Ids of the memories in whose place it stands."""
+    expires: str = ""
+    """The last ISO day it is shown on; empty for good."""
+    covers: tuple[str, ...] = ()
+    """Content hashes of the chunks that it sums up."""
+
+
+class Decision(StrEnum):
+    """What becomes of a new memory."""
+
+    DURABLE = "durable"
+    EPHEMERAL = "ephemeral"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Whether a memory is kept, for how long, and why."""
+
+    decision: Decision
+    reason: str
+    expires: str = ""
+    """The last ISO day it is shown on; empty for good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +63,76 @@ class AddReply:
     end_line: int
     searchable: bool
     notes: tuple[str, ...] = ()
+    admission: Admission = Admission(Decision.DURABLE, "")
+
+
+@dataclass(frozen=True, slots=True)
+class SupersedeReply:
+    """What stands in the place of what."""
+
+    old: str
+    """Own id of the memory that is hidden from now on."""
+    added: AddReply
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryReply:
+    """Until when a memory is shown, and from when on it should be looked at again."""
+
+    memory: str
+    expires: str
+    review_after: str
+    changed: bool
+    """False when it was so before."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackReply:
+    """Whose relevance to what was judged."""
+
+    id: str
+    memory: str
+    query: str
+    """As it is kept: in lower case, without superfluous space."""
+    relevance: str
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """One of several memories that say nearly the same."""
+
+    stored: StoredChunk
+    similarity: float
+    """To the one that is to be kept, 0 to 1; 1 for that one itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class TwinsReply:
+    """Groups of memories that say nearly the same, the one to keep first."""
+
+    groups: tuple[tuple[Twin, ...], ...]
+    compared: int
+    """How many memories were looked at."""
+    by_vectors: int
+    """How many of them by what they mean; the others by their words."""
+    more: bool = False
+    """Whether there are more groups than were asked for."""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeReply:
+    """The one memory that sums up an episode."""
+
+    summary: AddReply
+    sources: tuple[str, ...]
+    """Ids of the memories it is made of, oldest first."""
+    retained: bool
+    """Whether they are still shown."""
+    changed: bool
+    """False when the same was summed up before, and nothing was written."""
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +142,34 @@ class Problem:
     path: str
     message: str
     hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownItems:
+    """How well vectors alone find chunks by questions made of what the chunks say."""
+
+    hit_at_5: float
+    """Of how many of them the chunk is among the first five, 0 to 1."""
+    mrr: float
+    """Mean reciprocal rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reembedding:
+    """What came of making all vectors anew, or of going back."""
+
+    old: str
+    """Provider and model that were served before."""
+    new: str
+    probes: int
+    """How many questions both were asked; 0 when it did not come to that."""
+    before: KnownItems | None = None
+    """None where the old model cannot be asked any more."""
+    after: KnownItems | None = None
+    worse: bool = False
+    """Whether the new one is clearly worse."""
+    swapped: bool = False
+    """Whether the index serves the new vectors now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +193,21 @@ class IndexReport:
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
     seconds: float
+    reembedding: Reembedding | None = None
+    """What came of making all vectors anew; None where none were to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoveredChunk:
+    """A chunk that a summary sums up, where it stands now."""
+
+    content_hash: str
+    """Lines of the summary cite the beginning of it."""
+    id: str
+    source: str
+    start_line: int
+    end_line: int
+    date: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +226,12 @@ class ExpandReply:
     """Estimated tokens of `content`."""
     transcript_tokens: int | None = None
     """Estimated tokens of the whole conversation, by its file's size; None when there is no such file."""
+    fate: Fate = NO_FATE
+    covers: tuple[CoveredChunk, ...] = ()
+    """Of a summary: what it sums up, the first of it, as far as it is still there."""
+    covered: int = 0
+    """Of a summary: how many chunks it sums up."""
+    trust: Trust = CANDIDATE_TRUST
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +241,8 @@ class ListReply:
     documents: tuple[Document, ...]
     memories: tuple[StoredChunk, ...]
     more: bool
+    fates: Mapping[str, Fate] = field(default_factory=dict)
+    """What has become of those memories of which there is something to tell, by chunk id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +252,8 @@ class GetReply:
     memory: StoredChunk | None = None
     deleted_at: str = ""
     """When it was deleted; empty when it was not."""
+    fate: Fate = NO_FATE
+    trust: Trust = CANDIDATE_TRUST
 
     @property
     def found(self) -> bool:

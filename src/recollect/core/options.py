@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from recollect.core.query import Filters, Fusion, Lane
+from recollect.core.query import Filters, Fusion, Lane, Trusted
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,38 @@ class ScanOptions:
     """Roots in which ignore files do not count: journals are remembered even where Git is told to pass them over."""
 
 
-PROVIDERS = ("builtin", "openai", "fake", "none")
+PROVIDERS = (
+    "builtin",
+    "openai",
+    "google",
+    "voyage",
+    "jina",
+    "mistral",
+    "ollama",
+    "local",
+    "onnx",
+    "fake",
+    "none",
+)
 """Names a setting may choose; `none` leaves it at words. Each of the others has a file in `models/`."""
+
+
+AUTO = "auto"
+"""What a setting says that leaves it to the model: nothing that could itself stand in front of a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class OllamaOptions:
+    """Whether and how an Ollama server is run in a container when none answers."""
+
+    manage: bool = False
+    image: str = "ollama/ollama:latest"
+    container: str = "recollect-ollama"
+    volume: str = "recollect-ollama"
+    idle_s: float = 300.0
+    """Seconds after the last use after which the container goes; 0 keeps it."""
+    folder: str = ""
+    """Where processes agree on who starts it and note when it was last used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +85,12 @@ class EmbedOptions:
     batch_size: int = 0
     threads: int = 0
     timeout_s: float = 60.0
+    dimensions: int = 0
+    """How many numbers a vector has; 0 leaves it to the model."""
+    query_prefix: str = AUTO
+    document_prefix: str = AUTO
+    """What stands in front of a question and of a text."""
+    ollama: OllamaOptions = OllamaOptions()
 
 
 RERANKERS = ("onnx", "local")
@@ -88,6 +124,48 @@ class SearchOptions:
     """What a text of today gains over one that is old."""
     half_life_days: float = 30.0
     """Days after which half of that is left."""
+    trust: Trusted = Trusted.ANY
+    """What a hit must be worth."""
+    include_superseded: bool = False
+    include_expired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """Which of the memories are listed."""
+
+    include_superseded: bool = False
+    include_expired: bool = False
+    due: bool = False
+    """Only those that should be looked at again by now."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordOptions:
+    """In whose name records are written."""
+
+    agent: str = ""
+    """Who writes them where nobody is named."""
+    identity: str = ""
+    """Whose key signs them; empty signs none."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """Where what finds things is kept: beside the catalog, or in a Milvus."""
+
+    uri: str = ""
+    """Empty: beside the catalog. A path that ends in `.db`: Milvus Lite. An address: a Milvus server, or Zilliz Cloud."""
+    token: str = ""
+    per_project: bool = True
+    """One collection for each project, else one for all of a tenant's."""
+    patience_s: float = 20.0
+    """How long a Milvus that does not answer is asked again."""
+
+    @property
+    def is_file(self) -> bool:
+        """Whether a file of Milvus Lite is meant."""
+        return bool(self.uri) and "://" not in self.uri
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,20 +240,46 @@ class SessionOptions:
     hits_wait_ms: int = 80
 
 
-SUMMARIZERS = ("none", "host", "openai")
-"""Names a setting may choose for who words notes; `none` takes sentences out."""
+LANGUAGE_PROVIDERS = ("none", "openai", "anthropic", "gemini", "ollama", "command", "host")
+"""Names a setting may choose for who writes; `none` asks nobody. Each of the others has a file in `models/`."""
+SUMMARIZERS = (*LANGUAGE_PROVIDERS, "llm")
+"""Names a setting may choose for who words notes; `none` takes sentences out, `llm` asks whom the section [llm] names."""
 
 
 @dataclass(frozen=True, slots=True)
-class SummarizeOptions:
-    """Who words the notes of a session, and what that may cost."""
+class LanguageOptions:
+    """Which language model writes, and what that may cost."""
 
     provider: str = "none"
     model: str = ""
     base_url: str = ""
     api_key: str = field(default="", repr=False)
     """Resolved secret; never shown, logged or stored."""
+    key_variable: str = ""
+    """Where the key was looked for; empty takes the provider's own."""
+    command: str = ""
+    """A program and its arguments, for the provider `command`."""
+    timeout_s: float = 120.0
+    daily_tokens: int = 500_000
+    window_tokens: int = 0
+    """What question and answer may hold together; 0 takes what is usual for the provider."""
+    ollama: OllamaOptions = field(default_factory=OllamaOptions)
+
+
+@dataclass(frozen=True, slots=True)
+class SummarizeOptions(LanguageOptions):
+    """Who words the notes of a session, and what that may cost."""
+
     timeout_s: float = 60.0
     daily_tokens: int = 200_000
     prompt: str = ""
     """A file that tells the model how to write, in the place of the built-in text."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpendOptions:
+    """Tokens a day that language models may cost."""
+
+    notes: int = 200_000
+    others: int = 500_000
+    """For everything but notes."""

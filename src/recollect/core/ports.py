@@ -13,94 +13,40 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from recollect.core.document import Chunk, Document, Key, StoredChunk
+from recollect.core.ports_models import (
+    Completion,
+    EmbeddedTexts,
+    Embedder,
+    LanguageModel,
+    Reranker,
+    Vector,
+)
 from recollect.core.query import Candidate, Coverage, Filters, Term
 
-Vector = bytes
-"""A vector of unit length (or all zeros): little-endian float32."""
-
-
-@dataclass(frozen=True, slots=True)
-class EmbeddedTexts:
-    """What a model made of some texts, in their order."""
-
-    vectors: tuple[Vector, ...]
-    truncated: int = 0
-    """How many of the texts were longer than the model reads."""
-    tokens: int = 0
-
-
-class Embedder(Protocol):
-    """Turns text into vectors. Documents and queries are separate calls because many models tell them apart.
-
-    Constructing one is cheap and never fails for want of a package, a key or a server; the first call may raise
-    ModelUnavailable. Vectors need not be normalised. Same text, same vector.
-    """
-
-    provider: str
-    model: str
-
-    def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
-        """Embed texts, one vector each, in order. Raise ModelError when that cannot be done for all of them."""
-        ...
-
-    def embed_query(self, text: str) -> Vector:
-        """Embed a question. Raise ModelError when that cannot be done."""
-        ...
-
-    def close(self) -> None:
-        """Let go of sessions and sockets. May be called twice."""
-        ...
-
-
-class Reranker(Protocol):
-    """Judges how well each of a few texts answers a question, reading both together.
-
-    Constructing one is cheap and never fails for want of a package or a file; the first call may raise
-    ModelUnavailable. Scores are logits: 0 is even odds, higher is better.
-    """
-
-    provider: str
-    model: str
-
-    def score(self, query: str, texts: Sequence[str], deadline: float | None) -> list[float | None]:
-        """Score texts, in order, the first ones first; None for those that `deadline` (of `time.monotonic`) left out.
-
-        Raise ModelError when that cannot be done.
-        """
-        ...
-
-    def close(self) -> None:
-        """Let go of sessions. May be called twice, and a later call opens it again."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """What a language model wrote, and what it cost as far as it said so."""
-
-    text: str
-    tokens_in: int = 0
-    tokens_out: int = 0
-
-
-class LanguageModel(Protocol):
-    """Writes text when told how.
-
-    Constructing one is cheap and never fails for want of a program, a key or a server; the call may raise. What it reads
-    is data: it has no tools, and nothing that it is asked for leaves a trace with its host.
-    """
-
-    provider: str
-    model: str
-    extra_tokens: int
-    """Tokens that a call may cost beyond both texts and the answer: what a host puts around them, and thinking."""
-
-    def complete(self, system: str, text: str, most_tokens: int) -> Completion:
-        """Write at most about `most_tokens`. Raise ModelError when nothing comes of it within the model's own time limit.
-
-        ModelUnavailable was not answered, and as a rule not charged; ModelFault may have been.
-        """
-        ...
+__all__ = [
+    "SHORT",
+    "Analyser",
+    "Catalog",
+    "Changeover",
+    "Comparison",
+    "Completion",
+    "Covering",
+    "DocumentUpdate",
+    "EmbeddedTexts",
+    "Embedder",
+    "Lanes",
+    "LanguageModel",
+    "PendingText",
+    "Progress",
+    "Reranker",
+    "Store",
+    "StoreStats",
+    "StoreWriter",
+    "Supersession",
+    "Surroundings",
+    "Twofold",
+    "Vector",
+]
 
 
 class Analyser(Protocol):
@@ -140,7 +86,7 @@ class StoreStats:
     vectors: int
     """Distinct vectors of the current model."""
     other_vectors: int
-    """Vectors of other models, kept until reset."""
+    """Vectors of other models, and of this one from before it made them anew: kept until they are forgotten."""
     projects: Mapping[str, int]
     """Chunks by project."""
     bytes_on_disk: int
@@ -148,6 +94,81 @@ class StoreStats:
     location: str
     bytes_mapped: int = 0
     """Bytes of vectors that a search maps and does not load: the system takes their memory back whenever it needs it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changeover:
+    """Whose vectors an index serves, and which ones are made beside them to take their place."""
+
+    own: str
+    """Provider and model of whoever asks."""
+    served: str
+    """Provider and model; empty in an index that nobody has written to."""
+    serves_vectors: bool
+    """Whether there are any to lose."""
+    begun: str = ""
+    """Provider and model of those that are being made; the same as `served` where it makes its own anew."""
+    waiting: int = 0
+    """How many texts have no vector beside yet."""
+    declined: str = ""
+    """Provider and model that were not to take over when it was last tried, or were gone back from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Twofold:
+    """A chunk with both its vectors: the one that the index serves, and the one beside."""
+
+    stored: StoredChunk
+    served: Vector
+    beside: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How what finds chunks differs from the catalog that it is made of."""
+
+    place: str
+    """Where it is kept; empty when beside the catalog."""
+    here: int
+    """Chunks of the catalog."""
+    there: int
+    missing: int = 0
+    unlike: int = 0
+    """There with a vector where the catalog has none, or the other way round."""
+    surplus: int = 0
+    waiting: int = 0
+    """Changes that the next write brings there; no fault."""
+    repaired: bool = False
+    """Whether the differences told were found and mended."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether there is nothing to mend."""
+        return not (self.missing or self.unlike or self.surplus)
+
+
+@dataclass(frozen=True, slots=True)
+class Supersession:
+    """That one memory says it stands in the place of another."""
+
+    old: str
+    """The other's own id."""
+    new: str
+    """Its own id, or that of its chunk where it has none."""
+    project: str
+    """The project it belongs to: what another project's files say must not hide anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Covering:
+    """That one memory sums up some chunks."""
+
+    summary: str
+    """Its own id."""
+    project: str
+    """The project it belongs to: what another project's files say must not move anything."""
+    covers: tuple[str, ...]
+    """Content hashes of the chunks."""
 
 
 SHORT = 30
@@ -188,8 +209,32 @@ class StoreWriter(Protocol):
         """Store vectors by `Chunk.vector_key`. All vectors of a model have one dimension, else ModelFault."""
         ...
 
-    def drop_vectors(self) -> None:
-        """Drop all vectors of the current model: every chunk waits for its vector again, and is found by words meanwhile."""
+    def begin_beside(self, dimension: int) -> None:
+        """Begin to make vectors of the store's own model beside those that are served, or go on with what was begun.
+
+        What was begun with another dimension is dropped; 0 is any. Vectors that the model left here before count as made,
+        unless it is served: then all are made anew.
+        """
+        ...
+
+    def put_beside(self, vectors: Mapping[str, Vector]) -> None:
+        """Store vectors beside, by `Chunk.vector_key`. Searches see nothing of them."""
+        ...
+
+    def swap(self) -> None:
+        """Serve the vectors beside from one moment to the next. Those served until now are kept, for `roll_back`."""
+        ...
+
+    def decline(self) -> None:
+        """Note that the vectors beside are not to be served; they are kept."""
+        ...
+
+    def roll_back(self) -> None:
+        """Serve what was served before the last swap. Raise NotFound where there is nothing to go back to."""
+        ...
+
+    def forget_others(self) -> int:
+        """Drop all vectors but those served, begun ones too; return how many."""
         ...
 
     def remark(self, name: str, value: str) -> None:
@@ -216,6 +261,29 @@ class Catalog(Protocol):
         """Return the admitted chunks that begin a section, newest first, at most `limit`."""
         ...
 
+    def tags(self, prefix: str, filters: Filters) -> Mapping[str, int]:
+        """Return how many sections bear each tag that begins so, by tag; of `filters`, projects and tags count.
+
+        It costs what there is to tell of, not what there is in the index.
+        """
+        ...
+
+    def of_session(self, session: str, filters: Filters, limit: int) -> list[StoredChunk]:
+        """Return the admitted chunks that begin a section and whose anchor names this session, newest first."""
+        ...
+
+    def supersessions(self) -> Sequence[Supersession]:
+        """Return what anchors say to be superseded, oldest word first. It is cheap enough to be asked before each search."""
+        ...
+
+    def coverings(self) -> Sequence[Covering]:
+        """Return what anchors say to be summed up, oldest word first. It is cheap enough to be asked before each search."""
+        ...
+
+    def vectors(self, keys: Sequence[Key]) -> dict[Key, Vector]:
+        """Return the vectors of the current model that these chunks have."""
+        ...
+
     def projects(self) -> Mapping[str, int]:
         """Return the number of chunks by project."""
         ...
@@ -225,7 +293,10 @@ class Catalog(Protocol):
         ...
 
     def find(self, id_prefix: str) -> list[StoredChunk]:
-        """Return chunks whose id, or whose anchor's memory id, starts so; at most 10, by id."""
+        """Return chunks whose id, or whose anchor's memory id, starts so; at most 10, by id.
+
+        Where there are none, those whose content's hash does: summaries cite that, since it outlives lines and models.
+        """
         ...
 
     def fetch(self, keys: Sequence[Key]) -> dict[Key, StoredChunk]:
@@ -254,6 +325,18 @@ class Catalog(Protocol):
 
     def pending(self, limit: int) -> list[PendingText]:
         """Return texts that have no vector of the current model yet, each vector key once."""
+        ...
+
+    def changeover(self) -> Changeover:
+        """Return whose vectors are served, and whose are made beside."""
+        ...
+
+    def pending_beside(self, limit: int) -> list[PendingText]:
+        """Return texts that have no vector beside yet, each vector key once; none when nothing was begun."""
+        ...
+
+    def twofold(self, count: int) -> list[Twofold]:
+        """Return at most `count` chunks that have both vectors, from all over the index, each text once; always the same."""
         ...
 
     def coverage(self, filters: Filters) -> Coverage:
@@ -321,6 +404,10 @@ class Store(Catalog, Lanes, Protocol):
 
         Others may still write in between. Raise StoreBusy when another process keeps it longer than `wait_s`.
         """
+        ...
+
+    def compare(self, *, repair: bool = False) -> Comparison:
+        """Return how what finds chunks differs from the catalog; with `repair`, how it did before it was mended."""
         ...
 
     def reset(self) -> None:

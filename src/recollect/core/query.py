@@ -8,6 +8,8 @@ from math import fsum
 from typing import NamedTuple
 
 from recollect.core.document import Anchor, Key
+from recollect.core.errors import UsageError
+from recollect.core.record import CANDIDATE_TRUST, Tier, Trust
 
 
 class Lane(StrEnum):
@@ -25,6 +27,14 @@ class Fusion(StrEnum):
     RRF = "rrf"
 
 
+class Trusted(StrEnum):
+    """What a hit must be worth: anything, at least a record, or a record that a second writer stands by."""
+
+    ANY = "any"
+    CANONICAL = "canonical"
+    VERIFIED = "verified"
+
+
 @dataclass(frozen=True, slots=True)
 class Filters:
     """What a hit must satisfy, whatever its score. Empty fields admit everything."""
@@ -39,6 +49,23 @@ class Filters:
     types: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     """Every one of these tags must be there."""
+
+    def check(self) -> None:
+        """Raise UsageError for what no filter can mean."""
+        from datetime import date
+
+        for day in (self.since, self.until):
+            try:
+                valid = not day or date.fromisoformat(day).isoformat() == day
+            except ValueError:
+                valid = False
+            if not valid:
+                raise UsageError(f"{day!r} is not a day", hint="write it as 2026-03-05")
+        if self.since and self.until and self.since > self.until:
+            raise UsageError(f"no day is both since {self.since} and until {self.until}")
+        for value in (*self.types, *self.tags, *(self.projects or ())):
+            if not value.isascii() and value.encode("utf-8", "replace").decode() != value:
+                raise UsageError(f"{value!r} is not valid text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +129,35 @@ class Packed:
 
 
 @dataclass(frozen=True, slots=True)
+class Grounding:
+    """A record that a hit stands on."""
+
+    record: str
+    task: str
+    thread: str
+    kind: str
+    tier: Tier
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What has become of a memory since it was written down, as far as there is something to tell."""
+
+    superseded_by: str = ""
+    """Id of the memory that stands in its place."""
+    expires: str = ""
+    """The last ISO day it is shown on."""
+    review_after: str = ""
+    """The ISO day from which on someone should look at it again."""
+    expired: bool = False
+    due: bool = False
+    """Whether that day has come."""
+
+
+NO_FATE = Fate()
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """One result: where it stands, what it says, why it came up."""
 
@@ -134,6 +190,10 @@ class Hit:
     """Estimated tokens of the section that `expand` would show."""
     packed: Packed | None = None
     """What to show of it under a token budget; None without one."""
+    trust: Trust = CANDIDATE_TRUST
+    grounding: tuple[Grounding, ...] = ()
+    """Records behind it; none behind a memory."""
+    fate: Fate = NO_FATE
 
 
 @dataclass(frozen=True, slots=True)

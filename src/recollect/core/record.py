@@ -7,7 +7,7 @@ A record is one line of a tenant's ledger. What it says is the writer's; what it
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
@@ -17,9 +17,15 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 DIGEST = "digest"
 """The kind of what is compiled from records. It is known, and never accepted from anyone."""
 
+DIGEST_MARK = "<!-- recollect:digest"
+"""What everything that is compiled from records begins with, so that it is never taken for something that was said."""
+
 ORIGINS = ("user", "agent", "tool", "import")
 FOREIGN = frozenset({"tool", "import"})
 """Origins of text that nobody here has answered for."""
+
+DEEPEST = 50
+"""How many levels a record's fields may be nested."""
 
 
 class Tier(StrEnum):
@@ -107,6 +113,8 @@ class Trust:
     requires_verification: bool
     verified_by: tuple[str, ...] = ()
     """Verified records that speak for this one, in the ledger's order."""
+    signed_by: tuple[str, ...] = ()
+    """Those of them that are signed, as this one is: two keys prove two writers."""
     signed: bool = False
     """Its writer is proven by a key; of a verified record: both writers are, by two keys."""
     promotion: Promotion = Promotion.NONE
@@ -132,3 +140,27 @@ def signed_bytes(said: Draft | Record) -> bytes:
     values = {name: getattr(said, name) for name in SIGNED}
     values["fields"] = dict(values["fields"])
     return json.dumps(values, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")).encode()
+
+
+def is_too_deep(value: Json) -> bool:
+    """Say whether a value is nested deeper than a record's may be: whoever walks through it must come back."""
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [inner for one in level for inner in _inside(one)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: Json) -> Iterable[Json]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def is_compiled(text: str) -> bool:
+    """Say whether a text was compiled from records, by its first line; front matter may stand before it."""
+    start = text.lstrip("\ufeff \t\r\n")
+    if start.startswith("---\n"):
+        start = start.partition("\n---\n")[2].lstrip()
+    return start.startswith(DIGEST_MARK)
