@@ -3,6 +3,8 @@
 Each layer is read into keys and accepted values on its own, so that an error names the file or variable that holds it
 even when a higher layer would have covered it up: a typing error is found the day it is made. A list in a higher layer
 replaces the lower one; adding to it is the caller's choice.
+
+A key that has another name now is read under its old one in a person's own file, with a warning; the new one goes first.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from recollect.config.schema import BY_KEY, SECTIONS, Kind, Setting, Value
+from recollect.config.schema import BY_KEY, RENAMED, SECTIONS, Kind, Setting, Value
 from recollect.config.settings import Chosen, Settings, locate
 from recollect.config.values import accept, find_setting, nearest, parse, suggest
 from recollect.core.errors import ConfigError
@@ -27,6 +29,8 @@ MAX_FILE_BYTES = 1_000_000
 
 Table = dict[str, object]
 _SKIP = "capture.skip"
+_FORMER = frozenset(key.partition(".")[0] for key in RENAMED)
+"""Sections that are not ours any more."""
 
 
 def load_settings(
@@ -35,7 +39,8 @@ def load_settings(
     """Read all layers. Flags are keyed like settings; one that is None was not given."""
     base = os.path.realpath(project_dir or ".")
     chosen: dict[str, Chosen] = {}
-    chosen.update(_user_layer(home / USER_FILE))
+    user, warnings = _user_layer(home / USER_FILE)
+    chosen.update(user)
     if project_dir is not None:
         project = _project_layer(project_dir / PROJECT_FILE)
         if _SKIP in chosen and chosen[_SKIP].value:
@@ -43,7 +48,7 @@ def load_settings(
         chosen.update(project)
     chosen.update(_environment_layer(environment))
     chosen.update(_flag_layer(flags))
-    return Settings(base, chosen)
+    return Settings(base, chosen, warnings)
 
 
 def read_table(path: Path) -> tuple[str, Table]:
@@ -83,11 +88,11 @@ def _read_text(path: Path) -> str:
         raise ConfigError(f"{path} is not UTF-8 text (line {line})", hint="save the file as UTF-8") from None
 
 
-def check_project_value(setting: Setting, value: Value, path: Path) -> None:
-    """Raise ConfigError unless a project file at this path may say this."""
+def check_project_value(setting: Setting, value: Value, path: Path, written: str = "") -> None:
+    """Raise ConfigError unless a project file at this path may say this; `written` is the key's old name, if it says that."""
     if not setting.project_allowed:
         raise ConfigError(
-            f"{path} sets {setting.key}, which a project file may not choose, because it comes with whoever's clone",
+            f"{path} sets {written or setting.key}, which a project file may not choose, because it comes with whoever's clone",
             hint=f"set it in your own {USER_FILE} (`recollect config set {setting.key} …`), "
             f"in {setting.variable} or by a flag, and remove it from {path.name}",
         )
@@ -102,22 +107,34 @@ def check_project_value(setting: Setting, value: Value, path: Path) -> None:
                 )
 
 
-def _user_layer(path: Path) -> dict[str, Chosen]:
-    return {
-        key: Chosen(key, accept(find_setting(key, str(path)), raw, str(path)), f"user: {path}")
-        for key, raw in _flat(read_table(path)[1], path)
-    }
+def _user_layer(path: Path) -> tuple[dict[str, Chosen], tuple[str, ...]]:
+    """Return what a person's file says, and what to tell them about it."""
+    flat = _flat(read_table(path)[1], path)
+    said = {key for key, _ in flat}
+    chosen: dict[str, Chosen] = {}
+    warnings: list[str] = []
+    for key, raw in flat:
+        name = RENAMED.get(key, key)
+        place = str(path) if name == key else f"{path}, as {key}"
+        if name != key:
+            ignored = ", which goes first" if name in said else ""
+            warnings.append(f"{key} in {path} is deprecated: it is {name} now{ignored}")
+        value = accept(find_setting(name, place), raw, place)
+        if name == key or name not in said:
+            chosen[name] = Chosen(name, value, f"user: {path}")
+    return chosen, tuple(warnings)
 
 
 def _project_layer(path: Path) -> dict[str, Chosen]:
     chosen = {}
     for key, raw in _flat(read_table(path)[1], path):
-        setting = find_setting(key, str(path))
+        setting = find_setting(RENAMED.get(key, key), str(path))
         if not setting.project_allowed:
-            check_project_value(setting, "", path)  # before its value is judged: that it stands here is what is wrong
+            # Before its value is judged: that it stands here is what is wrong.
+            check_project_value(setting, "", path, written=key)
         value = accept(setting, raw, str(path))
         check_project_value(setting, value, path)
-        chosen[key] = Chosen(key, value, f"project: {path}")
+        chosen[setting.key] = Chosen(setting.key, value, f"project: {path}")
     return chosen
 
 
@@ -166,7 +183,7 @@ def _flat(table: Table, path: Path) -> list[tuple[str, object]]:
     """Return `section.field` keys with their raw values; raise ConfigError for what is not in that shape."""
     flat: list[tuple[str, object]] = []
     for section, content in table.items():
-        if isinstance(content, dict) and section in SECTIONS:
+        if isinstance(content, dict) and (section in SECTIONS or section in _FORMER):
             flat += [(f"{section}.{field}", raw) for field, raw in content.items()]
         elif isinstance(content, dict):
             hint = suggest(section, SECTIONS) or "the sections are " + ", ".join(SECTIONS)

@@ -10,12 +10,16 @@ shown in this one.
 
 from __future__ import annotations
 
+from recollect.config.schema_embedding import EMBEDDING_SETTINGS
+from recollect.config.schema_llm import LLM_SETTINGS, RENAMED
+from recollect.config.schema_records import RECORD_SETTINGS
 from recollect.config.schema_sessions import SESSION_SETTINGS
-from recollect.config.setting import ADDRESS, Kind, Setting, Value
-from recollect.core.options import PROVIDERS, RERANKERS, WARM
+from recollect.config.schema_store import STORE_SETTINGS
+from recollect.config.setting import Kind, Setting, Value
+from recollect.core.options import RERANKERS, WARM
 from recollect.core.query import Fusion, Lane
 
-__all__ = ["BY_KEY", "SECTIONS", "SETTINGS", "Kind", "Setting", "Value"]
+__all__ = ["BY_KEY", "RENAMED", "SECTIONS", "SETTINGS", "Kind", "Setting", "Value"]
 
 SETTINGS: tuple[Setting, ...] = (
     Setting(
@@ -35,64 +39,7 @@ SETTINGS: tuple[Setting, ...] = (
         pattern=r"[a-z0-9][a-z0-9._-]{0,63}",
         expected="a list of tenants' names",
     ),
-    Setting(
-        "embedding.provider",
-        Kind.TEXT,
-        "builtin",
-        "Who turns text into vectors: `builtin` needs no network and no key, `openai` is any server that speaks its "
-        "dialect, `none` leaves it at words, `fake` is for tests.",
-        choices=PROVIDERS,
-    ),
-    Setting(
-        "embedding.model",
-        Kind.TEXT,
-        "",
-        "The provider's model; empty takes the provider's default.",
-    ),
-    Setting(
-        "embedding.base_url",
-        Kind.TEXT,
-        "",
-        "Address of a compatible server; empty takes the provider's own.",
-        pattern=ADDRESS,
-        expected="an http:// or https:// address without user, password or query",
-        repeatable=False,
-    ),
-    Setting(
-        "embedding.api_key",
-        Kind.TEXT,
-        "",
-        "`env:NAME` reads the key from the variable NAME; empty leaves it to the provider's own variable.",
-        pattern=r"(env:[A-Za-z_][A-Za-z0-9_]*)?",
-        expected="a reference such as env:OPENAI_API_KEY, never the key itself",
-        secret=True,
-        repeatable=False,
-    ),
-    Setting(
-        "embedding.batch_size",
-        Kind.WHOLE,
-        0,
-        "Texts embedded in one call; 0 takes what suits the provider.",
-        minimum=0,
-        maximum=10_000,
-        project_allowed=True,
-    ),
-    Setting(
-        "embedding.threads",
-        Kind.WHOLE,
-        0,
-        "Processor threads that models which run here may use, the cross-encoder too; 0 chooses by the machine.",
-        minimum=0,
-        maximum=256,
-    ),
-    Setting(
-        "embedding.timeout_s",
-        Kind.NUMBER,
-        60.0,
-        "Seconds to wait for an answer of a provider's server.",
-        minimum=0.1,
-        maximum=3600,
-    ),
+    *EMBEDDING_SETTINGS,
     Setting(
         "chunking.max_chunk_size",
         Kind.WHOLE,
@@ -396,6 +343,9 @@ SETTINGS: tuple[Setting, ...] = (
         maximum=1_000_000_000,
     ),
     *SESSION_SETTINGS,
+    *LLM_SETTINGS,
+    *RECORD_SETTINGS,
+    *STORE_SETTINGS,
 )
 
 BY_KEY = {setting.key: setting for setting in SETTINGS}

@@ -60,7 +60,8 @@ SESSION_SETTINGS: tuple[Setting, ...] = (
         Kind.TEXT,
         "none",
         "Who words the notes of a session: `none` takes sentences out of it and costs nothing, `host` asks the agent's own "
-        "model, `openai` any server that speaks its chat dialect.",
+        "model, `llm` whom `llm.provider` names, the others as there. Where it is the same provider, what is not chosen "
+        "here is taken from `llm`.",
         choices=SUMMARIZERS,
     ),
     Setting(
@@ -73,7 +74,7 @@ SESSION_SETTINGS: tuple[Setting, ...] = (
         "summarize.base_url",
         Kind.TEXT,
         "",
-        "Address of a compatible server for `summarize.provider = openai`; empty takes the provider's own.",
+        "Address of a compatible server for notes; empty takes the provider's own.",
         pattern=ADDRESS,
         expected="an http:// or https:// address without user, password or query",
         repeatable=False,
@@ -82,7 +83,7 @@ SESSION_SETTINGS: tuple[Setting, ...] = (
         "summarize.api_key",
         Kind.TEXT,
         "",
-        "`env:NAME` reads that server's key from the variable NAME; empty takes OPENAI_API_KEY.",
+        "`env:NAME` reads that server's key from the variable NAME; empty takes the provider's own, such as OPENAI_API_KEY.",
         pattern=r"(env:[A-Za-z_][A-Za-z0-9_]*)?",
         expected="a reference such as env:OPENAI_API_KEY, never the key itself",
         secret=True,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from recollect.config.schema import SETTINGS, Value
@@ -21,10 +21,15 @@ from recollect.core.options import (
     DaemonOptions,
     EmbedOptions,
     HttpOptions,
+    LanguageOptions,
+    OllamaOptions,
+    RecordOptions,
     RerankOptions,
     ScanOptions,
     SearchOptions,
     SessionOptions,
+    SpendOptions,
+    StoreOptions,
     SummarizeOptions,
     WatchOptions,
 )
@@ -58,6 +63,8 @@ class Settings:
 
     base: str
     choices: Mapping[str, Chosen] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    """What a person should know of how they chose it: keys that have another name now."""
 
     def value(self, key: str) -> Value:
         """Return a setting's value; raise ConfigError with the nearest key when there is no such setting."""
@@ -117,6 +124,10 @@ class Settings:
             batch_size=cast("int", self.value("embedding.batch_size")),
             threads=cast("int", self.value("embedding.threads")),
             timeout_s=cast("float", self.value("embedding.timeout_s")),
+            dimensions=cast("int", self.value("embedding.dimensions")),
+            query_prefix=self._prefix("embedding.query_prefix"),
+            document_prefix=self._prefix("embedding.document_prefix"),
+            ollama=self._ollama(),
         )
 
     def search(self) -> SearchOptions:
@@ -186,6 +197,25 @@ class Settings:
             max_body_bytes=cast("int", self.value("http.max_body_bytes")),
         )
 
+    def recording(self) -> RecordOptions:
+        """Return in whose name records are written."""
+        return RecordOptions(
+            agent=cast("str", self.value("records.agent")), identity=cast("str", self.value("records.identity"))
+        )
+
+    def storing(self, environment: Mapping[str, str], home: str) -> StoreOptions:
+        """Return where words and vectors are kept, with the token read from the environment when one is referred to.
+
+        A relative path starts at the home of all indexes: whose index it is does not depend on where one stands.
+        """
+        uri = cast("str", self.value("store.uri"))
+        variable = cast("str", self.value("store.token")).removeprefix("env:")
+        return StoreOptions(
+            uri if not uri or "://" in uri else locate(home, uri),
+            Secret(environment.get(variable, "")),
+            cast("bool", self.value("store.per_project")),
+        )
+
     def capturing(self) -> CaptureOptions:
         """Return what is kept of agents' sessions; a project may ask to be left out, not to be taken in."""
         return CaptureOptions(
@@ -202,17 +232,66 @@ class Settings:
             hits_wait_ms=cast("int", self.value("session.hits_wait_ms")),
         )
 
-    def summarizing(self, environment: Mapping[str, str]) -> SummarizeOptions:
-        """Return who words notes, with the key read from the environment."""
-        variable = cast("str", self.value("summarize.api_key")).removeprefix("env:") or "OPENAI_API_KEY"
-        return SummarizeOptions(
-            provider=cast("str", self.value("summarize.provider")),
-            model=cast("str", self.value("summarize.model")),
-            base_url=cast("str", self.value("summarize.base_url")),
+    def language(self, environment: Mapping[str, str]) -> LanguageOptions:
+        """Return which language model writes, with its key read from the environment when one is referred to."""
+        variable = cast("str", self.value("llm.api_key")).removeprefix("env:")
+        return LanguageOptions(
+            provider=cast("str", self.value("llm.provider")),
+            model=cast("str", self.value("llm.model")),
+            base_url=cast("str", self.value("llm.base_url")),
             api_key=Secret(environment.get(variable, "")),
+            key_variable=variable,
+            command=cast("str", self.value("llm.command")),
+            timeout_s=cast("float", self.value("llm.timeout_s")),
+            daily_tokens=cast("int", self.value("llm.daily_tokens")),
+            window_tokens=cast("int", self.value("llm.window_tokens")),
+            ollama=self._ollama(),
+        )
+
+    def summarizing(self, environment: Mapping[str, str]) -> SummarizeOptions:
+        """Return who words notes, with the key read from the environment.
+
+        What is said of notes goes first. What is not said is as for `llm`, where that is who words them: another
+        provider's address, or the key for another address, would be the wrong one.
+        """
+        usual = self.language(environment)
+        provider = cast("str", self.value("summarize.provider"))
+        provider = usual.provider if provider == "llm" else provider
+        usual = usual if usual.provider == provider else LanguageOptions(provider, ollama=usual.ollama)
+        if self.value("summarize.base_url") not in {"", usual.base_url}:
+            usual = replace(usual, api_key=Secret(""), key_variable="")
+        variable = cast("str", self.value("summarize.api_key")).removeprefix("env:")
+        return SummarizeOptions(
+            provider=provider,
+            model=cast("str", self.value("summarize.model")) or usual.model,
+            base_url=cast("str", self.value("summarize.base_url")) or usual.base_url,
+            api_key=Secret(environment.get(variable, "")) if variable else usual.api_key,
+            key_variable=variable or usual.key_variable,
+            command=cast("str", self.value("llm.command")),
             timeout_s=cast("float", self.value("summarize.timeout_s")),
             daily_tokens=cast("int", self.value("summarize.daily_tokens")),
-            prompt=cast("str", self.value("summarize.prompt")),
+            window_tokens=usual.window_tokens,
+            ollama=usual.ollama,
+            prompt=cast("str", self.value("summarize.prompt") or self.value("prompts.summarize")),
+        )
+
+    def spending(self) -> SpendOptions:
+        """Return how many tokens a day language models may cost."""
+        return SpendOptions(
+            notes=cast("int", self.value("summarize.daily_tokens")), others=cast("int", self.value("llm.daily_tokens"))
+        )
+
+    def compact_prompt(self) -> str:
+        """Return the file that tells a model how to summarize memories, as it was written."""
+        return cast("str", self.value("prompts.compact"))
+
+    def _ollama(self) -> OllamaOptions:
+        return OllamaOptions(
+            manage=cast("bool", self.value("ollama.manage")),
+            image=cast("str", self.value("ollama.image")),
+            container=cast("str", self.value("ollama.container")),
+            volume=cast("str", self.value("ollama.volume")),
+            idle_s=cast("float", self.value("ollama.idle_s")),
         )
 
     def _paths(self) -> tuple[str, ...]:
@@ -220,6 +299,9 @@ class Settings:
 
     def _locate(self, path: str) -> str:
         return locate(self.base, path)
+
+    def _prefix(self, key: str) -> str:
+        return cast("str", self.value(key)).replace("\\n", "\n")  # no setting holds a line's end itself
 
     def _key_variable(self) -> str:
         return cast("str", self.value("embedding.api_key")).removeprefix("env:")

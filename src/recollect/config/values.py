@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from typing import NoReturn
 
-from recollect.config.schema import BY_KEY, SECTIONS, Kind, Setting, Value
+from recollect.config.schema import BY_KEY, RENAMED, SECTIONS, Kind, Setting, Value
 from recollect.core.errors import ConfigError
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -26,6 +26,8 @@ def find_setting(key: str, place: str = "") -> Setting:
     if key in BY_KEY:
         return BY_KEY[key]
     where = f" in {place}" if place else ""
+    if key in RENAMED:
+        raise ConfigError(f"{key!r}{where} is now {RENAMED[key]}", hint=f"use {RENAMED[key]}")
     section, _, field = key.partition(".")
     if key in SECTIONS:
         fields = ", ".join(name for name in BY_KEY if name.startswith(f"{key}."))
