@@ -109,7 +109,6 @@ def test_kinds_that_nobody_may_write_are_refused(kind: str) -> None:
         {"origin": "agents"},
         {"id": "two words"},
         {"reply_to": "a\nb"},
-        {"task": ""},
         {"status": ""},
         {"at": "yesterday"},
         {"at": "2026-13-05T14:30:00.000Z"},
@@ -121,6 +120,23 @@ def test_drafts_that_cannot_become_records_are_refused(wrong: dict[str, Any]) ->
     """Ids, times, origins, and a signature over what is not there yet."""
     with pytest.raises(UsageError):
         check_draft(replace(draft(), **wrong))
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_only_some_records_stand_without_a_task(kind: str) -> None:
+    """Decisions and pages need no task, and what is said to a record needs none where that has none; all else does."""
+    alone = replace(draft(kind), task="", reply_to="", supersedes="")
+    if kind in {"decision", "wiki_page"}:
+        check_draft(alone)
+        return
+    with pytest.raises(UsageError, match="needs a task"):
+        check_draft(alone)
+    reply = replace(alone, reply_to="r-1")
+    if kind in {"evidence", "review", "revision", "verification"}:
+        check_draft(reply)
+    else:
+        with pytest.raises(UsageError, match="needs a task"):
+            check_draft(reply)
 
 
 @pytest.mark.parametrize(
@@ -172,6 +188,17 @@ def test_the_text_of_a_record_has_its_words() -> None:
     }
     text = search_text(Record("r", 1, "task_finish", "t", status="completed", fields=fields))
 
-    assert text == "task finish (completed)\nsummary: chose redis\nwhat failed: memcached; etcd\nmetrics: p99 3"
+    assert text == "chose redis\nwhat failed: memcached; etcd\nmetrics: p99 3"
+    failed = search_text(Record("r", 1, "task_finish", "t", status="failed", fields=fields))
+    assert failed == text + "\nstatus: failed"
     assert set(FIELDS) >= {*fields}
     assert TASK not in text
+
+
+def test_a_decision_outside_of_all_tasks_is_a_thread_of_its_own() -> None:
+    """It needs no task, and its thread bears its own id; in a task it is in the task's thread."""
+    alone, within = complete(Draft("decision", id="d-1")), complete(Draft("decision", id="d-2", task="t-1"))
+
+    check_draft(alone)
+    assert (alone.task, alone.thread) == ("", "d-1")
+    assert within.thread == "t-1"

@@ -326,3 +326,16 @@ def kill_and_check(folder: Path, cycles: int, seed: int) -> int:
 def test_killed_writers_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     """Killed again and again: all that anyone was told is there, and the chain is unbroken."""
     assert kill_and_check(tmp_path, 15, 6) > 15
+
+
+def test_a_line_that_is_nested_too_deeply_is_no_record(tmp_path: Path) -> None:
+    """Nobody writes one here; whoever walked through it would not come back. It is told, and all else is read."""
+    ledger = Ledger(tmp_path)
+    ledger.append([draft("task_start")])
+    fields = '{"a":' * 400 + "1" + "}" * 400
+    with (tmp_path / "ledger.jsonl").open("a", encoding="utf-8") as file:
+        file.write(f'{{"v":1,"seq":2,"id":"x","prev":"","at":"a","kind":"evidence","fields":{{"metrics":{fields}}}}}\n')
+    ledger.append([draft("task_start")])
+
+    assert len(list(ledger.read())) == 2
+    assert not ledger.verify().ok

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import stat
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -80,7 +81,8 @@ def test_only_what_is_new_is_applied(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    "how", ["changed", "shortened", "replaced", "sealed one changed", "sealed one gone", "all gone"]
+    "how",
+    ["changed", "first one changed", "shortened", "replaced", "sealed one changed", "sealed one gone", "all gone"],
 )
 def test_a_changed_past_makes_all_tables_anew(place: Place, tmp_path: Path, how: str) -> None:
     """Whatever was done to what had been read: the tables are what the ledger is now, and say what is unverified."""
@@ -92,6 +94,8 @@ def test_a_changed_past_makes_all_tables_anew(place: Place, tmp_path: Path, how:
     if how == "changed":
         file.write_bytes(text[:-100] + text[-100:].replace(b"recorded", b"reviewed").replace(b"task-1", b"task-2"))
         assert file.read_bytes() != text
+    elif how == "first one changed":
+        file.write_bytes(text.replace(b"mara", b"otto", 1))
     elif how == "shortened":
         file.write_bytes(text[: text.rindex(b"\n", 0, -1) + 1])
     elif how == "replaced":
@@ -345,3 +349,50 @@ def test_what_is_around_a_record_is_enough_to_judge_it(acts: list[tuple[str, str
         for one in names[: len(acts)]:
             assert tiers(place.tables.around([one]))[one] == whole[one]
         place.tables.close()
+
+
+def test_ids_are_found_by_how_they_begin(place: Place) -> None:
+    """Records and tasks whose ids begin with a text, whatever characters it has; of lines with one id the first."""
+    place.write(*(draft("task_start", id=one, task=f"t{one}") for one in ("ab%", "ab_", "abc", "b", "é1")))
+
+    assert ids(place.tables.beginning("ab")) == ["ab%", "ab_", "abc"]
+    assert ids(place.tables.beginning("ab_")) == ["ab_"]
+    assert ids(place.tables.beginning("é")) == ["é1"]
+    assert ids(place.tables.beginning("ab", 2)) == ["ab%", "ab_"]
+    assert [one.id for one in place.tables.tasks_beginning("tab%")] == ["tab%"]
+    assert set(place.tables.tasks_of(["tb", "nobody", "tabc"])) == {"tb", "tabc"}
+
+
+def test_several_projects_can_be_asked_for(place: Place) -> None:
+    """Records and tasks of any of some projects; of none of them where none is named."""
+    place.write(*(draft("task_start", id=f"r{one}", task=f"t{one}", project=one) for one in ("", "p", "q")))
+
+    assert ids(place.tables.find(Asked(projects=["p", ""]))) == ["rp", "r"]
+    assert place.tables.find(Asked(projects=[])) == []
+    assert [one.id for one in place.tables.tasks(projects=["q", "p"])] == ["tq", "tp"]
+    assert ids(place.tables.find(Asked(agent="mara", projects=["q"]))) == ["rq"]
+    assert place.tables.find(Asked(agent="otto")) == []
+
+
+def test_what_was_superseded_is_known(place: Place) -> None:
+    """Of some records, those that another has taken the place of."""
+    place.write(draft(id="a"), draft(id="b"), draft(id="c", supersedes="a"))
+
+    assert place.tables.superseded(["a", "b", "c", "nobody"]) == {"a"}
+    assert place.tables.superseded([]) == set()
+
+
+def test_a_ledger_that_was_touched_is_looked_at_again(place: Place) -> None:
+    """Nothing new costs no reading; a line that is changed in place, its length kept, is seen all the same."""
+    (written,) = place.write(draft("task_start", {"goal": "fast"}))
+    time.sleep(0.1)  # what was touched just now is always looked at
+    assert place.tables.catch_up(place.ledger) == 0
+    assert place.ledger.marks() is not None
+
+    file = place.ledger.folder / "ledger.jsonl"
+    file.write_bytes(file.read_bytes().replace(b"fast", b"slow"))
+
+    assert place.tables.catch_up(place.ledger) == 1
+    found = place.tables.get(written.id)
+    assert found is not None
+    assert not found.verified

@@ -157,8 +157,10 @@ def test_signatures_are_told_apart() -> None:
 
     both = tiers([replace(CLAIM, signature="k1"), replace(SPEAKS, signature="k2")], signer)
     assert (both["speaks"].tier, both["speaks"].signed, both["claim"].signed) == (Tier.VERIFIED, True, True)
+    assert both["claim"].signed_by == both["claim"].verified_by == ("speaks",)
     half = tiers([CLAIM, replace(SPEAKS, signature="k2")], signer)
     assert (half["speaks"].tier, half["speaks"].signed) == (Tier.VERIFIED, False)
+    assert (half["claim"].verified_by, half["claim"].signed_by) == (("speaks",), ())
     same = tiers([replace(CLAIM, signature="k1"), replace(SPEAKS, signature="k1")], signer)
     assert (same["speaks"].tier, same["speaks"].signed) == (Tier.CANONICAL, True)
     assert "same key" in same["speaks"].promotion_reason
@@ -217,6 +219,50 @@ def test_one_record_can_be_judged_alone() -> None:
 def test_letters_and_their_marks_are_joined_before_names_are_compared() -> None:
     """Something unseen between a letter and its accent makes no other writer."""
     assert identity("Ren\u0065\u200b\u0301") == identity("René") == "rené"
+
+
+@pytest.mark.parametrize("name", ["m\u0430r\u0430", "\u043c\u0430ra", "\u039cARA", "mar\u0251", "M\u0391RA"])
+def test_letters_of_another_alphabet_make_no_other_writer(name: str) -> None:
+    """A reader cannot tell them apart, so one does not verify the other; but they are not the same, and sign nothing for it."""
+    assert tiers([CLAIM, replace(SPEAKS, agent=name)])["speaks"].promotion is Promotion.REFUSED
+    assert tiers([replace(CLAIM, agent=name), replace(SPEAKS, agent="mara")])["speaks"].promotion is Promotion.REFUSED
+    assert identity(name) != "mara"
+    assert promoted(CLAIM, replace(SPEAKS, agent="\u0438\u0432\u0430\u043d")) == {"speaks"}
+
+
+@pytest.mark.parametrize(
+    ("later", "holds"),
+    [
+        ({}, False),
+        ({"agent": " OTTO "}, False),
+        ({"agent": "zoe"}, True),
+        ({"supports_claim": None}, True),
+        ({"kind": "evidence"}, True),
+        ({"reply_to": "elsewhere"}, True),
+        ({"reply_to": "speaks", "supersedes": "speaks"}, False),
+        ({"origin": "import"}, True),
+        ({"seq": 0}, True),
+    ],
+)
+def test_a_word_that_was_taken_back_counts_no_more(later: dict[str, Any], holds: bool) -> None:  # noqa: FBT001
+    """By its own writer, later, of the same record or in its place: then it is refused, and says where."""
+    no = replace(SPEAKS, id="no", **{"seq": 9, "supports_claim": False, **later})
+
+    found = tiers([CLAIM, SPEAKS, no])
+
+    assert (found["claim"].verified_by == ("speaks",)) is holds
+    assert found["speaks"].promotion is (Promotion.GRANTED if holds else Promotion.REFUSED)
+    assert holds or "no" in found["speaks"].promotion_reason
+
+
+def test_an_unsigned_record_takes_nothing_back_that_was_signed() -> None:
+    """Else anyone could, by saying that they are somebody."""
+    no = replace(SPEAKS, id="no", seq=9, supports_claim=False)
+
+    keys = {"speaks": "k1", "claim": "k2"}
+    assert tiers([CLAIM, SPEAKS, no], lambda one: keys.get(one.id, ""))["claim"].verified_by == ("speaks",)
+    keys["no"] = "k1"
+    assert tiers([CLAIM, SPEAKS, no], lambda one: keys.get(one.id, ""))["claim"].verified_by == ()
 
 
 @given(name=st.text(), pad=st.text(" \t\n\u200b\u2060\ufeff\u00ad\ufe0f\u3000", max_size=4))

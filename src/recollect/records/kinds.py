@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from recollect.core.errors import UsageError
 from recollect.core.identity import new_id
-from recollect.core.record import DIGEST, ORIGINS, Draft, Json, Record
+from recollect.core.record import DEEPEST, DIGEST, ORIGINS, Draft, Json, Record, is_too_deep
 
 MOST_SUMMARY = 500
 MOST_CONTENT = 256 * 1024
@@ -152,7 +152,10 @@ KINDS: Mapping[str, Kind] = {
     "review": Kind("an opinion on a record", "recorded", usual=_VERDICT, relation="reviews"),
     "revision": Kind("a record said anew", "recorded", usual=_VERDICT, relation="revises", revises=True),
     "verification": Kind("a check of a record", "recorded", usual=_VERDICT, relation="verifies"),
-    "decision": Kind("what was decided", "recorded", usual=(*_VERDICT, "motivation", "approval_state")),
+    # People decide outside tasks, too, and what they decide should be kept: then it is a thread of its own.
+    "decision": Kind(
+        "what was decided", "recorded", usual=(*_VERDICT, "motivation", "approval_state"), needs_task=False
+    ),
     "task_finish": Kind(
         "a task ends",
         "completed",
@@ -171,7 +174,10 @@ _PARTS: Mapping[Type, tuple[tuple[str, ...], tuple[str, ...]]] = {
     Type.ENTITIES: (("name", "entity_type"), ("role",)),
     Type.PROVENANCE: ((), ("uri", "repo", "commit", "path", "tool_name", "tool_version", "tool_call_id")),
 }
-_COMPUTED = frozenset({"promotion_state", "trust_tier", "tier", "verified_by", "verified", "digest_key", "tainted"})
+COMPUTED = frozenset(
+    {"promotion_state", "promotion", "trust_tier", "trust", "tier", "verified_by", "verified", "digest_key", "tainted"}
+)
+"""What other programs let a writer say of a record's worth, or what ours says of it."""
 
 
 def allowed(kind: str) -> tuple[str, ...]:
@@ -194,6 +200,12 @@ def check(kind: str, fields: Mapping[str, Json]) -> None:
         _check_page(fields)
 
 
+def check_kind(kind: str) -> None:
+    """Raise UsageError, with the nearest name, for a kind that no record has."""
+    if kind not in KINDS:
+        raise _unknown(f"{kind!r} is no kind of record", kind, tuple(KINDS))
+
+
 def check_draft(draft: Draft) -> None:
     """Raise UsageError for a draft that cannot become a record, whatever the ledger holds."""
     check(draft.kind, draft.fields)
@@ -202,7 +214,7 @@ def check_draft(draft: Draft) -> None:
         value = getattr(draft, name)
         if value and not _NAME.fullmatch(value):
             raise UsageError(f"{value!r} cannot be the {name} of a record", hint="an id has no spaces")
-    if rules.needs_task and not draft.task:
+    if rules.needs_task and not draft.task and not is_reply(draft):
         raise UsageError(f"a {draft.kind} needs a task", hint="name the task, or reply to a record of it")
     if not draft.status:
         raise UsageError(f"a {draft.kind} needs a status", hint="such as completed, failed or cancelled")
@@ -216,11 +228,16 @@ def check_draft(draft: Draft) -> None:
         )
 
 
+def is_reply(draft: Draft) -> bool:
+    """Say whether a draft is about another record: what is said to a decision without a task has none either."""
+    return bool(draft.reply_to) and draft.kind in {"evidence", "review", "revision", "verification"}
+
+
 def complete(draft: Draft, parent: Record | None = None) -> Draft:
     """Return a draft with what its kind and the record that it replies to say where it says nothing.
 
     Task, project, thread and challenge come from the parent, but a task's start has a task of its own; the first thread of a
-    task bears its id.
+    task bears its id, and so does that of a record without a task, if it has one yet.
     """
     rules = _rules_of(draft.kind)
     task, project, thread = draft.task, draft.project, draft.thread
@@ -237,7 +254,7 @@ def complete(draft: Draft, parent: Record | None = None) -> Draft:
         draft,
         task=task,
         project=project,
-        thread=thread or task,
+        thread=thread or task or draft.id,
         relation=relation,
         status=draft.status or ("" if rules.needs_status else rules.status),
         supersedes=draft.supersedes or (draft.reply_to if rules.revises and relation == rules.relation else ""),
@@ -250,12 +267,13 @@ def _rules_of(kind: str) -> Kind:
         raise UsageError(
             "digests are compiled from records and cannot be written", hint="write the records; digests follow them"
         )
-    if kind not in KINDS:
-        raise _unknown(f"{kind!r} is no kind of record", kind, tuple(KINDS))
+    check_kind(kind)
     return KINDS[kind]
 
 
 def _check_value(name: str, kind: Type, value: Json) -> None:
+    if is_too_deep(value):
+        raise UsageError(f"{name!r} is nested too deeply", hint=f"at most {DEEPEST} levels")
     if not _FITS[kind](value):
         raise UsageError(f"{name!r} cannot be {_shown(value)}", hint=f"{name}: {_WANTED[kind]}")
     if kind in _PARTS:
@@ -336,7 +354,7 @@ def _shown(value: Json) -> str:
 
 
 def _unknown(message: str, name: str, known: tuple[str, ...]) -> UsageError:
-    if name in _COMPUTED:
+    if name in COMPUTED:
         return UsageError(message, hint="trust is computed from the ledger, and cannot be given")
     from difflib import get_close_matches
 

@@ -33,6 +33,7 @@ MOST_BYTES = 64 * 1024 * 1024
 """A segment that has grown to this is sealed before the next write."""
 _WAIT_S = 60.0
 _PAUSE_S = 0.002
+_TICK_NS = 50_000_000
 _HEAD = re.compile(rb"(\d{16}) ([0-9a-f]{64}) (\d{9}) (\d{16})\n")
 _HINT = "nothing was written; make it writable, or free some space"
 
@@ -116,6 +117,20 @@ class Ledger:
             status = os.fstat(descriptor)
             os.close(descriptor)
         return status.st_ino, status.st_size, status.st_mtime_ns
+
+    def marks(self) -> tuple[tuple[str, int, int, int], ...] | None:
+        """Return what tells, without reading, whether a file was touched: each one's name, inode, size and time of change.
+
+        None when one is missing, or was touched just now: a second change within a tick of the clock would leave no trace.
+        """
+        try:
+            paths = [self._segments.open_path, *map(self._segments.sealed_path, self._segments.sealed())]
+            found = [(path.name, path.lstat()) for path in paths]
+        except OSError:
+            return None
+        if any(time.time_ns() - status.st_ctime_ns < _TICK_NS for _, status in found):
+            return None
+        return tuple((name, status.st_ino, status.st_size, status.st_ctime_ns) for name, status in found)
 
     def verify(self) -> Verification:
         """Read the whole ledger and name every line that is not as it was written."""

@@ -12,7 +12,7 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,92 +20,18 @@ from recollect.core.identity import new_id
 from recollect.core.record import Record
 from recollect.records.chain import Position
 from recollect.records.ledger import Ledger
+from recollect.records.tables_asked import Asked, Named, Relation, Run, Task, conditions_of, marks
 from recollect.records.tables_file import open_tables, translated
 from recollect.records.tables_schema import COLUMNS, TABLES, add, record_of
 from recollect.records.trust import rests_on
 
+__all__ = ["Asked", "Named", "RecordTables", "Relation", "Run", "Task"]
+
 _AT_ONCE = 20_000
 _ASKED_AT_ONCE = 500
+_LAST = "\U0010ffff"
+"""Sorts after whatever an id may go on with."""
 _SELECT = "SELECT " + ", ".join(f"r.{name}" for name in COLUMNS) + " FROM records r"
-_MOST = 2**62
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """Where a task is."""
-
-    id: str
-    project: str
-    parent: str
-    goal: str
-    status: str
-    agent: str
-    """Who started it."""
-    started_at: str
-    finished_at: str
-    updated_at: str
-    started_by: str
-    """The record that started it; empty when there is none."""
-    last: str
-    """The last record of it."""
-    records: int
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A tool that was run for a task. Its id is that of the record that began it."""
-
-    id: str
-    task: str
-    agent: str
-    tool: str
-    command: str
-    status: str
-    summary: str
-    started_at: str
-    finished_at: str
-    finish: str
-    """The record that ended it; empty while none did."""
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """Something that records name: a dataset, an entity, a challenge, a contributor; and how often, and where last."""
-
-    name: str
-    kind: str
-    """An entity's type, or a dataset's version."""
-    records: int
-    last_at: str
-
-
-@dataclass(frozen=True, slots=True)
-class Relation:
-    """That one record refers to another."""
-
-    source: str
-    target: str
-    relation: str
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Which records are wanted. What is empty does not matter."""
-
-    kinds: Sequence[str] = ()
-    project: str | None = None
-    """A project's id; `""` for records of none; None for all."""
-    task: str = ""
-    thread: str = ""
-    status: str = ""
-    challenge: str = ""
-    dataset: str = ""
-    entity: str = ""
-    before: int = _MOST
-    """Only records with a lower number: the way to the next page."""
-    most: int = 100
-    in_force: bool = False
-    """Only what nothing has superseded."""
 
 
 class RecordTables:
@@ -114,6 +40,8 @@ class RecordTables:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._turn = threading.RLock()
+        self._seen: object = None
+        """The ledger's files as they were when the tables had caught up with them."""
         with self._translating():
             self._db = open_tables(path)
 
@@ -123,6 +51,14 @@ class RecordTables:
 
     def catch_up(self, ledger: Ledger) -> int:
         """Apply what is new in the ledger, and return how many records that was. All of them if its past has changed."""
+        marks = ledger.marks()
+        if marks is not None and marks == self._seen:
+            return 0  # most questions come by when nothing was written, and each asks several times
+        applied = self._catch_up(ledger)
+        self._seen = marks
+        return applied
+
+    def _catch_up(self, ledger: Ledger) -> int:
         if not self._follows(ledger, self._position()):
             return self.rebuild(ledger)
         if ledger.position().hash == self._position().hash:
@@ -156,13 +92,22 @@ class RecordTables:
         """Return a record by its id."""
         return next(iter(self._records("WHERE r.id = ? ORDER BY r.place LIMIT 1", (record,))), None)
 
+    def beginning(self, start: str, most: int = 10) -> list[Record]:
+        """Return records whose ids begin with a text, in the order of their ids; of lines with one id the first."""
+        found: dict[str, Record] = {}
+        for record in self._records(
+            "WHERE r.id >= ? AND r.id < ? ORDER BY r.id, r.place LIMIT ?", (start, start + _LAST, most)
+        ):
+            found.setdefault(record.id, record)
+        return list(found.values())
+
     def of_ids(self, ids: Iterable[str]) -> list[Record]:
         """Return records by their ids, in the ledger's order; those that are not there are left out."""
         wanted = list(dict.fromkeys(ids))
         found: list[Record] = []
         for first in range(0, len(wanted), _ASKED_AT_ONCE):
             some = wanted[first : first + _ASKED_AT_ONCE]
-            found += self._records(f"WHERE r.id IN ({_marks(some)}) ORDER BY r.place", some)
+            found += self._records(f"WHERE r.id IN ({marks(some)}) ORDER BY r.place", some)
         return sorted(found, key=lambda one: one.seq)
 
     def of_task(self, task: str) -> list[Record]:
@@ -181,9 +126,13 @@ class RecordTables:
         """Return the records that supersede one, oldest first; none, and it is in force."""
         return self._records("WHERE r.supersedes = ? AND r.supersedes <> '' ORDER BY r.place", (record,))
 
+    def superseded(self, ids: Sequence[str]) -> set[str]:
+        """Return those of some records that something has superseded."""
+        return {one.supersedes for one in self.of_ids(self._referring("supersedes", ids))}.intersection(ids)
+
     def find(self, asked: Asked) -> list[Record]:
         """Return the records that are asked for, newest first."""
-        conditions, values = _conditions(asked)
+        conditions, values = conditions_of(asked)
         return self._records(f"WHERE {' AND '.join(conditions)} ORDER BY r.place DESC LIMIT ?", [*values, asked.most])
 
     def after(self, place: int, most: int = 1000) -> list[tuple[int, Record]]:
@@ -205,7 +154,11 @@ class RecordTables:
             near = dict.fromkeys(other for one in wanted if one in found for other in rests_on(found[one]))
             wanted = [one for one in near if one not in found]
         parents = [found[one].reply_to for one in asked if one in found and found[one].reply_to]
-        self._add(self._referring("reply_to", asked), found)
+        speaking = self._referring("reply_to", asked, "supports_claim")
+        self._add(speaking, found)
+        # Where they, or what speaks for them, may have been taken back.
+        self._add(self._referring("reply_to", [*asked, *parents, *speaking], "NOT supports_claim"), found)
+        self._add(self._referring("supersedes", speaking, "NOT supports_claim"), found)
         self._add(self._referring("supersedes", [*asked, *parents]), found)
         return sorted(found.values(), key=lambda one: one.seq)
 
@@ -213,14 +166,35 @@ class RecordTables:
         """Return where a task is; None when nobody has ever spoken of it."""
         return next(iter(self._tasks("WHERE id = ?", (task,))), None)
 
-    def tasks(self, *, project: str | None = None, statuses: Sequence[str] = (), most: int = 100) -> list[Task]:
-        """Return tasks, those first that were worked on last. `project=""` is those of no project."""
+    def tasks_of(self, ids: Iterable[str]) -> dict[str, Task]:
+        """Return tasks by their ids; those that are not there are left out."""
+        wanted = list(dict.fromkeys(ids))
+        found: dict[str, Task] = {}
+        for first in range(0, len(wanted), _ASKED_AT_ONCE):
+            some = wanted[first : first + _ASKED_AT_ONCE]
+            found |= {one.id: one for one in self._tasks(f"WHERE id IN ({marks(some)})", some)}
+        return found
+
+    def tasks_beginning(self, start: str, most: int = 10) -> list[Task]:
+        """Return the tasks whose ids begin with a text, in the order of their ids."""
+        return self._tasks("WHERE id >= ? AND id < ? ORDER BY id LIMIT ?", (start, start + _LAST, most))
+
+    def tasks(
+        self,
+        *,
+        project: str | None = None,
+        projects: Sequence[str] | None = None,
+        statuses: Sequence[str] = (),
+        most: int = 100,
+    ) -> list[Task]:
+        """Return tasks, those first that were worked on last. `project=""` is those of no project; `projects` are several."""
         conditions, values = ["1"], list[object]()
-        if project is not None:
-            conditions.append("project = ?")
-            values.append(project)
+        for wanted in ([project] if project is not None else None, projects):
+            if wanted is not None:
+                conditions.append(f"project IN ({marks(wanted)})")
+                values += wanted
         if statuses:
-            conditions.append(f"status IN ({_marks(statuses)})")
+            conditions.append(f"status IN ({marks(statuses)})")
             values += statuses
         return self._tasks(f"WHERE {' AND '.join(conditions)} ORDER BY place DESC LIMIT ?", [*values, most])
 
@@ -291,14 +265,14 @@ class RecordTables:
         for record in self.of_ids(ids):
             found.setdefault(record.id, record)
 
-    def _referring(self, column: str, ids: Sequence[str]) -> list[str]:
-        """Return the ids of records that name one of some ids in a column."""
+    def _referring(self, column: str, ids: Sequence[str], only: str = "1") -> list[str]:
+        """Return the ids of records that name one of some ids in a column; only of those for which something holds."""
         found: list[str] = []
         for first in range(0, len(ids), _ASKED_AT_ONCE):
             some = ids[first : first + _ASKED_AT_ONCE]
             with self._translating():
                 rows = self._db.execute(
-                    f"SELECT id FROM records WHERE {column} IN ({_marks(some)}) AND {column} <> ''", some
+                    f"SELECT id FROM records WHERE {column} IN ({marks(some)}) AND {column} <> '' AND {only}", some
                 ).fetchall()
             found += [str(one) for (one,) in rows]
         return found
@@ -315,8 +289,7 @@ class RecordTables:
                 count += 1
                 if count == most:
                     break
-        current = ledger.stamp(position.segment)
-        stamps[str(position.segment)] = current and (current[0], 0, 0)
+        stamps[str(position.segment)] = ledger.stamp(position.segment)
         for name, value in (("position", asdict(position)), ("stamps", stamps)):
             self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, json.dumps(value)))
         return count
@@ -332,6 +305,8 @@ class RecordTables:
                     return False
             elif now[0] != stamp[0] or (int(segment) < position.segment and list(now) != list(stamp)):
                 return False
+            elif now[1] == stamp[1] == position.offset and now[2] != stamp[2]:
+                return False  # written to, and no longer than it was: something in it was changed
         return ledger.holds(position)
 
     def _position(self) -> Position:
@@ -366,33 +341,3 @@ class RecordTables:
                 yield
             except (sqlite3.Error, OSError) as error:
                 raise translated(error, self._path) from error
-
-
-def _conditions(asked: Asked) -> tuple[list[str], list[object]]:
-    conditions, values = ["r.seq < ?"], list[object]([asked.before])
-    for column, value in (("task", asked.task), ("thread", asked.thread), ("status", asked.status)):
-        if value:
-            conditions.append(f"r.{column} = ?")
-            values.append(value)
-    if asked.project is not None:
-        conditions.append("r.project = ?")
-        values.append(asked.project)
-    if asked.kinds:
-        conditions.append(f"r.kind IN ({_marks(asked.kinds)})")
-        values += asked.kinds
-    named = (
-        ("challenges", "id", asked.challenge),
-        ("datasets", "name", asked.dataset),
-        ("entities", "name", asked.entity),
-    )
-    for table, column, value in named:
-        if value:
-            conditions.append(f"r.place IN (SELECT place FROM {table} WHERE {column} = ?)")
-            values.append(value)
-    if asked.in_force:
-        conditions.append("NOT EXISTS (SELECT 1 FROM records s WHERE s.supersedes = r.id AND s.supersedes <> '')")
-    return conditions, values
-
-
-def _marks(values: Sequence[str]) -> str:
-    return ", ".join("?" * len(values))

@@ -110,6 +110,7 @@ def _row(record: Record) -> tuple[object, ...]:
 
 def _add_to_task(db: sqlite3.Connection, record: Record, place: int) -> None:
     starts, ends = record.kind == "task_start", record.kind == "task_finish"
+    tells = record.kind in _STATUS_OF_TASK and not (record.origin == "import" and _is_begun_here(db, record.task))
     db.execute(
         "INSERT INTO tasks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?) ON CONFLICT (id) DO UPDATE SET"
         " project = CASE WHEN project = '' THEN excluded.project ELSE project END,"
@@ -127,7 +128,7 @@ def _add_to_task(db: sqlite3.Connection, record: Record, place: int) -> None:
             record.project,
             record.text("parent_task_id") if starts else "",
             record.text("goal"),
-            record.status if record.kind in _STATUS_OF_TASK else "",
+            record.status if tells else "",
             record.agent if starts else "",
             record.at if starts else "",
             record.at if ends else "",
@@ -137,6 +138,14 @@ def _add_to_task(db: sqlite3.Connection, record: Record, place: int) -> None:
             place,
         ),
     )
+
+
+def _is_begun_here(db: sqlite3.Connection, task: str) -> bool:
+    """Say whether a task was begun by somebody here: what an import says of it does not end it, nor open it again."""
+    found = db.execute(
+        "SELECT 1 FROM tasks t JOIN records r ON r.id = t.started_by WHERE t.id = ? AND r.origin <> 'import'", (task,)
+    ).fetchone()
+    return found is not None
 
 
 def _add_run(db: sqlite3.Connection, record: Record, place: int, *, finished: bool = False) -> None:

@@ -1,23 +1,25 @@
-"""What a record says, as a text to be searched: each field on its line, under its name, the most telling ones first."""
+"""What a record says, as a text to be searched: what it tells first and plainly, then each further field under its name."""
 
 from __future__ import annotations
 
 from recollect.core.record import Json, Record
-from recollect.records.kinds import FIELDS
+from recollect.records.kinds import FIELDS, KINDS
 
-_FIRST = ("goal", "summary", "scientific_question", "hypothesis", "content", "next_step")
+_PLAIN = ("goal", "summary", "scientific_question", "hypothesis", "content")
+"""What a record is about, whatever the field is called: a name in front of it says nothing."""
 _LEFT_OUT = frozenset({"related_artifact_ids", "parent_task_id", "challenge_id", "allowed_tools", "policy_tags"})
 """Ids and rules: nobody looks for a record by their words."""
 
 
 def search_text(record: Record) -> str:
     """Return the words that a record is found by."""
-    lines = [f"{record.kind.replace('_', ' ')} ({record.status})" if record.status else record.kind.replace("_", " ")]
-    for name in (*_FIRST, *(name for name in FIELDS if name not in _FIRST)):
-        said = "" if name in _LEFT_OUT else _said(record.fields.get(name))
-        if said:
-            lines.append(f"{name.replace('_', ' ')}: {said}")
-    return "\n".join(lines)
+    said = {name: text for name in FIELDS if name not in _LEFT_OUT and (text := _said(record.fields.get(name)))}
+    lines = [said.pop(name) for name in _PLAIN if name in said]
+    lines += [f"{name.replace('_', ' ')}: {text}" for name, text in said.items()]
+    usual = KINDS[record.kind].status if record.kind in KINDS else ""
+    if record.status and record.status != usual:
+        lines.append(f"status: {record.status.replace('_', ' ')}")
+    return "\n".join(lines) or record.kind.replace("_", " ")
 
 
 def _said(value: Json) -> str:

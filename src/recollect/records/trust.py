@@ -3,7 +3,8 @@
 A record becomes verified when it speaks for another writer's record. It is the countersigning record that is verified; the one
 it speaks for stays what it is and shows by whom it was verified. The conditions are memd's five, with stricter ones where
 memd's can be slipped past: names are compared as a reader would see them, what was superseded before cannot be verified any
-more, nothing after a break of the ledger counts, and text from a tool or an import vouches for nothing unless it is signed.
+more, nothing after a break of the ledger counts, text from a tool or an import vouches for nothing unless it is signed, and
+whoever has taken their word back speaks for nothing any more.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from recollect.core.record import DIGEST, DIGEST_TRUST, FOREIGN, Promotion, Record, Tier, Trust
 
@@ -26,6 +28,14 @@ _UNSEEN = frozenset(
 )
 """Characters that show nothing and are no format characters by their category."""
 
+_ALIKE = str.maketrans(
+    # Cyrillic, Greek, Armenian and others that a reader takes for the Latin letter below them.
+    "аеорсухіјѕԁһӏԛԝвкмнтѵԍοαινρτυχκϲϳωσօսհոցյգɑɡıɩʏⅼ",
+    "aeopcyxijsdhlqwbkmhtvgoaivptuxkcjwoouhngjqagiiyl",
+)
+_ALIKE_CAPITALS = str.maketrans("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹͿ", "abezhikmnoptyxcj")
+"""Before case is folded: some Greek letters look Latin as capitals, and like another letter when they are small."""
+
 _FOLDS = 5
 
 
@@ -35,7 +45,10 @@ class Standing:
 
     superseded: str = ""
     """What had superseded the record that it replies to when it was written; empty where nothing had."""
+    withdrawn: str = ""
+    """The record in which its own writer took it back; empty where nobody did."""
     verified_by: tuple[str, ...] = ()
+    signed_by: tuple[str, ...] = ()
     tainted: bool = False
 
 
@@ -47,6 +60,7 @@ def unsigned(record: Record) -> str:
     return ""
 
 
+@lru_cache(maxsize=10_000)
 def identity(agent: str) -> str:
     """Return a writer's name as it is compared: what a reader cannot tell apart is the same."""
     for _ in range(
@@ -57,6 +71,16 @@ def identity(agent: str) -> str:
             break
         agent = folded
     return agent
+
+
+@lru_cache(maxsize=10_000)
+def likeness(agent: str) -> str:
+    """Return a writer's name as a hasty reader sees it, whatever alphabets its letters are of.
+
+    Two that are alike do not count as two. Neither are they one: nobody signs for a name that only looks like theirs.
+    """
+    capitals = unicodedata.normalize("NFKC", agent).translate(_ALIKE_CAPITALS)
+    return identity(capitals).translate(_ALIKE)
 
 
 def judge(record: Record, parent: Record | None, standing: Standing = ALONE, signer: Signer = unsigned) -> Trust:
@@ -70,6 +94,7 @@ def judge(record: Record, parent: Record | None, standing: Standing = ALONE, sig
         "a record of the ledger; one writer said it",
         requires_verification=False,
         verified_by=standing.verified_by,
+        signed_by=standing.signed_by,
         signed=bool(key),
         promotion=promotion,
         promotion_reason=why,
@@ -98,9 +123,11 @@ def tiers(records: Iterable[Record], signer: Signer = unsigned) -> dict[str, Tru
     for record in sorted(records, key=lambda one: one.seq):
         known.setdefault(record.id, record)
     superseding = _superseding(known.values())
+    withdrawn = _withdrawn(known, signer)
     tainted = _tainted(known)
     standings = {
-        one.id: Standing(_superseded_before(one, superseding), (), one.id in tainted) for one in known.values()
+        one.id: Standing(_superseded_before(one, superseding), withdrawn.get(one.id, ""), tainted=one.id in tainted)
+        for one in known.values()
     }
     judged = {one.id: judge(one, known.get(one.reply_to), standings[one.id], signer) for one in known.values()}
     speakers: dict[str, list[str]] = defaultdict(list)
@@ -109,7 +136,8 @@ def tiers(records: Iterable[Record], signer: Signer = unsigned) -> dict[str, Tru
             speakers[one.reply_to].append(one.id)
     for spoken_for, by in speakers.items():
         one = known[spoken_for]
-        standing = replace(standings[spoken_for], verified_by=tuple(by))
+        signed = tuple(name for name in by if judged[name].signed)
+        standing = replace(standings[spoken_for], verified_by=tuple(by), signed_by=signed)
         judged[spoken_for] = judge(one, known.get(one.reply_to), standing, signer)
     return judged
 
@@ -130,7 +158,7 @@ def _promotion(record: Record, parent: Record | None, standing: Standing, signer
     if record.kind not in COUNTERSIGNING:
         return Promotion.NONE, ""
     if record.supports_claim is not True:
-        return Promotion.NONE, "it does not say that it supports what it replies to"
+        return Promotion.NONE, "it does not say that it supports what it replies to" if record.reply_to else ""
     refused = _refusal(record, parent, standing, signer)
     return (Promotion.REFUSED, refused) if refused else (Promotion.GRANTED, "another writer's record is supported")
 
@@ -149,8 +177,9 @@ def _refusal(record: Record, parent: Record | None, standing: Standing, signer: 
         (parent.kind == DIGEST, "it replies to a digest"),
         (parent.seq >= record.seq, "it replies to a record that was written after it"),
         (standing.superseded, f"the record that it replies to had been superseded by {standing.superseded}"),
+        (standing.withdrawn, f"its writer has taken it back, in {standing.withdrawn}"),
         (not identity(parent.agent), "the writer of the record that it replies to has no name"),
-        (identity(parent.agent) == identity(record.agent), "it and the record that it replies to have the same writer"),
+        (likeness(parent.agent) == likeness(record.agent), "it and the record that it replies to have the same writer"),
         (key and key == signer(parent), "it and the record that it replies to are signed with the same key"),
         (
             record.origin in FOREIGN and not key,
@@ -172,6 +201,39 @@ def _superseding(records: Iterable[Record]) -> Mapping[str, Record]:
 def _superseded_before(record: Record, superseding: Mapping[str, Record]) -> str:
     first = superseding.get(record.reply_to) if record.reply_to else None
     return first.id if first is not None and first.seq < record.seq else ""
+
+
+def _withdrawn(known: Mapping[str, Record], signer: Signer) -> dict[str, str]:
+    """Return what their own writers have taken back, and in which record first.
+
+    That is whoever, later, does not support the same record any more, or puts something that does not in the place of what they
+    had said. Imported text takes nothing back, nor does an unsigned record what was signed.
+    """
+    against: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for one in known.values():
+        if one.kind in COUNTERSIGNING and one.supports_claim is False:
+            for about in {one.reply_to, one.supersedes} - {""}:
+                against[about, identity(one.agent)].append(one)
+    found: dict[str, str] = {}
+    for one in known.values():
+        if against and one.kind in COUNTERSIGNING and one.supports_claim is True:
+            writer = identity(one.agent)
+            later = [*against.get((one.reply_to, writer), ()), *against.get((one.id, writer), ())]
+            by = min((other for other in later if _takes_back(other, one, signer)), key=_seq, default=None)
+            if by is not None:
+                found[one.id] = by.id
+    return found
+
+
+def _takes_back(later: Record, said: Record, signer: Signer) -> bool:
+    if later.seq <= said.seq:
+        return False
+    key = signer(said)
+    return signer(later) == key if key else later.origin != "import"
+
+
+def _seq(record: Record) -> int:
+    return record.seq
 
 
 def _tainted(known: Mapping[str, Record]) -> set[str]:
