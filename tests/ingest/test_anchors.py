@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from recollect.core.document import Anchor
-from recollect.ingest.anchors import parse_anchor
+from recollect.core.options import ChunkOptions
+from recollect.ingest.anchors import parse_anchor, parse_covers
+from recollect.ingest.markdown import chunk_markdown
 
 
 @pytest.mark.parametrize(
@@ -76,3 +78,34 @@ def test_anchors_may_wrap_and_repeat() -> None:
 def test_other_comments_are_no_anchors(comment: str) -> None:
     """Without a session or a memory, or when it begins as prose, a comment is just a comment."""
     assert parse_anchor(comment) is None
+
+
+def test_what_a_summary_covers_may_go_on_below_it() -> None:
+    """Hashes of the anchor and of comments of their own below are one list; other words and other sections' are none of it."""
+    one, two, three = (digit * 16 for digit in "1a2")
+    text = (
+        f"# A\n<!-- memory:m covers:{one},nonsense -->\n<!-- covers:{two}, {one} -->\n<!-- covers:{three} and more -->\nsaid\n"
+        f"# B\n<!-- covers:{three} -->\nsaid\n"
+    )
+    first, second = chunk_markdown(text, "/a.md", ChunkOptions()).chunks
+
+    assert first.anchor == Anchor(memory="m", covers=(one, two))
+    assert first.text == "# A\nsaid"
+    assert second.anchor is None
+    assert parse_covers(f"x covers:{one}") == ()
+
+
+def test_only_the_first_piece_says_what_is_covered() -> None:
+    """A long summary is cut into pieces with its anchor on each, and the list, which may be long, is on one of them."""
+    listed = "\n".join(
+        f"<!-- covers:{','.join(f'{line:08x}{number:08x}' for number in range(24))} -->" for line in range(9)
+    )
+    lines = "\n".join(f"- otters of part {number} sleep" for number in range(60))
+    chunks = chunk_markdown(
+        f"### 14:30\n<!-- memory:m type:summary -->\n{listed}\n{lines}\n", "/a.md", ChunkOptions()
+    ).chunks
+
+    assert len(chunks) > 1
+    assert [len(chunk.anchor.covers) for chunk in chunks if chunk.anchor] == [216, *[0] * (len(chunks) - 1)]
+    assert {(chunk.anchor.memory, chunk.type) for chunk in chunks if chunk.anchor} == {("m", "summary")}
+    assert not any("covers" in chunk.text for chunk in chunks)

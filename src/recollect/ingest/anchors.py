@@ -4,6 +4,7 @@
     <!-- session:S rollout:PATH -->               Codex
     <!-- session:S turn:T db:PATH -->             OpenCode, DSH
     <!-- memory:ID type:decision tags:a,b … -->   our own
+    <!-- covers:HASH,HASH,… -->                   below one of our own: more of what a summary sums up
 
 A comment is an anchor when its first word reads `key:value` and it names a session or a memory; so prose that mentions
 `session:x` is not one. Words with unknown keys are passed over. Addresses may hold spaces: they run to the next
@@ -20,6 +21,8 @@ _WORD = re.compile(r"(?:^|(?<=\s))([a-z][a-z_-]*):(?=\S)")
 _ADDRESSES = ("transcript", "rollout", "db")
 _RUNNING = frozenset((*_ADDRESSES, "tags"))
 _SEPARATORS = re.compile(r"[,\s]+")
+_COVERS = re.compile(r"\s*covers:([\s,0-9a-f]+)")
+_HASH = re.compile(r"[0-9a-f]{16}")
 
 
 def parse_anchor(comment: str) -> Anchor | None:
@@ -50,4 +53,16 @@ def parse_anchor(comment: str) -> Anchor | None:
         expires=values.get("expires", ""),
         branch=values.get("branch", ""),
         commit=values.get("commit", ""),
+        covers=_hashes(values.get("covers", "")),
     )
+
+
+def parse_covers(comment: str) -> tuple[str, ...]:
+    """Return what a comment below an anchor says to be summed up as well: an anchor's own line must not grow without end."""
+    found = _COVERS.fullmatch(comment)
+    return _hashes(found[1]) if found else ()
+
+
+def _hashes(listed: str) -> tuple[str, ...]:
+    """Return the content hashes of a list; whatever is none is passed over."""
+    return tuple(dict.fromkeys(one for one in _SEPARATORS.split(listed) if _HASH.fullmatch(one)))

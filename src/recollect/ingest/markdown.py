@@ -11,12 +11,12 @@ embedded text names it once in either case.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from recollect.core.document import BETWEEN_HEADINGS, Anchor, Chunk
 from recollect.core.options import ChunkOptions
-from recollect.ingest.anchors import parse_anchor
+from recollect.ingest.anchors import parse_anchor, parse_covers
 from recollect.ingest.dates import Moment, day_of_name, find_day
 from recollect.ingest.frontmatter import FrontMatter, parse_front_matter
 from recollect.ingest.lines import Outline, read_outline
@@ -94,20 +94,29 @@ def _chunks(reading: _Reading, sections: list[Section], base: Moment, fallback_d
             continue
         date = moment.stamp(fallback_date)
         for number, piece in enumerate(split_section(outline, section, reading.options)):
-            chunk = reading.chunk(section, piece, number, date, anchors.get(index))
+            anchor = anchors.get(index)
+            if number == 1 and anchor is not None and anchor.covers:  # may be long, and one piece is enough to tell it
+                anchor = anchors[index] = replace(anchor, covers=())
+            chunk = reading.chunk(section, piece, number, date, anchor)
             chunks.setdefault((chunk.start_line, chunk.end_line, chunk.content_hash), chunk)
     return tuple(chunks.values())
 
 
 def _anchors(outline: Outline, sections: list[Section]) -> dict[int, Anchor]:
-    """Return the first anchor of each section that has one, by the section's index."""
+    """Return the first anchor of each section that has one, by the section's index, with what further comments say it covers."""
     anchors: dict[int, Anchor] = {}
+    further: dict[int, list[str]] = {}
     index = 0
     for comment in outline.comments:
         while sections[index].last < comment.line:
             index += 1
         if index not in anchors and (anchor := parse_anchor(comment.text)):
             anchors[index] = anchor
+        elif index in anchors and (covers := parse_covers(comment.text)):
+            further.setdefault(index, []).extend(covers)
+    for place, more in further.items():
+        known = anchors[place]
+        anchors[place] = replace(known, covers=tuple(dict.fromkeys((*known.covers, *more))))
     return anchors
 
 

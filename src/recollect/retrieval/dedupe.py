@@ -41,11 +41,11 @@ def drop_repeats(ranked: Iterable[tuple[Fused, StoredChunk]]) -> list[Ranked]:
     """Keep the first of each text in a ranking, best first; where the best scores are equal, the newest of these."""
     groups: dict[str, list[tuple[Fused, StoredChunk]]] = {}
     for fused, stored in ranked:
-        groups.setdefault(_said(stored), []).append((fused, stored))
+        groups.setdefault(said_by(stored), []).append((fused, stored))
     kept: dict[str, list[tuple[Fused, StoredChunk]]] = {}
     nearly = _Nearly()
-    for said, group in groups.items():
-        kept.setdefault(nearly.first_like(said), []).extend(group)
+    for text, group in groups.items():
+        kept.setdefault(nearly.first_like(text), []).extend(group)
     return [_join(group) for group in kept.values()]
 
 
@@ -73,7 +73,7 @@ class _Nearly:
 
     def _words(self, text: str) -> list[str]:
         if text not in self._cut:
-            self._cut[text] = _words(text)
+            self._cut[text] = cut_words(text)
         return self._cut[text]
 
 
@@ -81,11 +81,12 @@ def _are_near(words: list[str], others: list[str]) -> bool:
     fewer, more = sorted((len(words), len(others)))
     if fewer < LEAST_WORDS or fewer < NEAR * more or _numbers(words) != _numbers(others):
         return False
-    shingles, theirs = _shingles(words), _shingles(others)
+    shingles, theirs = shingles_of(words), shingles_of(others)
     return len(shingles & theirs) >= NEAR * len(shingles | theirs)
 
 
-def _shingles(words: list[str]) -> set[tuple[str, str, str]]:
+def shingles_of(words: list[str]) -> set[tuple[str, str, str]]:
+    """Return the runs of three words."""
     return set(zip(words, words[1:], words[2:], strict=False))
 
 
@@ -93,12 +94,13 @@ def _numbers(words: list[str]) -> list[str]:
     return sorted(filter(_DIGIT, words))
 
 
-def _words(text: str) -> list[str]:
+def cut_words(text: str) -> list[str]:
     """Return the words as they stand but for case, and each sign of a script without spaces."""
     return [word for token in find_tokens(text.casefold()) for word in (token if is_unspaced(token) else (token,))]
 
 
-def _said(stored: StoredChunk) -> str:
+def said_by(stored: StoredChunk) -> str:
+    """Return what a chunk says, with single spaces, and without a heading that only tells the time."""
     text = stored.chunk.text
     clock = _CLOCK.match(text)
     return " ".join((text[clock.end() :] if clock else text).split())
