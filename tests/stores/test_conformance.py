@@ -7,9 +7,9 @@ import math
 import pytest
 from tests.stores.making import anchored, chunk, update, vector
 
-from recollect.core.document import Chunk
-from recollect.core.errors import ModelFault, StoreBusy
-from recollect.core.ports import SHORT, DocumentUpdate, Store, Surroundings
+from recollect.core.document import Anchor, Chunk
+from recollect.core.errors import ModelFault, NotFound, StoreBusy, UsageError
+from recollect.core.ports import SHORT, Covering, DocumentUpdate, Store, Supersession, Surroundings
 from recollect.core.query import Filters, Term
 
 ALL = Filters()
@@ -43,6 +43,11 @@ def test_empty_store_answers_everything_with_nothing(store: Store) -> None:
     assert store.documents() == []
     assert store.chunks_of("/a.md") == []
     assert store.find("ab") == []
+    assert store.tags("", ALL) == {}
+    assert list(store.supersessions()) == []
+    assert store.of_session("s", ALL, 10) == []
+    assert list(store.coverings()) == []
+    assert store.vectors([1]) == {}
     assert store.pending(10) == []
     assert texts(store, "word") == []
     assert near(store, 1, 0) == []
@@ -466,6 +471,110 @@ def test_recent_lists_sections_newest_first(store: Store) -> None:
     assert [one.chunk.text for one in store.recent(Filters(types=("decision",)), 10)] == ["new first"]
 
 
+def test_tags_are_told_by_how_they_begin(store: Store) -> None:
+    """Each tag that begins so is told with how many sections of the admitted projects bear it, and no character is a wildcard."""
+    one = chunk("/a.md", "one", 1, tags=("ctx:a", "ctx:a", "ctx:b%", "other"))
+    rest = chunk("/a.md", "rest of one", 2, tags=("ctx:a",), piece=1)
+    two = chunk("/a.md", "two", 3, tags=("ctx:a", "ctx_a", "ctx:é"))
+    put(store, update("/a.md", [one, rest, two]), update("/b.md", [chunk("/b.md", "b", tags=("ctx:a",))], project="/q"))
+
+    assert store.tags("ctx:", ALL) == {"ctx:a": 3, "ctx:b%": 1, "ctx:é": 1}
+    assert store.tags("ctx:", Filters(projects=("/p",))) == {"ctx:a": 2, "ctx:b%": 1, "ctx:é": 1}
+    assert store.tags("ctx:", Filters(tags=("other",))) == {"ctx:a": 1, "ctx:b%": 1}
+    assert store.tags("ctx%", ALL) == store.tags("CTX:", ALL) == {}
+    assert [one.chunk.text for one in store.recent(Filters(tags=("ctx:a",), projects=("/p",)), 10)] == ["two", "one"]
+
+
+def test_tags_follow_what_is_written(store: Store) -> None:
+    """A tag that a document no longer has, or that moved to another project, is told so; a document that is gone has none."""
+    put(store, update("/a.md", [chunk("/a.md", "one", tags=("ctx:a",))]))
+    put(store, update("/a.md", [chunk("/a.md", "one", tags=("ctx:b",)), chunk("/a.md", "two", 2, tags=("ctx:c",))]))
+    assert store.tags("ctx:", ALL) == {"ctx:b": 1, "ctx:c": 1}
+
+    put(store, update("/a.md", [chunk("/a.md", "one", tags=("ctx:b",))], project="/q"))
+    assert store.tags("ctx:", Filters(projects=("/p",))) == {}
+    assert store.tags("ctx:", Filters(projects=("/q",))) == {"ctx:b": 1}
+
+    with store.writer() as writer:
+        writer.remove(["/a.md"])
+    assert store.tags("", ALL) == {}
+
+
+def test_supersessions_are_told_oldest_word_first_and_follow_what_is_written(store: Store) -> None:
+    """What anchors supersede is told with who says so and of which project; whoever leaves the index says nothing any more."""
+    old = chunk("/a.md", "old", 1, anchor=Anchor(memory="m1"))
+    late = chunk("/a.md", "late", 2, anchor=Anchor(memory="m3", supersedes="m1,m2"), date="2026-03-09")
+    rest = chunk("/a.md", "rest of late", 3, anchor=Anchor(memory="m3", supersedes="m1,m2"), date="2026-03-09", piece=1)
+    own = chunk("/a.md", "itself", 4, anchor=Anchor(memory="m4", supersedes="m4"))
+    early = chunk("/b.md", "early", 1, anchor=Anchor(session="s", supersedes="m9"), date="2026-03-01")
+    put(store, update("/a.md", [old, late, rest, own]), update("/b.md", [early], project="/q"))
+
+    assert list(store.supersessions()) == [
+        Supersession("m9", early.identify("m"), "/q"),
+        Supersession("m1", "m3", "/p"),
+        Supersession("m2", "m3", "/p"),
+    ]
+
+    put(store, update("/a.md", [old]))
+    assert [one.old for one in store.supersessions()] == ["m9"]
+    with store.writer() as writer:
+        writer.remove(["/b.md"])
+    assert list(store.supersessions()) == []
+
+
+def test_coverings_are_told_oldest_word_first_and_follow_what_is_written(store: Store) -> None:
+    """What anchors sum up is told once for each summary, with its project; whoever leaves the index says nothing any more."""
+    covers = ("0123456789abcdef", "fedcba9876543210")
+    late = chunk("/a.md", "late", 1, anchor=Anchor(memory="s2", covers=covers), date="2026-03-09")
+    rest = chunk("/a.md", "rest of late", 2, anchor=Anchor(memory="s2"), date="2026-03-09", piece=1)
+    early = chunk("/b.md", "early", 1, anchor=Anchor(memory="s1", covers=covers[:1]), date="2026-03-01")
+    put(store, update("/a.md", [late, rest]), update("/b.md", [early], project="/q"))
+
+    assert list(store.coverings()) == [Covering("s1", "/q", covers[:1]), Covering("s2", "/p", covers)]
+    assert next(one.chunk.anchor for one in store.find("s1")) == Anchor(memory="s1", covers=covers[:1])
+
+    put(store, update("/a.md", [rest]))
+    assert [one.summary for one in store.coverings()] == ["s1"]
+    with store.writer() as writer:
+        writer.remove(["/b.md"])
+    assert list(store.coverings()) == []
+
+
+def test_what_no_id_names_is_found_by_its_content(store: Store) -> None:
+    """A content's hash names the chunks that say so, wherever they stand; an id that starts so goes before."""
+    one, two = chunk("/a.md", "the same", 1), chunk("/b.md", "the same", 7)
+    put(store, update("/a.md", [one]), update("/b.md", [two]))
+
+    assert {found.chunk.source for found in store.find(one.content_hash[:8])} == {"/a.md", "/b.md"}
+    named = chunk("/c.md", "named so", 1, anchor=Anchor(memory=one.content_hash))
+    put(store, update("/c.md", [named]))
+    assert [found.chunk.source for found in store.find(one.content_hash[:8])] == ["/c.md"]
+
+
+def test_a_session_is_told_newest_first(store: Store) -> None:
+    """Sections whose anchor names a session are found by it, within the filters; pieces and other sessions are not."""
+    one = chunk("/a.md", "one", 1, anchor=Anchor(session="s"), date="2026-03-01")
+    two = chunk("/a.md", "two", 2, anchor=Anchor(session="s"), date="2026-03-02")
+    rest = chunk("/a.md", "rest", 3, anchor=Anchor(session="s"), date="2026-03-02", piece=1)
+    other = chunk("/a.md", "other", 4, anchor=Anchor(session="s2", memory="s"))
+    put(store, update("/a.md", [one, two, rest, other, chunk("/a.md", "none", 5)]))
+
+    assert [found.chunk.text for found in store.of_session("s", ALL, 10)] == ["two", "one"]
+    assert [found.chunk.text for found in store.of_session("s", ALL, 1)] == ["two"]
+    assert store.of_session("s", Filters(projects=("/q",)), 10) == store.of_session("", ALL, 10) == []
+
+
+def test_vectors_come_back_as_they_went_in(store: Store) -> None:
+    """The vectors of chunks are given by their keys; a chunk that waits for one has none."""
+    put(store, update("/a.md", ["alpha", "beta", "gamma"]))
+    embed(store, alpha=(1, 0), beta=(3, 4))
+    keys = {one.chunk.text: one.key for one in store.chunks_of("/a.md")}
+
+    found = store.vectors([*keys.values(), 999])
+
+    assert found == {keys["alpha"]: vector(1, 0), keys["beta"]: vector(3, 4)}
+
+
 def test_a_document_is_found_by_its_source(store: Store) -> None:
     """One document is given by its source; an unknown one is None."""
     put(store, update("/a.md", ["alpha"]))
@@ -506,21 +615,158 @@ def test_every_write_has_its_own_revision(store: Store) -> None:
     assert changed()
 
 
-def test_dropped_vectors_are_waited_for_again(store: Store) -> None:
-    """After a drop every chunk waits for its vector, is found by words, and may get one of another dimension."""
+def beside(store: Store, **vectors: tuple[float, ...]) -> None:
+    keys = {pending.text: pending.vector_key for pending in store.pending_beside(1000)}
+    with store.writer() as writer:
+        writer.put_beside({keys[text]: vector(*numbers) for text, numbers in vectors.items()})
+
+
+def test_vectors_beside_are_not_seen_until_they_are_served(store: Store) -> None:
+    """While vectors are made beside, also of another dimension, searches go on by the old ones; a swap changes all at once."""
     put(store, update("/a.md", ["alpha", "beta"]))
     embed(store, alpha=(1, 0), beta=(0, 1))
+    ids = [one.id for one in store.chunks_of("/a.md")]
 
     with store.writer() as writer:
-        writer.drop_vectors()
+        writer.begin_beside(3)
+    for text, numbers in (("alpha", (0, 0, 1)), ("beta", (1, 0, 0))):
+        beside(store, **{text: numbers})
+        assert near(store, 1, 0) == ["alpha", "beta"]
+        assert store.coverage(ALL).with_vectors == store.stats().vectors == 2
+        assert set(store.vectors([one.key for one in store.chunks_of("/a.md")]).values()) == {
+            vector(1, 0),
+            vector(0, 1),
+        }
+    before = store.revision()
+    with store.writer() as writer:
+        writer.swap()
 
-    assert near(store, 1, 0) == []
-    assert store.coverage(ALL).with_vectors == store.stats().vectors == 0
-    assert [one.has_vector for one in store.chunks_of("/a.md")] == [False, False]
-    assert texts(store, "alpha") == ["alpha"]
-    embed(store, alpha=(0, 0, 1), beta=(1, 0, 0))
     assert near(store, 0, 0, 1) == ["alpha", "beta"]
-    assert store.coverage(ALL).with_vectors == 2
+    assert store.coverage(ALL).with_vectors == store.stats().vectors == store.stats().other_vectors == 2
+    assert [one.id for one in store.chunks_of("/a.md")] == ids
+    assert store.revision() != before
+    assert not store.changeover().begun
+    with pytest.raises(ModelFault):
+        near(store, 1, 0)
+
+
+def test_what_was_begun_beside_goes_on(store: Store) -> None:
+    """Begun again, only what has no vector beside yet is waited for; with another dimension all of it is."""
+    put(store, update("/a.md", ["alpha", "beta", "alpha"]))
+    embed(store, alpha=(1, 0), beta=(0, 1))
+    for _ in range(2):
+        with store.writer() as writer:
+            writer.begin_beside(2)
+        assert store.changeover().begun == store.changeover().served != ""
+        if store.changeover().waiting == 2:
+            beside(store, alpha=(1, 1))
+    assert [one.text for one in store.pending_beside(10)] == ["beta"]
+    put(store, update("/b.md", ["gamma"]))
+    assert [one.text for one in store.pending_beside(10)] == ["beta", "gamma"]
+    assert len(store.pending_beside(1)) == 1
+
+    with store.writer() as writer:
+        writer.begin_beside(3)
+        with pytest.raises(ModelFault):
+            writer.put_beside({one.vector_key: vector(1, *[0] * n) for n, one in enumerate(store.pending_beside(9), 1)})
+
+    assert store.changeover().waiting == len(store.pending_beside(10)) == 3
+    assert near(store, 1, 0) == ["alpha", "alpha", "beta"]
+
+
+def test_chunks_that_came_meanwhile_wait_after_a_swap(store: Store) -> None:
+    """A chunk without a vector beside is found by words after the swap and waits; one that only had that has it."""
+    put(store, update("/a.md", ["alpha", "beta"]))
+    embed(store, alpha=(1, 0))
+    with store.writer() as writer:
+        writer.begin_beside(2)
+    beside(store, beta=(0, 1))
+
+    with store.writer() as writer:
+        writer.swap()
+
+    assert [one.text for one in store.pending(10)] == ["alpha"]
+    assert near(store, 0, 1) == ["beta"]
+    assert texts(store, "alpha") == ["alpha"]
+    embed(store, alpha=(1, 1))
+    assert near(store, 0, 1) == ["beta", "alpha"]
+
+
+def test_going_back_and_forgetting(store: Store) -> None:
+    """What was served before is served again, and again the other way; once forgotten there is nothing to go back to."""
+    put(store, update("/a.md", ["alpha", "beta"]))
+    embed(store, alpha=(1, 0), beta=(0, 1))
+    with store.writer() as writer, pytest.raises(NotFound):
+        writer.roll_back()
+    with store.writer() as writer:
+        writer.begin_beside(2)
+    beside(store, alpha=(0, 1), beta=(1, 0))
+    with store.writer() as writer:
+        writer.swap()
+        writer.sweep()
+    assert near(store, 1, 0) == ["beta", "alpha"]
+
+    with store.writer() as writer:
+        writer.roll_back()
+    assert near(store, 1, 0) == ["alpha", "beta"]
+    assert store.changeover().declined == store.changeover().served
+    put(store, update("/a.md", ["alpha", "beta", "gamma"], size=2))
+    embed(store, gamma=(1, 0))
+    with store.writer() as writer:
+        writer.roll_back()
+    assert near(store, 1, 0) == ["beta", "alpha"]
+    assert [one.text for one in store.pending(10)] == ["gamma"]
+    with store.writer() as writer:
+        assert writer.forget_others() == 3
+        with pytest.raises(NotFound):
+            writer.roll_back()
+
+    assert (store.stats().vectors, store.stats().other_vectors) == (2, 0)
+    assert near(store, 1, 0) == ["beta", "alpha"]
+
+
+def test_declining_changes_nothing_but_a_note(store: Store) -> None:
+    """Vectors that are not to be served are kept, and that they were declined is known until they are begun again."""
+    put(store, update("/a.md", ["alpha"]))
+    embed(store, alpha=(1, 0))
+    for act in ("swap", "decline"):
+        with store.writer() as writer, pytest.raises(UsageError):
+            getattr(writer, act)()
+    with store.writer() as writer:
+        writer.begin_beside(2)
+    beside(store, alpha=(0, 1))
+    with store.writer() as writer:
+        writer.decline()
+
+    known = store.changeover()
+    assert (known.declined, known.begun, known.waiting) == (known.served, known.served, 0)
+    assert store.dense(vector(1, 0), ALL, 1)[0].score == pytest.approx(1)
+    with store.writer() as writer:
+        writer.begin_beside(2)
+    assert not store.changeover().declined
+    assert store.changeover().waiting == 0
+
+
+def test_chunks_with_both_vectors(store: Store) -> None:
+    """Those that have both come from all over, each text once, with the right one on each side."""
+    names = [f"w{number}" for number in range(40)]
+    put(store, update("/a.md", [*names, *names[:5]]))
+    embed(store, **{name: (1, number) for number, name in enumerate(names[:30])})
+    assert store.twofold(10) == []
+    with store.writer() as writer:
+        writer.begin_beside(2)
+    beside(store, **{name: (number, 1) for number, name in enumerate(names) if number % 2})
+
+    found = store.twofold(1000)
+
+    assert sorted(int(one.stored.chunk.text[1:]) for one in found) == list(range(1, 30, 2))
+    for one in found:
+        number = int(one.stored.chunk.text[1:])
+        assert (one.served, one.beside) == (vector(1, number), vector(number, 1))
+    few = store.twofold(5)
+    assert 3 <= len(few) <= 5
+    assert few == store.twofold(5)
+    assert max(int(one.stored.chunk.text[1:]) for one in few) > 12
 
 
 def test_a_sample_comes_from_all_over_and_has_vectors(store: Store) -> None:

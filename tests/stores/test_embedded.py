@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.stores.making import PlainAnalyser, update, vector
+from tests.stores.making import PlainAnalyser, chunk, update, vector
 
 from recollect.core.errors import StoreBusy, StoreDamaged, StoreIncompatible
 from recollect.core.ports import Store
@@ -218,6 +218,33 @@ def test_a_committed_database_of_every_schema_is_opened(tmp_path: Path) -> None:
         fill(store, "compat gamma", source="/new.md")
 
         assert found(store, "compat") == ["compat alpha", "compat beta", "compat gamma"]
+
+
+def test_tags_of_an_older_schema(tmp_path: Path) -> None:
+    """A catalog that has no table of tags yet tells them all the same, and goes on to when it is migrated."""
+    store = open_store(tmp_path)
+    tagged = chunk("/a.md", "one", tags=("ctx:a", "ctx:b"))
+    with store.writer() as writer:
+        writer.put([update("/a.md", [tagged, chunk("/a.md", "two", 2, tags=("ctx:a",))])])
+    store.close()
+    wanted = store.tags("ctx:", ALL), store.tags("ctx:", Filters(tags=("ctx:b",), projects=("/p",)))
+    store.close()
+    database = sqlite3.connect(tmp_path / "index" / "catalog.db")
+    for name in ("tags_come", "tags_go", "tags_change"):
+        database.execute(f"DROP TRIGGER {name}")
+    database.execute("DROP TABLE tagged")
+    for index in ("chunks_session", "chunks_superseding", "chunks_covering", "chunks_content"):
+        database.execute(f"DROP INDEX IF EXISTS {index}")
+    database.execute("PRAGMA user_version = 2")
+    database.commit()
+    database.close()
+
+    for _ in range(2):
+        assert (store.tags("ctx:", ALL), store.tags("ctx:", Filters(tags=("ctx:b",), projects=("/p",)))) == wanted
+        assert [one.chunk.text for one in store.recent(Filters(tags=("ctx:a",)), 5)] == ["two", "one"]
+        with store.writer():
+            pass
+    assert wanted == ({"ctx:a": 2, "ctx:b": 1}, {"ctx:a": 1, "ctx:b": 1})
 
 
 CRASHING = """

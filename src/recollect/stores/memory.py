@@ -18,14 +18,21 @@ from recollect.core.errors import ModelFault, StoreBusy
 from recollect.core.ports import (
     SHORT,
     Analyser,
+    Changeover,
+    Comparison,
+    Covering,
     DocumentUpdate,
     PendingText,
     StoreStats,
     StoreWriter,
+    Supersession,
     Surroundings,
+    Twofold,
     Vector,
 )
 from recollect.core.query import Candidate, Coverage, Filters, Term
+from recollect.stores.memory_vectors import Shelves
+from recollect.stores.memory_writing import MemoryWriter
 
 _K1, _B = 1.2, 0.75
 
@@ -47,7 +54,7 @@ class MemoryStore:
         self._model = model
         self._documents: dict[str, Document] = {}
         self._entries: dict[int, _Entry] = {}
-        self._vectors: dict[str, Vector] = {}
+        self._shelves = Shelves()
         self._remarks: dict[str, str] = {}
         self._next_key = 1
         self._writes = 0
@@ -76,20 +83,62 @@ class MemoryStore:
             counts[self._documents[entry.document].project] += 1
         return counts
 
+    def tags(self, prefix: str, filters: Filters) -> dict[str, int]:
+        """Return how many admitted sections bear each tag that begins so, by tag."""
+        counts: Counter[str] = Counter()
+        for one in self._entries.values():
+            has_all = set(filters.tags) <= set(one.chunk.tags)
+            if one.chunk.piece == 0 and has_all and self._in_projects(one, filters):
+                counts.update({tag for tag in one.chunk.tags if tag.startswith(prefix)})
+        return dict(sorted(counts.items()))
+
+    def of_session(self, session: str, filters: Filters, limit: int) -> list[StoredChunk]:
+        """Return the admitted chunks that begin a section and whose anchor names this session, newest first."""
+        everything = self.recent(filters, len(self._entries))
+        return [one for one in everything if session and one.chunk.anchor and one.chunk.anchor.session == session][
+            :limit
+        ]
+
+    def supersessions(self) -> list[Supersession]:
+        """Return what anchors say to be superseded, oldest word first."""
+        told = [one for one in reversed(self.recent(Filters(), len(self._entries))) if one.chunk.anchor]
+        return [
+            Supersession(old, one.chunk.anchor.memory or one.id, one.project)
+            for one in told
+            if one.chunk.anchor
+            for old in one.chunk.anchor.superseded
+        ]
+
+    def coverings(self) -> list[Covering]:
+        """Return what anchors say to be summed up, oldest word first."""
+        told = [one for one in reversed(self.recent(Filters(), len(self._entries))) if one.chunk.anchor]
+        return [
+            Covering(one.chunk.anchor.memory or one.id, one.project, one.chunk.anchor.covers)
+            for one in told
+            if one.chunk.anchor and one.chunk.anchor.covers
+        ]
+
+    def vectors(self, keys: Sequence[Key]) -> dict[Key, Vector]:
+        """Return the vectors that these chunks have."""
+        there = {key: self._entries[int(key)].chunk.vector_key for key in keys if int(key) in self._entries}
+        return {key: self._vectors[one] for key, one in there.items() if one in self._vectors}
+
     def chunks_of(self, source: str) -> list[StoredChunk]:
         """Return a document's chunks in file order; empty when it is unknown."""
         return [self._stored(entry) for entry in self._entries.values() if entry.document == source]
 
     def find(self, id_prefix: str) -> list[StoredChunk]:
-        """Return chunks whose id, or whose anchor's memory id, starts so; at most 10, by id."""
+        """Return chunks whose id, or whose anchor's memory id, or else whose content's hash starts so; at most 10, by id."""
         if not id_prefix:
             return []
+        known = [self._stored(entry) for entry in self._entries.values()]
         found = [
             stored
-            for stored in map(self._stored, self._entries.values())
+            for stored in known
             if stored.id.startswith(id_prefix)
             or (stored.chunk.anchor is not None and stored.chunk.anchor.memory.startswith(id_prefix))
         ]
+        found = found or [one for one in known if one.chunk.content_hash.startswith(id_prefix)]
         return sorted(found, key=lambda stored: stored.id)[:10]
 
     def fetch(self, keys: Sequence[Key]) -> dict[Key, StoredChunk]:
@@ -147,12 +196,35 @@ class MemoryStore:
 
     def pending(self, limit: int) -> list[PendingText]:
         """Return texts that have no vector of the current model yet, each vector key once."""
-        waiting: dict[str, PendingText] = {}
-        for entry in self._entries.values():
-            key = entry.chunk.vector_key
-            if key not in self._vectors and key not in waiting:
-                waiting[key] = PendingText(key, entry.chunk.embedded_text, entry.document)
-        return list(waiting.values())[:limit]
+        return self._without(self._vectors)[:limit]
+
+    def changeover(self) -> Changeover:
+        """Return whether vectors are made beside: one process, one model."""
+        shelves = self._shelves
+        return Changeover(
+            self._space,
+            self._space if self._entries else "",
+            serves_vectors=bool(shelves.served),
+            begun="" if shelves.beside is None else self._space,
+            waiting=0 if shelves.beside is None else len(self._without(shelves.beside)),
+            declined=self._space if shelves.declined else "",
+        )
+
+    def pending_beside(self, limit: int) -> list[PendingText]:
+        """Return texts that have no vector beside yet, each vector key once."""
+        beside = self._shelves.beside
+        return [] if beside is None else self._without(beside)[:limit]
+
+    def twofold(self, count: int) -> list[Twofold]:
+        """Return chunks that have both vectors, from all over the index."""
+        beside = self._shelves.beside or {}
+        ready = {
+            one.chunk.vector_key: one
+            for one in reversed(self._entries.values())
+            if one.chunk.vector_key in self._vectors.keys() & beside.keys()
+        }
+        chosen = list(ready.items())[:: -max(1, -(-len(ready) // max(count, 1)))][: max(count, 0)]
+        return [Twofold(self._stored(entry), self._vectors[key], beside[key]) for key, entry in chosen]
 
     def coverage(self, filters: Filters) -> Coverage:
         """Return how many chunks of the admitted projects have vectors."""
@@ -165,7 +237,7 @@ class MemoryStore:
             documents=len(self._documents),
             chunks=len(self._entries),
             vectors=len(self._vectors),
-            other_vectors=0,
+            other_vectors=self._shelves.others(),
             projects=self.projects(),
             bytes_on_disk=0,
             schema_version=0,
@@ -227,7 +299,7 @@ class MemoryStore:
         """Become the one writer."""
         if self._written_by is not None:
             raise StoreBusy("the index is being written", hint="finish the other writer first")
-        writer = _MemoryWriter(self)
+        writer = MemoryWriter(self)
         self._written_by = writer
         try:
             yield writer
@@ -238,11 +310,15 @@ class MemoryStore:
         """One process, one run."""
         return nullcontext()
 
+    def compare(self, *, repair: bool = False) -> Comparison:
+        """Nothing is kept twice."""
+        return Comparison("", len(self._entries), len(self._entries), repaired=repair)
+
     def reset(self) -> None:
         """Delete the whole index."""
         self._documents.clear()
         self._entries.clear()
-        self._vectors.clear()
+        self._shelves = Shelves()
         self._remarks.clear()
         self._writes += 1
 
@@ -255,6 +331,18 @@ class MemoryStore:
         project = self._documents[entry.document].project
         has_vector = entry.chunk.vector_key in self._vectors
         return StoredChunk(entry.key, entry.chunk.identify(self._model), entry.chunk, project, has_vector)
+
+    @property
+    def _vectors(self) -> dict[str, Vector]:
+        return self._shelves.served
+
+    def _without(self, vectors: Mapping[str, Vector]) -> list[PendingText]:
+        waiting: dict[str, PendingText] = {}
+        for entry in self._entries.values():
+            key = entry.chunk.vector_key
+            if key not in vectors and key not in waiting:
+                waiting[key] = PendingText(key, entry.chunk.embedded_text, entry.document)
+        return list(waiting.values())
 
     def _in_projects(self, entry: _Entry, filters: Filters) -> bool:
         return filters.projects is None or self._documents[entry.document].project in filters.projects
@@ -271,8 +359,9 @@ class MemoryStore:
             and set(filters.tags) <= set(chunk.tags)
         )
 
-    def _check_dimension(self, vectors: Iterable[Vector]) -> None:
-        known = next((len(vector) for vector in self._vectors.values()), None)
+    def _check_dimension(self, vectors: Iterable[Vector], among: Mapping[str, Vector] | None = None) -> None:
+        there = self._vectors if among is None else among
+        known = next((len(vector) for vector in there.values()), None)
         for vector in vectors:
             if known is not None and len(vector) != known:
                 raise ModelFault(f"{self._space}: {len(vector) // 4} dimensions; the index has {known // 4}")
@@ -288,80 +377,6 @@ class MemoryStore:
     def _leave(self, source: str) -> bool:
         self._entries = {key: entry for key, entry in self._entries.items() if entry.document != source}
         return self._documents.pop(source, None) is not None
-
-
-class _MemoryWriter:
-    """Writes a MemoryStore, and refuses what the contract forbids."""
-
-    def __init__(self, store: MemoryStore) -> None:
-        self._store = store
-
-    def put(self, updates: Sequence[DocumentUpdate]) -> None:
-        """Store documents, after all of them have been found in order."""
-        self._check_turn()
-        sources = [update.document.source for update in updates]
-        if len(set(sources)) != len(sources):
-            raise AssertionError("one put names a document twice")
-        for update in updates:
-            ids = [chunk.identify(self._store._model) for chunk in update.chunks]
-            if len(set(ids)) != len(ids):
-                raise AssertionError(f"{update.document.source} has two chunks of one id")
-            if any(chunk.source != update.document.source for chunk in update.chunks):
-                raise AssertionError(f"{update.document.source} has a chunk of another document")
-        for update in updates:
-            self._store._leave(update.document.source)
-            self._store._enter(update)
-        self._store._writes += 1
-
-    def touch(self, documents: Sequence[Document]) -> None:
-        """Record new stamps and roots."""
-        self._check_turn()
-        for document in documents:
-            known = self._store._documents.get(document.source)
-            if known is not None:
-                changed = replace(known, root=document.root, stamp=document.stamp, indexed_at=document.indexed_at)
-                self._store._documents[document.source] = changed
-        self._store._writes += 1
-
-    def remove(self, sources: Iterable[str]) -> int:
-        """Remove documents and their chunks; return how many were there."""
-        self._check_turn()
-        removed = sum(self._store._leave(source) for source in sources)
-        self._store._writes += 1
-        return removed
-
-    def put_vectors(self, vectors: Mapping[str, Vector]) -> None:
-        """Store vectors of unit length, or zero."""
-        self._check_turn()
-        self._store._check_dimension(vectors.values())
-        for key, vector in vectors.items():
-            if not all(math.isfinite(x) for x in array("f", vector)):
-                raise ModelFault(f"{self._store._space} gave a vector that is not made of numbers (for {key})")
-            length = math.sqrt(math.fsum(x * x for x in array("f", vector)))
-            if not (length == 0 or math.isclose(length, 1, abs_tol=1e-3)):
-                raise AssertionError(f"the vector of {key} has length {length}")
-        self._store._vectors |= {key: vector for key, vector in vectors.items() if key not in self._store._vectors}
-        self._store._writes += 1
-
-    def drop_vectors(self) -> None:
-        """Drop all vectors."""
-        self._check_turn()
-        self._store._vectors.clear()
-        self._store._writes += 1
-
-    def remark(self, name: str, value: str) -> None:
-        """Note something."""
-        self._check_turn()
-        self._store._remarks[name] = value
-        self._store._writes += 1
-
-    def sweep(self) -> None:
-        """Nothing to fold; unused vectors may stay a day, here they stay."""
-        self._check_turn()
-
-    def _check_turn(self) -> None:
-        if self._store._written_by is not self:
-            raise AssertionError("a writer was used outside its context")
 
 
 def _bm25(counts: Mapping[int, Mapping[str, int]], term: str) -> dict[int, float]:

@@ -74,6 +74,14 @@ class DenseLane:
         self.close()
         self._state_path.unlink(missing_ok=True)
 
+    def forget_others(self) -> None:
+        """Drop the lanes of other vectors; whoever still reads one goes on with the files that it has open."""
+        import shutil
+
+        for other in self._home.parent.iterdir() if self._home.parent.exists() else ():
+            if other != self._home:
+                shutil.rmtree(other, ignore_errors=True)
+
     def revision(self) -> str:
         """Return what tells this state of the lane from every other."""
         return log.state_token(self._state_path)
@@ -141,7 +149,8 @@ class DenseLane:
     def _rebuild(self, database: sqlite3.Connection, space: int, dimension: int) -> int:
         last = log.head(database)
         name = os.urandom(4).hex()
-        rows = [row for (row,) in database.execute("SELECT row FROM chunks WHERE embedded ORDER BY row")]
+        # Not by their marks, which speak of the vectors that are served: these may be about to be.
+        rows = [row for (row,) in database.execute("SELECT row FROM chunks ORDER BY row")]
         with translating(self._home):
             self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
             try:

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     import tantivy
 
 
-def sql_conditions(filters: Filters) -> tuple[str, list[Any]]:
-    """Return a WHERE clause over `chunks c`, joined with `documents d` where a source prefix is asked for, and its values."""
+def sql_conditions(filters: Filters, *, tagged: bool = True) -> tuple[str, list[Any]]:
+    """Return a WHERE clause over `chunks c`, joined with `documents d` where a source prefix is asked for, and its values.
+
+    Catalogs of older versions have no table of tags (`tagged`): there, each chunk's own are looked at.
+    """
     clauses, values = ["c.live"], list[Any]()
     if filters.projects is not None:
         clauses.append(f"c.project IN ({_marks(filters.projects)})")
@@ -38,7 +41,8 @@ def sql_conditions(filters: Filters) -> tuple[str, list[Any]]:
         clauses.append(f"c.type IN ({_marks(filters.types)})")
         values += filters.types
     for tag in filters.tags:
-        clauses.append("EXISTS (SELECT 1 FROM json_each(c.tags) WHERE value = ?)")
+        own = "EXISTS (SELECT 1 FROM json_each(c.tags) WHERE value = ?)"
+        clauses.append("c.row IN (SELECT row FROM tagged WHERE tag = ?)" if tagged else own)
         values.append(tag)
     return " AND ".join(clauses), values
 

@@ -65,6 +65,9 @@ class LexicalLane:
             self._elsewhere.cleanup()
             self._elsewhere = None
 
+    def forget_others(self) -> None:
+        """Words are no model's."""
+
     def revision(self) -> str:
         """Return what tells this state of the lane from every other."""
         return log.state_token(self._state_path)

@@ -15,11 +15,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-ADD, REMOVE, VECTOR = "add", "remove", "vector"
+ADD, REMOVE, VECTOR, MOVE = "add", "remove", "vector", "move"
 
 State = TypeVar("State")
 
-_MOST_BYTES = 1 << 16
+_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,8 @@ class Changes:
     embedded: tuple[int, ...]
     """Rows that were there before and have got a vector since."""
     removed: tuple[int, ...]
+    moved: tuple[int, ...] = ()
+    """Rows that were there before and stand on other lines since, under another id."""
 
 
 def record(database: sqlite3.Connection, kind: str, rows: list[int]) -> None:
@@ -58,6 +60,7 @@ def changes_after(database: sqlite3.Connection, applied: int) -> Changes:
     added: dict[int, None] = {}
     embedded: dict[int, None] = {}
     removed: dict[int, None] = {}
+    moved: dict[int, None] = {}
     last = applied
     for seq, row, kind in database.execute("SELECT seq, row, kind FROM changes WHERE seq > ? ORDER BY seq", (applied,)):
         last = seq
@@ -66,11 +69,15 @@ def changes_after(database: sqlite3.Connection, applied: int) -> Changes:
         elif kind == VECTOR:
             if row not in added:
                 embedded[row] = None
+        elif kind == MOVE:
+            if row not in added:
+                moved[row] = None
         else:
             embedded.pop(row, None)
+            moved.pop(row, None)
             added.pop(row, None)
             removed[row] = None
-    return Changes(last, tuple(added), tuple(embedded), tuple(removed))
+    return Changes(last, tuple(added), tuple(embedded), tuple(removed), tuple(moved))
 
 
 def trim(database: sqlite3.Connection, applied: int) -> None:
@@ -97,7 +104,11 @@ def _read(path: Path) -> bytes:
     """Return a small file: a third of what a file object takes."""
     file = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
     try:
-        return os.read(file, _MOST_BYTES)
+        found = read = os.read(file, _AT_ONCE)
+        while len(read) == _AT_ONCE:
+            read = os.read(file, _AT_ONCE)
+            found += read
+        return found
     finally:
         os.close(file)
 

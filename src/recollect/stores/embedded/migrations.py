@@ -102,6 +102,57 @@ def m002_counts_and_filters(database: sqlite3.Connection) -> None:
         database.execute(statement)
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (m001_first_schema, m002_counts_and_filters)
+def m003_tags(database: sqlite3.Connection) -> None:
+    """Which chunks bear a tag, so that the tags that begin with something are told without looking at every chunk."""
+    listed = "SELECT value, {0}.row, {0}.project, {0}.piece FROM json_each({0}.tags)"
+    for statement in (
+        """CREATE TABLE tagged (
+            tag TEXT NOT NULL, row INTEGER NOT NULL, project TEXT NOT NULL, piece INTEGER NOT NULL,
+            PRIMARY KEY (tag, row)) WITHOUT ROWID""",
+        "CREATE INDEX tagged_row ON tagged (row)",
+        """INSERT OR IGNORE INTO tagged SELECT value, c.row, c.project, c.piece FROM chunks c, json_each(c.tags)
+            WHERE c.live AND c.tags <> '[]'""",
+        f"""CREATE TRIGGER tags_come AFTER INSERT ON chunks WHEN new.live AND new.tags <> '[]' BEGIN
+            INSERT OR IGNORE INTO tagged {listed.format("new")}; END""",
+        """CREATE TRIGGER tags_go AFTER DELETE ON chunks WHEN old.live AND old.tags <> '[]' BEGIN
+            DELETE FROM tagged WHERE row = old.row; END""",
+        f"""CREATE TRIGGER tags_change AFTER UPDATE OF live, tags, project, piece ON chunks
+            WHEN (new.live <> old.live OR new.tags <> old.tags OR new.project <> old.project OR new.piece <> old.piece)
+            AND (new.tags <> '[]' OR old.tags <> '[]') BEGIN
+            DELETE FROM tagged WHERE row = old.row;
+            INSERT OR IGNORE INTO tagged {listed.format("new")} WHERE new.live; END""",
+    ):
+        database.execute(statement)
+
+
+def m004_anchors(database: sqlite3.Connection) -> None:
+    """Which anchors name a session, and which supersede a memory: few do, and every search asks for the latter."""
+    for statement in (
+        """CREATE INDEX chunks_session ON chunks (json_extract(anchor, '$.session'))
+            WHERE live AND piece = 0 AND anchor IS NOT NULL""",
+        """CREATE INDEX chunks_superseding ON chunks (date)
+            WHERE live AND piece = 0 AND json_extract(anchor, '$.supersedes') IS NOT NULL""",
+    ):
+        database.execute(statement)
+
+
+def m005_summaries(database: sqlite3.Connection) -> None:
+    """Which anchors say what they sum up, which every search asks for; and chunks by their content, as summaries cite them."""
+    for statement in (
+        """CREATE INDEX chunks_covering ON chunks (date)
+            WHERE live AND piece = 0 AND json_extract(anchor, '$.covers') IS NOT NULL""",
+        "CREATE INDEX chunks_content ON chunks (content_hash) WHERE live",
+    ):
+        database.execute(statement)
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
+    m001_first_schema,
+    m002_counts_and_filters,
+    m003_tags,
+    m004_anchors,
+    m005_summaries,
+)
 SCHEMA_VERSION = len(MIGRATIONS)
 TALLIES_SINCE = 2
+TAGGED_SINCE = 3

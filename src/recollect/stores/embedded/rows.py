@@ -143,5 +143,6 @@ def _anchor_json(anchor: Anchor) -> str:
 
 def _read_anchor(text: str) -> Anchor:
     fields = json.loads(text)
-    fields["tags"] = tuple(fields.get("tags", ()))
+    for name in ("tags", "covers"):
+        fields[name] = tuple(fields.get(name, ()))
     return Anchor(**fields)

@@ -4,7 +4,7 @@ A document's new version becomes visible in one SQLite transaction, and the lane
 three steps: stage the new chunks (in the catalog, not visible), let the lanes follow, switch. A crash before the
 switch leaves the old version in force and staged rows that the next writer discards; a crash after it leaves entries
 in the lanes that name no chunk, which readers pass over and the lanes drop when they next follow the log.
-Chunks whose text did not change keep their row, whatever lines they moved to, and cost the lanes nothing.
+Chunks whose text did not change keep their row, whatever lines they moved to, and cost lanes that know no lines nothing.
 """
 
 from __future__ import annotations
@@ -13,52 +13,64 @@ import os
 import sqlite3
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from recollect.core.document import Document, chunk_id
-from recollect.core.errors import ModelFault
+from recollect.core.document import Document
 from recollect.core.ports import DocumentUpdate, Vector
-from recollect.stores.embedded import log, rows
+from recollect.stores.embedded import log, rows, spaces
+from recollect.stores.embedded.beside import BesideTable
 from recollect.stores.embedded.connection import transaction
-from recollect.stores.embedded.dense import DenseLane
 from recollect.stores.embedded.faults import translated
-from recollect.stores.embedded.lexical import LexicalLane
+from recollect.stores.embedded.lanes import FollowingLane
 from recollect.stores.embedded.reading import CatalogReader
+
+LanesOf = Callable[[str], tuple[FollowingLane, FollowingLane]]
+"""Gives the lane of words, and that of the vectors of a name."""
 
 _KEEP_UNUSED_VECTORS_S = 24 * 3600
 _SWEEP_EVERY_S = 24 * 3600
 _LONG_LOG = 1000
+_ID = rows.WRITTEN_COLUMNS.split(", ").index("id")
 
 
 @dataclass(slots=True)
 class _Plan:
-    """How one document changes: which rows stay (perhaps on other lines), which come, which go."""
+    """How one document changes: which rows stay, which of those on other lines, which come, which go."""
 
     update: DocumentUpdate
     document: int
     kept: list[tuple[int, tuple[Any, ...]]] = field(default_factory=list)
     fresh: list[tuple[Any, ...]] = field(default_factory=list)
     stale: list[int] = field(default_factory=list)
+    moved: list[int] = field(default_factory=list)
 
 
 class EmbeddedWriter:
     """Writes a catalog and its lanes. Made by the store, which holds the lock."""
 
-    def __init__(self, path: Path, catalog: CatalogReader, lexical: LexicalLane, dense: DenseLane, model: str) -> None:
+    def __init__(self, path: Path, catalog: CatalogReader, lanes_of: LanesOf, asked_by: str) -> None:
+        """Write as the catalog's owner; `asked_by` is the model of whoever writes, and may be another."""
         self.path = path
         self._catalog = catalog
         self._database = catalog.database
-        self._lexical = lexical
-        self._dense = dense
+        self._beside = BesideTable(catalog)
+        self._lanes_of = lanes_of
         self._space = catalog.space
-        self._model = model
+        self._model = spaces.model_of(self._space)
+        self._lexical, self._dense = lanes_of(self._space)
+        self._asked_by = asked_by
         self._vectors_freed = False
         self.swept = False
         self._repair()
+
+    @property
+    def vectors(self) -> FollowingLane:
+        """Return the lane of the vectors that are served now."""
+        return self._dense
 
     @translated
     def put(self, updates: Sequence[DocumentUpdate]) -> None:
@@ -115,26 +127,48 @@ class EmbeddedWriter:
         if not vectors:
             return
         with self._change():
-            space = self._space_id(len(next(iter(vectors.values()))) // 4)
-            self._check_vectors(vectors, space)
-            self._database.executemany(
-                "INSERT INTO vectors (space, key, vector) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-                [(space[0], key, vector) for key, vector in vectors.items()],
-            )
+            self._beside.store(self._space, vectors)
             waiting = self._catalog.rows_waiting_for(list(vectors))
             self._database.executemany("UPDATE chunks SET embedded = 1 WHERE row = ?", [(row,) for row in waiting])
             log.record(self._database, log.VECTOR, waiting)
         self._dense.catch_up(self._database)
 
     @translated
-    def drop_vectors(self) -> None:
-        """Drop all vectors of this space, and with them its dimension: the model may have another one now."""
-        self._dense.forget()
+    def begin_beside(self, dimension: int) -> None:
+        """Begin to make vectors beside those served, or go on with what was begun."""
         with self._change():
-            mine = "(SELECT id FROM spaces WHERE name = ?)"
-            self._database.execute(f"DELETE FROM vectors WHERE space IN {mine}", (self._space,))
-            self._database.execute("DELETE FROM spaces WHERE name = ?", (self._space,))
-            self._database.execute("UPDATE chunks SET embedded = 0 WHERE embedded")
+            self._beside.begin(self._asked_by, dimension)
+
+    @translated
+    def put_beside(self, vectors: Mapping[str, Vector]) -> None:
+        """Store vectors beside those served."""
+        if vectors:
+            with self._change():
+                self._beside.store(self._beside.begun(), vectors)
+
+    @translated
+    def swap(self) -> None:
+        """Serve the vectors beside in one transaction."""
+        self._serve(self._beside.begun(), declined="")
+
+    @translated
+    def decline(self) -> None:
+        """Note that the vectors beside are not to be served."""
+        with self._change():
+            self._catalog.state_fact("declined", self._beside.begun())
+
+    @translated
+    def roll_back(self) -> None:
+        """Serve what was served before the last swap, in one transaction."""
+        self._serve(self._beside.before(), declined=self._space)
+
+    @translated
+    def forget_others(self) -> int:
+        """Drop all vectors but those served, and what lanes keep of them."""
+        with self._change():
+            dropped = self._beside.drop_others()
+        self._dense.forget_others()
+        return dropped
 
     @translated
     def remark(self, name: str, value: str) -> None:
@@ -152,6 +186,13 @@ class EmbeddedWriter:
             log.trim(self._database, followed)
         self._database.execute("PRAGMA optimize")
         self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    @translated
+    def sign(self, keeper: str) -> None:
+        """Note whose lanes have followed; the other stores' are behind from now on."""
+        if (self._catalog.fact("keeper") or "") != keeper:
+            with self._change():
+                self._catalog.state_fact("keeper", keeper)
 
     @contextmanager
     def _change(self) -> Iterator[None]:
@@ -173,7 +214,7 @@ class EmbeddedWriter:
                 values,
             )
             plan = _Plan(update, int(inserted.lastrowid or 0))
-            old: dict[str, deque[int]] = {}
+            old: dict[str, deque[tuple[int, str]]] = {}
         else:
             plan = _Plan(update, found[0])
             old = self._rows_by_lane_key(found[0])
@@ -181,18 +222,21 @@ class EmbeddedWriter:
             values = rows.chunk_values(chunk, document.project, ordinal, self._model)
             same = old.get(values[-1])
             if same:
-                plan.kept.append((same.popleft(), values))
+                row, known_as = same.popleft()
+                plan.kept.append((row, values))
+                if known_as != values[_ID]:
+                    plan.moved.append(row)
             else:
                 plan.fresh.append(values)
-        plan.stale += [row for left in old.values() for row in left]
+        plan.stale += [row for left in old.values() for row, _ in left]
         return plan
 
-    def _rows_by_lane_key(self, document: int) -> dict[str, deque[int]]:
-        old: dict[str, deque[int]] = defaultdict(deque)
-        for row, key in self._database.execute(
-            "SELECT row, lane_key FROM chunks WHERE document = ? AND live ORDER BY ordinal", (document,)
+    def _rows_by_lane_key(self, document: int) -> dict[str, deque[tuple[int, str]]]:
+        old: dict[str, deque[tuple[int, str]]] = defaultdict(deque)
+        for row, known_as, key in self._database.execute(
+            "SELECT row, id, lane_key FROM chunks WHERE document = ? AND live ORDER BY ordinal", (document,)
         ):
-            old[key].append(row)
+            old[key].append((row, known_as))
         return old
 
     def _stage(self, plans: Sequence[_Plan], first: int) -> None:
@@ -217,6 +261,7 @@ class EmbeddedWriter:
             f"UPDATE chunks SET {assignments} WHERE row = ?",
             [(*values, row) for row, values in plan.kept],
         )
+        log.record(self._database, log.MOVE, plan.moved)
         columns = ", ".join(f"{column.strip()} = ?" for column in rows.DOCUMENT_COLUMNS.split(","))
         self._database.execute(
             f"UPDATE documents SET live = 1, {columns} WHERE id = ?",
@@ -232,26 +277,6 @@ class EmbeddedWriter:
         return int(found[0]) + 1 if found else 1
 
     # -- vectors -----------------------------------------------------------------------------------------------------
-
-    def _space_id(self, dimension: int) -> tuple[int, int]:
-        self._database.execute(
-            "INSERT INTO spaces (name, dimension) VALUES (?, ?) ON CONFLICT DO NOTHING", (self._space, dimension)
-        )
-        found = self._database.execute("SELECT id, dimension FROM spaces WHERE name = ?", (self._space,)).fetchone()
-        return int(found[0]), int(found[1])
-
-    def _check_vectors(self, vectors: Mapping[str, Vector], space: tuple[int, int]) -> None:
-        for vector in vectors.values():
-            if len(vector) != 4 * space[1]:
-                raise ModelFault(
-                    f"{self._space} gave a vector of {len(vector) // 4} dimensions; the index has {space[1]}",
-                    hint="the model changed under its name: 'recollect index --reembed' makes all vectors anew",
-                )
-        import numpy as np
-
-        for key, vector in vectors.items():
-            if not np.isfinite(np.frombuffer(vector, dtype="<f4")).all():
-                raise ModelFault(f"{self._space} gave a vector that is not made of numbers (for {key})")
 
     def _sweep_vectors(self) -> None:
         now = int(time.time())
@@ -280,9 +305,8 @@ class EmbeddedWriter:
                 log.trim(self._database, followed)
 
     def _follow(self) -> int:
-        followed = self._lexical.catch_up(self._database)
-        dense = self._dense.catch_up(self._database)
-        return followed if dense is None else min(followed, dense)
+        followed = (self._lexical.catch_up(self._database), self._dense.catch_up(self._database))
+        return min(one for one in (*followed, log.head(self._database)) if one is not None)
 
     def _discard_staged(self) -> None:
         if not self._database.execute("SELECT EXISTS (SELECT 1 FROM chunks WHERE NOT live)").fetchone()[0]:
@@ -300,19 +324,18 @@ class EmbeddedWriter:
         # The log of another model's vectors means nothing to this model's lane.
         self._dense.forget()
         with self._change():
-            self._database.execute("UPDATE chunks SET id = '~' || row")
-            found = self._database.execute(
-                "SELECT c.row, d.source, start_line, end_line, content_hash FROM chunks c "
-                "JOIN documents d ON d.id = c.document"
-            ).fetchall()
-            self._database.executemany(
-                "UPDATE chunks SET id = ? WHERE row = ?",
-                [(chunk_id(source, start, end, digest, self._model), row) for row, source, start, end, digest in found],
-            )
-            self._database.execute(
-                "UPDATE chunks SET embedded = EXISTS (SELECT 1 FROM vectors v JOIN spaces s ON s.id = v.space "
-                "WHERE s.name = ? AND v.key = chunks.vector_key)",
-                (self._space,),
-            )
-            self._catalog.state_fact("space", self._space)
-            self._catalog.state_fact("model", self._model)
+            self._beside.serve(self._space, self._model)
+
+    def _serve(self, space: str, *, declined: str) -> None:
+        """Serve other vectors. Their lane is built before anyone is told of it: no search comes upon one that is missing."""
+        words, vectors = self._lanes_of(space)
+        vectors.forget()
+        vectors.catch_up(self._database)
+        with self._change():
+            self._beside.exchange(space)
+            self._catalog.state_fact("declined", declined)
+        self._lexical, self._dense = words, vectors
+        self._space, self._model = space, spaces.model_of(space)
+        # From here on the writer reads and writes as the model whose vectors are served.
+        self._catalog.owner = spaces.owner_of(space)
+        self._follow()

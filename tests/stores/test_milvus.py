@@ -1,0 +1,494 @@
+"""What the Milvus store promises beyond the contract: whose rows are whose, what is there, and what is found by which words."""
+
+from __future__ import annotations
+
+import random
+import re
+import string
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.stores.making import PlainAnalyser, chunk, update, vector
+from tests.stores.milvus_server import LiteServer, tenant
+
+from recollect.core.errors import StoreBusy, StoreError, StoreIncompatible
+from recollect.core.options import StoreOptions
+from recollect.core.ports import Store
+from recollect.core.query import Filters, Term
+from recollect.stores.embedded import EmbeddedStore
+from recollect.stores.memory import MemoryStore
+from recollect.stores.milvus import MilvusStore
+from recollect.stores.milvus.filters import expression, one_of
+from recollect.stores.milvus.lexicon import Lexicon
+from recollect.stores.milvus.schema import collection_name
+from recollect.stores.milvus.tokens import FILLER, token
+
+ALL = Filters()
+OPENED: list[MilvusStore] = []
+
+
+@pytest.fixture(autouse=True)
+def _close_stores() -> Iterator[None]:
+    """Whatever a test opened is closed after it."""
+    yield
+    while OPENED:
+        OPENED.pop().close()
+
+
+def open_store(
+    place: Path, uri: str, *, of: str = "", model: str = "m", version: str = "plain 1", **more: Any
+) -> MilvusStore:
+    analyser = PlainAnalyser()
+    analyser.version = version
+    options = StoreOptions(uri, **more)
+    OPENED.append(MilvusStore(place / "index", analyser, options, tenant=of or tenant(), provider="test", model=model))
+    return OPENED[-1]
+
+
+def fill(store: Store, *texts: str, source: str = "/a.md", project: str = "/p") -> None:
+    with store.writer() as writer:
+        writer.put([update(source, texts, project=project)])
+        writer.put_vectors({one.vector_key: vector(1, len(one.text)) for one in store.pending(1000)})
+
+
+def found(store: Store, word: str, filters: Filters = ALL) -> list[str]:
+    candidates = store.lexical([Term(word)], filters, 100)
+    chunks = store.fetch([one.key for one in candidates])
+    return sorted(chunks[one.key].chunk.text for one in candidates if one.key in chunks)
+
+
+def ask(store: MilvusStore, call: Any) -> Any:
+    return store._remote.ask(call)
+
+
+def names(store: MilvusStore) -> list[str]:
+    """Return the collections of a store's tenant."""
+    return sorted(name for name in ask(store, lambda client: client.list_collections()) if store._tenant in name)
+
+
+def rows(store: MilvusStore, name: str, *fields: str) -> list[dict[str, Any]]:
+    return list(ask(store, lambda client: client.query(name, filter="row > 0", output_fields=list(fields))))
+
+
+# -- whose rows are whose ----------------------------------------------------------------------------------------------
+
+
+def test_each_project_has_a_collection_with_a_readable_name(tmp_path: Path, milvus_file: str) -> None:
+    """Chunks stand in the collection of their project, whose name tells tenant and project; what is global has its own."""
+    store = open_store(tmp_path, milvus_file)
+    fill(store, "alpha one", project="/home/me/Otter-Pond/.git")
+    fill(store, "alpha two", source="/b.md", project="")
+
+    first, second = names(store)
+
+    assert re.fullmatch(rf"recollect_{store._tenant}_global_[0-9a-f]{{16}}", first)
+    assert re.fullmatch(rf"recollect_{store._tenant}_otter_pond_[0-9a-f]{{16}}", second)
+    assert [row["text"] for row in rows(store, first, "text")] == ["alpha two"]
+    assert found(store, "alpha", Filters(projects=("",))) == ["alpha two"]
+    assert found(store, "alpha") == ["alpha one", "alpha two"]
+
+
+def test_one_collection_for_all_projects_by_choice(tmp_path: Path, milvus_file: str) -> None:
+    """With per_project off there is one collection, filters still tell projects apart, and the choice can be changed back."""
+    of = tenant()
+    store = open_store(tmp_path, milvus_file, of=of, per_project=False)
+    fill(store, "alpha one")
+    fill(store, "alpha two", source="/b.md", project="/q")
+
+    assert len(names(store)) == 1
+    assert found(store, "alpha", Filters(projects=("/q",))) == ["alpha two"]
+
+    again = open_store(tmp_path, milvus_file, of=of)
+    assert found(again, "alpha", Filters(projects=("/p",))) == ["alpha one"]
+    assert len(names(again)) == 2
+    assert again.compare().is_whole
+
+
+def test_no_two_tenants_models_or_widths_share_a_collection() -> None:
+    """A collection's name differs by tenant, project, model and dimension, however alike they read."""
+    named = {
+        collection_name(*one)
+        for one in [
+            ("a", "/p", "x/m", 2),
+            ("b", "/p", "x/m", 2),
+            ("a", "/q/p", "x/m", 2),
+            ("a", None, "x/m", 2),
+            ("a", "", "x/m", 2),
+            ("a", "/p", "y/m", 2),
+            ("a", "/p", "x/m", 3),
+            ("A", "/p", "x/m", 2),
+        ]
+    }
+
+    assert len(named) == 8
+    assert all(re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]{0,254}", name) for name in named)
+
+
+def test_two_machines_may_write_one_collection(tmp_path: Path, milvus_server: LiteServer) -> None:
+    """Each index finds its own rows, also of the same file at the same path, and a reset of one takes none of the other's."""
+    of = tenant()
+    one = open_store(tmp_path / "one", milvus_server.uri, of=of)
+    two = open_store(tmp_path / "two", milvus_server.uri, of=of)
+    fill(one, "alpha same", "alpha one")
+    fill(two, "alpha same", "alpha two")
+    assert names(one) == names(two)
+    assert len(names(one)) == 1
+
+    assert found(one, "alpha") == ["alpha one", "alpha same"]
+    assert found(two, "alpha") == ["alpha same", "alpha two"]
+    one.reset()
+
+    assert found(two, "alpha") == ["alpha same", "alpha two"]
+    assert two.compare().is_whole
+    assert found(one, "alpha") == []
+    two.reset()
+    assert names(two) == []
+
+
+def test_other_readers_find_what_they_need(tmp_path: Path, milvus_file: str) -> None:
+    """A row tells the chunk's id, text, place and headings as the catalog does, also after lines have moved."""
+    store = open_store(tmp_path, milvus_file)
+    lower = chunk("/a.md", "lower", 9, end_line=11, heading="H", heading_level=2, content="## H\nlower")
+    fields = ("chunk_hash", "text", "source", "heading", "heading_level", "start_line", "end_line", "project", "row")
+
+    for line in (9, 12):
+        moved = chunk("/a.md", "lower", line, end_line=line + 2, heading="H", heading_level=2, content="## H\nlower")
+        with store.writer() as writer:
+            writer.put([update("/a.md", [moved], size=line)])
+            writer.sweep()
+        (known,) = store.chunks_of("/a.md")
+        (name,) = names(store)
+        (row,) = rows(store, name, *fields)
+        row.pop("key")
+        assert row == {
+            "chunk_hash": known.id,
+            "text": lower.content,
+            "source": "/a.md",
+            "heading": "H",
+            "heading_level": 2,
+            "start_line": line,
+            "end_line": line + 2,
+            "project": "/p",
+            "row": known.key,
+        }
+
+
+def test_another_model_has_other_collections_and_the_old_ones_go(tmp_path: Path, milvus_file: str) -> None:
+    """Vectors of two models never meet, also of one dimension: the new model's rows stand elsewhere, the old are deleted."""
+    of = tenant()
+    first = open_store(tmp_path, milvus_file, of=of)
+    fill(first, "alpha")
+    before = names(first)
+    other = open_store(tmp_path, milvus_file, of=of, model="other")
+    assert found(other, "alpha") == ["alpha"]
+    assert other.dense(vector(1, 5), ALL, 5) == []
+
+    with other.writer(take_over=True) as writer:
+        writer.put_vectors({one.vector_key: vector(1, 2, 3) for one in other.pending(5)})
+
+    assert len(other.dense(vector(1, 2, 3), ALL, 5)) == 1
+    assert found(other, "alpha") == ["alpha"]
+    assert not set(names(other)) & set(before)
+    with first.writer(take_over=True):
+        pass
+    assert len(first.dense(vector(1, 5), ALL, 5)) == 1
+    assert first.compare().is_whole
+
+
+def test_a_token_is_written_nowhere(tmp_path: Path, milvus_server: LiteServer) -> None:
+    """Neither files nor errors nor representations hold the token."""
+    secret = "tok-3f9a77"
+    store = open_store(tmp_path, milvus_server.uri, token=secret)
+    fill(store, "alpha")
+    store.close()
+
+    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert written
+    assert secret.encode() not in written
+
+
+# -- what is found by which words --------------------------------------------------------------------------------------
+
+
+@given(st.text(min_size=1), st.text(min_size=1))
+def test_every_word_is_one_token_of_its_own(one: str, other: str) -> None:
+    """However a word is written, it becomes small letters and digits, other words become others, and none is the filler."""
+    assert re.fullmatch(r"[a-z0-9]+", token(one))
+    assert (token(one) == token(other)) == (one == other)
+    assert token(one) != FILLER
+
+
+def test_words_of_any_script_are_found(tmp_path: Path, milvus_file: str) -> None:
+    """Words that Milvus' own analyser would split, join or drop are found, and only where they are."""
+    words = ["水獭", "14:30", "2026-03-05", "c++", "zebra", "🦦", "naïve", "a_b", "x" * 200, "é́", "--flag"]
+    store = open_store(tmp_path, milvus_file)
+    with store.writer() as writer:
+        writer.put([update("/a.md", [f"{word} n{number}" for number, word in enumerate(words)])])
+
+    for number, word in enumerate(words):
+        assert found(store, word) == [f"{word} n{number}"]
+    assert found(store, "獭") == found(store, "30") == found(store, "b") == []
+
+
+def test_a_text_too_long_for_a_field_is_found_by_all_its_words(tmp_path: Path, milvus_file: str) -> None:
+    """A chunk of more bytes than Milvus takes is stored, and found by its first and its last word."""
+    store = open_store(tmp_path, milvus_file)
+    text = " ".join(["first", *["again"] * 20_000, "水last"])
+    fill(store, text)
+
+    assert found(store, "first") == found(store, "水last") == [text]
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 10_000))
+def test_words_are_scored_as_in_every_other_store(tmp_path: Path, milvus_file: str, seed: int) -> None:
+    """Scores and rarities are those of the reference, whatever came, went and changed, over any number of segments."""
+    luck = random.Random(seed)
+    store = open_store(tmp_path / str(random.Random().random()), milvus_file)
+    reference = MemoryStore(PlainAnalyser(), provider="test", model="m")
+    words = [f"w{n}" for n in range(12)]
+    for size in range(1, 5):
+        source, project = f"/{luck.randrange(3)}.md", luck.choice(["/p", "/q"])
+        texts = [" ".join(luck.choices(words, k=luck.choice([3, 20, 60]))) for _ in range(luck.randrange(4))]
+        for one in (store, reference):
+            with one.writer() as writer:
+                if luck.random() < 0:
+                    writer.remove([source])
+                writer.put([update(source, texts, project=project, size=size)])
+    terms = [Term(word, weight) for word, weight in zip(luck.sample(words, 3), (1.0, 0.5, 1.0), strict=True)]
+
+    def scores(one: Store) -> list[tuple[float, str]]:
+        hits = one.lexical(terms, ALL, 50)
+        chunks = one.fetch([hit.key for hit in hits])
+        return sorted((round(hit.score, 6), chunks[hit.key].chunk.text) for hit in hits if hit.key in chunks)
+
+    with store.writer() as writer:
+        writer.sweep()
+    assert scores(store) == scores(reference)
+    assert store.rarity(words) == pytest.approx(reference.rarity(words))
+    store.close()
+
+
+# -- filters -----------------------------------------------------------------------------------------------------------
+
+AWKWARD = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=30) | st.text(
+    alphabet=string.punctuation + " \t\n\r\\\"'%_ab", max_size=30
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(given_texts=st.lists(AWKWARD, min_size=1, max_size=4, unique=True), asked=AWKWARD)
+def test_no_character_in_a_filter_is_special(
+    shelf: tuple[MilvusStore, str], given_texts: list[str], asked: str
+) -> None:
+    """Whatever texts are filtered by, exactly the rows that have them are admitted, by equality, membership and prefix."""
+    store, name = shelf
+    with store.writer() as writer:
+        kept = [
+            chunk("/x", "word", line, type=text, tags=(text, "other"), end_line=line)
+            for line, text in enumerate(given_texts, start=1)
+        ]
+        writer.put([update("/x", kept)])
+
+    for text in (*given_texts, asked):
+        wanted = sorted(one for one in given_texts if one == text)
+        for filters in (
+            Filters(types=(text,)),
+            Filters(tags=(text, "other")),
+            Filters(types=(text, text), tags=(text,)),
+        ):
+            hits = store.fetch([hit.key for hit in store.lexical([Term("word")], filters, 10)])
+            assert sorted(hit.chunk.type for hit in hits.values()) == wanted
+        prefix = Filters(source_prefix="/" + text)
+        below = expression(prefix, "home")
+        ask(store, lambda client, below=below: client.query(name, filter=below, output_fields=["row"]))
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory, milvus_file: str) -> Iterator[tuple[MilvusStore, str]]:
+    """A store that many examples share, and its collection."""
+    place = tmp_path_factory.mktemp("shelf")
+    store = MilvusStore(
+        place / "index", PlainAnalyser(), StoreOptions(milvus_file), tenant=tenant(), provider="test", model="m"
+    )
+    with store.writer() as writer:
+        writer.put([update("/x", ["word"])])
+    yield store, names(store)[0]
+    store.close()
+
+
+# -- what is kept here -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lost", ["words.db", "*/current.json", "*"])
+def test_what_is_lost_here_is_made_anew(tmp_path: Path, milvus_file: str, lost: str) -> None:
+    """Without its local files the store pushes the catalog again, and Milvus holds each chunk once."""
+    of = tenant()
+    store = open_store(tmp_path, milvus_file, of=of)
+    fill(store, "alpha one", "beta two")
+    store.close()
+    for path in (tmp_path / "index" / "milvus").glob(lost):
+        subprocess.run(["rm", "-r", str(path)], check=True)
+
+    again = open_store(tmp_path, milvus_file, of=of)
+
+    assert found(again, "alpha") == ["alpha one"]
+    assert len(again.dense(vector(1, 9), ALL, 10)) == 2
+    assert again.compare().is_whole
+
+
+def test_a_new_analyser_pushes_the_words_anew(tmp_path: Path, milvus_file: str) -> None:
+    """Words are analysed anew when the analyser says that it changed."""
+    of = tenant()
+    fill(open_store(tmp_path, milvus_file, of=of), "alpha one")
+
+    store = open_store(tmp_path, milvus_file, of=of, version="plain 2")
+
+    assert found(store, "alpha") == ["alpha one"]
+    assert store.compare().is_whole
+
+
+def test_words_that_nobody_has_any_more_are_forgotten(tmp_path: Path) -> None:
+    """What is removed leaves nothing behind in the numbers that scores are made of."""
+    catalog = EmbeddedStore(tmp_path / "index", PlainAnalyser(), provider="test", model="m")
+    with catalog.writer() as writer:
+        writer.put([update("/a.md", ["alpha beta", "beta gamma"])])
+    lexicon = Lexicon(tmp_path / "words.db", PlainAnalyser())
+    lexicon.begin()
+    with catalog._reading() as reader:
+        assert reader is not None
+        lexicon.add(reader.database, [1, 2])
+        lexicon.add(reader.database, [2, 1])
+    before = lexicon.rarity(["alpha", "beta"])
+
+    lexicon.remove([2])
+    lexicon.remove([2])
+
+    assert before["alpha"] > before["beta"]
+    after = lexicon.rarity(["alpha", "beta", "gamma", "unknown"])
+    assert after["gamma"] == after["unknown"]
+    assert after["alpha"] == after["beta"] < after["gamma"]
+    lexicon.close()
+    catalog.close()
+
+
+def test_the_stores_can_be_changed_and_changed_back(tmp_path: Path, milvus_file: str) -> None:
+    """An index moves from the embedded store to Milvus and back with its vectors: nothing is embedded again."""
+    embedded = EmbeddedStore(tmp_path / "index", PlainAnalyser(), provider="test", model="m")
+    fill(embedded, "alpha one", "beta two")
+    embedded.close()
+
+    milvus = open_store(tmp_path, milvus_file)
+    assert found(milvus, "alpha") == ["alpha one"]
+    assert len(milvus.dense(vector(1, 9), ALL, 10)) == 2
+    fill(milvus, "alpha three", source="/b.md")
+    milvus.close()
+
+    assert found(embedded, "alpha") == ["alpha one", "alpha three"]
+    assert len(embedded.dense(vector(1, 9), ALL, 10)) == 3
+    assert embedded.pending(10) == []
+    embedded.close()
+
+
+# -- what is not there -------------------------------------------------------------------------------------------------
+
+
+def test_a_file_serves_one_process_at_a_time(tmp_path: Path) -> None:
+    """A second process is told that Milvus Lite is busy and what to do; when the first lets go, it is served."""
+    of, uri = tenant(), str(tmp_path / "lite.db")
+    store = open_store(tmp_path, uri, of=of)
+    fill(store, "alpha")
+    script = (
+        f"import sys; sys.path[:0] = {[p for p in sys.path if p]!r}\n"
+        "from pathlib import Path\n"
+        "from tests.stores.test_milvus import open_store, found\n"
+        "from recollect.core.errors import StoreBusy\n"
+        f"store = open_store(Path({str(tmp_path)!r}), {uri!r}, of={of!r}, patience_s=0.2)\n"
+        "try:\n"
+        "    print(found(store, 'alpha'))\n"
+        "except StoreBusy as error:\n"
+        "    print('busy:', error.message, '|', error.hint)\n"
+        "store.close()\n"
+    )
+
+    def elsewhere() -> str:
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+        assert done.stderr == ""
+        return done.stdout
+
+    told = elsewhere()
+    store.close()
+
+    assert "busy:" in told
+    assert "daemon" in told
+    assert elsewhere() == "['alpha']\n"
+
+
+def test_a_file_of_another_make_is_not_touched(tmp_path: Path) -> None:
+    """What is a file and no folder of Milvus Lite 3 is refused, with what to do."""
+    path = tmp_path / "old.db"
+    path.write_bytes(b"SQLite format 3\0")
+
+    with pytest.raises(StoreIncompatible, match="Milvus Lite 2") as caught:
+        fill(open_store(tmp_path, str(path)), "alpha")
+
+    assert "move it away" in caught.value.hint
+    assert path.read_bytes() == b"SQLite format 3\0"
+
+
+def test_without_the_package_one_line_says_what_to_install(
+    tmp_path: Path, milvus_file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where pymilvus is not installed the error names the extra."""
+    monkeypatch.setitem(sys.modules, "pymilvus", None)
+
+    with pytest.raises(StoreError) as caught, open_store(tmp_path, milvus_file).writer() as writer:
+        writer.put([update("/a.md", ["alpha"])])
+
+    assert "recollect[milvus]" in caught.value.hint
+
+
+def test_a_project_cannot_slip_in_an_environment(tmp_path: Path) -> None:
+    """A `.env` file where one stands, which Milvus' client would read, changes nothing."""
+    (tmp_path / ".env").write_text("SLIPPED_IN=yes\nMILVUS_URI=http://elsewhere\n", "utf-8")
+    script = (
+        f"import os, sys; sys.path[:0] = {[p for p in sys.path if p]!r}\n"
+        "from pathlib import Path\n"
+        "from tests.stores.test_milvus import open_store, fill\n"
+        f"store = open_store(Path({str(tmp_path)!r}), {str(tmp_path / 'lite.db')!r})\n"
+        "fill(store, 'alpha')\n"
+        "store.close()\n"
+        "print(os.environ.get('SLIPPED_IN'), os.environ.get('PYTHON_DOTENV_DISABLED'))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False)
+
+    assert done.stdout == "None None\n", done.stderr
+
+
+def test_a_store_that_is_not_asked_opens_nothing(tmp_path: Path) -> None:
+    """Making a store, and reading an index that is not there, connects to nobody and creates nothing."""
+    store = open_store(tmp_path, "http://127.0.0.1:1", patience_s=0.0)
+
+    assert found(store, "alpha") == []
+    assert store.documents() == []
+    store.reset()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_busy_error_is_not_a_lost_index(tmp_path: Path, milvus_server: LiteServer) -> None:
+    """One writes at a time here too: a second writer on this machine is refused as with every store."""
+    of = tenant()
+    first, second = open_store(tmp_path, milvus_server.uri, of=of), open_store(tmp_path, milvus_server.uri, of=of)
+
+    with first.writer() as writer:
+        writer.put([update("/a.md", ["alpha"])])
+        with pytest.raises(StoreBusy), second.writer(wait_s=0):
+            pass
+    assert found(second, "alpha") == ["alpha"]
+    assert one_of("key", ["a", 'b"']) == 'key in ["a", "b\\""]'

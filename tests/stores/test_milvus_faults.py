@@ -1,0 +1,340 @@
+"""What happens when Milvus is not there, refuses, restarts or loses things: a clear error, nothing lost, and the next run completes."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from tests.stores.making import update, vector
+from tests.stores.milvus_server import LiteServer, tenant
+from tests.stores.test_milvus import ALL, OPENED, ask, fill, found, names, open_store
+
+from recollect.core.errors import StoreBusy, StoreError, StoreIncompatible, StoreUnreachable
+from recollect.stores.milvus.collections import Collections
+from recollect.stores.milvus.schema import collection_name, make_collection
+
+
+@pytest.fixture(autouse=True)
+def _close_stores() -> Iterator[None]:
+    """Whatever a test opened is closed after it."""
+    yield
+    while OPENED:
+        OPENED.pop().close()
+
+
+@pytest.fixture(scope="module")
+def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiteServer]:
+    """A server that tests may kill, and leave running."""
+    server = LiteServer(tmp_path_factory.mktemp("mortal"))
+    server.start()
+    yield server
+    server.stop()
+
+
+def test_a_server_that_is_down_is_named_and_nothing_is_lost(tmp_path: Path, mortal: LiteServer) -> None:
+    """While nobody answers, searches and writes say so and change nothing; the catalog answers; then all goes on."""
+    store = open_store(tmp_path, mortal.uri, patience_s=0.2)
+    fill(store, "alpha old")
+    mortal.kill()
+
+    with pytest.raises(StoreUnreachable, match=mortal.uri) as caught:
+        store.lexical([], ALL, 5) or found(store, "alpha")
+    assert "store.uri" in caught.value.hint
+    with pytest.raises(StoreUnreachable):
+        store.dense(vector(1, 9), ALL, 5)
+    with pytest.raises(StoreUnreachable), store.writer() as writer:
+        writer.put([update("/a.md", ["alpha new"], size=2)])
+    assert [one.chunk.text for one in store.chunks_of("/a.md")] == ["alpha old"]
+    assert store.coverage(ALL).with_vectors == 1
+
+    mortal.start()
+    assert found(store, "alpha") == ["alpha old"]
+    fill(store, "alpha new")
+    assert found(store, "alpha") == ["alpha new"]
+    assert store.compare().is_whole
+
+
+def test_a_server_that_dies_inside_a_put_leaves_the_old_version(
+    tmp_path: Path, mortal: LiteServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A put whose rows were sent in part is undone; the next one completes, and nothing of the first is left there."""
+    store = open_store(tmp_path, mortal.uri, patience_s=0.2)
+    fill(store, "alpha old")
+    whole = Collections.send
+
+    def send(self: Collections, name: str, rows: Any) -> None:
+        whole(self, name, rows[:1])
+        mortal.kill()
+        whole(self, name, rows)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Collections, "send", send)
+        with pytest.raises(StoreUnreachable), store.writer() as writer:
+            writer.put([update("/a.md", ["alpha new", "alpha newer"], size=2)])
+    assert [one.chunk.text for one in store.chunks_of("/a.md")] == ["alpha old"]
+
+    mortal.start()
+    assert found(store, "alpha") == ["alpha old"]
+    fill(store, "alpha new", "alpha newer")
+    assert found(store, "alpha") == ["alpha new", "alpha newer"]
+    with store.writer() as writer:
+        writer.sweep()
+    assert store.compare().is_whole
+
+
+def test_a_restart_in_the_middle_is_waited_for(tmp_path: Path, mortal: LiteServer) -> None:
+    """A server that comes back within patience costs time and nothing else."""
+    store = open_store(tmp_path, mortal.uri, patience_s=60.0)
+    fill(store, "alpha 0")
+    mortal.kill()
+    back = threading.Timer(0.5, mortal.start)
+    back.start()
+
+    fill(store, "alpha 0", "alpha 1")
+
+    back.join()
+    assert found(store, "alpha") == ["alpha 0", "alpha 1"]
+    assert store.compare().is_whole
+
+
+def test_nobody_at_the_address_is_told_soon(tmp_path: Path) -> None:
+    """An address that never answered is not waited for as long as one that did; the catalog has changed nothing."""
+    store = open_store(tmp_path, "http://127.0.0.1:9", patience_s=3600.0)
+
+    with pytest.raises(StoreUnreachable, match="cannot be reached"):
+        fill(store, "alpha")
+
+    assert store.documents() == []
+
+
+@pytest.mark.parametrize("recreated", [False, True])
+@pytest.mark.parametrize("first", ["search", "write", "doctor"])
+def test_a_lost_collection_is_pushed_anew(
+    tmp_path: Path, milvus_server: LiteServer, monkeypatch: pytest.MonkeyPatch, first: str, *, recreated: bool
+) -> None:
+    """A collection that somebody dropped, or put another in the place of, is filled again from the catalog."""
+    monkeypatch.setattr("recollect.stores.milvus.lanes._LOOKED_FOR_S", 0.0)
+    store = open_store(tmp_path, milvus_server.uri)
+    fill(store, "alpha one", "beta two")
+    (name,) = names(store)
+    ask(store, lambda client: client.drop_collection(name))
+    if recreated:
+        ask(store, lambda client: make_collection(client, name, 2))
+
+    if first == "write":
+        fill(store, "alpha three", source="/b.md")
+    elif first == "doctor":
+        told = store.compare(repair=True)
+        assert (told.here, told.there, told.missing) == (2, 0, 2)
+    elif recreated:
+        assert found(store, "alpha") == []  # that it is another one is found out by the next write, or by the doctor
+        with store.writer():
+            pass
+
+    assert "alpha one" in found(store, "alpha")
+    assert len(store.dense(vector(1, 9), ALL, 10)) == store.coverage(ALL).with_vectors
+    assert store.compare().is_whole
+
+
+def test_rows_that_somebody_deleted_or_added_are_told_and_mended(tmp_path: Path, milvus_server: LiteServer) -> None:
+    """What is missing, too much or without its vector is counted, and mended when asked; telling alone changes nothing."""
+    store = open_store(tmp_path, milvus_server.uri)
+    fill(store, "alpha one", "alpha two", "alpha three")
+    (name,) = names(store)
+    (home,) = {row["home"] for row in ask(store, lambda c: c.query(name, filter="row == 1", output_fields=["home"]))}
+    (other,) = ask(store, lambda client: client.query(name, filter="row == 2", output_fields=["*"]))
+    for field in ("content", "sparse_vector"):
+        other.pop(field, None)
+    ask(store, lambda client: client.delete(name, filter="row == 1"))
+    stray = {**other, "content": "alpha", "key": f"{home}:77", "row": 77}
+    bare = {**other, "content": "alpha", "dense_vector": [0.0, 0.0], "has_vector": False}
+    ask(store, lambda client: client.upsert(name, [stray, bare]))
+
+    for _ in range(2):
+        told = store.compare()
+        assert (told.missing, told.surplus, told.unlike) == (1, 1, 1)
+    assert store.compare(repair=True).repaired
+
+    assert store.compare().is_whole
+    assert found(store, "alpha") == ["alpha one", "alpha three", "alpha two"]
+    assert len(store.dense(vector(1, 9), ALL, 10)) == 3
+
+
+def test_a_collection_of_another_dimension_is_named(tmp_path: Path, milvus_server: LiteServer) -> None:
+    """Where somebody made a collection of our name with other vectors, the error says so and the catalog stays as it was."""
+    store = open_store(tmp_path, milvus_server.uri)
+    fill(store, "alpha")
+    taken = collection_name(store._tenant, "/q", "test/m", 2)
+    ask(store, lambda client: make_collection(client, taken, 5))
+
+    with pytest.raises(StoreIncompatible, match="dimension"):
+        fill(store, "beta", source="/b.md", project="/q")
+
+    assert found(store, "alpha") == ["alpha"]
+    assert [one.source for one in store.documents()] == ["/a.md"]
+
+
+class _Refusing(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Answers every call with one status."""
+
+    def __init__(self, status: grpc.StatusCode) -> None:
+        self._status = status
+        self.calls = 0
+
+    def service(self, handler_call_details: Any) -> Any:
+        def refuse(request: bytes, context: Any) -> bytes:
+            self.calls += 1
+            context.abort(self._status, "no")
+            return b""
+
+        return grpc.unary_unary_rpc_method_handler(refuse)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "said"),
+    [
+        (grpc.StatusCode.UNAUTHENTICATED, StoreUnreachable, "refuses the token"),
+        (grpc.StatusCode.PERMISSION_DENIED, StoreUnreachable, "refuses the token"),
+        (grpc.StatusCode.UNAVAILABLE, StoreUnreachable, "cannot be reached"),
+        (grpc.StatusCode.INTERNAL, StoreError, "127.0.0.1"),
+    ],
+    ids=lambda one: str(getattr(one, "name", "")),
+)
+def test_a_server_that_refuses_is_named(
+    tmp_path: Path, status: grpc.StatusCode, kind: type[StoreError], said: str
+) -> None:
+    """A wrong token is told as such; no error holds the token, and none is a traceback."""
+    refusing = _Refusing(status)
+    server = grpc.server(ThreadPoolExecutor(2))
+    server.add_generic_rpc_handlers((refusing,))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    store = open_store(tmp_path, f"http://127.0.0.1:{port}", token="tok-secret", patience_s=0.1)
+    try:
+        with pytest.raises(kind, match=said) as caught:
+            fill(store, "alpha")
+    finally:
+        store.close()
+        server.stop(None)
+
+    assert refusing.calls
+    assert "tok-secret" not in caught.value.message + caught.value.hint
+    assert store.documents() == []
+
+
+def test_a_server_that_takes_no_more_is_asked_again(tmp_path: Path, milvus_server: LiteServer) -> None:
+    """A rate limit is waited for, with pauses, and told as such when it does not end."""
+    from pymilvus.exceptions import MilvusException
+
+    store = open_store(tmp_path, milvus_server.uri, patience_s=5.0)
+    fill(store, "alpha")
+    refused = iter([True, True, False])
+
+    def call(client: Any) -> str:
+        if next(refused):
+            raise MilvusException(8, "request is rejected by rate limiter, rate limit exceeded")
+        return "done"
+
+    assert ask(store, call) == "done"
+    refused = iter([True] * 100)
+    with pytest.raises(StoreBusy, match="takes no more"):
+        store._remote.ask(call, patience_s=0.3)
+
+
+def test_a_push_that_was_broken_off_goes_on(
+    tmp_path: Path, milvus_server: LiteServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A push of everything that ended in the middle goes on where it was, and in the end everything is there once."""
+    monkeypatch.setattr("recollect.stores.milvus.lanes._SAVED_EVERY", 2)
+    of = tenant()
+    store = open_store(tmp_path, milvus_server.uri, of=of)
+    fill(store, *(f"alpha {number}" for number in range(10)))
+    again = open_store(tmp_path, milvus_server.uri, of=of, version="plain 2")
+    sent: list[int] = []
+    whole = Collections.send
+
+    def send(self: Collections, name: str, rows: Any) -> None:
+        if sum(sent) > 5:
+            raise StoreUnreachable("gone")
+        sent.append(len(rows))
+        whole(self, name, rows)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Collections, "send", send)
+        with pytest.raises(StoreUnreachable), again.writer():
+            pass
+    broken = sum(sent)
+
+    def count(self: Collections, name: str, rows: Any) -> None:
+        sent.append(len(rows))
+        whole(self, name, rows)
+
+    monkeypatch.setattr(Collections, "send", count)
+    with again.writer():
+        pass
+
+    assert broken > 5
+    assert sum(sent) < broken + 10
+    assert found(again, "alpha") == sorted(f"alpha {number}" for number in range(10))
+    assert again.compare().is_whole
+
+
+CRASHING = """
+import sys
+from pathlib import Path
+sys.path[:0] = {path!r}
+from tests.stores.test_milvus import open_store
+from tests.stores.making import update, vector
+store = open_store(Path({place!r}), {uri!r}, of={of!r})
+round_ = int(sys.argv[1])
+with store.writer():
+    pass
+print("ready", flush=True)
+while True:
+    round_ += 1
+    with store.writer() as writer:
+        writer.put([update(f"/{{n}}.md", [f"word{{n}} kept", f"word{{n}} round{{round_}}"], size=round_) for n in range(5)])
+        writer.put_vectors({{one.vector_key: vector(1, len(one.text)) for one in store.pending(100)}})
+        writer.sweep()
+"""
+
+
+def test_a_killed_writer_leaves_the_old_version_or_the_new(tmp_path: Path, milvus_server: LiteServer) -> None:
+    """After kill -9 at any point every document is whole, and after the next run Milvus holds what the catalog holds."""
+    luck = random.Random(7)
+    of = tenant()
+    script = CRASHING.format(path=[p for p in sys.path if p], place=str(tmp_path), uri=milvus_server.uri, of=of)
+    for cycle in range(4):
+        process = subprocess.Popen(
+            [sys.executable, "-c", script, str(cycle * 10_000)], stdout=subprocess.PIPE, text=True, cwd=Path.cwd()
+        )
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(luck.uniform(0.0, 0.4))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+
+        store = open_store(tmp_path, milvus_server.uri, of=of)
+        with store.writer() as writer:
+            writer.sweep()
+        for document in store.documents():
+            name = document.source.removeprefix("/").removesuffix(".md")
+            texts = [one.chunk.text for one in store.chunks_of(document.source)]
+            assert texts == [f"word{name} kept", f"word{name} round{document.stamp.size}"]
+            assert found(store, f"word{name}") == sorted(texts)
+        assert len(store.dense(vector(1, 9), ALL, 1000)) == store.coverage(ALL).with_vectors
+        told = store.compare()
+        assert told.is_whole, told
+        assert told.there == told.here
+        store.close()
