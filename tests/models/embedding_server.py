@@ -1,4 +1,4 @@
-"""A real HTTP server on loopback that speaks OpenAI's embeddings API, well or badly, as a test asks.
+"""A real HTTP server on loopback that speaks OpenAI's embeddings API, or whatever a test's behaviours speak, well or badly.
 
 Its vectors are three numbers: the length of the text, its first code point, and one.
 """
@@ -64,6 +64,8 @@ class EmbeddingServer:
 
     def __init__(self, *script: Behaviour) -> None:
         self.requests: list[Request] = []
+        self.looks = 0
+        """How often it was seen whether anyone is there."""
         self._script = list(script) or [well]
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -97,6 +99,10 @@ class EmbeddingServer:
                 sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 owner.send(self, owner.answer(Request(self.path, headers, sent, self.client_address)))
+
+            def do_GET(self) -> None:
+                owner.looks += 1
+                owner.send(self, Answer(raw=b"Ollama is running"))
 
             def log_message(self, *args: object) -> None:
                 pass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from email.utils import formatdate
 from typing import Any
@@ -101,7 +100,7 @@ def test_a_refusal_is_not_an_answer(serve: Serve, status: int) -> None:
     assert KEY not in f"{raised.value.message}{raised.value.hint}"
 
 
-@pytest.mark.parametrize("after", ["0", formatdate(time.time() - 5, usegmt=True)])
+@pytest.mark.parametrize("after", ["0", formatdate(1_700_000_000, usegmt=True)])
 def test_a_busy_server_is_asked_again(serve: Serve, after: str) -> None:
     """After 429 and 500 the same is asked again, when Retry-After says so, and the answer counts."""
     busy = saying(429, "slow down", headers={"Retry-After": after})
@@ -193,7 +192,7 @@ def test_the_address_may_come_from_the_environment(serve: Serve) -> None:
 
 def test_an_unusable_address_or_provider_is_told() -> None:
     """A base URL with a password in it and a provider that does not exist are mistakes of the settings."""
-    with pytest.raises(ConfigError, match="summary base URL"):
+    with pytest.raises(ConfigError, match="language model base URL"):
         OpenAILanguage(SummarizeOptions(provider="openai", base_url="http://me:secret@host/v1"))
     with pytest.raises(ConfigError, match="unknown language model"):
         open_language(SummarizeOptions(provider="oracle"), "claude", {})

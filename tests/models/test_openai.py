@@ -18,8 +18,8 @@ from tests.models.embedding_server import Answer, Behaviour, EmbeddingServer, Re
 
 from recollect.core.errors import ConfigError, ModelError, ModelFault, ModelUnavailable
 from recollect.core.options import EmbedOptions
-from recollect.models import settled
-from recollect.models.openai import OpenAIEmbedder
+from recollect.core.ports import Embedder
+from recollect.models import open_embedder, settled
 
 KEY = "sk-test-Secret+Key/0123456789"
 
@@ -35,9 +35,9 @@ class Rig:
         self._stop.append(server.stop)
         return server
 
-    def open(self, server: EmbeddingServer, **options: Any) -> OpenAIEmbedder:
+    def open(self, server: EmbeddingServer, **options: Any) -> Embedder:
         given = {"api_key": KEY, "base_url": server.url, "timeout_s": 10.0, **options}
-        embedder = OpenAIEmbedder(EmbedOptions(provider="openai", **given))
+        embedder = open_embedder(EmbedOptions(provider="openai", **given))
         self._stop.insert(0, embedder.close)
         return embedder
 
@@ -70,18 +70,29 @@ def answering(*embeddings: Any, indices: list[Any] | None = None) -> Behaviour:
     return behave
 
 
-def test_texts_are_embedded_as_base64_in_batches_over_one_connection(rig: Rig) -> None:
-    """Batches have the size asked for, order is kept, tokens are added up, and the connection is used again."""
+def test_texts_are_embedded_as_base64_in_batches(rig: Rig) -> None:
+    """Batches have the size asked for, order is kept, and tokens are added up."""
     server = rig.serve()
     texts = ["one", "two!", "three", "4", "fünf"]
     reply = rig.open(server, batch_size=2, model="some/model").embed_documents(texts)
     assert [unpacked(vector) for vector in reply.vectors] == [numbers_of(text) for text in texts]
     assert (reply.tokens, reply.truncated) == (21, 0)
-    assert [request.body["input"] for request in server.requests] == [texts[:2], texts[2:4], texts[4:]]
+    asked = [request.body["input"] for request in server.requests]
+    assert asked[0] == texts[:2]  # alone; the others may be under way at once
+    assert sorted(asked) == sorted([texts[:2], texts[2:4], texts[4:]])
     assert {request.body["model"] for request in server.requests} == {"some/model"}
     assert {request.body["encoding_format"] for request in server.requests} == {"base64"}
     assert {request.path for request in server.requests} == {"/v1/embeddings"}
     assert {request.headers["authorization"] for request in server.requests} == {f"Bearer {KEY}"}
+
+
+def test_a_connection_is_used_again(rig: Rig) -> None:
+    """Requests one after another go over one connection."""
+    server = rig.serve()
+    embedder = rig.open(server)
+    embedder.embed_documents(["one"])
+    embedder.embed_query("two")
+    embedder.embed_documents(["three"])
     assert len({request.connection for request in server.requests}) == 1
 
 
@@ -298,7 +309,7 @@ def test_a_server_that_is_not_there_is_named() -> None:
     """Nobody listening makes the model unavailable, and the message names host and port."""
     with socket.create_server(("127.0.0.1", 0)) as place:
         port = place.getsockname()[1]
-    embedder = OpenAIEmbedder(EmbedOptions(base_url=f"http://127.0.0.1:{port}/v1", timeout_s=60.0))
+    embedder = open_embedder(EmbedOptions(provider="openai", base_url=f"http://127.0.0.1:{port}/v1", timeout_s=60.0))
     with pytest.raises(ModelUnavailable, match=f"127.0.0.1:{port}"):
         embedder.embed_query("q")
 
@@ -320,7 +331,7 @@ def test_a_local_server_needs_no_key(rig: Rig) -> None:
 def test_a_server_elsewhere_needs_a_key(url: str) -> None:
     """Without a key a server on another machine is not even connected to, and the hint names the variable."""
     with pytest.raises(ModelUnavailable, match="no API key") as caught:
-        OpenAIEmbedder(EmbedOptions(base_url=url)).embed_query("q")
+        open_embedder(EmbedOptions(provider="openai", base_url=url)).embed_query("q")
     assert caught.value.hint == "set OPENAI_API_KEY"
 
 
@@ -328,10 +339,10 @@ def test_key_and_url_come_from_the_environment_unless_set(rig: Rig) -> None:
     """The provider's own variables are used, and settings go before them."""
     server = rig.serve()
     environment = {"OPENAI_API_KEY": "from-environment", "OPENAI_BASE_URL": server.url + "/"}
-    embedder = OpenAIEmbedder(settled(EmbedOptions(provider="openai"), environment))
+    embedder = open_embedder(settled(EmbedOptions(provider="openai"), environment))
     embedder.embed_query("q")
     embedder.close()
-    embedder = OpenAIEmbedder(settled(EmbedOptions(provider="openai", api_key="from-settings"), environment))
+    embedder = open_embedder(settled(EmbedOptions(provider="openai", api_key="from-settings"), environment))
     embedder.embed_query("q")
     embedder.close()
     assert [request.headers["authorization"][7:] for request in server.requests] == [
@@ -345,7 +356,7 @@ def test_key_and_url_come_from_the_environment_unless_set(rig: Rig) -> None:
 def test_a_base_url_that_cannot_be_used_is_a_config_error(url: str) -> None:
     """A malformed base URL is refused when opening, and not repeated, as there may be a password in it."""
     with pytest.raises(ConfigError, match="base URL") as caught:
-        OpenAIEmbedder(EmbedOptions(base_url=url))
+        open_embedder(EmbedOptions(provider="openai", base_url=url))
     assert "hunter2" not in str(caught.value)
 
 

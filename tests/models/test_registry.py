@@ -6,16 +6,28 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from recollect.core.errors import ConfigError
 from recollect.core.options import PROVIDERS as NAMES
 from recollect.core.options import EmbedOptions
-from recollect.models import PROVIDERS, open_embedder
+from recollect.models import PROVIDERS, open_embedder, texts_at_once
 
 SOURCE = Path(__file__).parents[2] / "src"
-HEAVY = {"numpy", "onnxruntime", "tokenizers", "http", "http.client", "ssl", "concurrent.futures"}
+HEAVY = {
+    "numpy",
+    "onnxruntime",
+    "tokenizers",
+    "huggingface_hub",
+    "sentence_transformers",
+    "torch",
+    "http",
+    "http.client",
+    "ssl",
+    "concurrent.futures",
+}
 
 
 def test_settings_may_choose_exactly_the_providers_there_are() -> None:
@@ -34,7 +46,7 @@ def test_every_provider_opens_under_its_name(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("asked", "hint"),
-    [("buildin", "builtin"), ("OpenAI", "openai"), ("open-ai", "openai"), ("zzz", "builtin, openai, fake")],
+    [("buildin", "builtin"), ("OpenAI", "openai"), ("open-ai", "openai"), ("zzz", ", ".join(PROVIDERS))],
 )
 def test_an_unknown_provider_is_a_config_error_with_the_nearest_name(asked: str, hint: str) -> None:
     """A misspelt provider is named, and the hint offers the nearest, or all when none is near."""
@@ -50,6 +62,48 @@ def test_a_model_that_a_provider_does_not_have_is_a_config_error() -> None:
     assert "e5-small-v2" in caught.value.hint
     embedder = open_embedder(EmbedOptions(provider="openai", model="anything/at-all"))
     assert embedder.model == "anything/at-all"
+
+
+@pytest.mark.parametrize("name", [name for name, provider in PROVIDERS.items() if not provider.any_model])
+@pytest.mark.parametrize(
+    ("chosen", "key"),
+    [
+        ({"dimensions": 64}, "embedding.dimensions"),
+        ({"query_prefix": "q: "}, "embedding.query_prefix"),
+        ({"document_prefix": ""}, "embedding.document_prefix"),
+    ],
+)
+def test_a_model_of_one_shape_refuses_another(name: str, chosen: dict[str, Any], key: str) -> None:
+    """Settings that would do nothing with a provider are refused by their name, not passed over."""
+    with pytest.raises(ConfigError, match=key) as caught:
+        open_embedder(EmbedOptions(provider=name, **chosen))
+    assert key in caught.value.hint
+
+
+def test_as_many_texts_are_handed_over_as_are_under_way() -> None:
+    """A provider with several requests under way is handed a batch for each of them, of the size that was chosen."""
+    assert texts_at_once(EmbedOptions(provider="builtin")) == 32
+    assert texts_at_once(EmbedOptions(provider="openai")) == 4 * 256
+    assert texts_at_once(EmbedOptions(provider="openai", batch_size=10)) == 40
+    assert texts_at_once(EmbedOptions(provider="ollama", batch_size=10)) == 10
+
+
+def test_defaults_are_those_that_people_know() -> None:
+    """Models, batch sizes and variables are the ones that memsearch has, so that a setting can be taken along."""
+    assert {
+        name: (one.default_model, one.batch_size, one.key_variable, one.url_variable) for name, one in PROVIDERS.items()
+    } == {
+        "builtin": ("e5-small-v2", 32, "", ""),
+        "openai": ("text-embedding-3-small", 256, "OPENAI_API_KEY", "OPENAI_BASE_URL"),
+        "google": ("gemini-embedding-001", 100, "GOOGLE_API_KEY", ""),
+        "voyage": ("voyage-3-lite", 128, "VOYAGE_API_KEY", ""),
+        "jina": ("jina-embeddings-v4", 128, "JINA_API_KEY", ""),
+        "mistral": ("mistral-embed", 64, "MISTRAL_API_KEY", ""),
+        "ollama": ("nomic-embed-text", 512, "OLLAMA_API_KEY", "OLLAMA_HOST"),
+        "local": ("all-MiniLM-L6-v2", 512, "", ""),
+        "onnx": ("gpahal/bge-m3-onnx-int8", 32, "", ""),
+        "fake": ("fake-64", 256, "", ""),
+    }
 
 
 def loaded_after(program: str) -> set[str]:

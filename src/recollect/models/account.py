@@ -7,18 +7,34 @@ by this object only and goes to the host of the base URL only. Without a key onl
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
 
 from recollect.core.errors import ModelFault, ModelUnavailable
 from recollect.models.endpoint import Endpoint, Reply
 
 
+@dataclass(frozen=True, slots=True)
+class KeyHeader:
+    """How a vendor wants to be shown a key, and whether it can do without."""
+
+    name: str = "Authorization"
+    scheme: str = "Bearer "
+    needed: bool = True
+
+
+BEARER = KeyHeader()
+
+
 class Account:
     """Who asks at an endpoint, and what its refusals mean for a person."""
 
-    def __init__(self, endpoint: Endpoint, key: str, key_variable: str) -> None:
+    def __init__(self, endpoint: Endpoint, key: str, key_variable: str, header: KeyHeader = BEARER) -> None:
         self._endpoint = endpoint
         self._key = key.strip()
         self._key_variable = key_variable
+        self._header = header
 
     def headers(self) -> dict[str, str]:
         """Return what to send with a request. Raise ModelUnavailable where a key is missing or cannot be one."""
@@ -29,17 +45,19 @@ class Account:
                     f"the API key for {self._endpoint.host} contains characters that no key has",
                     hint=f"check {self._key_variable}",
                 )
-            return {"Authorization": f"Bearer {self._key}"}
-        if self._endpoint.is_loopback:
+            return {self._header.name: f"{self._header.scheme}{self._key}"}
+        if self._endpoint.is_loopback or not self._header.needed:
             return {}
         raise ModelUnavailable(f"no API key for {self._endpoint.host}", hint=f"set {self._key_variable}")
 
     def refusal(self, reply: Reply, doing: str) -> ModelUnavailable | ModelFault:
         """Return the error that a reply other than 200 is; `doing` names what was refused: embed with MODEL."""
         host, said = self._endpoint.host, self._said(reply.body)
-        if reply.status in {401, 403}:
+        if reply.status in {401, 403} or b"API_KEY_INVALID" in reply.body:  # Google says 400 to a wrong key
             hint = f"check {self._key_variable}" if self._key else f"set {self._key_variable}"
             return ModelUnavailable(f"{host} refused the API key (HTTP {reply.status}){said}", hint=hint)
+        if reply.status == 402:
+            return ModelUnavailable(f"{host} wants to be paid (HTTP 402){said}", hint="look after the account there")
         if reply.status == 429:
             return ModelUnavailable(
                 f"{host} limits how much may be asked (HTTP 429){said}",
@@ -54,12 +72,16 @@ class Account:
     def _said(self, body: bytes) -> str:
         """Return the server's own words for a message: short, on one line, without the key."""
         text = body.decode("utf-8", "replace")
-        try:
-            error = json.loads(text)["error"]
-            text = str(error["message"] if isinstance(error, dict) else error)
-        except (ValueError, LookupError, TypeError):
-            pass
+        with suppress(ValueError, RecursionError):
+            text = _message(json.loads(text)) or text
         if self._key:
             text = text.replace(self._key, "[key]")
         text = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
         return f": {text[:200]}" if text else ""
+
+
+def _message(answer: Any) -> str:
+    """Return what a refusal says, wherever this vendor puts it; empty where it is in none of the usual places."""
+    while isinstance(answer, dict):
+        answer = next((answer[name] for name in ("error", "message", "detail") if answer.get(name)), "")
+    return answer if isinstance(answer, str) else json.dumps(answer) if answer else ""

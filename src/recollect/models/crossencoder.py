@@ -89,7 +89,7 @@ class OnnxReranker:
 
 
 def _load(model: str) -> PairScore:
-    from recollect.models.crossencoder_files import find_files
+    from recollect.models.onnx_files import find_files
 
     files = find_files(model)
     # As in `builtin`: from 1.29 on, onnxruntime reports to its maker's servers unless this is set before its import.

@@ -18,8 +18,8 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from recollect.core.errors import ModelFault, ModelUnavailable
-from recollect.models.crossencoder_files import ModelFiles
 from recollect.models.e5 import LOAD_ERRORS, RUN_ERRORS, open_session
+from recollect.models.onnx_files import ModelFiles
 
 MAX_TOKENS = 512
 _LEAST_WINDOW = 32

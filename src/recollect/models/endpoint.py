@@ -4,14 +4,15 @@ http.client and not an SDK or urllib: the SDK costs 1.3 s to import, urllib open
 http.client is imported with the first request only, since most commands never send one.
 
 Tried again, with doubling pauses or as long as the server's Retry-After says: 429, 5xx and broken connections; asking
-for embeddings twice does no harm. What may be charged for twice (`once`) is not asked for again after a connection broke.
-Not tried again: a server that is not there, so that a command fails at once when
-the local model server is not running. The time limit covers one request with all its retries and pauses. Redirects
-are not followed: they could carry a key to another host.
+for embeddings twice does no harm. What may be charged for twice (`once`) is not asked for again after a connection broke, or
+a gateway lost the answer. Not tried again: a server that is not there, so that a command fails at once when
+the local model server is not running. The time limit covers one request with all its retries and pauses, from when its turn
+came; a 429 holds back everyone who shares the `Pace`. Redirects are not followed: they could carry a key to another host.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from urllib.parse import urlsplit
 
 from recollect.core.errors import ConfigError, ModelFault, ModelUnavailable
 from recollect.core.version import VERSION
+from recollect.models.pace import Pace
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection, HTTPResponse
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
 MAX_ATTEMPTS = 6
 FIRST_PAUSE_S = 0.5
 MAX_REPLY_BYTES = 1 << 28
+LOST = frozenset({502, 504})
+"""What a gateway says when it lost the answer of whoever stands behind it."""
+_RETRY_DELAY = re.compile(rb'"retryDelay"\s*:\s*"([0-9.]+)s"')
+"""Google says it in the body, not in a header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,11 @@ class Reply:
             return b"insufficient_quota" not in self.body  # an empty account does not fill up while we wait
         return self.status >= 500
 
+    def patience(self, otherwise: float) -> float:
+        """Return how many seconds to wait before asking again."""
+        said = _RETRY_DELAY.search(self.body) if self.status == 429 and not self.retry_after else None
+        return _seconds(said[1].decode() if said else self.retry_after, otherwise)
+
 
 class _BrokenOff(Exception):
     """The connection ended before the reply did."""
@@ -57,8 +68,17 @@ class Endpoint:
     `purpose` is what messages call it by. With `once` a request whose answer was lost is not sent again.
     """
 
-    def __init__(self, base_url: str, timeout_s: float, *, purpose: str = "embedding", once: bool = False) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        timeout_s: float,
+        *,
+        purpose: str = "embedding",
+        once: bool = False,
+        pace: Pace | None = None,
+    ) -> None:
         self._purpose = purpose
+        self._pace = pace or Pace()
         self._once = once
         try:
             parts = urlsplit(base_url.strip())
@@ -90,26 +110,39 @@ class Endpoint:
         except ValueError:
             return self._name == "localhost"
 
-    def post(self, path: str, payload: bytes, headers: Mapping[str, str]) -> Reply:
-        """Send JSON and return the reply, whatever its status. Raise ModelError when no whole reply comes."""
-        deadline = time.monotonic() + self._timeout_s
+    def post(self, path: str, payload: bytes, headers: Mapping[str, str], *, urgent: bool = False) -> Reply:
+        """Send JSON and return the reply, whatever its status. Raise ModelError when no whole reply comes.
+
+        Who is urgent does not wait for others at work, and all its waiting counts.
+        """
+        deadline = (
+            time.monotonic() + self._timeout_s if urgent else 0.0
+        )  # somebody waits; others wait for their turn first
         pause = FIRST_PAUSE_S
         for attempt in range(1, MAX_ATTEMPTS + 1):
             broken: _BrokenOff | None = None
             reply = Reply(0, b"")
-            try:
-                reply = self._exchange(path, payload, headers, deadline)
-            except _BrokenOff as error:
-                if self._once:
-                    raise ModelFault(f"{self.host} broke off: {error}") from error
-                broken = error
-            wait = pause if broken else _seconds(reply.retry_after, pause)
+            with self._pace.turn(urgent=urgent):
+                deadline = deadline or time.monotonic() + self._timeout_s
+                try:
+                    reply = self._exchange(path, payload, headers, deadline)
+                except _BrokenOff as error:
+                    if self._once:
+                        raise ModelFault(f"{self.host} broke off: {error}") from error
+                    broken = error
+            wait = pause if broken else reply.patience(pause)
             is_last = attempt == MAX_ATTEMPTS or time.monotonic() + wait >= deadline
             if broken is not None and is_last:
                 raise ModelUnavailable(f"{self.host} keeps breaking off: {broken}") from broken
-            if broken is None and (is_last or not reply.is_passing):
+            is_lost = self._once and reply.status in LOST
+            if broken is None and (is_last or is_lost or not reply.is_passing):
+                if reply.status < 400:
+                    self._pace.ease()
                 return reply
-            time.sleep(wait)
+            if reply.status == 429:
+                self._pace.hold(wait)  # for oneself too: the next turn comes after it
+            else:
+                time.sleep(wait)
             pause *= 2
         raise AssertionError("the last attempt returns or raises")
 
@@ -173,7 +206,7 @@ class Endpoint:
         except HTTPException as error:
             raise ModelFault(f"{self.host} does not answer in HTTP: {type(error).__name__}") from error
         finally:
-            if is_reusable:
+            if is_reusable and not self._once:  # one that went stale would be tried again
                 with self._lock:
                     self._idle.append(connection)
             else:

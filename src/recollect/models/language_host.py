@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 from recollect.core.errors import ModelFault, ModelUnavailable
-from recollect.core.options import SummarizeOptions
+from recollect.core.options import LanguageOptions
 from recollect.core.ports import Completion
 from recollect.models.child import run_child
 
@@ -90,7 +90,7 @@ class HostLanguage:
 
     provider = "host"
 
-    def __init__(self, host: str, options: SummarizeOptions, environment: Mapping[str, str]) -> None:
+    def __init__(self, host: str, options: LanguageOptions, environment: Mapping[str, str]) -> None:
         self._dialect = DIALECTS[host]
         self._timeout_s = options.timeout_s
         self._environment = environment

@@ -1,4 +1,4 @@
-"""Where a cross-encoder's files are: a folder that was named, the Hugging Face cache, or their servers.
+"""Where the files of a model in ONNX form are: a folder that was named, the Hugging Face cache, or their servers.
 
 A path begins with `/` or `~`; everything else is the id of a model. So a folder that comes with a clone never passes for
 a model that was asked for by its id. The cache is read by its documented layout, which needs no package and no network.
@@ -23,22 +23,43 @@ _ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """The two files that a cross-encoder is made of."""
+    """The two files that a model is made of; what else is known of it lies beside the tokenizer."""
 
     weights: Path
     tokenizer: Path
 
 
-def find_files(model: str) -> ModelFiles:
+@dataclass(frozen=True, slots=True)
+class Purpose:
+    """What a model is looked for, in the words of messages, and which other files go with it where they are offered."""
+
+    noun: str
+    setting: str
+    example: str
+    instead: str
+    """What to do when a model has no ONNX form."""
+    package: str = "huggingface_hub"
+    also: tuple[str, ...] = ()
+
+
+RERANKING = Purpose(
+    "the reranker model",
+    "rerank.model",
+    "cross-encoder/ms-marco-MiniLM-L6-v2",
+    "choose a model with an ONNX export, or set rerank.provider to local",
+)
+
+
+def find_files(model: str, purpose: Purpose = RERANKING) -> ModelFiles:
     """Return the files of a model, wherever they are. Raise ModelUnavailable when they cannot be had."""
     if is_path(model):
-        return _in_named_folder(Path(model).expanduser())
+        return _in_named_folder(Path(model).expanduser(), purpose)
     if not _ID.fullmatch(model):
         raise ModelUnavailable(
-            f"the reranker model {model!r} is neither a path nor the id of a model",
-            hint="rerank.model is an absolute path, or an id such as cross-encoder/ms-marco-MiniLM-L6-v2",
+            f"{purpose.noun} {model!r} is neither a path nor the id of a model",
+            hint=f"{purpose.setting} is an absolute path, or an id such as {purpose.example}",
         )
-    return _in_cache(model) or _download(model)
+    return _in_cache(model) or _download(model, purpose)
 
 
 def is_path(model: str) -> bool:
@@ -46,14 +67,14 @@ def is_path(model: str) -> bool:
     return model.startswith(("/", "~")) or Path(model).is_absolute()
 
 
-def _in_named_folder(folder: Path) -> ModelFiles:
-    hint = f"rerank.model is a folder with {TOKENIZER} and {' or '.join(WEIGHTS[:2])}"
+def _in_named_folder(folder: Path, purpose: Purpose) -> ModelFiles:
+    hint = f"{purpose.setting} is a folder with {TOKENIZER} and {' or '.join(WEIGHTS[:2])}"
     if not folder.is_dir():
-        raise ModelUnavailable(f"the reranker model is not there: {folder} is no folder", hint=hint)
+        raise ModelUnavailable(f"{purpose.noun} is not there: {folder} is no folder", hint=hint)
     found = _in_folder(folder)
     if found is None:
         missing = TOKENIZER if _weights(folder) else WEIGHTS[0]
-        raise ModelUnavailable(f"the reranker model is not complete: {folder} holds no {missing}", hint=hint)
+        raise ModelUnavailable(f"{purpose.noun} is not complete: {folder} holds no {missing}", hint=hint)
     return found
 
 
@@ -90,15 +111,15 @@ def _cache() -> Path:
     return Path(said.get("HF_HOME") or f"{base}/huggingface").expanduser() / "hub"
 
 
-def _download(model: str) -> ModelFiles:
+def _download(model: str, purpose: Purpose) -> ModelFiles:
     for variable in ("HF_HUB_DISABLE_TELEMETRY", "HF_HUB_DISABLE_PROGRESS_BARS"):
         os.environ.setdefault(variable, "1")
     try:
         from huggingface_hub import hf_hub_download, list_repo_files
     except ImportError:
         raise ModelUnavailable(
-            f"the reranker model {model} is not in the Hugging Face cache {_cache()}",
-            hint="name a folder that holds it, or let it be downloaded: python -m pip install huggingface_hub",
+            f"{purpose.noun} {model} is not in the Hugging Face cache {_cache()}",
+            hint=f"name a folder that holds it, or let it be downloaded: python -m pip install {purpose.package}",
         ) from None
     try:
         offered = list_repo_files(model)
@@ -106,16 +127,17 @@ def _download(model: str) -> ModelFiles:
         if name and TOKENIZER in offered:
             # Weights beyond two gigabytes lie in a second file, which the first one refers to by its name.
             beside = [other for other in offered if other.startswith(f"{name}_") or other == f"{name}.data"]
+            beside += [other for other in purpose.also if other in offered]
             tokenizer, weights, *_ = [Path(hf_hub_download(model, file)) for file in (TOKENIZER, name, *beside)]
             return ModelFiles(weights, tokenizer)
     except Exception as error:  # its HTTP client's errors share no base, and none may end a search
         raise ModelUnavailable(
-            f"the reranker model {model} could not be downloaded: {_first_line(error)}",
-            hint="check the id and the network, or set rerank.model to a folder that holds the model",
+            f"{purpose.noun} {model} could not be downloaded: {_first_line(error)}",
+            hint=f"check the id and the network, or set {purpose.setting} to a folder that holds the model",
         ) from error
     raise ModelUnavailable(
         f"{model} on Hugging Face holds no {TOKENIZER} with {' or '.join(WEIGHTS[:2])}",
-        hint="choose a model with an ONNX export, or set rerank.provider to local",
+        hint=purpose.instead,
     )
 
 

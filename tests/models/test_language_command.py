@@ -1,0 +1,167 @@
+"""Any program as a language model: small ones that write down how they were run."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect.core.errors import ConfigError, ModelFault, ModelUnavailable
+from recollect.core.options import LanguageOptions
+from recollect.core.ports import Completion
+from recollect.models.language import open_language
+from recollect.models.language_host import HostLanguage
+
+_PROGRAM = """#!{python}
+import json, os, sys, time
+seen = dict(argv=sys.argv[1:], env=dict(os.environ), stdin=sys.stdin.read(), inside=os.listdir("."))
+with open({record!r}, "w") as file:
+    json.dump(seen, file)
+{then}
+"""
+
+
+class Bench:
+    """A place for a program that a test makes."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.record = place / "seen.json"
+        self.environment = {"PATH": f"{place}:/usr/bin:/bin", "HOME": str(place), "CLAUDE_PLUGIN_ROOT": "/x"}
+
+    def make(self, then: str = "print('- done')", name: str = "writer") -> Path:
+        path = self.place / name
+        path.write_text(_PROGRAM.format(python=sys.executable, record=str(self.record), then=then), "utf-8")
+        path.chmod(0o755)
+        return path
+
+    def ask(self, command: str, system: str = "Write.", text: str = "A turn.", **more: Any) -> Completion:
+        options = LanguageOptions("command", command=command, **{"timeout_s": 20.0, **more})
+        model = open_language(options, "", self.environment)
+        assert model is not None
+        return model.complete(system, text, 600)
+
+    @property
+    def seen(self) -> Any:
+        return json.loads(self.record.read_text("utf-8"))
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def test_a_program_is_given_the_question_and_says_the_answer(bench: Bench) -> None:
+    """Both texts go in on its input, what it says is the answer; what it cost it does not say."""
+    path = bench.make("print('- ein Otter\\n')")
+
+    assert bench.ask(str(path), "Write.", "A turn \udcff über\0 Otter") == Completion("- ein Otter")
+    assert bench.seen["stdin"] == "Write.\n\nA turn ? über\0 Otter\n"
+
+
+def test_no_shell_is_involved(bench: Bench, tmp_path: Path) -> None:
+    """The words are split as a shell would, and nothing else that a shell does happens."""
+    path = bench.make()
+
+    bench.ask(f"{path} --model 'a b' $HOME `id` *.md; touch {tmp_path}/made | cat")
+
+    assert bench.seen["argv"] == shlex.split(f"--model 'a b' $HOME `id` *.md; touch {tmp_path}/made | cat")
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("command", ["writer", "~/writer"])
+def test_a_program_is_found_by_name_or_from_home(bench: Bench, command: str) -> None:
+    """It need not be written in full when it is on the PATH or in the home."""
+    bench.make()
+
+    assert bench.ask(command).text == "- done"
+
+
+@pytest.mark.parametrize("command", ["nobody-has-this", "./writer", "bin/writer"])
+def test_a_program_that_is_not_there_is_told(bench: Bench, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So is a relative path: it would be one of whichever directory a process stands in."""
+    monkeypatch.chdir(bench.make().parent)
+
+    with pytest.raises(ModelUnavailable, match="there is no program") as raised:
+        bench.ask(command)
+    assert "whole path" in raised.value.hint
+    with pytest.raises(ModelUnavailable, match="cannot be started"):
+        bench.ask(f"{bench.place}/gone")
+
+
+def test_it_stands_in_an_empty_directory_with_our_hooks_off(bench: Bench) -> None:
+    """It learns nothing of where we stand, and what it may start of ours captures nothing."""
+    bench.make()
+
+    bench.ask("writer")
+
+    assert bench.seen["inside"] == []
+    assert bench.seen["env"]["RECOLLECT_HOOKS"] == "off"
+    assert "CLAUDE_PLUGIN_ROOT" not in bench.seen["env"]
+
+
+@pytest.mark.parametrize(
+    ("then", "kind"), [("sys.exit(3)", ModelUnavailable), ("print('half an answer'); sys.exit(3)", ModelFault)]
+)
+def test_a_program_that_fails_wrote_nothing(bench: Bench, then: str, kind: type[Exception]) -> None:
+    """Its status counts, not its words; one that has said something may have been paid for it."""
+    bench.make(then)
+
+    with pytest.raises(kind, match="writer failed \\(status 3\\)") as raised:
+        bench.ask("writer")
+    assert type(raised.value) is kind
+
+
+def test_a_slow_program_is_ended(bench: Bench) -> None:
+    """The time limit holds."""
+    bench.make("time.sleep(60)")
+
+    with pytest.raises(ModelUnavailable, match="did not end within 1 s"):
+        bench.ask("writer", timeout_s=1.0)
+
+
+def test_a_program_that_reads_nothing_may_answer(bench: Bench) -> None:
+    """Who does not want all of a long question is not made to read it."""
+    path = bench.place / "curt"
+    path.write_text("#!/bin/sh\necho '- curt'\n", "utf-8")
+    path.chmod(0o755)
+
+    assert bench.ask("curt", text="x" * 1_000_000).text == "- curt"
+
+
+def test_it_is_known_by_its_name(bench: Bench) -> None:
+    """Receipts name the program, or the model that the settings name."""
+    named = [
+        open_language(LanguageOptions("command", command="/opt/x/writer -m a", model=model), "", {})
+        for model in ("", "my-model")
+    ]
+
+    assert [(one.provider, one.model) for one in named if one] == [("command", "writer"), ("command", "my-model")]
+
+
+@pytest.mark.parametrize("command", ["", "   ", "writer 'unclosed"])
+def test_a_command_that_is_none_is_told(command: str) -> None:
+    """A setting that names no program is a mistake of the settings."""
+    with pytest.raises(ConfigError, match=r"llm\.command"):
+        open_language(LanguageOptions("command", command=command), "", {})
+
+
+def test_work_about_no_session_is_done_by_an_agent_that_is_there(bench: Bench) -> None:
+    """`host` asks Claude Code where it is installed, else Codex; `codex/NAME` asks Codex for that model."""
+
+    def asked(model: str = "") -> str:
+        found = open_language(LanguageOptions("host", model=model), "", bench.environment)
+        assert isinstance(found, HostLanguage)
+        return found.model
+
+    bench.environment["PATH"] = str(bench.place)
+    assert asked() == "claude/haiku"
+    bench.make(name="codex")
+    assert asked() == "codex/default"
+    bench.make(name="claude")
+    assert asked() == "claude/haiku"
+    assert (asked("codex/gpt-x"), asked("claude/opus"), asked("opus")) == ("codex/gpt-x", "claude/opus", "claude/opus")

@@ -1,0 +1,160 @@
+"""Encoders by sentence-transformers: a module of its name keeps its interface here; the real one is in test_local_real."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import pytest
+from tests.models.vendors import unpacked
+
+from recollect.core.errors import ModelFault, ModelUnavailable
+from recollect.core.options import EmbedOptions
+from recollect.core.ports import Embedder
+from recollect.models import open_embedder
+
+
+class Rows(list[Any]):
+    def tolist(self) -> list[Any]:
+        return list(self)
+
+
+class SentenceTransformer:
+    """Vectors of a text's length and its prompt's; knows some models, and fails or miscounts when told to."""
+
+    max_seq_length = 5
+
+    def __init__(self, name: str, *, trust_remote_code: bool) -> None:
+        assert not trust_remote_code
+        loaded.append(name)
+        if "known" not in name:
+            raise OSError(f"{name} is not a local folder\nand is not a valid model identifier\n")
+        self.name = name
+        self.prompts = (
+            {"query": "own q: ", "document": "own d: "} if "prompts" in name else {"query": "", "document": ""}
+        )
+
+    def tokenizer(self, texts: Sequence[str], *, truncation: bool, verbose: bool) -> dict[str, list[list[int]]]:
+        assert not truncation
+        assert not verbose
+        if "untold" in self.name:
+            raise TypeError("not this kind")
+        return {"input_ids": [[1] * len(text.split()) for text in texts]}
+
+    def encode(self, texts: Sequence[str], *, prompt: str, **how: object) -> list[Rows]:
+        assert how["normalize_embeddings"]
+        assert not how["show_progress_bar"]
+        asked.append((prompt, *texts))
+        if "broken" in self.name:
+            raise RuntimeError("CUDA error: out of memory\nand more")
+        return [Rows([float(len(text)), float(len(prompt)), 0.0]) for text in texts if "short" not in self.name]
+
+
+loaded: list[str] = []
+asked: list[tuple[str, ...]] = []
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    package: Any = ModuleType("sentence_transformers")
+    package.SentenceTransformer = SentenceTransformer
+    monkeypatch.setitem(sys.modules, "sentence_transformers", package)
+    loaded.clear()
+    asked.clear()
+
+
+def opened(model: str, **options: Any) -> Embedder:
+    return open_embedder(EmbedOptions(provider="local", model=model, **options))
+
+
+@pytest.mark.usefixtures("installed")
+def test_texts_are_embedded_in_order_and_counted() -> None:
+    """Each text has its vector; tokens read and texts cut are counted; the model is loaded once, when it is needed."""
+    embedder = opened("known")
+    assert loaded == []
+    reply = embedder.embed_documents(["one", "one two three four five six", ""])
+    assert [unpacked(vector)[0] for vector in reply.vectors] == [3.0, 27.0, 0.0]
+    assert (reply.tokens, reply.truncated) == (6, 1)
+    embedder.embed_query("q")
+    assert loaded == ["known"]
+
+
+@pytest.mark.usefixtures("installed")
+def test_nothing_to_embed_loads_nothing() -> None:
+    """No texts, no model."""
+    assert opened("known").embed_documents([]).vectors == ()
+    assert loaded == []
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    ("model", "options", "query", "document"),
+    [
+        ("known", {}, "", ""),
+        ("known/e5-small-v2", {}, "query: ", "passage: "),
+        ("x/e5-small-known-prompts", {}, "own q: ", "own d: "),
+        ("x/e5-small-known-prompts", {"query_prefix": "Q> ", "document_prefix": ""}, "Q> ", ""),
+    ],
+)
+def test_the_words_in_front_are_the_models_own_or_its_familys(
+    model: str, options: dict[str, Any], query: str, document: str
+) -> None:
+    """A model's own prompts go before its family's words, and settings before both."""
+    embedder = opened(model, **options)
+    embedder.embed_documents(["t"])
+    embedder.embed_query("q")
+    assert asked == [(document, "t"), (query, "q")]
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_matryoshka_model_is_cut() -> None:
+    """The first numbers are kept, at unit length."""
+    embedder = opened("known/nomic-embed-text-v1.5", dimensions=2)
+    prefix = float(len("search_document: "))
+    length = (9 + prefix**2) ** 0.5
+    assert unpacked(embedder.embed_documents(["one"]).vectors[0]) == pytest.approx([3 / length, prefix / length])
+    with pytest.raises(ModelFault, match="3 numbers, and 4 are to be kept"):
+        opened("known/nomic-embed-text-v1.5", dimensions=4).embed_query("q")
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_model_that_cannot_be_loaded_is_unavailable_in_one_line_once() -> None:
+    """What the package says of a missing model is told in one line, and it is not asked again."""
+    embedder = opened("other/model")
+    for _ in range(2):
+        with pytest.raises(ModelUnavailable, match=r"other/model cannot be loaded: .* local folder$") as caught:
+            embedder.embed_query("q")
+    assert "embedding.model" in caught.value.hint
+    assert loaded == ["other/model"]
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(("model", "said"), [("known-broken", "out of memory$"), ("known-short", "0 vectors for 1")])
+def test_a_model_that_fails_gives_our_error(model: str, said: str) -> None:
+    """Whatever the package raises, and too few vectors, become one error of ours."""
+    with pytest.raises(ModelFault, match=said):
+        opened(model).embed_query("q")
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_tokenizer_of_another_kind_costs_only_the_count() -> None:
+    """Where tokens cannot be counted, texts are embedded all the same."""
+    reply = opened("known-untold").embed_documents(["one two"])
+    assert (len(reply.vectors), reply.tokens, reply.truncated) == (1, 0, 0)
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_lone_surrogate_is_embedded() -> None:
+    """Text that is no valid Unicode reaches the model as text that is."""
+    opened("known").embed_documents(["otter \udcff"])
+    assert asked == [("", "otter ?")]
+
+
+def test_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without sentence-transformers the model is unavailable in one line that says which extra to install."""
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(ModelUnavailable, match="sentence_transformers") as caught:
+        opened("known").embed_query("q")
+    assert "pip install 'recollect[local]'" in caught.value.hint

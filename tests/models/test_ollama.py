@@ -1,0 +1,409 @@
+"""Ollama: the server that runs, and the container that is started where none does, with a Docker that notes its calls."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.models.fake_docker import FakeDocker
+from tests.models.vendors import VENDORS, Rig, unpacked
+
+from recollect.core.errors import ModelUnavailable
+from recollect.core.options import EmbedOptions, OllamaOptions
+from recollect.core.ports import Embedder
+from recollect.models import ollama_docker, open_embedder, settled
+from recollect.models.ollama import address
+from recollect.models.ollama_keeper import keep
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+@pytest.mark.parametrize(
+    ("named", "reached"),
+    [
+        ("", "http://127.0.0.1:11434"),
+        ("0.0.0.0", "http://127.0.0.1:11434"),
+        ("0.0.0.0:8080", "http://127.0.0.1:8080"),
+        (":8080", "http://127.0.0.1:8080"),
+        ("box", "http://box:11434"),
+        ("box:99", "http://box:99"),
+        ("http://box", "http://box:80"),
+        ("https://ollama.example.com/", "https://ollama.example.com:443"),
+        ("https://example.com/ollama", "https://example.com:443/ollama"),
+        ("[::]:11434", "http://[::1]:11434"),
+        (' "box" ', "http://box:11434"),
+    ],
+)
+def test_addresses_are_read_as_ollama_reads_them(named: str, reached: str) -> None:
+    """OLLAMA_HOST may lack scheme and port, and what a server listens on is reached at this machine."""
+    assert address(named) == reached
+
+
+def test_the_running_server_is_named_by_the_setting_or_the_variable() -> None:
+    """base_url goes before OLLAMA_HOST, which goes before the usual place."""
+
+    def host(base_url: str, environment: dict[str, str]) -> str:
+        options = settled(EmbedOptions(provider="ollama", base_url=base_url), environment)
+        return open_embedder(options)._endpoint.host  # type: ignore[attr-defined, no-any-return]
+
+    assert host("", {}) == "127.0.0.1:11434"
+    assert host("", {"OLLAMA_HOST": "box:1"}) == "box:1"
+    assert host("http://other:2", {"OLLAMA_HOST": "box:1"}) == "other:2"
+
+
+def test_no_key_is_needed_and_one_is_shown() -> None:
+    """A server elsewhere is asked without a key: Ollama wants none."""
+    embedder = open_embedder(EmbedOptions(provider="ollama", base_url="http://10.0.0.7:1"))
+    assert embedder._account.headers() == {}  # type: ignore[attr-defined]
+
+
+def test_a_server_without_the_model_says_what_to_run() -> None:
+    """A model that is not there is one line with the command that fetches it; nobody's server is changed unasked."""
+    rig, vendor = Rig(), VENDORS["ollama"]
+    try:
+        server = rig.serve(vendor.saying(404, 'model "x" not found, try pulling it first'))
+        with pytest.raises(ModelUnavailable, match="does not have the model x") as caught:
+            rig.open(vendor, server, model="x").embed_query("q")
+        assert caught.value.hint == "run: ollama pull x"
+    finally:
+        rig.stop()
+
+
+# -- the container --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as place:
+        found: int = place.getsockname()[1]
+    return found
+
+
+@pytest.fixture
+def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDocker]:
+    made = FakeDocker.at(tmp_path / "docker")
+    monkeypatch.setenv("PATH", f"{made.bin}{os.pathsep}{os.environ['PATH']}")
+    yield made
+    made.kill()
+
+
+@pytest.fixture
+def options(tmp_path: Path, port: int) -> EmbedOptions:
+    managed = OllamaOptions(manage=True, idle_s=0, folder=str(tmp_path / "ollama"))
+    return EmbedOptions(provider="ollama", base_url=f"http://127.0.0.1:{port}", ollama=managed)
+
+
+def changed(options: EmbedOptions, **more: Any) -> EmbedOptions:
+    from dataclasses import replace
+
+    ollama = {name: more.pop(name) for name in list(more) if hasattr(options.ollama, name)}
+    return replace(options, ollama=replace(options.ollama, **ollama), **more)
+
+
+@pytest.fixture
+def opened() -> Iterator[Any]:
+    made: list[Embedder] = []
+
+    def open_one(options: EmbedOptions) -> Embedder:
+        made.append(open_embedder(options))
+        return made[-1]
+
+    yield open_one
+    for embedder in made:
+        embedder.close()
+
+
+def test_a_container_is_started_as_loop_does(docker: FakeDocker, options: EmbedOptions, port: int, opened: Any) -> None:
+    """Looked for, stale one removed, run with the named volume on this machine's port only, model pulled, then asked."""
+    embedder = opened(options)
+    assert docker.calls() == []
+    reply = embedder.embed_documents(["abc"])
+    assert unpacked(reply.vectors[0]) == [len("search_document: abc"), 1.0, 0.0]
+    assert reply.tokens == 5
+    name = "recollect-ollama"
+    volume, bound = f"{name}:/root/.ollama", f"127.0.0.1:{port}:11434"
+    assert docker.calls() == [
+        ["inspect", "--format", "{{.State.Running}}", name],
+        ["rm", "-f", name],
+        ["run", "-d", "--name", name, "-v", volume, "-p", bound, "ollama/ollama:latest"],
+        ["exec", name, "ollama", "list"],
+        ["exec", name, "ollama", "pull", "nomic-embed-text"],
+    ]
+
+
+def test_names_are_those_of_the_settings(docker: FakeDocker, options: EmbedOptions, opened: Any) -> None:
+    """Container, volume and image are the ones that were chosen."""
+    opened(changed(options, container="loop-ollama", volume="loop-vol", image="ollama/ollama:0.5")).embed_query("q")
+    run = next(call for call in docker.calls() if call[0] == "run")
+    assert (run[3], run[5], run[8]) == ("loop-ollama", "loop-vol:/root/.ollama", "ollama/ollama:0.5")
+
+
+def test_a_model_that_is_there_is_not_pulled(docker: FakeDocker, options: EmbedOptions, opened: Any) -> None:
+    """A model that the volume holds is used as it is, and one that only begins alike does not pass for it."""
+    docker.say("models", "nomic-embed-text\n")
+    opened(options).embed_query("q")
+    assert docker.verbs() == ["inspect", "rm", "run", "exec list"]
+    opened(changed(options, model="nomic-embed")).embed_query("q")
+    assert docker.calls()[-1] == ["exec", "recollect-ollama", "ollama", "pull", "nomic-embed"]
+
+
+def test_it_is_looked_after_once_in_a_process(docker: FakeDocker, options: EmbedOptions, opened: Any) -> None:
+    """Docker is asked before the first call and not again, however many follow."""
+    embedder = opened(options)
+    embedder.embed_query("q")
+    before = docker.calls()
+    for _ in range(3):
+        embedder.embed_documents(["a", "b"])
+        embedder.embed_query("q")
+    assert docker.calls() == before
+
+
+def test_a_server_that_runs_is_used_and_docker_is_not_asked(docker: FakeDocker, tmp_path: Path) -> None:
+    """Whoever started it: where a server answers, which is looked at once, nothing is managed and nothing written."""
+    rig, vendor = Rig(), VENDORS["ollama"]
+    try:
+        managed = OllamaOptions(manage=True, folder=str(tmp_path / "ollama"))
+        server = rig.serve(vendor.well)
+        embedder = rig.open(vendor, server, ollama=managed)
+        for _ in range(3):
+            embedder.embed_query("q")
+    finally:
+        rig.stop()
+    assert (server.looks, len(server.requests)) == (1, 3)
+    assert docker.calls() == []
+    assert not (tmp_path / "ollama").exists()
+
+
+def test_nothing_is_started_unless_it_is_allowed(docker: FakeDocker, options: EmbedOptions, opened: Any) -> None:
+    """Without ollama.manage a server that is not there is an error, and Docker is not asked."""
+    with pytest.raises(ModelUnavailable, match=r"cannot reach 127\.0\.0\.1"):
+        opened(changed(options, manage=False)).embed_query("q")
+    assert docker.calls() == []
+
+
+def test_nothing_is_started_for_an_address_elsewhere(docker: FakeDocker, options: EmbedOptions, opened: Any) -> None:
+    """A server on another machine is not replaced by one on this."""
+    with pytest.raises(ModelUnavailable, match=r"no Ollama server answers at 10\.0\.0\.7"):
+        opened(changed(options, base_url="http://10.0.0.7:11434")).embed_query("q")
+    assert docker.calls() == []
+
+
+def test_a_container_that_was_let_go_is_started_again(docker: FakeDocker, options: EmbedOptions, opened: Any) -> None:
+    """A process that outlives the container starts it again when it next needs it."""
+    embedder = opened(options)
+    first = embedder.embed_query("q")
+    docker.kill()
+    assert embedder.embed_query("q") == first
+    assert docker.verbs().count("run") == 2
+
+
+def test_a_container_that_runs_and_does_not_answer_yet_is_waited_for(
+    docker: FakeDocker, options: EmbedOptions, port: int, opened: Any, tmp_path: Path
+) -> None:
+    """One that Docker calls running is neither removed nor run again."""
+    server = str(docker.state / "server.py")
+    code = f"import runpy, sys, time; time.sleep(1); sys.argv = {['', str(port), str(docker.state)]!r}; runpy.run_path({server!r})"
+    late = subprocess.Popen([sys.executable, "-c", code])
+    try:
+        docker.say("running", str(late.pid))
+        docker.say("models", "nomic-embed-text\n")
+        opened(options).embed_query("q")
+    finally:
+        late.kill()
+        late.wait()
+    assert docker.verbs() == ["inspect", "exec list"]
+
+
+@pytest.mark.parametrize(
+    ("refuse", "message"),
+    [
+        ("run", "could not start ollama/ollama:latest: .*run does not work today"),
+        ("exec", "could not pull nomic-embed-text: .*exec does not work"),
+    ],
+)
+def test_what_docker_complains_about_is_told(
+    docker: FakeDocker, options: EmbedOptions, refuse: str, message: str, opened: Any
+) -> None:
+    """A start that fails is one line with Docker's own words and a hint."""
+    docker.say("refuse", refuse)
+    with pytest.raises(ModelUnavailable, match=message) as caught:
+        opened(options).embed_query("q")
+    assert caught.value.hint
+
+
+def test_a_container_that_never_answers_is_given_up(
+    docker: FakeDocker, options: EmbedOptions, opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the time to become ready the wait ends, and the hint says where to look."""
+    docker.say("silent", "yes")
+    monkeypatch.setattr(ollama_docker, "READY_S", 0.5)
+    with pytest.raises(ModelUnavailable, match=r"did not become ready within 0\.5 s") as caught:
+        opened(options).embed_query("q")
+    assert "docker logs recollect-ollama" in caught.value.hint
+    assert ollama_docker.READY_S == 0.5
+
+
+def test_thirty_seconds_are_given_to_become_ready() -> None:
+    """As long as Loop waits."""
+    assert ollama_docker.READY_S == 30
+
+
+def test_without_docker_one_line_says_what_to_do(
+    options: EmbedOptions, opened: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Neither a server nor Docker: the message says so and the hint what to install."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ModelUnavailable, match=r"Docker.*is not installed") as caught:
+        opened(options).embed_query("q")
+    assert "Docker" in caught.value.hint
+
+
+def test_docker_is_given_no_keys(
+    docker: FakeDocker, options: EmbedOptions, opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is started has no key of the environment."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-otter")
+    monkeypatch.setenv("GITHUB_TOKEN", "ghp-otter")
+    opened(options).embed_query("q")
+    assert "otter" not in (docker.state / "environment").read_text("utf-8")
+
+
+STARTER = """
+import json, sys
+from recollect.core.options import EmbedOptions, OllamaOptions
+from recollect.models import open_embedder
+given = json.loads(sys.argv[1])
+embedder = open_embedder(EmbedOptions(provider="ollama", base_url=given["url"], ollama=OllamaOptions(**given["ollama"])))
+embedder.embed_query("q")
+embedder.close()
+"""
+
+
+def start(options: EmbedOptions) -> subprocess.Popen[bytes]:
+    shown = {"manage": True, "idle_s": options.ollama.idle_s, "folder": options.ollama.folder}
+    given = json.dumps({"url": options.base_url, "ollama": shown})
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    return subprocess.Popen([sys.executable, "-c", STARTER, given], env=environment, stderr=subprocess.PIPE)
+
+
+def test_one_of_many_processes_starts_it(docker: FakeDocker, options: EmbedOptions) -> None:
+    """Six processes that need it at the same moment run one container, pull once, and are all answered."""
+    processes = [start(options) for _ in range(6)]
+    complaints = [process.communicate()[1] for process in processes]
+    assert complaints == [b""] * 6
+    assert [process.returncode for process in processes] == [0] * 6
+    assert docker.verbs() == ["inspect", "rm", "run", "exec list", "exec pull"]
+
+
+def until(holds: Any, seconds: float = 20.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def test_an_idle_container_is_stopped_though_its_starter_has_ended(docker: FakeDocker, options: EmbedOptions) -> None:
+    """After so many seconds without use it goes, by a process that outlives the command, and the next use starts it anew."""
+    for times in (1, 2):
+        process = start(changed(options, idle_s=1.0))
+        assert process.communicate()[1] == b""
+        assert docker.is_running()
+        assert until(lambda: not docker.is_running())
+        assert until(lambda: not (Path(options.ollama.folder) / "started").exists())
+        assert docker.verbs().count("run") == times
+    assert docker.calls()[-2:] == [
+        ["inspect", "--format", "{{.State.Running}}", "recollect-ollama"],
+        ["rm", "-f", "recollect-ollama"],
+    ]
+
+
+def test_a_container_in_use_is_not_stopped(docker: FakeDocker, options: EmbedOptions, opened: Any) -> None:
+    """Every answer counts as use: while they come, it stays, for longer than the idle time altogether."""
+    embedder = opened(changed(options, idle_s=1.5))
+    end = time.monotonic() + 3.0
+    while time.monotonic() < end:
+        embedder.embed_query("q")
+        time.sleep(0.1)
+    assert docker.verbs().count("run") == 1
+    assert docker.is_running()
+    assert until(lambda: not docker.is_running())
+
+
+def test_a_use_while_the_keeper_waits_for_its_turn_counts(docker: FakeDocker, tmp_path: Path) -> None:
+    """What is used between the look at the clock and the lock of who starts is not stopped."""
+    (tmp_path / "last-used").touch()
+    os.utime(tmp_path / "last-used", (0, 0))
+    starting = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(starting, fcntl.LOCK_EX)
+    keeper = threading.Thread(target=keep, args=(tmp_path, "recollect-ollama", 1.0))
+    keeper.start()
+    time.sleep(0.3)
+    (tmp_path / "last-used").touch()
+    released = time.monotonic()
+    os.close(starting)
+    keeper.join()
+    assert time.monotonic() - released >= 0.9
+    assert docker.verbs() == ["inspect"]
+
+
+def test_there_is_one_keeper(docker: FakeDocker, tmp_path: Path) -> None:
+    """A second one leaves at once, and asks Docker nothing."""
+    (tmp_path / "last-used").touch()
+    os.utime(tmp_path / "last-used", (0, 0))
+    first = os.open(tmp_path / "keeper.lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(first, fcntl.LOCK_EX)
+    keep(tmp_path, "recollect-ollama", 1.0)
+    os.close(first)
+    assert docker.calls() == []
+
+
+def test_a_server_of_ones_own_is_never_stopped(docker: FakeDocker, tmp_path: Path) -> None:
+    """Nobody watches over a server that was there before."""
+    rig, vendor = Rig(), VENDORS["ollama"]
+    try:
+        managed = OllamaOptions(manage=True, idle_s=0.1, folder=str(tmp_path / "ollama"))
+        embedder = rig.open(vendor, rig.serve(vendor.well), ollama=managed)
+        embedder.embed_query("q")
+        time.sleep(0.5)
+        embedder.embed_query("q")
+    finally:
+        rig.stop()
+    assert docker.calls() == []
+
+
+# -- the real Docker ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(
+    not os.environ.get("RECOLLECT_TEST_DOCKER"), reason="set RECOLLECT_TEST_DOCKER=1 to use the real Docker"
+)
+def test_the_real_docker_runs_the_real_ollama(tmp_path: Path, port: int, opened: Any) -> None:
+    """With a real Docker a container comes, embeds with a real model, and goes (downloads gigabytes the first time)."""
+    assert shutil.which("docker")
+    name = f"recollect-test-{uuid.uuid4().hex[:8]}"
+    managed = OllamaOptions(
+        manage=True, container=name, volume="recollect-test-ollama", idle_s=5.0, folder=str(tmp_path / "ollama")
+    )
+    options = EmbedOptions(
+        provider="ollama", model="all-minilm", base_url=f"http://127.0.0.1:{port}", ollama=managed, timeout_s=120
+    )
+    embedder = opened(options)
+    near, far = embedder.embed_documents(["an otter swims in the river", "the bank raised its interest rates"]).vectors
+    query = unpacked(embedder.embed_query("animals in water"))
+    cosine = [sum(a * b for a, b in zip(query, unpacked(one), strict=True)) for one in (near, far)]
+    assert cosine[0] > cosine[1]
+    assert until(lambda: not ollama_docker.is_running(name), 60)

@@ -1,0 +1,319 @@
+"""Encoders of one's own in ONNX form: the built-in one's file as a user's, and real ones of a few hundred bytes."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.models.tiny_encoder import states_of, write_encoder
+from tests.models.vendors import unpacked
+
+from recollect.core.errors import ModelFault, ModelUnavailable
+from recollect.core.options import EmbedOptions
+from recollect.core.ports import Embedder
+from recollect.models import open_embedder
+from recollect.models.builtin import FOLDER, BuiltinEmbedder
+
+SOURCE = Path(__file__).parents[2] / "src"
+TEXT = "the otter sleeps in the river"
+MEAN = {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True, "word_embedding_dimension": 3}
+
+
+def opened(folder: object, **options: Any) -> Embedder:
+    return open_embedder(EmbedOptions(provider="onnx", model=str(folder), threads=2, **options))
+
+
+def token_ids(text: str, most: int = 512) -> list[int]:
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(most)
+    ids: list[int] = tokenizer.encode(text).ids
+    return ids
+
+
+def at_unit_length(row: list[float]) -> list[float]:
+    length = math.hypot(*row)
+    return [one / length for one in row]
+
+
+def pooled(text: str, pooling: str, most: int = 512) -> list[float]:
+    rows = states_of(token_ids(text, most))
+    columns = list(zip(*rows, strict=True))
+    return at_unit_length(
+        {
+            "mean": [sum(column) / len(column) for column in columns],
+            "cls": rows[0],
+            "lasttoken": rows[-1],
+            "max": [max(column) for column in columns],
+        }[pooling]
+    )
+
+
+def vector(folder: object, text: str = TEXT, **options: Any) -> list[float]:
+    embedder = opened(folder, **options)
+    try:
+        return unpacked(embedder.embed_documents([text]).vectors[0])
+    finally:
+        embedder.close()
+
+
+# -- the built-in model as a user's own -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedder]:
+    """The built-in model's two files in a folder of one's own."""
+    folder = tmp_path_factory.mktemp("models") / "e5-small-v2"
+    folder.mkdir()
+    for name in ("model.onnx", "tokenizer.json"):
+        shutil.copyfile(FOLDER / name, folder / name)
+    embedder = opened(folder)
+    yield embedder
+    embedder.close()
+
+
+TEXTS = [TEXT, "", "短い文 🦦", "a\udcffb", "long " * 700, "def f(x): return x"]
+
+
+def test_the_built_in_models_file_gives_its_vectors(own: Embedder, embedder: BuiltinEmbedder) -> None:
+    """Loaded as a user's own, with the words of its family in front, it gives the built-in model's bytes and counts."""
+    ours, theirs = own.embed_documents(TEXTS), embedder.embed_documents(TEXTS)
+    assert ours == theirs
+    assert [own.embed_query(text) for text in TEXTS] == [embedder.embed_query(text) for text in TEXTS]
+    assert own.model.endswith("/e5-small-v2")
+
+
+def test_a_text_has_one_vector_whatever_its_company(own: Embedder) -> None:
+    """The same text gives the same bytes alone and among others."""
+    alone = own.embed_documents([TEXT]).vectors[0]
+    assert own.embed_documents(["other " * 50, TEXT, "x"]).vectors[1] == alone
+
+
+# -- what a model brings along --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pooling", "how"),
+    [
+        (MEAN, "mean"),
+        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, "cls"),
+        ({"pooling_mode_max_tokens": True}, "max"),
+        ({"pooling_mode_lasttoken": True}, "lasttoken"),
+        ({"pooling_mode": "cls"}, "cls"),
+        ({"pooling_mode": "mean"}, "mean"),
+    ],
+)
+def test_states_are_pooled_as_the_model_says(tmp_path: Path, pooling: dict[str, Any], how: str) -> None:
+    """1_Pooling/config.json decides, in its older and its newer form."""
+    assert vector(write_encoder(tmp_path / "m", pooling=pooling)) == pytest.approx(pooled(TEXT, how), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "how"), [("house-blend", "mean"), ("bge-small-zh-copy", "cls"), ("e5-mistral-x", "lasttoken")]
+)
+def test_without_a_word_states_are_pooled_as_the_family_does(tmp_path: Path, name: str, how: str) -> None:
+    """Where an export lacks that file the model's name decides, and the mean is taken where that says nothing."""
+    assert vector(write_encoder(tmp_path / name)) == pytest.approx(pooled(TEXT, how), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("states", "name"), [("", "dense_vecs"), ("x", "sentence_embedding"), ("token_embeddings", "dense_vecs")]
+)
+def test_an_output_that_is_a_vector_is_taken_as_it_is(tmp_path: Path, states: str, name: str) -> None:
+    """`dense_vecs` of bge-m3 and `sentence_embedding` are not pooled, whatever else the network puts out."""
+    folder = write_encoder(tmp_path / "m", states=states, vector=name, pooling=MEAN)
+    assert vector(folder) == pytest.approx(pooled(TEXT, "max"), abs=1e-6)
+
+
+def test_the_only_output_may_have_any_name(tmp_path: Path) -> None:
+    """One vector for the text under an unknown name is understood, and so are states."""
+    assert vector(write_encoder(tmp_path / "a", states="", vector="v")) == pytest.approx(pooled(TEXT, "max"), abs=1e-6)
+    assert vector(write_encoder(tmp_path / "b", states="s")) == pytest.approx(pooled(TEXT, "mean"), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("files", "most"),
+    [
+        ({"sentence_bert_config": {"max_seq_length": 7}, "tokenizer_config": {"model_max_length": 9}}, 7),
+        ({"tokenizer_config": {"model_max_length": 9}, "config": {"max_position_embeddings": 11}}, 9),
+        ({"tokenizer_config": {"model_max_length": 1e30}, "config": {"max_position_embeddings": 11}}, 11),
+        ({"config": {"max_position_embeddings": 514, "model_type": "xlm-roberta"}}, 512),
+        ({"config": {"max_position_embeddings": 1_000_000}}, 8192),
+        ({}, 512),
+    ],
+)
+def test_as_many_tokens_are_read_as_the_model_says(tmp_path: Path, files: dict[str, Any], most: int) -> None:
+    """The longest text is the model's own, wherever it says so, up to our bound; what is longer counts as truncated."""
+    embedder = opened(write_encoder(tmp_path / "m", **files))
+    reply = embedder.embed_documents(["word " * 9000, "word"])
+    embedder.close()
+    assert (reply.tokens, reply.truncated) == (most + 3, 1)
+    assert unpacked(reply.vectors[0]) == pytest.approx(pooled("word " * 9000, "mean", most), abs=1e-5)
+
+
+def test_a_models_own_prompts_stand_in_front(tmp_path: Path) -> None:
+    """What the model says of questions and texts goes before its family's words, and settings go before both."""
+    prompts = {"prompts": {"query": "ask: ", "document": "tell: "}}
+    folder = write_encoder(tmp_path / "e5-small-copy", config_sentence_transformers=prompts)
+    assert vector(folder) == pytest.approx(pooled(f"tell: {TEXT}", "mean"), abs=1e-6)
+    embedder = opened(folder)
+    assert unpacked(embedder.embed_query(TEXT)) == pytest.approx(pooled(f"ask: {TEXT}", "mean"), abs=1e-6)
+    embedder.close()
+    assert vector(folder, document_prefix="") == pytest.approx(pooled(TEXT, "mean"), abs=1e-6)
+
+
+def test_a_matryoshka_model_is_cut(tmp_path: Path) -> None:
+    """The first numbers are kept at unit length; more than there are is a fault."""
+    folder = write_encoder(tmp_path / "nomic-embed-text-v1.5")
+    cut = at_unit_length(pooled(f"search_document: {TEXT}", "mean")[:2])
+    assert vector(folder, dimensions=2) == pytest.approx(cut, abs=1e-6)
+    with pytest.raises(ModelFault, match="3 numbers, and 4 are to be kept"):
+        vector(folder, dimensions=4)
+
+
+@pytest.mark.parametrize("inputs", [("input_ids",), ("input_ids", "attention_mask", "token_type_ids", "position_ids")])
+def test_a_network_is_fed_what_it_asks_for(tmp_path: Path, inputs: tuple[str, ...]) -> None:
+    """Networks with fewer and with more inputs than usual work alike."""
+    assert vector(write_encoder(tmp_path / "m", inputs=inputs)) == pytest.approx(pooled(TEXT, "mean"), abs=1e-6)
+
+
+# -- what cannot be used --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        ({"inputs": ("input_ids", "past_key_values")}, "asks for past_key_values"),
+        ({"pooling": {"pooling_mode_weightedmean_tokens": True}}, "pools by pooling_mode_weightedmean_tokens"),
+        ({"pooling": {"pooling_mode_max_tokens": True, "pooling_mode_cls_token": True}}, "pools by"),
+        ({"pooling": "{"}, r"1_Pooling/config\.json cannot be read"),
+        ({"modules": [{"type": "sentence_transformers.models.Dense", "path": "2_Dense"}]}, "lacks the layer 2_Dense"),
+        ({"vector": "other", "states": ""}, ""),
+    ],
+)
+def test_a_model_that_cannot_be_used_says_why(tmp_path: Path, made: dict[str, Any], message: str) -> None:
+    """What would give nobody's vectors is refused with the reason; a single unknown output is not."""
+    folder = write_encoder(tmp_path / "m", **made)
+    if not message:
+        assert vector(folder)
+        return
+    with pytest.raises(ModelUnavailable, match=message):
+        vector(folder)
+
+
+def test_a_later_layer_does_not_matter_where_the_export_has_it(tmp_path: Path) -> None:
+    """With a sentence_embedding the network has done everything itself."""
+    modules = [{"type": "sentence_transformers.models.Dense", "path": "2_Dense"}]
+    assert vector(write_encoder(tmp_path / "m", vector="sentence_embedding", modules=modules))
+
+
+@pytest.mark.parametrize("missing", ["tokenizer.json", "model.onnx", ""])
+def test_a_folder_that_lacks_something_is_named(tmp_path: Path, missing: str) -> None:
+    """A folder that is not there or not complete is one line that names the setting and what it should hold."""
+    folder = write_encoder(tmp_path / "m")
+    (folder / missing).unlink() if missing else shutil.rmtree(folder)
+    embedder = opened(folder)
+    for _ in range(2):
+        with pytest.raises(ModelUnavailable, match=missing or "is no folder") as caught:
+            embedder.embed_query("q")
+    assert "embedding.model" in caught.value.hint
+    assert "rerank" not in caught.value.message + caught.value.hint
+
+
+@pytest.mark.parametrize("damaged", ["tokenizer.json", "model.onnx"])
+@pytest.mark.parametrize("content", [b"", b"not this", b"{}"])
+def test_a_damaged_model_is_unavailable(damaged: str, content: bytes, tmp_path: Path) -> None:
+    """A file that is not what it should be gives our error, naming the file."""
+    folder = write_encoder(tmp_path / "m")
+    (folder / damaged).write_bytes(content)
+    with pytest.raises(ModelUnavailable, match=damaged.replace(".", r"\.")):
+        vector(folder)
+
+
+# -- where it comes from --------------------------------------------------------------------------------------------------
+
+
+def test_an_id_is_found_in_the_hugging_face_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that was downloaded once is used from there, its quantised form and the files beside it too."""
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    snapshot = tmp_path / "hub" / "models--gpahal--bge-m3-onnx-int8" / "snapshots" / "abc"
+    write_encoder(
+        snapshot,
+        states="",
+        vector="dense_vecs",
+        weights="model_quantized.onnx",
+        sentence_bert_config={"max_seq_length": 7},
+    )
+    embedder = open_embedder(EmbedOptions(provider="onnx", threads=1))
+    reply = embedder.embed_documents([TEXT + " and wakes up later"])
+    embedder.close()
+    assert (reply.tokens, reply.truncated) == (7, 1)
+    assert embedder.model == "gpahal/bge-m3-onnx-int8"
+
+
+def test_a_missing_package_for_downloads_says_what_to_install(tmp_path: Path) -> None:
+    """Without huggingface_hub an id that is not in the cache is one line with the extra to install."""
+    (tmp_path / "huggingface_hub.py").write_text("raise ModuleNotFoundError('No module named huggingface_hub')")
+    program = (
+        "from recollect.core.errors import ModelUnavailable\n"
+        "from recollect.core.options import EmbedOptions\n"
+        "from recollect.models import open_embedder\n"
+        "try:\n    open_embedder(EmbedOptions(provider='onnx')).embed_query('x')\n"
+        "except ModelUnavailable as error:\n    print(error.message, '|', error.hint)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{SOURCE}", "HF_HUB_CACHE": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True)
+    message, _, hint = done.stdout.partition("|")
+    assert "gpahal/bge-m3-onnx-int8 is not in the Hugging Face cache" in message
+    assert "pip install 'recollect[onnx]'" in hint
+
+
+def test_what_goes_with_a_model_is_downloaded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An id that is nowhere is fetched with the files that say how to use it, and nothing else of the repository."""
+    import huggingface_hub
+
+    offer = write_encoder(tmp_path / "offer", pooling={"pooling_mode_cls_token": True}, config={"model_type": "bert"})
+    (offer / "pytorch_model.bin").write_bytes(b"x")
+    offered = [str(path.relative_to(offer)) for path in offer.rglob("*") if path.is_file()]
+    fetched: list[str] = []
+
+    def fetch(model: str, name: str) -> str:
+        fetched.append(name)
+        place = tmp_path / "got" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(offer / name, place)
+        return str(place)
+
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(huggingface_hub, "list_repo_files", lambda model: offered)
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", fetch)
+    assert vector("some/encoder") == pytest.approx(pooled(TEXT, "cls"), abs=1e-6)
+    assert set(fetched) == {"tokenizer.json", "model.onnx", "config.json", "1_Pooling/config.json"}
+
+
+def test_the_network_is_not_waited_for_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that could not be had is not asked for again by the same embedder."""
+    import huggingface_hub
+
+    asked: list[str] = []
+
+    def refuse(model: str) -> list[str]:
+        asked.append(model)
+        raise OSError("no route to host\nand more")
+
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(huggingface_hub, "list_repo_files", refuse)
+    embedder = open_embedder(EmbedOptions(provider="onnx", model="some/encoder"))
+    for _ in range(3):
+        with pytest.raises(ModelUnavailable, match=r"could not be downloaded: no route to host$"):
+            embedder.embed_query("q")
+    assert asked == ["some/encoder"]

@@ -1,0 +1,141 @@
+"""A provider's key is in nothing that is written and nothing that is printed, whatever happens to it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.models.embedding_server import Answer, EmbeddingServer, Request
+from tests.models.vendors import VENDORS, Vendor, each_vendor
+
+from recollect.models import PROVIDERS
+from recollect.surfaces.cli.main import main
+
+KEY = "Sesame+open/0123456789abcdef"
+MORE = "Another-Sesame-fedcba9876543210"
+
+
+@pytest.fixture
+def servers() -> Iterator[Any]:
+    started: list[EmbeddingServer] = []
+
+    def serve(*script: Any) -> EmbeddingServer:
+        started.append(EmbeddingServer(*script))
+        return started[-1]
+
+    yield serve
+    for server in started:
+        server.stop()
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    place = tmp_path / "project"
+    place.mkdir()
+    (place / "notes.md").write_text("# Otters\n\nOtters sleep in rivers.\n", "utf-8")
+    monkeypatch.chdir(place)
+    return place
+
+
+def chosen(vendor: Vendor) -> dict[str, str]:
+    """Return the environment that chooses a vendor, with its key."""
+    usual = {"RECOLLECT_EMBEDDING_DIMENSIONS": "3"} if vendor.name == "google" else {}
+    return {
+        "RECOLLECT_EMBEDDING_PROVIDER": vendor.name,
+        "RECOLLECT_EMBEDDING_TIMEOUT_S": "5",
+        PROVIDERS[vendor.name].key_variable: KEY,
+        **usual,
+    }
+
+
+def assert_nowhere(printed: str, *folders: Path) -> None:
+    """Look for the keys, whole, in part and as hex, in what was printed and in the names and bytes of all files."""
+    files = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
+    assert len(files) > 5
+    found = b"\n".join(str(path).encode() + b"\n" + path.read_bytes() for path in files) + printed.encode()
+    for key in (KEY, MORE):
+        for shape in (key, key.encode().hex(), key[4:20]):
+            assert shape.encode() not in found
+
+
+@each_vendor
+@pytest.mark.usefixtures("project")
+def test_the_key_is_nowhere(
+    vendor: Vendor,
+    servers: Any,
+    home: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Indexing, searching, failing and looking at settings leave the key out of files, output and logs.
+
+    The server repeats the key in every refusal.
+    """
+
+    def refuse(status: int) -> Any:
+        return lambda request: Answer(status, vendor.refusal(status, f"bad key {KEY}"), {"Retry-After": "99"})
+
+    def nan(request: Request) -> Answer:
+        return Answer(body=vendor.reply([[float("nan")] * 3 for _ in vendor.texts(request)], 1))
+
+    caplog.set_level(0)
+    for name, value in chosen(vendor).items():
+        monkeypatch.setenv(name, value)
+    printed, asked = "", []
+    well = servers(vendor.well)
+    for server in (well, *(servers(refuse(status)) for status in (401, 400, 404, 429, 500)), servers(nan)):
+        monkeypatch.setenv("RECOLLECT_EMBEDDING_BASE_URL", vendor.base_url(server))
+        for words in (["index", ".", "--reembed"], ["search", "otters", "--explain"], ["search", "otters", "--json"]):
+            main(words)
+        asked += server.requests
+    assert {request.headers[vendor.key_header].removeprefix("Bearer ") for request in asked} == {KEY}
+    monkeypatch.setenv("RECOLLECT_EMBEDDING_BASE_URL", vendor.base_url(well))
+    monkeypatch.setenv("TEAM_KEY", MORE)
+    monkeypatch.setenv("RECOLLECT_EMBEDDING_API_KEY", "env:TEAM_KEY")
+    for words in (["config", "list"], ["config", "list", "--json"], ["stats"], ["doctor"], ["search", "rivers"]):
+        main(words)
+    assert well.requests[-1].headers[vendor.key_header].removeprefix("Bearer ") == MORE
+    main(["config", "set", "embedding.api_key", MORE])
+    main(["config", "set", "embedding.base_url", f"http://u:{MORE}@host/"])
+    printed = "".join(capfd.readouterr()) + caplog.text
+
+    assert "Otters sleep" in printed
+    assert "refused the API key" in printed
+    assert_nowhere(printed, home.parent)
+
+
+def test_a_daemon_keeps_the_key_to_itself(servers: Any, project: Path, home: Path) -> None:
+    """A daemon that was handed the key by its callers writes it nowhere: not to its log, not to its folder."""
+    vendor = VENDORS["google"]
+    environment = {**os.environ, **chosen(vendor), "RECOLLECT_DAEMON_WARM": "auto"}
+
+    def recollect(*words: str, url: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "recollect", *words],
+            cwd=project,
+            env={**environment, "RECOLLECT_EMBEDDING_BASE_URL": url},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.stdout + done.stderr
+
+    well = servers(vendor.well)
+    bad = servers(lambda request: Answer(401, vendor.refusal(401, f"bad key {KEY}")))
+    printed = ""
+    try:
+        for url in (well.url, bad.url):
+            for words in (("index", "."), ("search", "otters"), ("search", "rivers", "--json"), ("warm", "status")):
+                printed += recollect(*words, url=url)
+    finally:
+        printed += recollect("warm", "stop", url=well.url)
+    assert "process" in printed
+    assert well.requests
+    assert bad.requests
+    assert_nowhere(printed, home.parent, project)

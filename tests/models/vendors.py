@@ -1,0 +1,169 @@
+"""How each vendor's servers speak, for tests: where a request goes, what it holds, and what is answered.
+
+Written from the vendors' own references, not from our dialects: a mistake there must not be repeated here.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from tests.models.embedding_server import Answer, Behaviour, EmbeddingServer, Request, numbers_of
+
+from recollect.core.options import EmbedOptions
+from recollect.core.ports import Embedder
+from recollect.models import open_embedder
+
+KEY = "key-Secret+Key/0123456789"
+Rows = list[Any]
+
+
+@dataclass(frozen=True)
+class Vendor:
+    """One vendor's wire format."""
+
+    name: str
+    path: str
+    key_header: str
+    key_value: str
+    texts: Callable[[Request], list[str]]
+    reply: Callable[[Rows, int], Any]
+    refusal: Callable[[int, str], Any]
+    tokens: bool = True
+    """Whether replies say how many there were."""
+
+    def well(self, request: Request) -> Answer:
+        """Answer with three numbers for each text."""
+        rows = [numbers_of(text) for text in self.texts(request)]
+        return Answer(body=self.reply(rows, 7))
+
+    def answering(self, *rows: Any) -> Behaviour:
+        """Answer these embeddings, whatever is asked."""
+        return lambda request: Answer(body=self.reply(list(rows), 7))
+
+    def saying(self, status: int, message: str = "no", **more: Any) -> Behaviour:
+        """Refuse in the vendor's words."""
+        return lambda request: Answer(status=status, body=self.refusal(status, message), **more)
+
+    def base_url(self, server: EmbeddingServer) -> str:
+        return server.url.removesuffix("/v1") if self.name == "ollama" else server.url
+
+
+def _inputs(request: Request) -> list[str]:
+    texts: list[str] = request.body["input"]
+    return texts
+
+
+def _listed(rows: Rows, tokens: int) -> Any:
+    data = [{"object": "embedding", "index": index, "embedding": row} for index, row in enumerate(rows)]
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    return {"object": "list", "data": data, "model": "m", "usage": usage}
+
+
+def packed(row: list[float]) -> str:
+    return base64.b64encode(struct.pack(f"<{len(row)}f", *row)).decode()
+
+
+def _packed_listed(rows: Rows, tokens: int) -> Any:
+    ready = [
+        packed(row) if isinstance(row, list) and all(isinstance(one, float) for one in row) else row for row in rows
+    ]
+    return {**_listed(ready, tokens), "usage": {"total_tokens": tokens}}
+
+
+VENDORS = {
+    vendor.name: vendor
+    for vendor in (
+        Vendor(
+            "openai",
+            "/v1/embeddings",
+            "authorization",
+            f"Bearer {KEY}",
+            _inputs,
+            _listed,
+            lambda status, message: {"error": {"message": message, "type": "x", "param": None, "code": None}},
+        ),
+        Vendor(
+            "google",
+            "/v1/models/gemini-embedding-001:batchEmbedContents",
+            "x-goog-api-key",
+            KEY,
+            lambda request: [one["content"]["parts"][0]["text"] for one in request.body["requests"]],
+            lambda rows, tokens: {"embeddings": [{"values": row} for row in rows]},
+            lambda status, message: {"error": {"code": status, "message": message, "status": "UNAVAILABLE"}},
+            tokens=False,
+        ),
+        Vendor(
+            "voyage",
+            "/v1/embeddings",
+            "authorization",
+            f"Bearer {KEY}",
+            _inputs,
+            _packed_listed,
+            lambda status, message: {"detail": message},
+        ),
+        Vendor(
+            "jina",
+            "/v1/embeddings",
+            "authorization",
+            f"Bearer {KEY}",
+            _inputs,
+            _listed,
+            lambda status, message: {"detail": message},
+        ),
+        Vendor(
+            "mistral",
+            "/v1/embeddings",
+            "authorization",
+            f"Bearer {KEY}",
+            _inputs,
+            _listed,
+            lambda status, message: {"object": "error", "message": message, "type": "x", "param": None, "code": None},
+        ),
+        Vendor(
+            "ollama",
+            "/api/embed",
+            "authorization",
+            f"Bearer {KEY}",
+            _inputs,
+            lambda rows, tokens: {"model": "m", "embeddings": rows, "total_duration": 1, "prompt_eval_count": tokens},
+            lambda status, message: {"error": message},
+        ),
+    )
+}
+
+
+class Rig:
+    """Starts servers and embedders for a test, and stops them after it."""
+
+    def __init__(self) -> None:
+        self._stop: list[Callable[[], None]] = []
+
+    def serve(self, *script: Behaviour) -> EmbeddingServer:
+        server = EmbeddingServer(*script)
+        self._stop.append(server.stop)
+        return server
+
+    def open(self, vendor: Vendor, server: EmbeddingServer, **options: Any) -> Embedder:
+        """Open a vendor's embedder at a server; dimensions are the server's three where the vendor asks for a number."""
+        # Google asks for 768 numbers unless it is told otherwise, and the server's vectors have three.
+        usual: dict[str, Any] = {"dimensions": 3} if vendor.name == "google" else {}
+        given = {"api_key": KEY, "base_url": vendor.base_url(server), "timeout_s": 10.0, **usual, **options}
+        embedder = open_embedder(EmbedOptions(provider=vendor.name, **given))
+        self._stop.insert(0, embedder.close)
+        return embedder
+
+    def stop(self) -> None:
+        for stop in self._stop:
+            stop()
+
+
+def unpacked(vector: bytes) -> list[float]:
+    return list(struct.unpack(f"<{len(vector) // 4}f", vector))
+
+
+each_vendor = pytest.mark.parametrize("vendor", VENDORS.values(), ids=VENDORS)
