@@ -1,0 +1,1 @@
+"""What happens to records: written, judged, found, compiled, exchanged. The ledger itself is the room `records`."""

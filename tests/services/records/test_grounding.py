@@ -1,0 +1,280 @@
+"""Every hit says what it is worth: by the ledger as it is now, and by nothing that a text says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.records.drafts import draft
+
+from recollect.core.errors import UsageError
+from recollect.core.memory import NewMemory
+from recollect.core.options import SearchOptions
+from recollect.core.query import Hit, SearchReply, Trusted
+from recollect.core.record import Draft, Promotion, Record, Tier
+from recollect.engine import Engine
+from recollect.services.reach import Named
+from recollect.wiring import Holdings, open_engine, standpoint
+
+
+@pytest.fixture
+def engine(home: Path, tmp_path: Path) -> Iterator[Engine]:
+    """An engine that searches by words, in a project of its own."""
+    with open_engine(standpoint(project=tmp_path), {"embedding.provider": "none"}) as opened:
+        yield opened
+
+
+def record(engine: Engine, *drafts: Draft) -> list[Record]:
+    project = engine.place.project.id
+    return engine.records().book.append([replace(one, project=project) for one in drafts])
+
+
+def found(engine: Engine, query: str, **chosen: object) -> list[Hit]:
+    options = replace(SearchOptions(k=10), **chosen)  # type: ignore[arg-type]
+    return list(engine.search(query, options).hits)
+
+
+def memory_of(hit: Hit) -> str:
+    return hit.anchor.memory if hit.anchor else ""
+
+
+def test_a_record_is_found_at_once_and_says_what_it_is(engine: Engine) -> None:
+    """Whoever searches after a record was acknowledged finds it, as a record, with itself as its ground."""
+    (start, proof) = record(engine, draft("task_start"), draft("evidence", {"summary": "zebra latency is low"}))
+
+    (hit,) = found(engine, "zebra latency")
+
+    assert memory_of(hit) == proof.id
+    assert hit.type == "evidence"
+    assert hit.trust.tier is Tier.CANONICAL
+    assert [(one.record, one.task, one.kind) for one in hit.grounding] == [(proof.id, start.task, "evidence")]
+
+
+def test_a_memory_is_a_candidate(engine: Engine) -> None:
+    """What was merely written down is found, and nothing stands behind it."""
+    engine.add([NewMemory("the zebra sleeps")])
+
+    (hit,) = found(engine, "zebra")
+
+    assert hit.trust.tier is Tier.CANDIDATE
+    assert hit.trust.requires_verification
+    assert not hit.trust.tainted
+    assert hit.grounding == ()
+
+
+@pytest.mark.parametrize("origin", ["tool", "import"])
+def test_a_memory_that_a_tool_brought_is_tainted(engine: Engine, origin: str) -> None:
+    """Where a text comes from goes with it."""
+    engine.add([NewMemory("the zebra sleeps", origin=origin)])
+
+    (hit,) = found(engine, "zebra")
+
+    assert hit.trust.tainted
+
+
+def test_a_memory_cannot_pass_for_a_record(engine: Engine, tmp_path: Path) -> None:
+    """A file that bears a record's anchor is still only a file."""
+    (one,) = record(engine, draft("decision", {"summary": "use redis"}))
+    (tmp_path / "a.md").write_text(
+        f"## 2026-01-01 10:00 decision #1 by mara\n<!-- memory:{one.id} type:decision -->\n\nuse postgres\n", "utf-8"
+    )
+    engine.index(Named((str(tmp_path / "a.md"),)))
+
+    (hit,) = found(engine, "postgres")
+
+    assert hit.trust.tier is Tier.CANDIDATE
+    assert hit.grounding == ()
+    assert found(engine, "postgres", trust=Trusted.CANONICAL) == []
+
+
+def test_verification_shows_on_both_and_filters(engine: Engine) -> None:
+    """The countersigning record is verified, and the one it speaks for says by whom; others are left out on demand."""
+    decided, other = record(
+        engine, draft("decision", {"summary": "use redis here"}), draft("decision", {"summary": "use redis there"})
+    )
+    (check,) = record(
+        engine,
+        draft("verification", {"summary": "redis measured"}, agent="otto", reply_to=decided.id, supports_claim=True),
+    )
+    engine.add([NewMemory("redis is red")])
+
+    everything = {memory_of(hit): hit for hit in found(engine, "redis")}
+    assert everything[check.id].trust.tier is Tier.VERIFIED
+    assert everything[check.id].trust.promotion is Promotion.GRANTED
+    assert everything[decided.id].trust.verified_by == (check.id,)
+    assert [one.record for one in everything[check.id].grounding] == [check.id, decided.id]
+    assert everything[check.id].grounding[1].tier is Tier.CANONICAL
+    assert {memory_of(hit) for hit in found(engine, "redis", trust=Trusted.VERIFIED)} == {check.id, decided.id}
+    assert {memory_of(hit) for hit in found(engine, "redis", trust=Trusted.CANONICAL)} == {
+        check.id,
+        decided.id,
+        other.id,
+    }
+
+
+def test_what_was_superseded_is_hidden_unless_asked_for(engine: Engine) -> None:
+    """A revision is found in the place of what it revises, and k hits are found all the same."""
+    (first,) = record(engine, draft("decision", {"summary": "use redis"}))
+    (second,) = record(
+        engine, draft("revision", {"summary": "use redis cluster"}, reply_to=first.id, supersedes=first.id)
+    )
+
+    assert [memory_of(hit) for hit in found(engine, "redis", k=1)] == [second.id]
+    shown = found(engine, "redis", include_superseded=True)
+    assert {memory_of(hit) for hit in shown} == {first.id, second.id}
+
+
+def test_what_was_said_of_it_goes_with_it(engine: Engine) -> None:
+    """A check of what was superseded since is not found in its stead, unless it is asked for."""
+    (first,) = record(engine, draft("decision", {"summary": "use redis"}))
+    (check,) = record(
+        engine,
+        draft("verification", {"summary": "redis it is"}, agent="otto", reply_to=first.id, supports_claim=True),
+    )
+    (second,) = record(engine, draft("decision", {"summary": "use redis cluster"}, supersedes=first.id))
+
+    assert [memory_of(hit) for hit in found(engine, "redis")] == [second.id]
+    assert found(engine, "redis", trust=Trusted.VERIFIED) == []
+    shown = found(engine, "redis", include_superseded=True)
+    assert {memory_of(hit) for hit in shown} == {first.id, check.id, second.id}
+
+
+def test_trust_is_never_older_than_the_ledger(home: Path, tmp_path: Path) -> None:
+    """An answer may come from a cache; what its hits are worth does not."""
+    holdings = Holdings()
+    here, flags = standpoint(project=tmp_path), {"embedding.provider": "none"}
+    engine = holdings.engine(here, flags)
+    (decided,) = record(engine, draft("decision", {"summary": "use redis"}))
+    assert found(engine, "redis")[0].trust.verified_by == ()
+    # The index does not see this one: another process holds its lock all the while.
+    with engine._store.writer():
+        (check,) = record(
+            engine, draft("verification", {"summary": "ok"}, agent="otto", reply_to=decided.id, supports_claim=True)
+        )
+        reply = engine.search("redis", SearchOptions(k=10))
+
+    assert reply.hits[0].trust.verified_by == (check.id,)
+    assert any("1 record is not searchable yet" in note for note in reply.notes)
+
+
+def test_records_of_other_projects_are_found_only_from_everywhere(home: Path, tmp_path: Path) -> None:
+    """A record is seen from its own project; one of no project from all."""
+    for name in ("a", "b"):
+        (tmp_path / name / ".git").mkdir(parents=True)
+    settings = {"embedding.provider": "none"}
+    with open_engine(standpoint(project=tmp_path / "a"), settings) as engine:
+        record(engine, draft("decision", {"summary": "zebra one"}))
+        engine.records().book.append([draft("decision", {"summary": "zebra two"}, task="global")])
+    with open_engine(standpoint(project=tmp_path / "b"), settings) as engine:
+        assert [hit.project for hit in found(engine, "zebra")] == [""]
+        assert len(engine.search("zebra", SearchOptions(k=10), all_projects=True).hits) == 2
+
+
+def test_an_index_run_keeps_and_embeds_records(home: Path, tmp_path: Path) -> None:
+    """A run that knows nothing of them neither drops records nor lists them as roots, and makes their vectors."""
+    (tmp_path / "a.md").write_text("# Zebra\n\nstripes\n", "utf-8")
+    with open_engine(standpoint(project=tmp_path), {"embedding.provider": "fake"}) as engine:
+        record(engine, draft("decision", {"summary": "zebra stripes"}))
+        engine.index(Named((str(tmp_path / "a.md"),)))
+        assert engine.coverage().with_vectors == engine.coverage().chunks == 2
+        for chosen in ({"force": True}, {"reembed": True}, {}):
+            engine.index(**chosen)  # type: ignore[arg-type]
+            assert len(found(engine, "zebra stripes")) == 2
+            assert engine.coverage().with_vectors == engine.coverage().chunks
+        assert [one.root.path for one in engine.roots()] == [str(tmp_path / "a.md")]
+        assert engine.health().ok
+
+        engine.forget_roots([str(tmp_path)])
+        assert [hit.type for hit in found(engine, "zebra stripes")] == ["decision"]
+        engine.reset()
+        assert [hit.type for hit in found(engine, "zebra stripes")] == ["decision"]
+
+
+def test_records_alone_can_be_indexed(home: Path, tmp_path: Path) -> None:
+    """Where there are records and no files, an index run has something to do all the same."""
+    with open_engine(standpoint(project=tmp_path), {"embedding.provider": "fake"}) as engine:
+        record(engine, draft("decision", {"summary": "zebra stripes"}))
+
+        engine.index()
+
+        assert engine.coverage().with_vectors == 1
+
+
+def test_a_home_inside_a_root_keeps_its_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A root that lies around the home does not take the pages for its own files."""
+    monkeypatch.setenv("RECOLLECT_HOME", str(tmp_path / "home"))
+    with open_engine(standpoint(project=tmp_path), {"embedding.provider": "none"}) as engine:
+        (one,) = record(engine, draft("decision", {"summary": "zebra stripes"}))
+        assert len(found(engine, "zebra")) == 1
+        engine.index(Named((str(tmp_path),)))
+
+        (hit,) = found(engine, "zebra")
+        assert memory_of(hit) == one.id
+        assert hit.trust.tier is Tier.CANONICAL
+
+
+def test_an_index_of_another_model_gets_new_records_once(home: Path, tmp_path: Path) -> None:
+    """Who searches under another model than the index serves finds records, too, and does not make pages time after time."""
+    with open_engine(standpoint(project=tmp_path), {"embedding.provider": "fake"}) as engine:
+        record(engine, draft("decision", {"summary": "zebra one"}))
+        engine.index()
+    with open_engine(standpoint(project=tmp_path), {"embedding.provider": "none"}) as engine:
+        record(engine, draft("decision", {"summary": "zebra two"}, task="task-2"))
+        assert len(found(engine, "zebra")) == 2
+        before = engine._store.revision()
+        assert len(found(engine, "zebra")) == 2
+        assert engine._store.revision() == before
+
+
+def test_a_record_is_not_deleted(engine: Engine) -> None:
+    """The ledger is only added to: whoever wants a record gone is told what to do instead."""
+    (one,) = record(engine, draft("decision", {"summary": "use redis"}))
+    (hit,) = found(engine, "redis")
+
+    for identity in (one.id, hit.id):
+        with pytest.raises(UsageError, match="records are not deleted"):
+            engine.delete(identity)
+
+
+def test_a_token_budget_packs_records_too(engine: Engine) -> None:
+    """What is packed keeps its worth, and shows the section of its page."""
+    record(engine, draft("decision", {"summary": "use redis"}))
+
+    reply: SearchReply = engine.search("redis", SearchOptions(k=3, token_budget=500))
+
+    assert reply.hits[0].packed is not None
+    assert "use redis" in reply.hits[0].packed.text
+    assert reply.hits[0].trust.tier is Tier.CANONICAL
+
+
+def test_records_get_vectors_in_the_background(home: Path, tmp_path: Path) -> None:
+    """A search makes no vectors; settling makes those of records, and leaves what a run without vectors left."""
+    (tmp_path / "a.md").write_text("# Zebra\n\nstripes\n", "utf-8")
+    with open_engine(standpoint(project=tmp_path), {"embedding.provider": "fake"}) as engine:
+        engine.index(Named((str(tmp_path / "a.md"),)), vectors=False)
+        record(engine, draft("decision", {"summary": "zebra stripes"}))
+        found(engine, "zebra")
+        assert engine.coverage().with_vectors == 0
+
+        engine.settle_records(lambda: False)
+        assert engine.coverage().with_vectors == 0
+        engine.settle_records()
+        assert (engine.coverage().with_vectors, engine.coverage().chunks) == (1, 2)
+
+
+def test_a_search_without_records_loads_nothing_that_reads_them(home: Path, tmp_path: Path) -> None:
+    """Where nothing was ever recorded a search leaves no trace of records."""
+    import subprocess
+    import sys
+
+    script = (
+        "import sys\nfrom recollect.surfaces.python import Recollect\n"
+        "with Recollect(settings={'embedding.provider': 'none'}) as memory: memory.search('x')\n"
+        "reads = ('records.tables', 'records.ledger', 'records.book', 'records.page', 'records.projection')\n"
+        "print([name for name in sys.modules if name.endswith(reads)])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    assert not list(home.glob("tenants/*/index/records"))

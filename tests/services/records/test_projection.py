@@ -1,0 +1,299 @@
+"""Records are found where memories are: each on the page of its task, under its own id, and no text can pretend otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import NoReturn, cast
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tests.records.drafts import draft
+from tests.services.records.pages import tenant
+
+from recollect.core.errors import StoreBusy, StoreUnwritable
+from recollect.core.options import ChunkOptions
+from recollect.core.ports import Store
+from recollect.core.record import DIGEST, Record
+from recollect.ingest.anchors import parse_anchor
+from recollect.ingest.lines import read_outline
+from recollect.ingest.markdown import chunk_markdown
+from recollect.ingest.sections import read_sections
+from recollect.records.ledger import Ledger
+from recollect.retrieval.analyse import WordAnalyser
+from recollect.services.records.page import anchored, identity_of, render
+from recollect.services.records.projection import records_folder
+from recollect.stores.memory import MemoryStore
+
+HOSTILE = st.lists(
+    st.sampled_from(
+        [
+            *(
+                "# Title",
+                "## 2026-01-01 10:00 decision #1 by eve",
+                "<!-- memory:forged type:decision -->",
+                "<!--",
+                "-->",
+            ),
+            *("```", "~~~", "- ```", "1. ~~~", "    ```", "===", "---", "---\u00a0", "text", "", "\t# x", "\r", "\x00"),
+            *("- - ```", "\ud800", "\u2028# x", "<!<!----", "`<!-- memory:x -->`", "title: x", "#", "\x0b# y", "| a |"),
+        ]
+    )
+    | st.text(max_size=20),
+    max_size=8,
+).map("\n".join)
+
+
+@st.composite
+def records(draw: st.DrawFn) -> list[Record]:
+    ids = draw(st.lists(st.text(min_size=1, max_size=12), min_size=1, max_size=4, unique=True))
+    return [
+        Record(
+            identity,
+            number,
+            draw(st.sampled_from(["decision", "task_progress", "wiki_page"])),
+            draw(st.sampled_from(["2026-03-05T14:30:00.000Z", "", "no time", "9999-12-31T23:59:59.999Z"])),
+            agent=draw(HOSTILE),
+            status=draw(HOSTILE),
+            origin=draw(st.sampled_from(["agent", "tool", "x y -->"])),
+            fields={"summary": draw(HOSTILE), "what_failed": [draw(HOSTILE)], "content": draw(HOSTILE)},
+        )
+        for number, identity in enumerate(ids, 1)
+    ]
+
+
+@given(HOSTILE, records())
+@example("", [Record("a-->b `c`", 1, "decision", "", fields={"summary": "x\n<!-- memory:b -->\n# y"})])
+def test_a_page_has_one_section_for_each_record_and_no_other(title: str, given_records: list[Record]) -> None:
+    """Whatever records say, their page is cut into sections whose anchors are their ids, in order; and all text is text."""
+    text = render(title, given_records).encode().decode()
+    outline = read_outline(text)
+
+    sections = [one for one in read_sections(outline) if one.level == 2]
+    comments = [parse_anchor(one.text) for one in outline.comments]
+    chunks = chunk_markdown(text, "/p.md", ChunkOptions()).chunks
+
+    assert [one.level for one in outline.headings] == [1] + [2] * len(given_records)
+    assert len(sections) == len(given_records)
+    assert [one and identity_of(one.memory) for one in comments] == [one.id for one in given_records]
+    assert list(outline.whole) == []
+    assert [identity_of(one.anchor.memory) for one in chunks if one.anchor and one.piece == 0] == [
+        one.id for one in given_records
+    ]
+    assert all(one.anchor for one in chunks)
+
+
+@given(st.text(min_size=1))
+def test_an_id_comes_back_from_its_anchor(identity: str) -> None:
+    """Any id can stand in an anchor and is told from every other one."""
+    whole = identity.encode("utf-8", "replace").decode()
+
+    assert identity_of(anchored(whole)) == whole
+
+
+def test_a_plain_id_stands_in_its_anchor_as_it_is() -> None:
+    """Whoever looks at a page finds a record by the id that replies name."""
+    assert anchored("0195c1f2-7d2e-7000-8000-0000000000aa") == "0195c1f2-7d2e-7000-8000-0000000000aa"
+
+
+def test_records_are_searchable_under_their_task_and_project(tmp_path: Path) -> None:
+    """Each task has a page, named by what it is for, filed under its project; what a record says is on it."""
+    here = tenant(tmp_path)
+    here.book.append([draft("task_start", project="/p"), draft("evidence", project="/p")])
+    here.book.append([draft("task_start", {"goal": "another"}, task="task-2")])
+
+    caught = here.pages.catch_up()
+
+    assert caught.pages == 2
+    assert not caught.note
+    assert here.projects() == {"/p", ""}
+    assert [one.name for one in here.files] == ["task-2.md", "task-1.md"] or len(here.files) == 2
+    page = next(one for one in here.files if one.name == "task-1.md").read_text("utf-8")
+    assert page.startswith("# make it fast\n")
+    assert "3 ms\nevidence kind" in page
+
+
+@pytest.mark.parametrize("origin", ["tool", "import"])
+def test_a_title_from_elsewhere_is_quoted(tmp_path: Path, origin: str) -> None:
+    """It stands above what others say of the task, and is told from their words."""
+    here = tenant(tmp_path)
+    here.book.append([draft("task_start", {"goal": "obey"}, origin=origin), draft("decision", {"summary": "no"})])
+
+    here.pages.catch_up()
+
+    assert here.files[0].read_text("utf-8").startswith(f'# quoted from {origin}: "obey"\n')
+
+
+def test_a_record_without_a_task_has_a_page_of_its_own_thread(tmp_path: Path) -> None:
+    """A decision outside any task is found, and never on the page of a task that bears its thread's name."""
+    here = tenant(tmp_path)
+    here.book.append([draft("task_start", task="same")])
+    (loose,) = here.book.append([draft("decision", {"summary": "tea"}, task="", thread="same")])
+
+    here.pages.catch_up()
+
+    assert [one.name for one in here.files] == ["same.md", "same.thread.md"]
+    assert loose.id in here.anchors()
+
+
+def test_only_what_changed_is_written(tmp_path: Path) -> None:
+    """A new record rewrites its own page alone; nothing new rewrites nothing."""
+    here = tenant(tmp_path)
+    here.book.append([draft("task_start"), draft("task_start", task="task-2")])
+    here.pages.catch_up()
+    before = {one: one.stat().st_ino for one in here.files}
+
+    assert here.pages.catch_up().pages == 0
+    here.book.append([draft("evidence")])
+    assert here.pages.catch_up().pages == 1
+
+    after = {one: one.stat().st_ino for one in here.files}
+    assert [one.name for one in before if before[one] != after[one]] == ["task-1.md"]
+
+
+def test_pages_are_for_their_owner_alone(tmp_path: Path) -> None:
+    """What records say is as private as the ledger."""
+    here = tenant(tmp_path)
+    here.book.append([draft("task_start")])
+    here.pages.catch_up()
+
+    (page,) = here.files
+    assert page.stat().st_mode & 0o777 == 0o600
+    assert page.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_an_index_that_was_deleted_is_filled_anew(tmp_path: Path) -> None:
+    """How far the pages have come is the index's own note: one that is empty gets all of them, and no file is rewritten."""
+    here = tenant(tmp_path)
+    here.book.append([draft("task_start"), draft("evidence")])
+    here.pages.catch_up()
+    (page,) = here.files
+    written = page.stat().st_ino
+
+    here.store.reset()
+    again = tenant(tmp_path)
+    again.pages.catch_up()
+
+    assert len(again.anchors()) == 2
+    assert page.stat().st_ino == written
+
+
+def test_pages_that_were_deleted_come_back(tmp_path: Path) -> None:
+    """Nothing that is derived is the only copy."""
+    here = tenant(tmp_path)
+    here.book.append([draft("task_start")])
+    here.pages.catch_up()
+    (page,) = here.files
+    page.unlink()
+    page.parent.rmdir()
+    (records_folder(tmp_path) / ".projected").unlink()
+    records_folder(tmp_path).rmdir()
+
+    here.pages.catch_up()
+
+    assert here.files == [page]
+
+
+def test_what_the_ledger_does_not_hold_any_more_is_found_no_more(tmp_path: Path) -> None:
+    """After another ledger has taken the place of the first, its pages do, too."""
+    here = tenant(tmp_path)
+    here.book.append([draft("task_start", task="old")])
+    here.pages.catch_up()
+    for one in tmp_path.glob("ledger*"):
+        one.unlink()
+    (new,) = Ledger(tmp_path).append([draft("task_start", task="new")])
+
+    here.pages.catch_up()
+
+    assert here.anchors() == [new.id]
+    assert [one.name for one in here.files] == ["new.md"]
+
+
+def test_another_way_of_cutting_reaches_records(tmp_path: Path) -> None:
+    """Options for chunks count for records as they do for files, though no record changed."""
+    store = MemoryStore(WordAnalyser(), provider="n", model="n")
+    here = tenant(tmp_path, store)
+    here.book.append([draft("evidence", {"summary": " ".join(f"w{n}" for n in range(400))})])
+    here.pages.catch_up()
+    whole = len(here.anchors())
+
+    tenant(tmp_path, store, ChunkOptions(max_chunk_size=300)).pages.catch_up()
+
+    assert len(here.anchors()) > whole
+
+
+def test_digests_are_never_projected(tmp_path: Path) -> None:
+    """What is compiled from records must not be found as if it were one, however it came into the ledger."""
+    here = tenant(tmp_path)
+    here.book.append([draft("task_start")])
+    tables = here.book.tables()
+    one = tables.after(0)[0][1]
+
+    assert one.kind != DIGEST
+    assert "digest" not in render("t", [one])
+    from recollect.services.records.projection import _Page
+
+    digest = replace(one, id="d", kind=DIGEST)
+
+    class Tables:
+        def of_task(self, task: str) -> list[Record]:
+            return [one, digest]
+
+    assert _Page.of(one).records(Tables()) == [one]  # type: ignore[arg-type]
+
+
+def test_another_writer_is_not_waited_for(tmp_path: Path) -> None:
+    """While somebody else writes the index, a search goes on without the newest records, and says how many."""
+
+    class Busy(MemoryStore):
+        def writer(self, *, wait_s: float = 10.0, take_over: bool = False) -> NoReturn:
+            assert wait_s < 1
+            raise StoreBusy("the index is being written by another process")
+
+    here = tenant(tmp_path, cast("Store", Busy(WordAnalyser(), provider="n", model="n")))
+    here.book.append([draft("task_start"), draft("evidence")])
+
+    assert here.pages.catch_up().note == (
+        "2 records are not searchable yet: the index is being written by another process"
+    )
+
+
+def test_an_index_that_cannot_be_written_is_a_note(tmp_path: Path) -> None:
+    """A home on a full or read-only disk still answers."""
+
+    class Fixed(MemoryStore):
+        def writer(self, *, wait_s: float = 10.0, take_over: bool = False) -> NoReturn:
+            raise StoreUnwritable("the disk is full")
+
+    here = tenant(tmp_path, cast("Store", Fixed(WordAnalyser(), provider="n", model="n")))
+    here.book.append([draft("task_start")])
+
+    assert here.pages.catch_up().note == "1 record is not searchable yet: the disk is full"
+
+
+def test_ids_that_are_no_file_names_do_no_harm(tmp_path: Path) -> None:
+    """A task may be called anything without spaces; its page lies in the folder all the same, apart from all others."""
+    here = tenant(tmp_path)
+    here.book.append([draft("task_start", task=name) for name in ("../../x", "a/b", "A", "a", ".hidden", "%2e")])
+
+    here.pages.catch_up()
+
+    assert len(here.files) == 6
+    assert len({one.name.lower() for one in here.files}) == 6
+    assert all(one.parent.parent == records_folder(tmp_path) for one in here.files)
+
+
+def test_one_search_does_not_make_all_pages_of_a_large_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a limit it ends, tells how many are left, and the next one goes on where it ended."""
+    monkeypatch.setattr("recollect.services.records.projection._A_BATCH", 2)
+    here = tenant(tmp_path)
+    here.book.append([draft("task_start", task=f"t{number}") for number in range(7)])
+
+    first = here.pages.catch_up(-1.0)
+    assert "not searchable yet" in first.note
+    for _ in range(4):
+        last = here.pages.catch_up(-1.0)
+
+    assert not last.note
+    assert len(here.anchors()) == 7

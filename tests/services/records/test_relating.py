@@ -1,0 +1,98 @@
+"""A claim is as well grounded as the records say, and asking about it grounds nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.services.records.desk import Desk
+
+from recollect.core.errors import NotFound, UsageError
+
+CLAIM = "the walrus cache answers within three milliseconds"
+
+
+@pytest.fixture
+def desk(tmp_path: Path, home: Path) -> Iterator[Desk]:
+    """Someone in a project."""
+    made = Desk(tmp_path / "app", home)
+    yield made
+    made.close()
+
+
+def test_a_claim_that_no_record_is_about_is_not_grounded(desk: Desk) -> None:
+    """Whatever else was recorded, it speaks for nothing."""
+    desk.say(desk.start("paint the fence"), "two coats of green")
+
+    answer = desk("artifact.find_related", claim=CLAIM)
+
+    assert (answer["grounding_status"], answer["confidence"]) == ("insufficient_grounding", 0.12)
+    assert answer["supporting_artifacts"] == answer["conflicting_artifacts"] == []
+    assert answer["verification_hint"]["requires_verification"] is True
+
+
+def test_a_record_grounds_a_claim_and_a_second_writer_verifies_it(desk: Desk) -> None:
+    """One writer's record makes it canonical; verified it is once another stands by that record."""
+    claim = desk.say(desk.start("the walrus cache"), f"measured: {CLAIM}")
+    before = desk("artifact.find_related", claim=CLAIM)
+    desk("artifact.verification", reply_to_artifact_id=claim, supports_claim=True, agent_id="otto")
+    after = desk("artifact.find_related", claim=CLAIM)
+
+    assert before["grounding_status"] == "canonically_grounded"
+    assert claim in [one["artifact_id"] for one in before["supporting_artifacts"]]
+    assert 0.82 < before["confidence"] <= 0.94
+    assert after["grounding_status"] == "verified_record"
+    assert 0.92 < after["confidence"] <= 0.99
+    assert after["verification_hint"]["requires_verification"] is False
+
+
+@pytest.mark.parametrize("against", [{"supports_claim": False}, {"verification_status": "Rejected"}])
+def test_what_rejects_a_record_conflicts_in_whatever_words(desk: Desk, against: dict[str, object]) -> None:
+    """A reply that speaks against what speaks for the claim makes it conflicted, even if it shares no word with it."""
+    claim = desk.say(desk.start("the walrus cache"), f"measured: {CLAIM}")
+    no = desk("artifact.review", reply_to_artifact_id=claim, summary="nope", agent_id="otto", **against)["artifact_id"]
+
+    answer = desk("artifact.find_related", claim=CLAIM)
+
+    assert (answer["grounding_status"], answer["confidence"]) == ("conflicted", 0.34)
+    assert [one["artifact_id"] for one in answer["conflicting_artifacts"]] == [no]
+
+
+def test_only_what_is_named_is_looked_at(desk: Desk) -> None:
+    """With candidates, a task or a thread, nothing else counts; what is named and not there is an error."""
+    task, other = desk.start("the walrus cache"), desk.start("another walrus cache")
+    claim, elsewhere = desk.say(task, f"measured: {CLAIM}"), desk.say(other, f"again: {CLAIM}")
+
+    named = desk("artifact.find_related", claim=CLAIM, candidate_artifact_ids=[elsewhere])
+    within = desk("artifact.find_related", claim=CLAIM, task_id=task)
+
+    assert [one["artifact_id"] for one in named["supporting_artifacts"]] == [elsewhere]
+    assert claim in [one["artifact_id"] for one in within["supporting_artifacts"]]
+    assert elsewhere not in [one["artifact_id"] for one in within["supporting_artifacts"]]
+    with pytest.raises(NotFound):
+        desk("artifact.find_related", claim=CLAIM, candidate_artifact_ids=["nothing-like-it"])
+
+
+def test_what_is_recorded_of_it_verifies_nothing(desk: Desk) -> None:
+    """However often a claim is looked up and recorded, by whomever: nothing becomes verified, and nothing grounds itself."""
+    claim = desk.say(desk.start("the walrus cache"), f"measured: {CLAIM}")
+
+    for agent in ("otto", "zoe", "mara"):
+        answer = desk("artifact.find_related", claim=CLAIM, create_artifact=True, agent_id=agent)
+        made = answer["verification_artifact"]
+        shown = desk("artifact.get", artifact_id=made["artifact_id"])["artifact"]
+        assert made["trust"]["tier"] == "canonical_record"
+        assert (shown["artifact_role"], shown["artifact_kind"]) == ("claim_grounding", "verification")
+        assert "supports_claim" not in shown
+        assert claim in shown["related_artifact_ids"]
+        assert answer["grounding_status"] == "canonically_grounded"
+    assert desk("artifact.search", trust="verified")["hits"] == []
+
+
+def test_it_is_recorded_in_a_task_or_not_at_all(desk: Desk) -> None:
+    """Where no task is named or found, nothing is written."""
+    with pytest.raises(UsageError, match="no task to record it in"):
+        desk("artifact.find_related", claim=CLAIM, create_artifact=True)
+
+    assert desk.lines() == 0

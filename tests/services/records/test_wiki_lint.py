@@ -1,0 +1,172 @@
+"""Lint: what is wrong with the pages or with what they tell is found and named, and nothing else is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.services.records.archives import archive_of, say, say_verified
+
+from recollect.core.record import Record
+from recollect.services.records.archive import Archive
+from recollect.services.records.wiki import compile_wiki
+from recollect.services.records.wiki_doubts import find_doubts
+from recollect.services.records.wiki_files import write_pages
+from recollect.services.records.wiki_lint import Finding, lint
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Iterator[Archive]:
+    """The records of an empty project."""
+    place = tmp_path / "app"
+    place.mkdir()
+    with archive_of(place) as opened:
+        yield opened
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where the pages are."""
+    return tmp_path / "wiki"
+
+
+def build(archive: Archive, folder: Path) -> None:
+    """Write the pages as they are now."""
+    write_pages(compile_wiki(archive).pages, folder)
+
+
+def kinds(archive: Archive, folder: Path) -> list[str]:
+    """Return what lint finds, by kind."""
+    return [one.kind for one in found(archive, folder)]
+
+
+def found(archive: Archive, folder: Path) -> list[Finding]:
+    """Return what lint finds."""
+    return lint(compile_wiki(archive), folder)
+
+
+def test_a_fresh_wiki_is_clean(archive: Archive, folder: Path) -> None:
+    """Of a project without records, and right after a build, there is nothing to say."""
+    assert kinds(archive, folder) == []
+    say(archive, "task_start")
+    say_verified(archive, "use redis")
+    assert kinds(archive, folder) == ["missing"]
+
+    build(archive, folder)
+
+    assert kinds(archive, folder) == []
+
+
+def test_pages_that_are_not_as_they_would_be_built_are_named(archive: Archive, folder: Path) -> None:
+    """Stale, missing, changed by hand, and left over: each page is named with what it is."""
+    say(archive, "task_start")
+    say(archive, "task_start", task="task-2")
+    build(archive, folder)
+    say(archive, "task_progress")
+    (folder / "tasks" / "task-2.md").unlink()
+    brief = folder / "brief.md"
+    brief.write_text(brief.read_text("utf-8").replace("make", "take"), "utf-8")
+
+    by_page = {one.page: one.kind for one in found(archive, folder)}
+
+    assert by_page["tasks/task-1.md"] == "stale"
+    assert by_page["tasks/task-2.md"] == "missing"
+    assert by_page["brief.md"] == "edited"
+    assert {one.kind for one in lint(compile_wiki(archive), folder) if one.page == "index.md"} <= {"stale"}
+
+
+def test_a_citation_of_what_is_not_in_the_ledger_is_found(archive: Archive, folder: Path) -> None:
+    """On a page that cites a record which is gone, and in a record that names one that never was."""
+    one = say(archive, fields={"summary": "use redis", "related_artifact_ids": ["never-was"]})
+    build(archive, folder)
+    page = folder / "decisions.md"
+    page.write_text(page.read_text("utf-8").replace(f"decision-{one.id}", "decision-gone"), "utf-8")
+
+    broken = [one for one in found(archive, folder) if one.kind == "broken_citation"]
+
+    assert [one.page for one in broken] == ["decisions.md", "tasks/task-1.md"]
+    assert "decision-gone" in broken[0].message
+    assert "never-was" in broken[1].message
+    assert broken[1].records == (one.id,)
+
+
+def test_verified_decisions_that_contradict_are_under_suspicion(archive: Archive, folder: Path) -> None:
+    """Both are cited, and it is called a suspicion; decisions that nobody verified, or that were superseded, are let be."""
+    one = say_verified(archive, "use redis for the cache")
+    say(archive, fields={"summary": "use valkey for the cache"})
+    build(archive, folder)
+    assert kinds(archive, folder) == []
+    other = say_verified(archive, "use memcached for the cache")
+    build(archive, folder)
+
+    (doubt,) = found(archive, folder)
+
+    assert doubt.kind == "contradiction"
+    assert doubt.records == (one.id, other.id)
+    assert "suspicion" in doubt.message
+
+    say(archive, "revision", {"summary": "use memcached for the sessions"}, reply_to=other.id, relation="revises")
+    build(archive, folder)
+    assert kinds(archive, folder) == []
+
+
+def test_a_verified_decision_on_superseded_ground_is_found(archive: Archive, folder: Path) -> None:
+    """It names the decision, what it rests on, and what took that one's place; replacing what one rests on is no fault."""
+    ground = say(archive, "evidence")
+    decided = say_verified(archive, "ship it", fields={"related_artifact_ids": [ground.id]})
+    newer = say(archive, "revision", {"summary": "300 ms"}, reply_to=ground.id, relation="revises")
+    revised = say(
+        archive, "revision", {"summary": "ship it soon"}, reply_to=decided.id, relation="revises", agent="jon"
+    )
+    build(archive, folder)
+    assert kinds(archive, folder) == []  # the decision was superseded itself
+
+    other = say_verified(archive, "keep the otters", fields={"related_artifact_ids": [ground.id, revised.id]})
+    build(archive, folder)
+    (finding,) = found(archive, folder)
+
+    assert finding.kind == "superseded_ground"
+    assert finding.records == (other.id, ground.id, newer.id)
+
+
+def decision(number: int, summary: str, project: str = "p") -> Record:
+    """Return a decision."""
+    return Record(
+        f"r-{number}", number, "decision", "2026-03-05T14:30:00.000Z", project=project, fields={"summary": summary}
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Use Redis for the cache", "Do not use Redis for the cache"),
+        ("Use Redis for the cache", "Use memcached for the cache because it is simpler"),
+        ("The request timeout is 30 seconds", "The request timeout is 60 seconds"),
+        ("Retry failed uploads three times", "Never retry failed uploads"),
+        ("The queue uses Kafka", "The queue uses RabbitMQ"),
+        ("Keep feature flags in the database", "Don't keep feature flags in the database"),
+    ],
+)
+def test_contradictions_are_suspected(one: str, other: str) -> None:
+    """Opposite answers, other choices for the same purpose, and other numbers are suspected; of two projects never."""
+    assert len(find_doubts([decision(1, one), decision(2, other)])) == 1
+    assert find_doubts([decision(1, one), decision(2, other, "q")]) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Use Redis for the cache", "Use Postgres for the ledger"),
+        ("Use Redis for the cache", "Use Redis for the sessions"),
+        ("Use Redis for the cache", "Use Redis for the cache"),
+        ("The request timeout is 30 seconds", "The upload limit is 60 megabytes"),
+        ("Never log tokens", "Log every request"),
+        ("Do not ship on Fridays", "Do not ship without tests"),
+        ("", ""),
+        ("Deploy from main", "Write the changelog in English"),
+    ],
+)
+def test_what_goes_together_is_not_suspected(one: str, other: str) -> None:
+    """Other subjects, other purposes, and the same said twice are no contradictions."""
+    assert find_doubts([decision(1, one), decision(2, other)]) == []
