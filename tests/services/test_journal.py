@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.core.errors import StoreUnwritable
+from recollect.core.errors import StoreUnwritable, UsageError
 from recollect.core.memory import NewMemory
 from recollect.core.options import ChunkOptions
 from recollect.ingest.markdown import chunk_markdown
@@ -33,6 +33,22 @@ def test_an_entry_has_its_own_time_and_anchor(tmp_path: Path) -> None:
         "<!-- session:s turn:m1 transcript:/a b/t.jsonl memory:m1 type:turn origin:agent -->\n- said\n"
     )
     assert (entry.start_line, entry.end_line, entry.stood) == (3, 5, False)
+
+
+@pytest.mark.parametrize("count", [0, 1, 24, 25, 100])
+def test_what_a_summary_covers_is_read_back(tmp_path: Path, count: int) -> None:
+    """However many hashes there are, no line is long, and cutting the journal finds them all."""
+    covers = tuple(f"{number:016x}" for number in range(count))
+    (entry,) = append_entries(tmp_path, [NewMemory("- said", "summary", id="m", covers=covers, at=NOW)], NOW)
+    text = entry.path.read_text()
+    (chunk,) = chunk_markdown(text, str(entry.path), ChunkOptions(max_chunk_size=10_000)).chunks
+
+    assert max(map(len, text.splitlines())) < 600
+    assert chunk.anchor is not None
+    assert chunk.anchor.covers == covers
+    assert (entry.start_line, entry.end_line) == (3, text.count("\n"))
+    with pytest.raises(UsageError, match="hashes of contents"):
+        append_entries(tmp_path, [NewMemory("x", covers=("no hash -->",))], NOW)
 
 
 def test_an_id_that_stands_there_is_not_written_again(tmp_path: Path) -> None:
@@ -85,3 +101,32 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     assert not stands_in(tmp_path / "2026-03-05.md", "m1")
     with pytest.raises(StoreUnwritable):
         append_entries(tmp_path, [memory("m1")], NOW)
+
+
+TAGS = st.lists(st.from_regex(r"\A[A-Za-z0-9é][\w.:/*@+-]{0,30}\Z"), max_size=4, unique=True).map(tuple)
+IDS = st.lists(st.from_regex(r"\A[a-z0-9][a-z0-9.:-]{0,20}\Z"), max_size=3, unique=True).map(tuple)
+
+
+@given(TAGS, IDS, st.just("") | st.dates().map(str))
+def test_what_an_anchor_is_told_comes_back(tags: tuple[str, ...], supersedes: tuple[str, ...], expires: str) -> None:
+    """Tags of whatever signs they may have, what is superseded and the last day are read from the file as they were given."""
+    from tempfile import TemporaryDirectory
+
+    new = NewMemory("said", "fact", tags, supersedes=supersedes, expires=expires, id="m0")
+    with TemporaryDirectory() as place:
+        (entry,) = append_entries(Path(place), [new], NOW)
+        (chunk,) = chunk_markdown(entry.path.read_text("utf-8"), "/j.md", ChunkOptions()).chunks
+
+    assert chunk.anchor is not None
+    assert (chunk.tags, chunk.anchor.superseded, chunk.anchor.expires) == (tags, supersedes, expires)
+    assert chunk.anchor.memory == "m0"
+
+
+@pytest.mark.parametrize("tag", ["a b", "a,b", "a>b", "", "-a", ":a", "a\n", "a" * 201])
+def test_what_an_anchor_cannot_hold_is_no_tag(tag: str, tmp_path: Path) -> None:
+    """It is refused before anything is written; so is an id that would end the anchor."""
+    with pytest.raises(UsageError, match="cannot be a tag"):
+        append_entries(tmp_path, [NewMemory("said", tags=(tag,))], NOW)
+    with pytest.raises(UsageError, match="cannot be superseded"):
+        append_entries(tmp_path, [NewMemory("said", supersedes=("a b-->",))], NOW)
+    assert list(tmp_path.iterdir()) == []

@@ -2,35 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 
 from recollect.core.document import GLOBAL, SourceFile, Stamp
-from recollect.core.errors import StoreError
-from recollect.core.memory import AddReply, NewMemory
+from recollect.core.errors import StoreError, UsageError
+from recollect.core.memory import AddReply, Admission, Decision, NewMemory
+from recollect.core.paths import is_below
 from recollect.core.ports import Embedder, Store
+from recollect.services.admission import admit
 from recollect.services.index import IndexJob, IndexRun
-from recollect.services.journal import JournalEntry, append_entries
+from recollect.services.journal import JournalEntry, append_entries, check_memory
 from recollect.services.roots import Root
 
 
 def add(
-    memories: Sequence[NewMemory], root: Root, job: IndexJob, store: Store, embedder: Embedder | None
+    memories: Sequence[NewMemory],
+    root: Root,
+    job: IndexJob,
+    store: Store,
+    embedder: Embedder | None,
+    directory: str = "",
 ) -> list[AddReply]:
-    """Append memories to today's journal below `root`, all or none, and index that journal once.
+    """Append memories to today's journal in `root`, or in a directory of it, all or none, and index that journal once.
 
     Once they are in the file they are safe, and an index that cannot be written then is a note, not a failure.
     """
     now = datetime.now().astimezone()
-    entries = append_entries(Path(root.path), memories, now, private=root.project == GLOBAL)
+    admissions = [_admitted(memory, now.date()) for memory in memories]
+    kept = [replace(one, expires=admission.expires) for one, admission in zip(memories, admissions, strict=True)]
+    entries = append_entries(Path(directory or root.path), kept, now, private=root.project == GLOBAL)
     try:
         notes = _index(entries[0].path, replace(job, roots=(root,)), store, embedder)
     except StoreError as error:
         notes = (f"saved, but not searchable yet: {error.message}",)
-        return [_reply(entry, "", notes) for entry in entries]
-    return [_placed(entry, store, notes) for entry in entries]
+        replies = [_reply(entry, "", notes) for entry in entries]
+    else:
+        replies = [_placed(entry, store, notes) for entry in entries]
+    return [replace(one, admission=admission) for one, admission in zip(replies, admissions, strict=True)]
+
+
+def add_in(
+    directory: str,
+    memory: NewMemory,
+    known: Sequence[Root],
+    job: Callable[[tuple[Root, ...]], IndexJob],
+    store: Store,
+    embedder: Embedder | None,
+) -> AddReply:
+    """Append a memory to the day's file in a directory that a person has named, and index that where it is to be."""
+    real = os.path.realpath(directory)
+    root = max((one for one in known if one.holds(real)), key=lambda one: len(one.path), default=None)
+    if root is not None and not any(is_below(real, left_out) for left_out in root.exclude):
+        return add([memory], root, job((root,)), store, embedder, real)[0]
+    entry = append_entries(Path(real), [memory], datetime.now().astimezone())[0]
+    return _reply(entry, "", (f"written, but {real} is not indexed: 'recollect index {real}' makes it searchable",))
+
+
+def _admitted(memory: NewMemory, today: date) -> Admission:
+    check_memory(memory)
+    admission = admit(memory, today)
+    if admission.decision is Decision.REFUSED:
+        raise UsageError(
+            f"not remembered: {admission.reason}",
+            hint="write what a later session should know; 'recollect add' of your own words is always kept",
+        )
+    return admission
 
 
 def _placed(entry: JournalEntry, store: Store, notes: tuple[str, ...]) -> AddReply:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from recollect.core.document import Key, StoredChunk
 from recollect.core.options import RerankOptions, SearchOptions
 from recollect.core.ports import Reranker, Store
-from recollect.core.query import Fusion, Hit, Lane, Part
+from recollect.core.query import NO_FATE, Fusion, Hit, Lane, Part
 from recollect.retrieval.analyse import WordAnalyser
 from recollect.retrieval.cache import HotTier, Kept
 from recollect.retrieval.closeread import CloseReader, Reading
@@ -24,6 +24,9 @@ from recollect.retrieval.relevance import Asked, judge
 from recollect.retrieval.snippet import cut_snippet
 from recollect.retrieval.weigh import find_unread_share
 from recollect.services.candidates import MOST_HITS, Found, Question
+from recollect.services.coverings import put_below
+from recollect.services.fates import Fates
+from recollect.services.feedback import LOWERED, lowered
 from recollect.services.timing import Timing, find_timing
 
 _LEAST_FETCHED = 20
@@ -36,11 +39,13 @@ _UNLIKELY = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Judges:
-    """Who looks at candidates a second time, and what day it is."""
+    """Who looks at candidates a second time, what day it is, and what is known of memories beyond what they say."""
 
     reranker: Reranker | None = None
     rerank: RerankOptions = field(default_factory=RerankOptions)
     today: Callable[[], dt.date] = dt.date.today
+    fates: Fates | None = None
+    """Who knows what has become of memories."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +97,7 @@ class Answer:
 
     def hits(self) -> tuple[Hit, ...]:
         """Return the hits, best first."""
-        distinct = self._look_again(self._distinct())[: self._options.k]
+        distinct = self._below_summaries(self._look_again(self._distinct()))[: self._options.k]
         # Sorted by the very numbers that are shown: they may differ from the ranking's in the last digit.
         hits = sorted((self._hit(one) for one in distinct), key=lambda hit: -hit.score)
         likely = [hit for hit in hits if hit.relevance >= self._options.min_relevance]
@@ -146,7 +151,7 @@ class Answer:
         kept = self._keep([one.key for one in candidates])
         read = []
         for one in candidates:
-            if one.key not in kept:
+            if one.key not in kept or self._is_hidden(kept[one.key].stored):
                 continue
             reading = self._reader.read(kept[one.key].words)
             self._readings[one.key] = reading
@@ -155,6 +160,11 @@ class Answer:
             return read
         timing = self._time([one.stored for one in read])
         return [self._score(one, timing) for one in read]
+
+    def _is_hidden(self, stored: StoredChunk) -> bool:
+        """Say whether a memory is superseded or expired. Told before repeats are folded: one that is shown may repeat it."""
+        fates = self._judges.fates
+        return fates is not None and fates.hides(stored, self._options)
 
     def _keep(self, keys: Sequence[Key]) -> dict[Key, Kept]:
         """Return chunks with their words: from the hot tier where they are there, and there from now on."""
@@ -193,6 +203,8 @@ class Answer:
         if self._phrases:
             quoted = look_for(self._phrases, one.stored.chunk.matched_text)
             fused = fused.plus(quoted.value, quoted.parts)
+        if self._judges.fates is not None and self._judges.fates.is_unwanted(self._question.text, one.stored):
+            fused = fused.plus(-LOWERED, lowered)
         return replace(one, fused=fused)
 
     def _look_again(self, ranked: list[Ranked]) -> list[Ranked]:
@@ -215,6 +227,14 @@ class Answer:
             for one, part in zip(ranked, done.parts, strict=True)
         ]
         return sorted(again, key=lambda one: -one.fused.score)
+
+    def _below_summaries(self, ranked: list[Ranked]) -> list[Ranked]:
+        """Let what a summary covers go below it, where that has the question's words too. After all else: it moves nothing up."""
+        fates = self._judges.fates
+        if fates is None or not fates.coverings or not self._weighed:
+            return ranked
+        asked = frozenset(term.text for term in self._question.terms)
+        return put_below(ranked, fates.coverings, lambda text: asked & frozenset(self._analyser.words(text)))
 
     def _hit(self, one: Ranked) -> Hit:
         chunk = one.stored.chunk
@@ -241,6 +261,7 @@ class Answer:
             anchor=chunk.anchor,
             explanation=explanation,
             duplicates=one.duplicates,
+            fate=self._judges.fates.of(one.stored) if self._judges.fates is not None else NO_FATE,
             relevance=judge(self._asked, self._readings[key], self._plain.get(key), self._found.distance(key)),
         )
 

@@ -40,7 +40,7 @@ def get(identity: str, store: Store, tombstones: Tombstones) -> GetReply:
 def delete(identity: str, store: Store, tombstones: Tombstones) -> DeleteReply:
     """Hide a memory, with all its pieces and copies, from every search and list. Its file is not touched."""
     try:
-        chunk = _find(identity, store)
+        chunk = find_memory(identity, store)
     except NotFound:
         known = _deleted(identity.strip(), tombstones)
         if not known:
@@ -48,7 +48,7 @@ def delete(identity: str, store: Store, tombstones: Tombstones) -> DeleteReply:
         stone = known[0]
         return DeleteReply(identity, stone.memory, stone.source, 0, changed=False, notes=("it was deleted before",))
     with store.writer(wait_s=_WAIT_S) as writer:
-        chunk = _find(chunk.id, store)  # it may have gone while we waited
+        chunk = find_memory(chunk.id, store)  # it may have gone while we waited
         key = _key(chunk, store)
         documents = _holders(chunk, store) if is_in_step(store, tombstones) else store.documents()
         found = list(hidden_in(store, documents, tombstones.keys() | {key}))
@@ -118,7 +118,7 @@ def _deleted(identity: str, tombstones: Tombstones) -> list[Tombstone]:
     return found
 
 
-def _find(identity: str, store: Store) -> StoredChunk:
+def find_memory(identity: str, store: Store) -> StoredChunk:
     """Return the chunk that an id names; of a memory that stands in several files, which all go, the first."""
     identity = identity.strip()
     found = store.find(identity) if identity else []

@@ -23,6 +23,7 @@ from recollect.core.ports import Progress, Store
 from recollect.core.query import Fusion, Hit, Lane, SearchReply
 from recollect.ingest.judgements import Question, parse_reference, read_judgements, read_questions
 from recollect.retrieval.measure import DEPTH, Interval, difference, interval, measure, names_of
+from recollect.services.feedback import RELEVANT, Feedback
 from recollect.services.reach import real_path
 
 OURS = "ours"
@@ -41,11 +42,20 @@ Search = Callable[[str, SearchOptions], SearchReply]
 
 
 @dataclass(frozen=True, slots=True)
+class Judged:
+    """Questions with their judgements, and what they come from."""
+
+    questions: tuple[Question, ...]
+    gains: Mapping[str, Mapping[str, float]]
+    problems: tuple[Problem, ...] = ()
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class EvaluateRequest:
     """Which questions, judged by whom, and how they are asked."""
 
-    queries: Path
-    qrels: Path
+    judged: Judged
     options: SearchOptions
     """Filters and all else that a search takes; `lane` and `fusion` are chosen here."""
     k: int = 10
@@ -107,15 +117,13 @@ def evaluate(search: Search, store: Store, request: EvaluateRequest, progress: P
     """Ask every judged question in every way, and measure. Raise UsageError when no question is judged."""
     if request.k < 1:
         raise UsageError(f"the depth must be at least 1, not {request.k}")
-    asked = read_questions(request.queries)
-    judgements = read_judgements(request.qrels, {one.id for one in asked.questions})
-    judged = [one for one in asked.questions if any(gain > 0 for gain in judgements.gains.get(one.id, {}).values())]
-    problems = (*asked.problems, *judgements.problems)
+    asked, gains = request.judged, request.judged.gains
+    judged = [one for one in asked.questions if any(gain > 0 for gain in gains.get(one.id, {}).values())]
     if not judged:
-        raise _nothing_judged(request, len(asked.questions), len(judgements.gains), problems)
-    relevant = [name for one in judged for name, gain in judgements.gains[one.id].items() if gain > 0]
+        raise _nothing_judged(asked)
+    relevant = [name for one in judged for name, gain in gains[one.id].items() if gain > 0]
     targets = _Targets(store, request.options.filters.projects)
-    unknown = targets.resolve(name for one in judged for name in judgements.gains[one.id])
+    unknown = targets.resolve(name for one in judged for name in gains[one.id])
     missing = {name: unknown[name] for name in dict.fromkeys(relevant) if name in unknown}
     if len(missing) == len(set(relevant)):
         first, why = next(iter(missing.items()))
@@ -123,9 +131,10 @@ def evaluate(search: Search, store: Store, request: EvaluateRequest, progress: P
             f"none of the {len(missing)} judged documents can be found: {first!r} {why}",
             hint="index them first; a document is a path, path:10-20, a chunk id or a memory id",
         )
-    asking = _Asking(search, request, targets, judgements.gains)
+    asking = _Asking(search, request, targets, gains)
     values = asking.all(judged, progress or (lambda stage, done, total: None))
-    strays = [one for one in judgements.gains if one not in {known.id for known in asked.questions}]
+    known = {one.id for one in asked.questions}
+    strays = [one for one in gains if one not in known]
     return EvaluateReply(
         k=request.k,
         questions=len(asked.questions),
@@ -133,9 +142,28 @@ def evaluate(search: Search, store: Store, request: EvaluateRequest, progress: P
         documents=len(set(relevant)),
         unknown=tuple(missing.items()),
         rankings=_results(values, request.k),
-        problems=problems,
+        problems=asked.problems,
         notes=(*_no_model(request), *_strays(strays), *asking.notes),
     )
+
+
+def read_judged(queries: Path, qrels: Path) -> Judged:
+    """Return what two files hold."""
+    asked = read_questions(queries)
+    judgements = read_judgements(qrels, {one.id for one in asked.questions})
+    origin = f"no question of {queries} has a relevant document in {qrels}"
+    return Judged(asked.questions, judgements.gains, (*asked.problems, *judgements.problems), origin)
+
+
+def judged_by_feedback(feedback: Feedback) -> Judged:
+    """Return what people have said about answers: each question with the memories that answer it and those that do not."""
+    judged = feedback.judged()
+    gains = {
+        query: {one.memory or one.id: float(one.relevance == RELEVANT) for one in by_memory.values()}
+        for query, by_memory in judged.items()
+    }
+    questions = tuple(Question(query, query) for query in judged)
+    return Judged(questions, gains, origin="nothing was judged relevant yet ('recollect feedback')")
 
 
 def deepen(
@@ -317,12 +345,12 @@ def _results(values: Mapping[str, Sequence[Mapping[str, float]]], k: int) -> tup
     )
 
 
-def _nothing_judged(request: EvaluateRequest, asked: int, judged: int, problems: Sequence[Problem]) -> UsageError:
-    what = f"no question of {request.queries} has a relevant document in {request.qrels}"
-    counts = f"{asked} questions and judgements of {judged} were read"
-    if problems:
-        counts += f", {len(problems)} lines could not be, such as {problems[0].path}: {problems[0].message}"
-    return UsageError(f"{what}: {counts}", hint="the first column of the judgements is the id of a question")
+def _nothing_judged(asked: Judged) -> UsageError:
+    counts = f"{len(asked.questions)} questions and judgements of {len(asked.gains)} were read"
+    if asked.problems:
+        first = asked.problems[0]
+        counts += f", {len(asked.problems)} lines could not be, such as {first.path}: {first.message}"
+    return UsageError(f"{asked.origin}: {counts}", hint="the first column of the judgements is the id of a question")
 
 
 def _no_model(request: EvaluateRequest) -> list[str]:

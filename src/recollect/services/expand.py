@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 from recollect.core.document import Anchor, Chunk, SourceFile, Stamp, StoredChunk
 from recollect.core.errors import NotFound, SourceError, UsageError
+from recollect.core.identity import cited_id
 from recollect.core.memory import ExpandReply
 from recollect.core.ports import Store
 from recollect.core.query import Hit
@@ -63,6 +65,8 @@ def find_chunk(identity: str, store: Store) -> StoredChunk:
     if not identity:
         raise UsageError("an id is needed", hint="'recollect search' shows the id of each hit")
     found = store.find(identity)
+    if not found and cited_id(identity) != identity:
+        return find_chunk(cited_id(identity), store)
     if not found:
         raise NotFound(
             f"no chunk or memory has an id that starts with {identity!r}",
@@ -71,14 +75,22 @@ def find_chunk(identity: str, store: Store) -> StoredChunk:
     exact = [one for one in found if one.id == identity]
     if len(found) > 1 and not exact:
         # Pieces of one long entry share its memory id; the first of them stands for all.
-        sections = {(one.chunk.source, one.chunk.heading_path, one.chunk.anchor) for one in found}
-        if len(sections) > 1:
+        sections = {(one.chunk.source, one.chunk.heading_path, _whose(one.chunk.anchor)) for one in found}
+        # A summary cites what it sums up by its content, which may stand in two places.
+        contents = {one.chunk.content_hash for one in found}
+        is_cited = len(contents) == 1 and contents.pop().startswith(identity)
+        if len(sections) > 1 and not is_cited:
             raise UsageError(
                 f"{len(found)} ids start with {identity!r}: {', '.join(one.id for one in found[:5])}",
                 hint="give more of the id",
             )
         return min(found, key=lambda one: one.chunk.start_line)
     return (exact or found)[0]
+
+
+def _whose(anchor: Anchor | None) -> Anchor | None:
+    """Return what is the same for all pieces of a section."""
+    return anchor and replace(anchor, covers=())
 
 
 def text_now(chunk: Chunk | Hit, root: Root, known_hash: str) -> tuple[str | None, str]:

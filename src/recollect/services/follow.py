@@ -152,5 +152,6 @@ def together(reports: Sequence[IndexReport]) -> IndexReport:
             problems=(*first.problems, *one.problems),
             notes=(*first.notes, *one.notes),
             seconds=round(first.seconds + one.seconds, 3),
+            reembedding=one.reembedding or first.reembedding,
         )
     return first

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from recollect.core.errors import RecollectError
 from recollect.core.memory import Check, HealthReply
@@ -17,7 +17,13 @@ _MOST_CHUNKS = 50_000
 
 
 def health(
-    store: Store, embedder: Embedder | None, roots: Sequence[Root], tombstones: Tombstones, *, duplicates: int
+    store: Store,
+    embedder: Embedder | None,
+    roots: Sequence[Root],
+    tombstones: Tombstones,
+    *,
+    duplicates: int,
+    due: Callable[[], Sequence[str]] = tuple,
 ) -> HealthReply:
     """Return what was looked at. A fault of the index is a check that failed, not an error."""
     checks: list[Check] = []
@@ -37,7 +43,20 @@ def health(
         checks.append(Check("deletions", ok=True, message=f"{hidden:,} in force"))
     except RecollectError as error:
         checks.append(Check("deletions", ok=False, message=error.message, hint=error.hint))
+    checks.append(_review(due))
     return HealthReply(tuple(checks), coverage, twice)
+
+
+def _review(due: Callable[[], Sequence[str]]) -> Check:
+    """Return what should be looked at again. That it is due is no fault of the index."""
+    try:
+        count = len(due())
+    except RecollectError as error:
+        return Check("review", ok=False, message=error.message, hint=error.hint)
+    if not count:
+        return Check("review", ok=True, message="no memory is due to be looked at again")
+    told = "1 memory is" if count == 1 else f"{count:,} memories are"
+    return Check("review", ok=True, message=f"{told} due to be looked at again", hint="recollect list --due")
 
 
 def _vectors(store: Store, embedder: Embedder | None, coverage: Coverage) -> Check:

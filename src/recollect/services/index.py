@@ -16,12 +16,13 @@ from dataclasses import dataclass, replace
 
 from recollect.core.document import Document, SourceFile, Stamp
 from recollect.core.errors import ModelError, ModelFault, SourceError, StoreBusy, UsageError
-from recollect.core.memory import IndexReport, Problem
+from recollect.core.memory import IndexReport, Problem, Reembedding
 from recollect.core.options import ChunkOptions, ScanOptions
 from recollect.core.ports import DocumentUpdate, Embedder, Progress, Store, StoreWriter, Vector
 from recollect.core.query import Filters
 from recollect.ingest.embed import embed_texts
 from recollect.ingest.scan import ScanResult, read_text, scan
+from recollect.services.changeover import Former, is_due, settle, why_kept
 from recollect.services.hiding import hide_missed, is_in_step
 from recollect.services.probe import keep_fresh
 from recollect.services.reading import Reading, now
@@ -53,6 +54,10 @@ class IndexJob:
     """Leave the vectors to a later run."""
     reembed: bool = False
     """Make all vectors of the index anew, whatever is known of the files."""
+    anyway: bool = False
+    """Serve them also when they find less than the old ones."""
+    former: Former = lambda _: None
+    """Gives the model that made the vectors that the index serves, for as long as it can be asked."""
     patient: bool = True
     """Wait for another run and other writers; otherwise raise StoreBusy, for whoever comes again by themselves."""
     named: bool = False
@@ -81,19 +86,21 @@ class IndexRun:
         self._reading = Reading(job.chunking, job.tombstones)
         self._tally = Tally()
         self._model_error: ModelError | None = None
+        self._changing = False
         self.bad_roots: frozenset[str] = frozenset()
         """Roots that could not be looked at themselves; a file in one, or a model that is down, is no fault of a root."""
 
     def over_roots(self) -> IndexReport:
         """Scan the job's roots and bring all of them up to date."""
         started = time.monotonic()
-        if self._job.reembed:
-            self._try_model()
+        dimension = self._try_model() if self._job.reembed else 0
         with self._alone():
-            # Takes over an index made under another model, and repairs what a crash left.
-            with self._writer(take_over=self._embedder is not None) as writer:
-                if self._job.reembed:
-                    writer.drop_vectors()
+            self._changing = self._is_changing()
+            # Takes over an index that has no vectors yet, and repairs what a crash left.
+            bare = not self._store.changeover().serves_vectors
+            with self._writer(take_over=self._embedder is not None and bare) as writer:
+                if self._changing:
+                    writer.begin_beside(dimension)
                 if self._job.tombstones is not None:
                     hide_missed(self._store, writer, self._job.tombstones)
             known, found = self._look()
@@ -106,6 +113,8 @@ class IndexRun:
                 )
             self._take(found.files, known)
             self._remove(self._vanished(known, found))
+            if self._embedder is not None and self._changing:
+                self._change_vectors(self._embedder)
             self._embed_pending()
             if self._tally.changed or self._tally.removed or self._tally.embedded:
                 with self._writer() as writer:
@@ -215,7 +224,7 @@ class IndexRun:
 
     def _replaces_text(self, update: DocumentUpdate, old: Document | None) -> bool:
         """Say whether the update takes embedded text away that is not in the new version."""
-        if old is None or self._embedder is None:
+        if old is None or self._embedder is None or self._changing:
             return False
         stays = {chunk.vector_key for chunk in update.chunks}
         return any(one.has_vector and one.chunk.vector_key not in stays for one in self._store.chunks_of(old.source))
@@ -272,17 +281,18 @@ class IndexRun:
                 left = self._waiting()
                 self._tally.notes.append(f"{left} chunks are found by words only until the model answers again")
 
-    def _embed(self, texts: Mapping[str, str]) -> None:
+    def _embed(self, texts: Mapping[str, str], *, beside: bool = False) -> None:
         if self._embedder is None:
             return
         done_before = self._tally.embedded
         # Chunks that share a text make this a little too many; it is a promise to a progress bar only.
-        total = done_before + max(len(texts), self._waiting())
+        waiting = self._store.changeover().waiting if beside else self._waiting()
+        total = done_before + max(len(texts), waiting)
         self._progress("vectors", done_before, total)
 
         def keep(vectors: Mapping[str, Vector]) -> None:
             with self._writer() as writer:
-                writer.put_vectors(vectors)
+                (writer.put_beside if beside else writer.put_vectors)(vectors)
             self._tally.embedded += len(vectors)
             self._progress("vectors", self._tally.embedded, total)
 
@@ -291,13 +301,13 @@ class IndexRun:
         if self._tally.embedded - done_before != len(texts):
             raise ModelFault("the model left texts without vectors")
 
-    def _embed_or_report(self, texts: Mapping[str, str], sources: Sequence[str]) -> bool:
+    def _embed_or_report(self, texts: Mapping[str, str], sources: Sequence[str], *, beside: bool = False) -> bool:
         """Embed; when the model fails, name the files that now lack vectors and do not ask it again in this run."""
         if not texts:
             return True
         if self._model_error is None:
             try:
-                self._embed(texts)
+                self._embed(texts, beside=beside)
             except ModelError as error:
                 self._model_error = error
             else:
@@ -307,11 +317,41 @@ class IndexRun:
         self._tally.problems += [Problem(source, message, cause.hint) for source in sources]
         return False
 
-    def _try_model(self) -> None:
-        """Ask the model something: vectors are not to be dropped for one that does not answer."""
+    def _try_model(self) -> int:
+        """Return how many dimensions the model's vectors have: nothing is begun for one that does not answer."""
         if self._embedder is None:
             raise UsageError("there is no model to make vectors with", hint="--reembed needs one: embedding.provider")
-        self._embedder.embed_query("recollect")
+        return len(self._embedder.embed_query("recollect")) // 4
+
+    # -- other vectors -----------------------------------------------------------------------------------------------
+
+    def _is_changing(self) -> bool:
+        """Say whether this run makes vectors beside those that the index serves; note where it is kept from that."""
+        if self._embedder is None:
+            return False
+        known = self._store.changeover()
+        if not self._job.reembed:
+            self._tally.notes += filter(None, [why_kept(known)])
+        return is_due(known, asked=self._job.reembed, patient=self._job.patient)
+
+    def _change_vectors(self, embedder: Embedder) -> None:
+        """Make what is missing beside, compare, and serve the new vectors unless they are clearly worse."""
+        known = self._store.changeover()
+        self._tally.reembedding = Reembedding(known.served, known.begun, 0)
+        while pending := self._store.pending_beside(_TEXTS_A_ROUND):
+            texts = {one.vector_key: one.text for one in pending}
+            if not self._embed_or_report(texts, [pending[0].source], beside=True):
+                self._tally.notes.append(
+                    f"searches go on with the vectors of {known.served}; the next 'recollect index' goes on from here"
+                )
+                return
+        try:
+            self._tally.reembedding = settle(
+                self._store, embedder, self._job.former, self._writer, anyway=self._job.anyway
+            )
+        except ModelError as error:
+            self._model_error = error
+            self._tally.problems.append(Problem(known.begun, f"not compared: {error.message}", error.hint))
 
     # -- inside ------------------------------------------------------------------------------------------------------
 

@@ -22,8 +22,13 @@ from recollect.core.locking import locks_within
 from recollect.core.memory import NewMemory
 from recollect.ingest.lines import Outline, read_outline
 
-_WORD = re.compile(r"[\w][\w.-]{0,63}")
+_TYPE = re.compile(r"[\w][\w.-]{0,63}")
+_TAG = re.compile(r"[\w][\w.:/*@+-]{0,199}")
+_IDENTITY = re.compile(r"[\w.:-]{1,200}")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
+_HASH = re.compile(r"[0-9a-f]{16}")
+_A_LINE = 24
+"""Hashes of what a summary covers, on one line of a journal: people read those, too."""
 _WAIT_S = 10.0
 _TRIES = 5
 _HEADING = b"\n### "
@@ -97,13 +102,22 @@ def check_memory(memory: NewMemory) -> None:
         raise UsageError("there is nothing to remember: the text is empty", hint='recollect add "what you learned"')
     if "\0" in memory.text or memory.text.encode("utf-8", "replace").decode() != memory.text:
         raise UsageError("the text is not plain text", hint="it must be UTF-8 without NUL characters")
-    for name, values in (("type", (memory.type,) if memory.type else ()), ("tag", memory.tags)):
-        for value in values:
-            if not _WORD.fullmatch(value):
-                raise UsageError(
-                    f"{value!r} cannot be a {name}",
-                    hint=f"a {name} is one word of letters, digits, '_', '-' and '.', at most 64 characters",
-                )
+    if memory.type and not _TYPE.fullmatch(memory.type):
+        raise UsageError(
+            f"{memory.type!r} cannot be a type",
+            hint="a type is one word of letters, digits, '_', '-' and '.', at most 64 characters",
+        )
+    for tag in memory.tags:
+        if not _TAG.fullmatch(tag):
+            raise UsageError(
+                f"{tag!r} cannot be a tag",
+                hint="a tag is one word of letters, digits, '_', '-', '.', ':', '/', '*', '@' and '+', at most 200 characters",
+            )
+    for old in memory.supersedes:
+        if not _IDENTITY.fullmatch(old):
+            raise UsageError(f"{old!r} cannot be superseded: its id cannot be written down", hint="give it another id")
+    if not all(map(_HASH.fullmatch, memory.covers)):
+        raise UsageError("what is summed up is named by the hashes of contents", hint="16 hex digits each")
 
 
 def _append(path: Path, entries: Mapping[str, str], now: datetime, mode: int) -> dict[str, JournalEntry] | None:
@@ -184,7 +198,15 @@ def _entry(memory: NewMemory, identity: str, now: datetime) -> str:
     if memory.tags:
         words.append(f"tags:{','.join(memory.tags)}")
     words.append(f"origin:{memory.origin}")
-    return f"### {now:%H:%M}\n<!-- {' '.join(words)} -->\n{_body(memory.text)}\n"
+    if memory.supersedes:
+        words.append(f"supersedes:{','.join(memory.supersedes)}")
+    if memory.expires:
+        words.append(f"expires:{memory.expires}")
+    covers = [",".join(memory.covers[start : start + _A_LINE]) for start in range(0, len(memory.covers), _A_LINE)]
+    if len(covers) == 1:
+        words.append(f"covers:{covers.pop()}")
+    anchor = "\n".join(f"<!-- {one} -->" for one in (" ".join(words), *(f"covers:{line}" for line in covers)))
+    return f"### {now:%H:%M}\n{anchor}\n{_body(memory.text)}\n"
 
 
 def _body(text: str) -> str:

@@ -18,6 +18,9 @@ DEFAULT_TENANT = "default"
 TENANTS = ".recollect/tenants"
 """Where a project keeps the journals of other tenants: no scan looks into it from above."""
 
+PAGES = Path("index") / "records"
+"""Where, below a tenant's folder, the pages lie that records are found by."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:

@@ -64,10 +64,10 @@ class Watched:
     """Names of files that change which others count."""
 
 
-def usual_roots(place: Place, known: Sequence[Root]) -> tuple[Root, ...]:
-    """Return what a bare index run reaches. Raise UsageError when that is nothing."""
+def usual_roots(place: Place, known: Sequence[Root], *, least: bool = True) -> tuple[Root, ...]:
+    """Return what a bare index run reaches. Raise UsageError when that is nothing and there should be something (`least`)."""
     roots = known_roots(place, known)
-    if not roots:
+    if not roots and least:
         raise UsageError(
             f"nothing to index yet in {place.project.name}",
             hint='name files or directories: recollect index notes/ (or add a first memory: recollect add "…")',

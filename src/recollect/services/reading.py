@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from recollect.core.document import Document, SourceFile
 from recollect.core.options import ChunkOptions
 from recollect.core.ports import DocumentUpdate
+from recollect.core.record import is_compiled
 from recollect.ingest.markdown import chunk_markdown
 from recollect.services.hiding import is_cut_by, without_deleted
 from recollect.services.roots import Root
@@ -25,8 +26,13 @@ class Reading:
         return is_cut_by(document, self._chunking.recipe, self._deleted())
 
     def cut(self, file: SourceFile, root: Root, text: str, digest: str) -> DocumentUpdate:
-        """Return the document that a text makes."""
-        parsed = chunk_markdown(text, file.path, self._chunking, fallback_date=_day(file.stamp.mtime_ns))
+        """Return the document that a text makes; what was compiled from records makes an empty one.
+
+        A digest that were found again would be its own source. The file stays known, so that nobody reads it time after time.
+        """
+        parsed = chunk_markdown(
+            "" if is_compiled(text) else text, file.path, self._chunking, fallback_date=_day(file.stamp.mtime_ns)
+        )
         document = Document(
             source=file.path,
             root=root.path,

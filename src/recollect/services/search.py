@@ -41,7 +41,7 @@ class Searcher:
         """Return the hits for a question, best first."""
         _check(query, options)
         query = tidy(query.encode("utf-8", "replace").decode())  # half a surrogate pair is nobody's word
-        revision = self._store.revision() if self._caches.on else ""  # before anything else is read
+        revision = self._revision() if self._caches.on else ""  # before anything else is read
         answers = self._caches.answers
         if answers is None:
             return self._search(query, options, revision)
@@ -74,6 +74,11 @@ class Searcher:
         if answers is not None and inquiry is not None and not troubles:
             answers.put(inquiry, revision, reply, question.vector)
         return reply
+
+    def _revision(self) -> str:
+        """Return a token of all that answers are made from: the index, and what is kept beside it."""
+        fates = self._desk.judges.fates
+        return f"{self._store.revision()} {fates.token}" if fates is not None else self._store.revision()
 
     @property
     def _model(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from recollect.core.memory import IndexReport, Problem
+from recollect.core.memory import IndexReport, Problem, Reembedding
 
 
 @dataclass(slots=True)
@@ -22,6 +22,7 @@ class Tally:
     truncated: int = 0
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    reembedding: Reembedding | None = None
 
     def report(self, started: float, waiting: int) -> IndexReport:
         """Return what was done since `started`, of `time.monotonic`, and how many chunks wait for vectors now."""
@@ -38,4 +39,5 @@ class Tally:
             problems=tuple(self.problems),
             notes=tuple(self.notes),
             seconds=round(time.monotonic() - started, 3),
+            reembedding=self.reembedding,
         )

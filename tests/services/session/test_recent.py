@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recollect.services.fates import Calendar, Days
 from recollect.services.session.recent import CLOSING, OPENING, journal_days, quotable, recent_memory
 from recollect.services.tombstones import Tombstone, Tombstones
 
@@ -104,6 +105,47 @@ def test_deleted_superseded_and_expired_memories_are_not_shown(journals: Path, h
         "lasts",
     ]
     assert [word for word in ("deleted", "replaced", "expired") if f"- {word}\n" in text] == []
+
+
+def test_days_that_were_given_later_hold(journals: Path, home: Path) -> None:
+    """What `recollect expire` wrote beside the deletions goes above the anchor; a file that cannot be read shows nothing."""
+    (journals / "2026-11-15.md").write_text(
+        entry("09:00", "m1", "- ended")
+        + entry("09:10", "m2", "- prolonged", more=" expires:2026-11-01")
+        + entry("09:20", "m3", "- someday", more=" expires:1.5.2020"),
+        "utf-8",
+    )
+    calendar = Calendar(home / "lifecycle.jsonl")
+    calendar.say(Days("m1", expires="2026-11-14"))
+    calendar.say(Days("m1", review_after="2026-11-14"))
+    calendar.say(Days("m2", expires=""))
+
+    text = shown(journals, deletions=str(home / "tombstones.jsonl"))
+    assert [word for word in ("ended", "prolonged", "someday") if f"- {word}\n" in text] == ["prolonged", "someday"]
+
+    with (home / "lifecycle.jsonl").open("a", encoding="utf-8") as file:
+        file.write("broken\n")
+    assert "- someday" not in shown(journals, deletions=str(home / "tombstones.jsonl"))
+
+
+def test_several_are_superseded_by_one_and_none_by_what_is_deleted(journals: Path, home: Path) -> None:
+    """Ids are separated by commas; a memory that names itself is shown; of a circle the last word; a deleted one says nothing."""
+    (journals / "2026-11-14.md").write_text(
+        entry("09:00", "m1", "- one") + entry("09:10", "m2", "- two") + entry("09:20", "m3", "- three"), "utf-8"
+    )
+    (journals / "2026-11-15.md").write_text(
+        entry("09:00", "m4", "- four", more=" supersedes:m1,m2")
+        + entry("09:10", "m5", "- five", more=" supersedes:m5")
+        + entry("09:20", "m6", "- six", more=" supersedes:m3")
+        + entry("09:30", "m7", "- seven", more=" supersedes:m8")
+        + entry("09:40", "m8", "- eight", more=" supersedes:m7"),
+        "utf-8",
+    )
+    Tombstones(home / "t.jsonl").append([Tombstone("k", "m6", "x", (), "t")])
+
+    text = shown(journals, deletions=str(home / "t.jsonl"))
+    words = ("one", "two", "three", "four", "five", "six", "seven", "eight")
+    assert [word for word in words if f"- {word}\n" in text] == ["three", "four", "five", "eight"]
 
 
 def test_a_day_with_a_deleted_section_without_id_shows_only_what_has_one(journals: Path, home: Path) -> None:

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.core.errors import ConfigError, ModelFault, ModelUnavailable
-from recollect.core.options import SummarizeOptions
 from recollect.core.ports import Completion
 from recollect.ingest.redact import redact
-from recollect.services.session.receipts import FAILURES, Receipts
+from recollect.services.gate import Gate, Terms
+from recollect.services.receipts import FAILURES, Receipts
 from recollect.services.session.summarize import (
     MOST_LETTERS,
     MOST_NOTE_LETTERS,
@@ -62,10 +62,12 @@ Make = Callable[..., Summarizer]
 def make(tmp_path: Path) -> Make:
     """Makes a summarizer over a model."""
 
-    def summarizer(model: Any, **options: Any) -> Summarizer:
-        chosen = SummarizeOptions(**{"provider": "openai", "daily_tokens": 100_000, **options})
-        receipts = Receipts.of(tmp_path, chosen.daily_tokens)
-        return Summarizer(lambda host, session: model, chosen, receipts, cleaned)
+    def summarizer(model: Any, *, daily_tokens: int = 100_000, prompt: str = "") -> Summarizer:
+        def gate_for(host: str, session: str) -> Gate | None:
+            terms = Terms(daily_tokens, 60.0, project="/p", host=host)
+            return Gate(model, Receipts.of(tmp_path), terms) if model else None
+
+        return Summarizer(gate_for, prompt, cleaned)
 
     return summarizer
 
@@ -88,6 +90,7 @@ def test_notes_come_back_as_they_were_written(make: Make, tmp_path: Path) -> Non
     started, ended = receipts_in(tmp_path)
     assert (started["outcome"], ended["outcome"]) == ("started", "ok")
     assert (ended["host"], ended["model"], ended["tokens_in"], ended["tokens_out"]) == ("claude", "test/one", 100, 20)
+    assert (ended["purpose"], ended["project"], ended["provider"]) == ("note", "/p", "test")
     assert "cache" not in (tmp_path / "receipts.jsonl").read_text("utf-8")
 
 
@@ -186,15 +189,11 @@ def test_nothing_that_a_model_raises_is_raised(
 def test_a_model_that_took_too_long_counts_in_full(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A time limit that was reached may have been charged for."""
     clock = iter([0.0, 60.0, 60.0])
-    monkeypatch.setattr("recollect.services.session.summarize.time.monotonic", lambda: next(clock))
-
-    model = Model(ModelUnavailable("did not answer within 60 s"))
-    receipts = Receipts.of(tmp_path, 100_000)
+    monkeypatch.setattr("recollect.services.gate.time.monotonic", lambda: next(clock))
     # It looks at the clock too.
-    monkeypatch.setattr("recollect.services.session.receipts.locks_within", lambda descriptor, wait_s: True)
-    summarizer = Summarizer(lambda host, session: model, SummarizeOptions(timeout_s=60), receipts, cleaned)
+    monkeypatch.setattr("recollect.services.receipts.locks_within", lambda descriptor, wait_s: True)
 
-    assert summarizer.summarize("t", "claude") is None
+    assert make(Model(ModelUnavailable("did not answer within 60 s"))).summarize("t", "claude") is None
     started, ended = receipts_in(tmp_path)
     assert (ended["outcome"], ended["tokens_in"]) == ("timeout", started["reserved"])
 
@@ -231,14 +230,12 @@ def test_after_failures_in_a_row_nobody_is_asked(make: Make) -> None:
     assert len(model.asked) == FAILURES
 
 
-def test_where_it_cannot_be_written_down_nobody_is_asked(tmp_path: Path) -> None:
+def test_where_it_cannot_be_written_down_nobody_is_asked(make: Make, tmp_path: Path) -> None:
     """Without receipts there is no limit, so nothing is spent."""
     (tmp_path / "receipts.jsonl").mkdir()
     model = Model()
 
-    summarizer = Summarizer(lambda host, session: model, SummarizeOptions(), Receipts.of(tmp_path, 100_000), cleaned)
-
-    assert summarizer.summarize("a turn", "claude") is None
+    assert make(model).summarize("a turn", "claude") is None
     assert model.asked == []
 
 
@@ -260,7 +257,7 @@ def test_no_model_is_no_summary(make: Make, tmp_path: Path) -> None:
 def test_a_file_may_say_how_to_write(make: Make, tmp_path: Path) -> None:
     """summarize.prompt replaces the built-in text; {agent} is the agent's name; an unusable file asks nobody."""
     prompt = tmp_path / "prompt.md"
-    prompt.write_text("Schreibe, was {agent} tat.", "utf-8")
+    prompt.write_text("Schreibe, was {agent} tat; {{AGENT_NAME}} tat es.", "utf-8")
     model = Model()
 
     make(model, prompt=str(prompt)).summarize("a turn", "codex")
@@ -268,7 +265,7 @@ def test_a_file_may_say_how_to_write(make: Make, tmp_path: Path) -> None:
     assert make(model, prompt=str(prompt)).summarize("a turn", "codex") is None
     assert make(model, prompt=str(tmp_path / "gone")).summarize("a turn", "codex") is None
 
-    assert [system for system, _, _ in model.asked] == ["Schreibe, was Codex tat."]
+    assert [system for system, _, _ in model.asked] == ["Schreibe, was Codex tat; Codex tat es."]
 
 
 def test_a_long_turn_is_read_in_part(make: Make) -> None:

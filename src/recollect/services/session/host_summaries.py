@@ -127,9 +127,9 @@ def _completion(answer: dict[str, Any]) -> Completion:
     text = answer.get("text")
     if not isinstance(text, str):
         raise ModelFault("the plugin answered without text")
-    counts = [answer.get(name, 0) for name in ("tokens_in", "tokens_out")]
-    whole = [one if isinstance(one, int) and one > 0 else 0 for one in counts]
-    return Completion(text, *whole)
+    counts = (answer.get(name, 0) for name in ("tokens_in", "tokens_out"))
+    tokens_in, tokens_out = (one if isinstance(one, int) and one > 0 else 0 for one in counts)
+    return Completion(text, tokens_in, tokens_out)
 
 
 def _put(folder: Path, name: str, content: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from recollect.core.options import SearchOptions
 from recollect.core.query import Hit, SearchReply
+from recollect.core.record import FOREIGN, Tier
 from recollect.services.session.captures import open_captures
 
 MOST_LETTERS = 300
@@ -41,8 +42,11 @@ class Recalled:
     id: str
     text: str
     source: str
+    """Its file; of a record `record` and its id."""
     date: str
     relevance: float
+    origin: str = ""
+    """Whose words it has where nobody here has answered for them: `tool`, `import`, or `foreign` for what rests on such."""
 
 
 def recall(
@@ -99,4 +103,9 @@ def _identity(hit: Hit) -> str:
 
 def _recalled(hit: Hit) -> Recalled:
     text = hit.snippet if len(hit.snippet) <= MOST_LETTERS else hit.snippet[: MOST_LETTERS - 1] + "…"
-    return Recalled(hit.id, text, hit.source, hit.date, hit.relevance)
+    own = hit.anchor.origin if hit.anchor is not None else ""
+    origin = (own if own in FOREIGN else "foreign") if hit.trust.tainted else ""
+    # A record is named by its id: its page is made from the ledger, and a path in the index tells an agent nothing.
+    is_record = hit.trust.tier in {Tier.CANONICAL, Tier.VERIFIED} and bool(hit.grounding)
+    source = f"record {hit.grounding[0].record}" if is_record else hit.source
+    return Recalled(hit.id, text, source, hit.date, hit.relevance, origin)

@@ -27,8 +27,10 @@ _TAIL = 65_536
 """Bytes of a journal's end that are read: about a hundred turns."""
 _MOST_FILES = 30
 _MOST_STONES = 4_000_000
-"""Bytes of the list of deletions; a longer one is not read in the time that an agent waits."""
+"""Bytes of the list of deletions, or of days; a longer one is not read in the time that an agent waits."""
 _MOST_TASKS = 10
+_ID_LETTERS = 18
+"""Of a task's id: enough to name it by, and half of what all of it costs."""
 _JOINER, _BROKEN = "\u200d", "\ufffd"
 """Joins two signs to one, and stands for bytes that are no text."""
 _NO_TAG, _TAG_STARTS = "\u2039", "/!?|"
@@ -39,18 +41,22 @@ _OPEN, _DONE = ("- [ ] ", "* [ ] "), ("- [x] ", "* [x] ", "- [X] ", "* [X] ")
 def recent_memory(project_id: str, journals: str, most_bytes: int, today: str, deletions: str = "") -> str:
     """Return Markdown of at most so many bytes, or nothing: bullets of the newest journals, open tasks, one status line.
 
-    `today` is an ISO date. `deletions` is the file that says what is deleted.
+    `today` is an ISO date. `deletions` is the file that says what is deleted; beside it stands the one that gives memories days.
     """
     days = journal_days(project_id, journals)
-    if not days:
+    recorded = _recorded(deletions, project_id)
+    if not days and not recorded:
         return ""
     count = "1 journal day" if len(days) == 1 else f"{len(days)} journal days"
-    status = f'{count}, the newest {days[0][:10]}. Older memory: `recollect search "…"`.'
+    status = (f"{count}, the newest {days[0][:10]}. " if days else "") + 'Older memory: `recollect search "…"`.'
     room = most_bytes - _size(OPENING, _PREFACE, status, CLOSING)
     if room < 0:
         return ""
-    hidden = _deleted(deletions)
-    shown = [] if hidden is None else _Reading(journals, today, hidden).fill(days, room)
+    deleted, expiring = _deleted(deletions), _expiring(deletions)
+    known = deleted is not None and expiring is not None
+    shown = (
+        _Reading(journals, today, deleted or frozenset(), expiring or {}).fill(days, room, recorded) if known else []
+    )
     return "\n".join([OPENING, _PREFACE, *shown, status, CLOSING])
 
 
@@ -79,12 +85,14 @@ class _Entry:
 class _Reading:
     """Goes through journals, newest first, as long as there is room."""
 
-    def __init__(self, journals: str, today: str, hidden: frozenset[str]) -> None:
+    def __init__(self, journals: str, today: str, deleted: frozenset[str], expiring: dict[str, str]) -> None:
         # The real path, because deletions name files by it.
-        self._journals, self._today, self._hidden = os.path.realpath(journals), today, set(hidden)
+        self._journals, self._today, self._deleted = os.path.realpath(journals), today, deleted
+        self._expiring = expiring
+        self._superseded: set[str] = set()
         self._seen: set[str] = set()
 
-    def fill(self, days: list[str], room: int) -> list[str]:
+    def fill(self, days: list[str], room: int, recorded: list[str]) -> list[str]:
         """Return lines: the open tasks, then each day's bullets. Of a day or an entry, what fits."""
         read: list[tuple[str, list[str]]] = []
         tasks: list[str] = []
@@ -106,19 +114,27 @@ class _Reading:
             read.append((day, lines))
             if held > room:
                 break
-        return _fitting(read, tasks[:_MOST_TASKS], room, self._today)
+        return _fitting(read, (recorded + tasks)[:_MOST_TASKS], room, self._today)
 
     def _entries(self, day: str) -> Iterator[_Entry]:
         """Yield what is to be shown of a day's entries, newest first."""
         for entry in reversed(_sections(_read_end(f"{self._journals}/{day}"))):
             anchor = entry.anchor
-            expired = "" < anchor.get("expires", "")[:10] < self._today
-            if anchor.get("supersedes"):
-                self._hidden.add(anchor["supersedes"])
+            own = anchor.get("memory", "")
             # A section without an id is deleted by what it says, which only the index can tell: such days are left out.
-            known = anchor.get("memory", "") or f"{self._journals}/{day}"
-            if not expired and known not in self._hidden:
+            if (own or f"{self._journals}/{day}") in self._deleted:
+                continue  # nor does it supersede anything any more
+            is_shown = own not in self._superseded and not self._is_expired(own, anchor.get("expires", "")[:10])
+            self._superseded.update(one for one in anchor.get("supersedes", "").split(",") if one not in ("", own))
+            if is_shown:
+                origin = foreign(anchor.get("origin", ""))
+                entry.lines = [_as_quoted(line, origin) for line in entry.lines] if origin else entry.lines
                 yield entry
+
+    def _is_expired(self, memory: str, expires: str) -> bool:
+        said = expires if _is_iso(expires) else ""  # what is no day hides nothing
+        last = self._expiring.get(memory, said) if memory else said
+        return "" < last < self._today
 
 
 def _fitting(read: list[tuple[str, list[str]]], tasks: list[str], room: int, today: str) -> list[str]:
@@ -218,47 +234,98 @@ def quotable(text: str) -> str:
     return shown
 
 
+def foreign(origin: str) -> str:
+    """Return how a text is announced that nobody here has answered for; empty for all others."""
+    whose = {"tool": "from a tool", "import": "from an import", "foreign": "from a tool or an import"}.get(origin, "")
+    return f"{whose}, quoted" if whose else ""
+
+
+def _as_quoted(line: str, announced: str) -> str:
+    """Return a line as a quotation: also what looks like a task in it is none."""
+    text = line.strip()[2:].replace('"', "'")
+    return f'- {announced}: "{text}"'
+
+
+def _recorded(deletions: str, project_id: str) -> list[str]:
+    """Return the open tasks that records tell of, as lines. They are told by a small file beside the index."""
+    if not deletions:
+        return []
+    from recollect.services.session.open_tasks import OPEN_TASKS, open_tasks
+
+    file = os.path.join(os.path.dirname(deletions), "index", OPEN_TASKS)  # noqa: PTH118, PTH120
+    lines: list[str] = []
+    for task in open_tasks(file, (project_id, ""))[:_MOST_TASKS]:
+        words = {name: quotable(" ".join(str(task.get(name, "")).split())) for name in ("goal", "status", "next", "id")}
+        further = [words["status"], words["next"] and f"next: {words['next']}", f"task {words['id'][:_ID_LETTERS]}"]
+        line = f"- [ ] {words['goal']} ({'; '.join(filter(None, further))})"
+        origin = foreign(str(task.get("origin", "")))
+        if TAG not in line.lower():
+            lines.append(_as_quoted(line, origin) if origin else line)
+    return lines
+
+
 def _anchor(comment: str) -> dict[str, str]:
     words = comment.removeprefix("<!--").partition("-->")[0].split()
     return {name: value for name, _, value in (word.partition(":") for word in words) if value}
 
 
-def _deleted(file: str) -> frozenset[str] | None:
-    """Return the ids of deleted memories, and the files of deleted sections without one; None where it cannot be told."""
+def _expiring(deletions: str) -> dict[str, str] | None:
+    """Return the last days of memories that someone has given later, by id; None where they cannot be told."""
+    held = _lines_of(os.path.join(os.path.dirname(deletions), "lifecycle.jsonl") if deletions else "")  # noqa: PTH118, PTH120
+    if not held:
+        return None if held is None else {}
+    import json
+
+    days: dict[str, str] = {}
+    try:
+        for line in held:
+            said = json.loads(line)
+            if said.get("expires") is not None:
+                days[said["memory"]] = said["expires"]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return days
+
+
+def _lines_of(file: str) -> list[bytes] | None:
+    """Return the whole lines of a small file; None where it cannot be read in the time that an agent waits."""
     if not file:
-        return frozenset()
+        return []
     try:
         with open(file, "rb") as opened:
             held = opened.read(_MOST_STONES + 1)
     except (FileNotFoundError, NotADirectoryError):
-        return frozenset()
+        return []
     except OSError:
         return None
-    if len(held) > _MOST_STONES:
-        return None
+    return None if len(held) > _MOST_STONES else [line for line in held.split(b"\n")[:-1] if line]
+
+
+def _deleted(file: str) -> frozenset[str] | None:
+    """Return the ids of deleted memories, and the files of deleted sections without one; None where it cannot be told."""
+    held = _lines_of(file)
+    if not held:
+        return None if held is None else frozenset()
     import json
 
     holding: dict[str, str] = {}
     try:
-        for line in held.split(b"\n")[:-1]:
-            if line:
-                stone = json.loads(line)
-                holding.pop(stone["key"], None)
-                if stone["deleted"]:
-                    holding[stone["key"]] = stone["memory"] or stone["source"]
+        for line in held:
+            stone = json.loads(line)
+            holding.pop(stone["key"], None)
+            if stone["deleted"]:
+                holding[stone["key"]] = stone["memory"] or stone["source"]
     except (ValueError, KeyError, TypeError):
         return None  # one that is passed over would show what should be gone
     return frozenset(holding.values())
 
 
 def _is_day(name: str) -> bool:
-    date = name[:10]
-    return (
-        name.endswith(".md")
-        and len(date) == 10
-        and date[4] == date[7] == "-"
-        and (date[:4] + date[5:7] + date[8:]).isdecimal()
-    )
+    return name.endswith(".md") and _is_iso(name[:10])
+
+
+def _is_iso(date: str) -> bool:
+    return len(date) == 10 and date[4] == date[7] == "-" and (date[:4] + date[5:7] + date[8:]).isdecimal()
 
 
 def _size(*lines: str) -> int:

@@ -6,9 +6,9 @@ import time
 
 from recollect.core.session import HostCaptures, SessionStatus
 from recollect.services.place import Place
+from recollect.services.receipts import Receipts
 from recollect.services.session import spool
 from recollect.services.session.captures import open_captures
-from recollect.services.session.receipts import Receipts
 
 
 def session_status(place: Place) -> SessionStatus:

@@ -3,30 +3,26 @@
 Whatever goes wrong, the answer is None and the extractive note is written: a model that is slow, spent, signed out or
 talked into something else must not cost a turn its memory. What a model says is kept only where it looks like the notes
 that were asked for, so no error text and no refusal ever becomes a memory. What goes in is redacted, and what comes out is
-once more. `receipts` keeps the daily limit.
+once more. `services/gate.py` keeps the daily limit.
 """
 
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
-from math import ceil
 
-from recollect.core.errors import ModelFault, ModelUnavailable, RecollectError, StoreError
-from recollect.core.options import SummarizeOptions
-from recollect.core.ports import Completion, LanguageModel
+from recollect.core.errors import RecollectError
 from recollect.hosts import TITLES
-from recollect.retrieval.cost import estimate_tokens
-from recollect.services.session.receipts import DONE, Outcome, Receipts, Ticket
+from recollect.services.gate import Gate
+from recollect.services.receipts import NOTE
 
 MOST_LETTERS = 12_000
 """Of a turn that a model reads; of a longer one its beginning and its end, where what was wanted and what came of it stand."""
 MOST_TOKENS = 600
 MOST_NOTES, MOST_NOTE_LETTERS = 10, 400
 _MOST_PROMPT_BYTES = 40_000
-_SAFETY = 1.25
-"""An estimate may be too low by this much; a model's real count settles it."""
+_PLACEHOLDERS = ("{agent}", "{{AGENT_NAME}}")
+"""What stands for the agent's name: ours, and the one that memsearch's files have."""
 
 PROMPT = """\
 You keep the log of a software project. Below, between <turn> and </turn>, is one turn of a conversation between a user and \
@@ -49,19 +45,16 @@ _FAULTS = re.compile(
 )
 _COMMENT = re.compile(r"<!--.{0,400}?-->|<!--|-->|</?(?:recollect-memory|private)\b[^>]*>?", re.IGNORECASE)
 
-ModelFor = Callable[[str, str], LanguageModel | None]
-"""Gives the model for a host and one of its sessions; None where there is none to ask."""
+GateFor = Callable[[str, str], Gate | None]
+"""Gives the way to the model for a host and one of its sessions; None where there is none to ask."""
 
 
 class Summarizer:
-    """Words notes. Threads and processes may share its receipts."""
+    """Words notes. `prompt` is a file that tells the model how to write, in the place of the built-in text."""
 
-    def __init__(
-        self, model_for: ModelFor, options: SummarizeOptions, receipts: Receipts, redact: Callable[[str], str]
-    ) -> None:
-        self._model_for = model_for
-        self._options = options
-        self._receipts = receipts
+    def __init__(self, gate_for: GateFor, prompt: str, redact: Callable[[str], str]) -> None:
+        self._gate_for = gate_for
+        self._prompt_file = prompt
         self._redact = redact
 
     def summarize(self, text: str, host: str, session: str = "") -> str | None:
@@ -72,55 +65,29 @@ class Summarizer:
             return None
 
     def _summarize(self, turn: str, host: str, session: str) -> str | None:
-        model = self._model_for(host, session)
+        gate = self._gate_for(host, session)
         system = self._prompt(host)
-        if model is None or system is None or not turn.strip():
+        if gate is None or system is None or not turn.strip():
             return None
         text = f"<turn>\n{bounded(turn)}\n</turn>"
-        cost = ceil(_SAFETY * (estimate_tokens(system) + estimate_tokens(text))) + MOST_TOKENS + model.extra_tokens
         try:
-            ticket = self._receipts.reserve(cost, host, model.model)
-        except StoreError:
-            return None
-        return None if ticket is None else self._ask(model, system, text, ticket)
-
-    def _ask(self, model: LanguageModel, system: str, text: str, ticket: Ticket) -> str | None:
-        started = time.monotonic()
-        said, word, notes = Completion(""), "failed", None
-        charged = ticket.reserved
-        try:
-            said = model.complete(system, text, MOST_TOKENS)
-            charged = 0 if said.tokens_in + said.tokens_out else ticket.reserved  # one that does not say counts in full
-            notes = accepted(said.text, self._redact)
-            word = DONE if notes else "unusable"
-        except ModelUnavailable:
-            late = time.monotonic() - started >= 0.9 * self._options.timeout_s
-            word, charged = ("timeout", ticket.reserved) if late else ("unavailable", 0)
-        except ModelFault:
-            word = "fault"
+            said = gate.ask(NOTE, system, text, MOST_TOKENS, suits=lambda one: bool(accepted(one, self._redact)))
         except RecollectError:
-            charged = 0
-        finally:
-            seconds = time.monotonic() - started
-            self._settle(ticket, Outcome(word, said.tokens_in + charged, said.tokens_out, seconds))
-        return notes
-
-    def _settle(self, ticket: Ticket, outcome: Outcome) -> None:
-        try:
-            self._receipts.settle(ticket, outcome)
-        except StoreError:
-            return  # what was reserved goes on counting
+            return None
+        return accepted(said.text, self._redact)
 
     def _prompt(self, host: str) -> str | None:
         """Return what the model is told; None when the file that a person has chosen for it cannot be used."""
-        if not self._options.prompt:
-            return PROMPT.replace("{agent}", TITLES.get(host, host))
-        try:
-            with open(self._options.prompt, "rb") as file:  # noqa: PTH123
-                text = file.read(_MOST_PROMPT_BYTES).decode("utf-8", "replace")
-        except OSError:
-            return None
-        return text.replace("{agent}", TITLES.get(host, host)) if text.strip() else None
+        text = PROMPT
+        if self._prompt_file:
+            try:
+                with open(self._prompt_file, "rb") as file:  # noqa: PTH123
+                    text = file.read(_MOST_PROMPT_BYTES).decode("utf-8", "replace")
+            except OSError:
+                return None
+        for name in _PLACEHOLDERS:
+            text = text.replace(name, TITLES.get(host, host))
+        return text if text.strip() else None
 
 
 def bounded(text: str, most: int = MOST_LETTERS) -> str:

@@ -1,4 +1,4 @@
-"""What notes cost is written down before and after, and the daily limit holds whoever asks at once."""
+"""What models cost is written down before and after, and the daily limit holds whoever asks at once."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect.core.errors import StoreBusy, StoreUnwritable
-from recollect.services.session import receipts as module
-from recollect.services.session.receipts import FAILURES, PAUSE, Outcome, Receipts, Ticket
+from recollect.core.errors import Capped, ModelUnavailable, StoreBusy, StoreUnwritable
+from recollect.services import receipts as module
+from recollect.services.receipts import EMBEDDING, FAILURES, NOTE, PAUSE, Errand, Outcome, Receipts, Spending, Ticket
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
+ASKED = Errand(NOTE, "host", "claude/haiku", "claude", "/p")
 
 
 class Clock:
@@ -38,17 +39,27 @@ def clock() -> Clock:
 
 @pytest.fixture
 def receipts(tmp_path: Path, clock: Clock) -> Receipts:
-    return Receipts(tmp_path / "tenant" / "receipts.jsonl", 1000, clock)
+    return Receipts(tmp_path / "tenant" / "receipts.jsonl", clock)
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
-def reserved(receipts: Receipts, tokens: int) -> Ticket:
-    ticket = receipts.reserve(tokens, "claude", "claude/haiku")
-    assert ticket is not None
-    return ticket
+def reserved(receipts: Receipts, tokens: int, errand: Errand = ASKED, limit: int = 1000) -> Ticket:
+    return receipts.reserve(tokens, errand, limit)
+
+
+def is_refused(receipts: Receipts, tokens: int, errand: Errand = ASKED, limit: int = 1000) -> bool:
+    with pytest.raises(Capped):
+        receipts.reserve(tokens, errand, limit)
+    return True
+
+
+def is_left_alone(receipts: Receipts, errand: Errand = ASKED) -> bool:
+    with pytest.raises(ModelUnavailable, match="not asked again until"):
+        receipts.reserve(10, errand, 1000)
+    return True
 
 
 def test_a_call_is_written_down_before_and_after(receipts: Receipts, tmp_path: Path) -> None:
@@ -58,7 +69,8 @@ def test_a_call_is_written_down_before_and_after(receipts: Receipts, tmp_path: P
     receipts.settle(ticket, Outcome("ok", 100, 20, 1.23456))
 
     path = tmp_path / "tenant" / "receipts.jsonl"
-    common = {"day": "2026-03-05", "id": ticket.id, "host": "claude", "model": "claude/haiku"}
+    who = {"purpose": "note", "project": "/p", "provider": "host", "host": "claude", "model": "claude/haiku"}
+    common = {"day": "2026-03-05", "id": ticket.id, **who}
     first = {"at": "2026-03-05T12:00:00.000Z", **common, "outcome": "started", "reserved": 600}
     last = {"outcome": "ok", "tokens_in": 100, "tokens_out": 20, "seconds": 1.235}
     assert lines(path) == [first, {"at": first["at"], **common, **last}]
@@ -70,16 +82,16 @@ def test_what_may_exceed_the_limit_is_not_begun(receipts: Receipts, clock: Clock
     """A call that might cost more than is left is refused, and tomorrow there is as much as ever."""
     reserved(receipts, 700)
 
-    assert receipts.reserve(301, "claude", "m") is None
-    assert receipts.reserve(300, "claude", "m") is not None
-    assert receipts.reserve(1, "claude", "m") is None
+    assert is_refused(receipts, 301)
+    reserved(receipts, 300)
+    assert is_refused(receipts, 1)
     clock.now += timedelta(days=1)
-    assert receipts.reserve(1000, "claude", "m") is not None
+    reserved(receipts, 1000)
 
 
 def test_without_a_budget_nothing_is_begun(tmp_path: Path) -> None:
     """A limit of 0 tokens allows none."""
-    assert Receipts(tmp_path / "r.jsonl", 0).reserve(1, "claude", "m") is None
+    assert is_refused(Receipts(tmp_path / "r.jsonl"), 1, limit=0)
 
 
 def test_a_call_counts_for_the_day_on_which_it_was_begun(receipts: Receipts, clock: Clock) -> None:
@@ -91,7 +103,7 @@ def test_a_call_counts_for_the_day_on_which_it_was_begun(receipts: Receipts, clo
     receipts.settle(late, Outcome("ok", 900, 50, 9.0))
 
     assert receipts.spent_today() == 400
-    assert receipts.reserve(601, "claude", "m") is None
+    assert is_refused(receipts, 601)
 
 
 def test_a_long_day_is_read_to_its_beginning(receipts: Receipts, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,17 +128,18 @@ def test_lines_that_cannot_be_read_are_passed_over(receipts: Receipts, tmp_path:
 
 
 def test_after_failures_in_a_row_there_is_a_pause(receipts: Receipts, clock: Clock) -> None:
-    """Three failures stop all calls for a quarter of an hour; then one may try, and if it fails the pause begins anew."""
+    """Three failures stop all calls of a model for a quarter of an hour; then one may try, and if it fails the pause begins anew."""
     for _ in range(FAILURES):
         receipts.settle(reserved(receipts, 10), Outcome("timeout", 0, 0, 60.0))
 
-    assert receipts.reserve(10, "claude", "m") is None
+    assert is_left_alone(receipts)
+    reserved(receipts, 10, Errand(NOTE, "openai", "another"))
     clock.now += PAUSE
     receipts.settle(reserved(receipts, 10), Outcome("fault", 0, 0, 1.0))
-    assert receipts.reserve(10, "claude", "m") is None
+    assert is_left_alone(receipts)
     clock.now += PAUSE
     receipts.settle(reserved(receipts, 10), Outcome("ok", 1, 1, 1.0))
-    assert receipts.reserve(10, "claude", "m") is not None
+    reserved(receipts, 10)
 
 
 def test_a_success_in_between_is_no_reason_to_pause(receipts: Receipts) -> None:
@@ -134,7 +147,7 @@ def test_a_success_in_between_is_no_reason_to_pause(receipts: Receipts) -> None:
     for word in ("fault", "fault", "ok", "fault", "fault"):
         receipts.settle(reserved(receipts, 10), Outcome(word, 0, 0, 1.0))
 
-    assert receipts.reserve(10, "claude", "m") is not None
+    reserved(receipts, 10)
 
 
 def test_what_cannot_be_accounted_for_is_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,16 +156,78 @@ def test_what_cannot_be_accounted_for_is_not_begun(tmp_path: Path, monkeypatch: 
     (tmp_path / "link.jsonl").symlink_to(tmp_path / "elsewhere")
     for path in (tmp_path, tmp_path / "elsewhere" / "r.jsonl", tmp_path / "link.jsonl"):
         with pytest.raises(StoreUnwritable):
-            Receipts(path, 1000).reserve(1, "claude", "m")
+            reserved(Receipts(path), 1)
     monkeypatch.setattr(module, "_WAIT_S", 0.05)
-    held = Receipts(tmp_path / "held.jsonl", 1000)
+    held = Receipts(tmp_path / "held.jsonl")
     with held._locked(), pytest.raises(StoreBusy):
-        held.reserve(1, "claude", "m")
+        reserved(held, 1)
+
+
+def test_notes_and_the_rest_have_limits_of_their_own(receipts: Receipts) -> None:
+    """What notes cost is not taken from what a person starts, nor the other way; vectors are told and limit nobody."""
+    compact = Errand("compact", "openai", "m")
+    reserved(receipts, 900)
+    receipts.note(Errand(EMBEDDING, "openai", "e"), Outcome("ok", 5000, 0, 1.0))
+
+    assert is_refused(receipts, 101)
+    reserved(receipts, 700, compact)
+    assert is_refused(receipts, 301, Errand("other", "openai", "m"))
+    reserved(receipts, 100)
+
+    spent = [receipts.spent_today(purpose) for purpose in (NOTE, "compact", "other", EMBEDDING)]
+    assert spent == [1000, 700, 700, 5000]
+
+
+def test_the_limit_that_was_reached_is_named(receipts: Receipts) -> None:
+    """Who is refused is told how much is left of how much, and which setting raises it."""
+    reserved(receipts, 900)
+    reserved(receipts, 990, Errand("compact"))
+    for errand, left, key in ((ASKED, "100", "summarize.daily_tokens"), (Errand("compact"), "10", "llm.daily_tokens")):
+        with pytest.raises(Capped, match=rf"200 tokens, and {left} of the day's 1,000") as raised:
+            receipts.reserve(200, errand, 1000)
+        assert key in raised.value.hint
+
+
+def test_all_calls_of_some_days_can_be_told(receipts: Receipts, clock: Clock) -> None:
+    """A call is told once, as it ended; one that never did with what it reserved."""
+    compact = Errand("compact", "openai", "m", project="/q")
+    reserved(receipts, 300)
+    clock.now += timedelta(days=1)
+    receipts.settle(reserved(receipts, 600, compact), Outcome("ok", 100, 20, 1.5))
+    clock.now += timedelta(days=1)
+    reserved(receipts, 70)
+    receipts.note(Errand(EMBEDDING, "openai", "e"), Outcome("ok", 9, 0, 0.5))
+
+    later = [
+        Spending("2026-03-06", compact, "ok", 100, 20, 1.5),
+        Spending("2026-03-07", ASKED, "started", 70, 0, 0.0),
+        Spending("2026-03-07", Errand(EMBEDDING, "openai", "e"), "ok", 9, 0, 0.5),
+    ]
+    assert receipts.since("2026-03-06") == later
+    assert receipts.since("2026-01-01") == [Spending("2026-03-05", ASKED, "started", 300, 0, 0.0), *later]
+
+
+def test_lines_of_before_are_of_notes(receipts: Receipts, tmp_path: Path) -> None:
+    """Lines that were written before there were purposes count as they did."""
+    old = {"at": "2026-03-05T11:00:00.000Z", "day": "2026-03-05", "id": "a", "host": "claude", "model": "claude/haiku"}
+    ended = {"outcome": "ok", "tokens_in": 500, "tokens_out": 40, "seconds": 2.0}
+    path = tmp_path / "tenant" / "receipts.jsonl"
+    path.parent.mkdir()
+    path.write_text(
+        "".join(json.dumps({**old, **more}) + "\n" for more in ({"outcome": "started", "reserved": 900}, ended)),
+        "utf-8",
+    )
+
+    assert receipts.spent_today() == 540
+    assert is_refused(receipts, 461)
+    errand = Errand(NOTE, "", "claude/haiku", "claude", "")
+    assert receipts.since("2026-03-05") == [Spending("2026-03-05", errand, "ok", 500, 40, 2.0)]
 
 
 def test_nothing_spent_is_nothing(tmp_path: Path) -> None:
     """Before the first call there is no file, and asking makes none."""
     assert Receipts.of(tmp_path).spent_today() == 0
+    assert Receipts.of(tmp_path).since("2020-01-01") == []
     assert list(tmp_path.iterdir()) == []
 
 
@@ -165,14 +240,16 @@ def test_threads_never_spend_more_than_the_limit(
     tmp_path_factory: pytest.TempPathFactory, calls: list[tuple[int, float, bool]], limit: int
 ) -> None:
     """However calls interleave, end or are abandoned, what they really cost stays within the day's limit at every moment."""
-    shared = Receipts(tmp_path_factory.mktemp("r") / "receipts.jsonl", limit)
+    shared = Receipts(tmp_path_factory.mktemp("r") / "receipts.jsonl")
 
     def one(call: tuple[int, float, bool]) -> int:
         tokens, share, ends = call
-        ticket = shared.reserve(tokens, "claude", "m")
-        assert shared.spent_today() <= limit
-        if ticket is None:
+        try:
+            ticket = shared.reserve(tokens, ASKED, limit)
+        except Capped:
             return 0
+        finally:
+            assert shared.spent_today() <= limit
         cost = int(tokens * share)
         if ends:
             shared.settle(ticket, Outcome("ok", cost, 0, 0.0))
@@ -188,12 +265,14 @@ def test_threads_never_spend_more_than_the_limit(
 _PROCESS = """
 import random, sys
 from pathlib import Path
-from recollect.services.session.receipts import Outcome, Receipts
-shared, chance, spent = Receipts(Path(sys.argv[1]), int(sys.argv[2])), random.Random(int(sys.argv[3])), 0
+from recollect.core.errors import Capped
+from recollect.services.receipts import Errand, Outcome, Receipts
+shared, chance, spent = Receipts(Path(sys.argv[1])), random.Random(int(sys.argv[3])), 0
 for _ in range(60):
     tokens = chance.randrange(1, 300)
-    ticket = shared.reserve(tokens, "claude", "m")
-    if ticket is None:
+    try:
+        ticket = shared.reserve(tokens, Errand("note", "host", "m"), int(sys.argv[2]))
+    except Capped:
         continue
     cost = chance.randrange(tokens + 1)
     spent += cost
@@ -216,7 +295,7 @@ def test_processes_never_spend_more_than_the_limit(tmp_path: Path) -> None:
     said = [process.communicate(timeout=120)[0] for process in started]
     spent = sum(map(int, said))
 
-    shared = Receipts(path, limit)
+    shared = Receipts(path)
     assert limit - 300 < shared.spent_today() <= limit, seed
     assert spent <= shared.spent_today(), seed
     assert len({line["id"] for line in lines(path)}) > 2
@@ -227,7 +306,7 @@ def test_days_are_those_of_this_machine(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("TZ", "Pacific/Kiritimati")
     time.tzset()
     try:
-        ticket = reserved(Receipts(tmp_path / "r.jsonl", 10), 1)
+        ticket = reserved(Receipts(tmp_path / "r.jsonl"), 1)
         assert ticket.day == (datetime.now(UTC) + timedelta(hours=14)).date().isoformat()
     finally:
         monkeypatch.undo()

@@ -1,0 +1,1 @@
+"""Compact: many chunks become one memory that cites them, checked line by line against what they say."""

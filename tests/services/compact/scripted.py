@@ -1,0 +1,121 @@
+"""A project with notes to sum up, and a language model that says what a test wants of them."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from recollect.core.compact import CompactOptions, CompactReply
+from recollect.core.document import Chunk, StoredChunk
+from recollect.core.options import ChunkOptions, ScanOptions, SearchOptions
+from recollect.core.ports import Completion
+from recollect.core.query import Filters
+from recollect.engine import Engine
+from recollect.models.fake import FakeEmbedder
+from recollect.retrieval.analyse import WordAnalyser
+from recollect.services.compact.sources import Source
+from recollect.services.gate import Gate, Terms
+from recollect.services.outfit import Defaults, Tools
+from recollect.services.place import Place
+from recollect.services.reach import Named
+from recollect.services.receipts import Receipts
+from recollect.services.scope import find_project
+from recollect.stores.embedded import EmbeddedStore
+
+Said = Callable[[str, str], str | BaseException]
+
+_BLOCK = re.compile(r'<source-([0-9a-f]{12}) id="([0-9a-f]+)"[^>]*>\n(.*?)\n</source-\1>', re.DOTALL)
+
+
+def quoted(text: str) -> dict[str, str]:
+    """Return the sources that a question quotes, by id."""
+    return {found[2]: found[3] for found in _BLOCK.finditer(text)}
+
+
+def is_merging(text: str) -> bool:
+    """Say whether a question is about lines of summaries."""
+    return text.startswith("<lines-")
+
+
+def honest(system: str, text: str) -> str:
+    """Say how the last line of each source begins, or each line of a summary, as it stands."""
+    if is_merging(text):
+        return "\n".join(line for line in text.split("\n") if line.startswith("- "))
+    lines = {one: body.splitlines()[-1] for one, body in quoted(text).items()}
+    return "\n".join(f"- {textwrap.shorten(line, 80, placeholder='')} [{one}]" for one, line in lines.items())
+
+
+class Scripted:
+    """A language model that says what a function makes of the question."""
+
+    provider = "scripted"
+    model = "one"
+    extra_tokens = 7
+
+    def __init__(self, said: Said = honest, tokens: tuple[int, int] = (100, 20)) -> None:
+        self.said = said
+        self.tokens = tokens
+        self.asked: list[tuple[str, str]] = []
+
+    def complete(self, system: str, text: str, most_tokens: int) -> Completion:
+        self.asked.append((system, text))
+        answer = self.said(system, text)
+        if isinstance(answer, BaseException):
+            raise answer
+        return Completion(answer, *self.tokens)
+
+
+@dataclass
+class Notebook:
+    """A project whose notes are indexed."""
+
+    folder: Path
+    model: Scripted = field(default_factory=Scripted)
+    daily_tokens: int = 10_000_000
+    window_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        self.project = self.folder / "app"
+        (self.project / "notes").mkdir(parents=True, exist_ok=True)
+        self.place = Place(find_project(str(self.project)), self.folder / "home", "default")
+
+    def engine(self) -> Engine:
+        """Return what sums up: a new one, as another process would have."""
+        embedder = FakeEmbedder()
+        store = EmbeddedStore(
+            self.place.tenant_folder / "index", WordAnalyser(), provider=embedder.provider, model=embedder.model
+        )
+        tools = Tools(WordAnalyser(), embedder, language=lambda _: self.gate())
+        return Engine(store, tools, self.place, Defaults(ScanOptions(), ChunkOptions(), SearchOptions()))
+
+    def gate(self) -> Gate:
+        """Return the way to the model."""
+        terms = Terms(self.daily_tokens, 60.0, self.window_tokens, self.place.project.id)
+        return Gate(self.model, Receipts.of(self.place.tenant_folder), terms)
+
+    def note(self, name: str, *sections: str) -> None:
+        """Write a note of some sections, and index it."""
+        body = "".join(f"## Part {number}\n\n{text}\n\n" for number, text in enumerate(sections, 1))
+        (self.project / "notes" / f"{name}.md").write_text(f"# {name}\n\n{body}", "utf-8")
+        with self.engine() as engine:
+            engine.index(Named((str(self.project / "notes"),)))
+
+    def compact(self, **given: Any) -> CompactReply:
+        """Sum up."""
+        filters = {name: given.pop(name) for name in ("since", "until", "source_prefix") if name in given}
+        with self.engine() as engine:
+            return engine.compact(CompactOptions(filters=Filters(**filters), **given))
+
+    def journals(self) -> str:
+        """Return all that the project's journals say."""
+        return "".join(path.read_text("utf-8") for path in sorted(self.place.journals.glob("*.md")))
+
+
+def source(number: int, text: str, day: str = "2026-03-05", place: str = "/p/a.md") -> Source:
+    """Return a source, as if it were in a store."""
+    chunk = Chunk(place, "", 0, (), number, number, f"{text} #{number}", text, date=day)
+    return Source(chunk.content_hash, day, text, StoredChunk(number, f"id{number}", chunk, "/p", has_vector=False))
