@@ -10,30 +10,25 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
-from recollect.core.errors import NotFound, StoreUnwritable, UsageError
-from recollect.core.options import (
-    CacheOptions,
-    CaptureOptions,
-    ChunkOptions,
-    RerankOptions,
-    ScanOptions,
-    SearchOptions,
-    SessionOptions,
-)
-from recollect.core.paths import is_below
-from recollect.core.ports import Embedder, Progress, Reranker, Store, StoreStats
-from recollect.core.query import Coverage, Filters, SearchReply
+from recollect.core.errors import StoreUnwritable, UsageError
+from recollect.core.options import ListOptions, SearchOptions
+from recollect.core.ports import Comparison, Embedder, Progress, Store, StoreStats
+from recollect.core.query import Coverage, Fate, Filters, SearchReply
+from recollect.services.outfit import Defaults, Tools
 from recollect.services.place import Place
+from recollect.services.records.paged import Paged
 from recollect.services.roots import KnownRoot, Root, Roots
 from recollect.services.scope import visible_projects
 
 if TYPE_CHECKING:
+    from recollect.core.compact import CompactOptions, CompactReply
     from recollect.core.memory import (
         AddReply,
         DeleteReply,
@@ -45,44 +40,21 @@ if TYPE_CHECKING:
         NewMemory,
     )
     from recollect.core.transcript import TranscriptReply
-    from recollect.retrieval.analyse import WordAnalyser
-    from recollect.retrieval.cache import CacheCounters, Caches
+    from recollect.retrieval.cache import CacheCounters
     from recollect.services.answer import Judges
+    from recollect.services.context.sight import Sight
     from recollect.services.evaluate import EvaluateReply, EvaluateRequest
+    from recollect.services.fates import Fates
     from recollect.services.follow import Changes
+    from recollect.services.gate import Gate
     from recollect.services.index import IndexJob
+    from recollect.services.lifecycle import Lifecycle
     from recollect.services.reach import Named, Watched
-    from recollect.services.session.means import Means
+    from recollect.services.records.archive import Archive
+    from recollect.services.session.means import Aside, Means
     from recollect.services.session.recall import Prompt, Recalled
-    from recollect.services.session.summarize import Summarizer
     from recollect.services.tombstones import Tombstones
-
-
-@dataclass(frozen=True, slots=True)
-class Defaults:
-    """What holds where a call says nothing else."""
-
-    scan: ScanOptions
-    chunking: ChunkOptions
-    search: SearchOptions
-    all_projects: bool = False
-    batch_size: int = 32
-    rerank: RerankOptions = field(default_factory=RerankOptions)
-    caching: CacheOptions = field(default_factory=CacheOptions)
-    session: SessionOptions = field(default_factory=SessionOptions)
-    capture: CaptureOptions = field(default_factory=CaptureOptions)
-
-
-@dataclass(frozen=True, slots=True)
-class Tools:
-    """Who computes, and what is kept between calls. With `caches` given, all of it and the store are lent, not owned."""
-
-    analyser: WordAnalyser
-    embedder: Embedder | None = None
-    reranker: Reranker | None = None
-    caches: Caches | None = None
-    summarizer: Callable[[], Summarizer | None] = lambda: None
-    """Gives who words notes of sessions; None where sentences are taken out."""
+    from recollect.services.upkeep import Upkeep
 
 
 class Engine:
@@ -96,9 +68,15 @@ class Engine:
         self._reranker = tools.reranker
         self._analyser = tools.analyser
         self._summarizer = tools.summarizer
+        self._language = tools.language
+        self._former = tools.former
+        self._recording = tools.recording
+        self._count_tokens = tools.count_tokens
         self._roots = Roots(place.tenant_folder / "roots.json")
+        self._paged = Paged(store, lambda: tools.recording.open().book, place, defaults.chunking)
         self.place = place
         self.defaults = defaults
+        self._heeds_feedback = True
         self._borrowed = tools.caches is not None
         self._caches = Caches.chosen(defaults.caching) if tools.caches is None else tools.caches
 
@@ -121,6 +99,7 @@ class Engine:
         if self._borrowed:
             return
         self._store.close()
+        self._recording.close()
         for model in (self._embedder, self._reranker):
             if model is not None:
                 model.close()
@@ -131,91 +110,59 @@ class Engine:
         *,
         force: bool = False,
         vectors: bool = True,
-        reembed: bool = False,
+        reembed: bool | Literal["anyway"] = False,
         ignore_files: Sequence[str] = (),
         progress: Progress | None = None,
     ) -> IndexReport:
         """Bring the index up to date with what was named; without that, with what is known of this project.
 
-        Without `vectors` the run ends when the words are in. With `reembed` all vectors of the index are made anew.
-        `ignore_files` are honoured beside the configured ones.
+        Without `vectors` the run ends when the words are in. With `reembed` all vectors are made anew beside the old ones, and
+        replace them unless clearly worse ("anyway": also then). `ignore_files` are honoured beside the configured ones.
         """
-        from recollect.services.index import IndexRun
-        from recollect.services.reach import given_roots, usual_roots
-        from recollect.services.run_roots import RunRoots
+        from recollect.services.upkeep import IndexAsked
 
-        if reembed and not vectors:
-            raise UsageError("vectors cannot be made anew in a run that makes none", hint="leave one of both out")
-        if named is None:
-            self._retire()
-        known = self._roots.all()
-        roots = given_roots(named, self.place, known) if named else usual_roots(self.place, known)
-        self.place.found()
-        job = replace(self._job(roots), force=force, reembed=reembed, named=named is not None, words_only=not vectors)
-        job = replace(job, scan=replace(job.scan, ignore_files=(*job.scan.ignore_files, *ignore_files)))
-        run = IndexRun(self._store, self._embedder, job, progress)
-        kept = RunRoots(roots, self._roots, self._store)
-        with kept.remembered():
-            report = run.over_roots()
-        removed = kept.settle(run.bad_roots, named=named is not None)
-        if removed:  # someone removed a root just while it was read
-            self._drop(removed)
-        return replace(report, notes=(*report.notes, *kept.replaced()))
+        asked = IndexAsked(named, force, vectors, bool(reembed), reembed == "anyway", tuple(ignore_files))
+        return self._upkeep().index(asked, progress)
+
+    def leave_vectors(self, *, forget: bool) -> IndexReport:
+        """Serve the vectors of before the last change again; or `forget` all but those that answer."""
+        from recollect.services.changeover import forget_old, roll_back
+
+        return forget_old(self._store) if forget else roll_back(self._store)
 
     def watched(self) -> Watched:
         """Return what is to be watched for this project."""
-        from recollect.services.reach import Watched, awaited_places, known_roots
-
-        self._retire()
-        roots = known_roots(self.place, self._roots.all())
-        return Watched(roots, awaited_places(self.place), self.defaults.scan.ignore_files)
+        return self._upkeep().watched()
 
     def follow(self, changes: Changes, progress: Progress | None = None) -> IndexReport | None:
         """Bring the index up to date with what changed below the watched roots; return None when nothing had.
 
         Never waits for another run: it raises StoreBusy. An index that serves another model keeps doing so.
         """
-        from recollect.services.follow import Follower
-        from recollect.services.reach import known_roots
-
-        before = {root.path for root in self._roots.all()}
-        self.place.found()
-        job = self._job(known_roots(self.place, self._roots.all()))
-        job = replace(job, words_only=not self._store.serves_model())
-        report = Follower(self._store, self._embedder, job, progress).follow(changes)
-        if report is not None:
-            self._roots.remember(root for root in job.roots if root.path not in before and root.exists())
-            left = before - {root.path for root in self._roots.all()}
-            if left:  # someone removed a root just while it was read
-                self._drop(left)
-        return report
+        return self._upkeep().follow(changes, progress)
 
     def forget_roots(self, paths: Sequence[str]) -> int:
         """Stop indexing roots, and those inside them, and drop what was indexed from them; return how many documents.
 
         The files are not touched. Raise NotFound when a path holds no root, before anything is dropped.
         """
-        from recollect.services.reach import real_path
+        from recollect.services.forget import forget
 
-        known = {root.path for root in self._roots.all()} | {document.root for document in self._store.documents()}
-        wanted: set[str] = set()
-        for path in map(real_path, paths):
-            inside = {root for root in known if is_below(root, path)}
-            if not inside:
-                roots = ", ".join(sorted(known)) or "none"
-                raise NotFound(f"{path} was not indexed as a root", hint=f"the roots are: {roots}")
-            wanted |= inside
-        return self._drop(wanted)
+        return forget(paths, self._roots, self._store, self._paged.holds)
 
     def search(self, query: str, options: SearchOptions | None = None, *, all_projects: bool = False) -> SearchReply:
-        """Find what was learned, best first: in this project and the global memories, unless told otherwise."""
+        """Find what was learned, best first: in this project and the global memories, unless told otherwise.
+
+        Records written since the last search are found, too, by their words; every hit says what it is worth.
+        """
         from recollect.services.price import price
+        from recollect.services.records.grounding import at_least
         from recollect.services.search import Searcher
 
-        options = options or self.defaults.search
+        options = at_least(options or self.defaults.search, self._paged.folder)
         options = replace(options, filters=self._scoped(options.filters, all_projects=all_projects))
         searcher = Searcher(self._store, self._embedder, self._analyser, self._judges(), self._caches)
-        reply = searcher.search(query, options)
+        reply = self._paged.search(lambda wanted: searcher.search(query, wanted), options)
         if not options.token_budget:
             return price(reply)
         from recollect.services.pack import pack
@@ -247,6 +194,55 @@ class Engine:
         tools = (self._store, self._embedder, self._job, self._roots)
         return Means(self.place, *tools, self.defaults.capture, self._summarizer)
 
+    def language(self, named: str = "") -> Gate | None:
+        """Return the way to the language model that is named, or that the settings choose; None where nobody is to be asked."""
+        return self._language(named)
+
+    def records(self) -> Archive:
+        """Return the tenant's records, as they are seen from this project."""
+        from recollect.services.records.archive import Archive
+        from recollect.services.search import Searcher
+
+        held = self._recording.open()
+        projects = visible_projects(self.place.project, () if self.place.project.git else self._store.projects())
+
+        def search(query: str, options: SearchOptions) -> SearchReply:
+            return self.search(query, options, all_projects=options.filters.projects is None)
+
+        def find(embedder: Embedder | None, query: str, options: SearchOptions) -> SearchReply:
+            searcher = Searcher(self._store, embedder, self._analyser, self._judges(), self._caches)
+            filters = self._scoped(options.filters, all_projects=options.filters.projects is None)
+            return self._paged.find(partial(searcher.search, query), replace(options, filters=filters))
+
+        return Archive(
+            self.place,
+            held.book,
+            held.keyring,
+            held.agent or held.keyring.name,
+            search,
+            self.defaults.search,
+            projects,
+            self.defaults.capture.patterns,
+            partial(find, self._embedder),
+            partial(find, None),
+        )
+
+    def context(self, *, all_projects: bool = False) -> Sight:
+        """Return what tells an agent what to know before it works, as it is seen from this project."""
+        from recollect.services.context.sight import Sight
+
+        archive = self.records()
+        projects = None if all_projects or self.defaults.all_projects else archive.projects
+        return Sight(self._store, self.list, archive, self._count_tokens, projects)
+
+    def settle_records(self, go_on: Callable[[], bool] = lambda: True) -> None:
+        """Make what is recorded searchable, by words and then by meaning, as long as `go_on` says so."""
+        from recollect.services.records.settling import settle
+
+        pages = self._paged.pages()
+        if pages is not None:
+            settle(pages, self._store, self._embedder, self._job(()), go_on)
+
     def evaluate(
         self, request: EvaluateRequest, *, all_projects: bool = False, progress: Progress | None = None
     ) -> EvaluateReply:
@@ -257,15 +253,39 @@ class Engine:
         request = replace(
             request, options=replace(request.options, filters=filters), has_model=self._embedder is not None
         )
+        plain = copy(self)
+        plain._heeds_feedback = False  # noqa: SLF001  (or judgements would measure what they had moved themselves)
         return evaluate(
-            lambda query, options: self.search(query, options, all_projects=True), self._store, request, progress
+            lambda query, options: plain.search(query, options, all_projects=True), self._store, request, progress
         )
+
+    def lifecycle(self) -> Lifecycle:
+        """Return what can be done with memories that are there already."""
+        from recollect.services.lifecycle import Lifecycle
+
+        self.place.found()
+        return Lifecycle(self._store, self.place, self._fates(), self._tombstones(), self.add, self._scoped)
+
+    def compact(
+        self, options: CompactOptions, progress: Progress | None = None, aside: Aside = nullcontext
+    ) -> CompactReply:
+        """Sum up what this project remembers in one memory that cites it; nothing is written when a model fails."""
+        from recollect.services.compact.compactor import Compactor
+
+        self.place.found()
+        filters = self._scoped(options.filters, all_projects=True)
+        options = replace(options, filters=filters, prompt_file=options.prompt_file or self.defaults.compact_prompt)
+        known = (self._fates(), self._tombstones(), partial(self.language, options.llm), self.add)
+        return Compactor(replace(self.capturing(), aside=aside), *known).compact(options, progress)
 
     def expand(self, identity: str, *, lines: int | None = None) -> ExpandReply:
         """Show the whole section around a hit, or `lines` lines around it."""
+        from recollect.services.coverings import name_sources
         from recollect.services.expand import expand
 
-        return expand(identity, self._store, lines=lines)
+        fates = self._fates()
+        reply = name_sources(fates.note(expand(identity, self._store, lines=lines)), self._store, fates.coverings)
+        return self._paged.told(reply, around=bool(lines))
 
     def list(
         self,
@@ -274,16 +294,19 @@ class Engine:
         documents: bool = False,
         limit: int = 20,
         all_projects: bool = False,
+        options: ListOptions | None = None,
     ) -> ListReply:
-        """List memories, or documents, newest first."""
+        """List memories, or documents, newest first; memories that are superseded or expired only where that is chosen."""
         from recollect.services.listing import list_documents, list_memories
 
         if limit < 1:
             raise UsageError(f"the number of entries must be at least 1, not {limit}")
         if documents and filters and (filters.types or filters.tags):
             raise UsageError("documents have no type or tags", hint="list memories, without --documents")
-        verb = list_documents if documents else list_memories
-        return verb(self._store, self._scoped(filters or Filters(), all_projects=all_projects), limit)
+        scoped = self._scoped(filters or Filters(), all_projects=all_projects)
+        if documents:
+            return list_documents(self._store, scoped, limit, self._fates())
+        return list_memories(self._store, scoped, limit, self._fates(), options)
 
     def add(self, memories: Sequence[NewMemory], *, to_global: bool = False) -> Sequence[AddReply]:
         """Append memories to today's journal, all or none, and index them."""
@@ -301,13 +324,18 @@ class Engine:
         """Return a memory by its id, or that it is deleted, or that there is none."""
         from recollect.services.delete import get
 
-        return get(identity, self._store, self._tombstones())
+        reply = get(identity, self._store, self._tombstones())
+        if reply.memory is None:
+            return reply
+        trust, newer = self._paged.standing(reply.memory)
+        return replace(reply, fate=Fate(superseded_by=newer) if newer else self._fates().of(reply.memory), trust=trust)
 
     def delete(self, identity: str) -> DeleteReply:
         """Hide a memory from every search and list. Its file is not touched, and `restore` brings it back."""
         from recollect.services.delete import delete
 
         self.place.found()
+        self._paged.check_no_record(identity)
         return delete(identity, self._store, self._tombstones())
 
     def restore(self, identity: str) -> DeleteReply:
@@ -327,7 +355,12 @@ class Engine:
         """Look the index over."""
         from recollect.services.health import health
 
-        return health(self._store, self._embedder, self._roots.all(), self._tombstones(), duplicates=duplicates)
+        due, stones = self._fates().due, self._tombstones()
+        return health(self._store, self._embedder, self._roots.all(), stones, duplicates=duplicates, due=due)
+
+    def check_store(self, *, repair: bool = False) -> Comparison:
+        """Compare the catalog with what finds its chunks, and mend what differs when asked."""
+        return self._store.compare(repair=repair)
 
     def knows_project(self) -> bool:
         """Say whether anything was ever indexed for the project one stands in."""
@@ -362,28 +395,20 @@ class Engine:
     def _judges(self) -> Judges:
         from recollect.services.answer import Judges
 
-        return Judges(self._reranker, self.defaults.rerank)
+        return Judges(self._reranker, self.defaults.rerank, fates=self._fates())
 
-    # -- roots -------------------------------------------------------------------------------------------------------
+    def _fates(self) -> Fates:
+        from datetime import date
 
-    def _retire(self) -> None:
-        """Drop what was found unasked, once nothing is to be."""
-        if self.place.claude is not None:
-            return
-        unwanted = {root.path for root in self._roots.all() if root.origin}
-        if unwanted:
-            self._drop(unwanted)
+        from recollect.services.fates import Fates
 
-    def _drop(self, paths: set[str]) -> int:
-        """Forget roots and what was indexed from them; return how many documents that were.
+        today = date.today()  # noqa: DTZ011  (a person's own day)
+        return Fates(self._store, self.place.tenant_folder, today, heeds_feedback=self._heeds_feedback)
 
-        The list goes first: whoever follows changes at this moment sees afterwards that a root has left it.
-        """
-        with self._store.writer() as writer:
-            self._roots.forget(paths)
-            dropped = writer.remove([one.source for one in self._store.documents() if one.root in paths])
-            writer.sweep()
-        return dropped
+    def _upkeep(self) -> Upkeep:
+        from recollect.services.upkeep import Upkeep
+
+        return Upkeep(self._store, self._embedder, self.place, self._roots, self._paged, self._job)
 
     # -- scope -------------------------------------------------------------------------------------------------------
 
@@ -391,7 +416,7 @@ class Engine:
         """Return the filters with the projects seen from here, and with its path as the index knows paths."""
         from recollect.services.reach import real_path
 
-        _check_filters(filters)
+        filters.check()
         if filters.source_prefix:
             filters = replace(filters, source_prefix=real_path(filters.source_prefix))
         if filters.projects is not None or all_projects or self.defaults.all_projects:
@@ -410,26 +435,10 @@ class Engine:
         return IndexJob(
             roots=roots,
             known_roots=self._roots.all(),
-            scan=self.defaults.scan,
+            scan=self._paged.left_alone(self.defaults.scan),
             chunking=self.defaults.chunking,
             batch_size=self.defaults.batch_size,
             journals=frozenset(os.path.realpath(one) for one in (self.place.journals, self.place.global_journals)),
             tombstones=self._tombstones(),
+            former=self._former,
         )
-
-
-def _check_filters(filters: Filters) -> None:
-    from datetime import date
-
-    for day in (filters.since, filters.until):
-        try:
-            valid = not day or date.fromisoformat(day).isoformat() == day
-        except ValueError:
-            valid = False
-        if not valid:
-            raise UsageError(f"{day!r} is not a day", hint="write it as 2026-03-05")
-    if filters.since and filters.until and filters.since > filters.until:
-        raise UsageError(f"no day is both since {filters.since} and until {filters.until}")
-    for value in (*filters.types, *filters.tags, *(filters.projects or ())):
-        if not value.isascii() and value.encode("utf-8", "replace").decode() != value:
-            raise UsageError(f"{value!r} is not valid text")

@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from threading import Lock
-from time import monotonic
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from recollect.config import PROJECT_FILE, USER_FILE, Settings, load_settings
 from recollect.core.errors import ConfigError, NotFound, UsageError
-from recollect.core.options import EmbedOptions, RerankOptions
+from recollect.core.options import EmbedOptions, RerankOptions, StoreOptions
 from recollect.core.paths import home_folder
-from recollect.core.ports import EmbeddedTexts, Embedder, LanguageModel, Reranker, Store, Vector
-from recollect.engine import Defaults, Engine, Tools
+from recollect.core.ports import Comparison, Embedder, Reranker, Store
+from recollect.engine import Engine
+from recollect.models.lending import LentEmbedder
+from recollect.services.outfit import Defaults, Recorded, Recording, Tools
 from recollect.services.place import Place
 from recollect.services.scope import Project, find_project
 from recollect.services.scope_file import Scope, find_scope, scoped_project
+from recollect.wiring_language import counted, language, prompt_file, summarizer
 
 if TYPE_CHECKING:
     from recollect.retrieval.analyse import WordAnalyser
     from recollect.retrieval.cache import Caches
-    from recollect.services.session.summarize import Summarizer
+    from recollect.services.records.book import Book
+    from recollect.services.records.keys import Keyring
 
 Name = TypeVar("Name")
 Thing = TypeVar("Thing")
 
+IDENTITIES = "identities"
+"""Where a home keeps keys."""
 _MOST_STORES = 16
 _MOST_MODELS = 4
 """What a process that goes on keeps open. A person has a tenant or two, and one model."""
@@ -111,10 +115,18 @@ def open_engine(here: Standpoint, flags: Mapping[str, object] | None = None) -> 
     place = _place(here, settings)
     analyser = WordAnalyser()
     reranker = _reranker(settings.reranking())
-    store = _store(place, analyser, embedder)
-    words = partial(summarizer, settings, here, place)
-    tools = Tools(analyser, embedder, reranker, summarizer=words)
-    return Engine(store, tools, place, _defaults(settings, options))
+    store = _store(place, analyser, embedder, _storing(settings, here))
+    tools = Tools(
+        analyser,
+        counted(embedder, options, place),
+        reranker,
+        summarizer=partial(summarizer, settings, here.home, here.environment, place),
+        recording=Recording(lambda: _recorded(settings, here, place)),
+        count_tokens=_count_tokens,
+        language=partial(language, settings, here.home, here.environment, place),
+        former=partial(_former, options, place),
+    )
+    return Engine(store, tools, place, _defaults(here, settings, options))
 
 
 class Holdings:
@@ -135,6 +147,7 @@ class Holdings:
         self._embedders: dict[EmbedOptions, LentEmbedder] = {}
         self._rerankers: dict[RerankOptions, Reranker] = {}
         self._caches: dict[object, Caches] = {}
+        self._books: dict[Path, Book] = {}
 
     def engine(self, here: Standpoint, flags: Mapping[str, object] | None = None) -> Engine:
         """Return an engine over what is held; closing it closes nothing."""
@@ -142,15 +155,16 @@ class Holdings:
 
         settings = settings_at(here, flags)
         options, rerank = _embedding(settings, here), settings.reranking()
-        place, defaults = _place(here, settings), _defaults(settings, options)
+        place, defaults = _place(here, settings), _defaults(here, settings, options)
         known = _nameless(options)
         with self._lock:
             embedder = None
             if options.provider != "none":
                 embedder = _used(self._embedders, known, lambda: LentEmbedder(cast("Embedder", _embedder(options))))
             model = f"{embedder.provider}/{embedder.model}" if embedder else "none"
-            store_key = (place.tenant_folder, model)
-            store = _used(self._stores, store_key, lambda: _store(place, self._analyser, embedder))
+            keeping = _storing(settings, here)
+            store_key = (place.tenant_folder, model, replace(keeping, token=_digest(keeping.token)))
+            store = _used(self._stores, store_key, lambda: _store(place, self._analyser, embedder, keeping))
             reranker = None
             if rerank.model:
                 reranker = _used(self._rerankers, rerank, lambda: cast("Reranker", _reranker(rerank)))
@@ -163,8 +177,26 @@ class Holdings:
             gone.close()
         for resting in embedders:
             resting.rest(0)  # one that is at work just now is let go by whoever has it
-        words = partial(summarizer, settings, here, place)
-        return Engine(store, Tools(self._analyser, embedder, reranker, caches, words), place, defaults)
+        tools = Tools(
+            self._analyser,
+            counted(embedder, options, place),
+            reranker,
+            caches,
+            partial(summarizer, settings, here.home, here.environment, place),
+            Recording(lambda: self._recorded(settings, here, place), lent=True),
+            _count_tokens,
+            partial(language, settings, here.home, here.environment, place),
+            partial(_former, options, place),
+        )
+        return Engine(store, tools, place, defaults)
+
+    def _recorded(self, settings: Settings, here: Standpoint, place: Place) -> Recorded:
+        with self._lock:
+            book = _used(self._books, place.tenant_folder, lambda: _book(here, place))
+            books = _surplus(self._books, _MOST_STORES)
+        for gone in books:
+            gone.close()
+        return Recorded(book, _keyring(settings, here), settings.recording().agent)
 
     def rest(self, idle_s: float) -> int:
         """Let go of embedders that nobody has used for so long; return how many are still loaded."""
@@ -175,23 +207,29 @@ class Holdings:
     def close(self) -> None:
         """Let go of everything."""
         with self._lock:
-            held: list[Store | Embedder | Reranker] = [
+            held: list[Store | Embedder | Reranker | Book] = [
+                *self._books.values(),
                 *self._stores.values(),
                 *self._embedders.values(),
                 *self._rerankers.values(),
             ]
-            self._stores, self._embedders, self._rerankers, self._caches = {}, {}, {}, {}
+            self._stores, self._embedders, self._rerankers, self._caches, self._books = {}, {}, {}, {}, {}
         for one in held:
             one.close()
 
 
 def _nameless(options: EmbedOptions) -> EmbedOptions:
     """Return what to know an embedder by: its options, with a key that nobody could use."""
-    if not options.api_key:
-        return options
+    return replace(options, api_key=_digest(options.api_key)) if options.api_key else options
+
+
+def _digest(secret: str) -> str:
+    """Return what tells a secret from others and is of no use to anybody."""
+    if not secret:
+        return ""
     from hashlib import sha256
 
-    return replace(options, api_key=sha256(options.api_key.encode("utf-8", "surrogateescape")).hexdigest())
+    return sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _used(held: dict[Name, Thing], name: Name, make: Callable[[], Thing]) -> Thing:
@@ -206,62 +244,13 @@ def _surplus(held: dict[Name, Thing], most: int) -> list[Thing]:
     return [held.pop(name) for name in list(held)[: max(0, len(held) - most)]]
 
 
-class LentEmbedder:
-    """An embedder that knows when it was last used, so that it can be let go while nobody does."""
-
-    def __init__(self, inner: Embedder) -> None:
-        self._inner = inner
-        self._lock = Lock()
-        self._users = 0
-        self._used: float | None = None
-        self.provider = inner.provider
-        self.model = inner.model
-
-    def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
-        """Embed texts."""
-        with self._in_use():
-            return self._inner.embed_documents(texts)
-
-    def embed_query(self, text: str) -> Vector:
-        """Embed a question."""
-        with self._in_use():
-            return self._inner.embed_query(text)
-
-    def rest(self, idle_s: float) -> bool:
-        """Let go of the model unless it is in use or was lately; return whether it is at rest."""
-        with self._lock:
-            if self._used is None:
-                return True
-            if self._users or monotonic() - self._used < idle_s:
-                return False
-            self._used = None
-            self._inner.close()
-            return True
-
-    def close(self) -> None:
-        """Let go of the model."""
-        self._inner.close()
-
-    @contextmanager
-    def _in_use(self) -> Iterator[None]:
-        with self._lock:
-            self._users += 1
-            self._used = monotonic()
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._users -= 1
-                self._used = monotonic()
-
-
 def _place(here: Standpoint, settings: Settings) -> Place:
     claude = here.environment.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")  # noqa: PTH111
     found = Path(claude) if settings.auto_memory() else None
     return Place(here.project, here.home, settings.tenant(), settings.roots(), found)
 
 
-def _defaults(settings: Settings, embedding: EmbedOptions) -> Defaults:
+def _defaults(here: Standpoint, settings: Settings, embedding: EmbedOptions) -> Defaults:
     return Defaults(
         settings.scan(),
         settings.chunking(),
@@ -272,18 +261,48 @@ def _defaults(settings: Settings, embedding: EmbedOptions) -> Defaults:
         settings.caching(),
         settings.session(),
         settings.capturing(),
+        settings.spending(),
+        prompt_file(here.home, settings.compact_prompt()),
+        settings.warnings,
     )
 
 
-def _store(place: Place, analyser: WordAnalyser, embedder: Embedder | None) -> Store:
+def _storing(settings: Settings, here: Standpoint) -> StoreOptions:
+    """Return where words and vectors are kept, with the token of whoever asks."""
+    return settings.storing(here.environment, str(here.home))
+
+
+def _store(place: Place, analyser: WordAnalyser, embedder: Embedder | None, options: StoreOptions) -> Store:
+    provider = embedder.provider if embedder else "none"
+    model = embedder.model if embedder else "none"
+    folder = place.tenant_folder / "index"
+    if options.uri:
+        from recollect.stores.milvus import MilvusStore
+
+        return MilvusStore(folder, analyser, options, tenant=place.tenant, provider=provider, model=model)
     from recollect.stores.embedded import EmbeddedStore
 
-    return EmbeddedStore(
-        place.tenant_folder / "index",
-        analyser,
-        provider=embedder.provider if embedder else "none",
-        model=embedder.model if embedder else "none",
-    )
+    return EmbeddedStore(folder, analyser, provider=provider, model=model)
+
+
+def copy_store(here: Standpoint, flags: Mapping[str, object], uri: str) -> Comparison:
+    """Push the whole index to another store, and return how it stands there. Settings stay as they are."""
+    from recollect.config.values import accept, find_setting
+    from recollect.retrieval.analyse import WordAnalyser
+
+    settings = settings_at(here, flags)
+    wanted = accept(find_setting("store.uri"), uri, "--to")
+    chosen = settings_at(here, {**flags, "store.uri": wanted})
+    embedder = _embedder(_embedding(settings, here))
+    store = _store(_place(here, settings), WordAnalyser(), embedder, _storing(chosen, here))
+    try:
+        with store.run(wait_s=10.0), store.writer() as writer:
+            writer.sweep()
+        return store.compare()
+    finally:
+        store.close()
+        if embedder is not None:
+            embedder.close()
 
 
 def _embedding(settings: Settings, here: Standpoint) -> EmbedOptions:
@@ -293,7 +312,8 @@ def _embedding(settings: Settings, here: Standpoint) -> EmbedOptions:
         return options
     from recollect.models import settled
 
-    return settled(options, here.environment)
+    shared = replace(options.ollama, folder=str(here.home / "ollama"))
+    return settled(replace(options, ollama=shared), here.environment)
 
 
 def _embedder(options: EmbedOptions) -> Embedder | None:
@@ -305,13 +325,52 @@ def _embedder(options: EmbedOptions) -> Embedder | None:
     return open_embedder(options)
 
 
+def _former(options: EmbedOptions, place: Place, name: str) -> Embedder | None:
+    """Return the embedder of a provider and model that were chosen before, as far as it may still be asked."""
+    from recollect.models import former_embedder
+
+    return counted(former_embedder(options, name), options, place)
+
+
 def _batch_size(options: EmbedOptions) -> int:
     """Return how many texts the embedder is handed at once."""
     if options.provider == "none":
         return 0
-    from recollect.models import PROVIDERS
+    from recollect.models import texts_at_once
 
-    return options.batch_size or PROVIDERS[options.provider].batch_size
+    return texts_at_once(options)
+
+
+def _recorded(settings: Settings, here: Standpoint, place: Place) -> Recorded:
+    return Recorded(_book(here, place), _keyring(settings, here), settings.recording().agent)
+
+
+def _book(here: Standpoint, place: Place) -> Book:
+    """Return a tenant's records. Whose signatures count does not depend on who asks."""
+    from recollect.services.records.book import Book
+    from recollect.services.records.keys import Keyring
+
+    return Book(place.tenant_folder, Keyring(here.home / IDENTITIES).key_of)
+
+
+def _keyring(settings: Settings, here: Standpoint) -> Keyring:
+    """Return the keys of a home, for whoever asks to sign with theirs."""
+    from recollect.services.records.keys import Keyring
+
+    passphrase = here.environment.get("RECOLLECT_IDENTITY_PASSPHRASE", "")
+    return Keyring(here.home / IDENTITIES, settings.recording().identity, passphrase)
+
+
+@cache
+def _token_counter() -> Callable[[str], int]:
+    from recollect.models.tokens import TokenCounter
+
+    return TokenCounter()
+
+
+def _count_tokens(text: str) -> int:
+    """Count with the built-in tokenizer, which is loaded when it is first needed, and once for a process."""
+    return _token_counter()(text)
 
 
 def _reranker(options: RerankOptions) -> Reranker | None:
@@ -321,34 +380,6 @@ def _reranker(options: RerankOptions) -> Reranker | None:
     from recollect.models.crossencoder import open_reranker
 
     return open_reranker(options)
-
-
-def summarizer(settings: Settings, here: Standpoint, place: Place) -> Summarizer | None:
-    """Return who words notes of sessions, or None where sentences are taken out.
-
-    Whoever asks may be a hook whose environment was not sent along: keys and programs are those of this process, then.
-    """
-    environment = {**os.environ, **here.environment}
-    options = settings.summarizing(environment)
-    if options.provider == "none":
-        return None
-    from recollect.ingest.redact import redact
-    from recollect.models.language import open_language
-    from recollect.services.session.host_summaries import PluginLanguage, folder_of
-    from recollect.services.session.receipts import Receipts
-    from recollect.services.session.summarize import Summarizer
-
-    if options.prompt:
-        located = os.path.join(here.home, os.path.expanduser(options.prompt))  # noqa: PTH111, PTH118
-        options = replace(options, prompt=located)
-    patterns = settings.capturing().patterns
-
-    def model_for(host: str, session: str) -> LanguageModel:
-        asked = open_language(options, host, environment)
-        return asked or PluginLanguage(folder_of(here.home), host, session, options.timeout_s)
-
-    receipts = Receipts.of(place.tenant_folder, options.daily_tokens)
-    return Summarizer(model_for, options, receipts, lambda text: redact(text, patterns).text)
 
 
 def settings_of_person(home: Path) -> Settings:
