@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-NOTES = "# A\n\nan otter in the river\n\n## B\n\na beaver's dam\n"
+MEMORY = "newt-1"
+"""A memory with an id of its own, of the episode `walk`."""
+NOTES = f"""# A
+
+an otter in the river
+
+## B
+
+a beaver's dam
+
+## C
+<!-- memory:{MEMORY} tags:episode:walk -->
+
+a newt under the stone
+"""
 
 
 def write_notes(directory: Path) -> None:
@@ -19,21 +35,82 @@ def write_notes(directory: Path) -> None:
     (directory / "t.jsonl").write_text(json.dumps(said) + "\n", "utf-8")
 
 
-def requests(identity: str) -> dict[str, dict[str, Any]]:
-    """Return requests by operation, in an order in which all of them work; `identity` is a section of the notes."""
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What `tell` has written: a task, and a record of it."""
+
+    task: str
+    artifact: str
+
+
+def tell(ask: Callable[[str, dict[str, Any]], Any]) -> Told:
+    """Begin a task and give evidence for it; `ask` carries out an operation."""
+    task = ask("task.start", {"goal": "count the otters", "agent_id": "mara"})["task_id"]
+    given = {"task_id": task, "evidence_kind": "count", "summary": "seven otters", "agent_id": "mara"}
+    return Told(task, ask("task.add_evidence", given)["artifact_id"])
+
+
+def requests(identity: str, told: Told) -> dict[str, dict[str, Any]]:
+    """Return requests by operation, in an order in which all of them work.
+
+    `identity` is a section of the notes, `told` is what is known of a task.
+    """
+    task, reply = {"task_id": told.task}, {"reply_to_artifact_id": told.artifact}
     return {
+        "task.start": {"goal": "count the beavers", "expected_outputs": ["a number"]},
+        "task.progress": {**task, "summary": "half the river", "next_step": "the other half"},
+        "task.run_start": {**task, "tool_name": "wc", "command": "wc -l", "why_chosen": "it counts", "inputs": ["a"]},
+        "task.run_finish": {**task, "status": "completed", "notes": "seven lines"},
+        "task.add_evidence": {
+            **task,
+            "evidence_kind": "count",
+            "summary": "six",
+            "metric_name": "n",
+            "metric_value": 6,
+        },
+        "task.finish": {**task, "what_worked": ["counting"], "confidence": 0.9},
+        "task.get": task,
+        "task.search": {"query": "otters", "k": 3},
+        "artifact.create": {**task, "artifact_kind": "evidence", "evidence_kind": "count", "summary": "five"},
+        "artifact.review": {**reply, "summary": "looks right", "agent_id": "otto"},
+        "artifact.revision": {**reply, "summary": "eight otters", "agent_id": "mara"},
+        "artifact.decision": {"summary": "otters are counted at dawn"},
+        "artifact.verification": {**reply, "supports_claim": True, "agent_id": "otto"},
+        "artifact.get": {"artifact_id": told.artifact},
+        "artifact.search": {"query": "otters"},
+        "artifact.list_thread": {"artifact_id": told.artifact},
+        "artifact.find_related": {"claim": "there are seven otters", **task, "create_artifact": True},
         "memory.search": {"query": "otter", "explain": True},
+        "context.find_relevant_context": {"task": "count the otters", "k": 5},
+        "context.get_hot_context": {},
+        "context.list_subsystems": {"prefix": "r"},
+        "context.get_files_for_subsystem": {"subsystem_key": "river"},
+        "context.suggest_agent": {"task": "count the otters", "changed_files": ["notes/a.md"]},
+        "context.agent_context": {"queries": ["otters"], "token_budget": 300},
+        "task.resume": {**task, "query": "otters", "k": 5},
+        "artifact.find_failures": {"query": "otters"},
+        "artifact.find_decisions": {"k": 5},
+        "artifact.find_evidence": {"all_projects": True},
+        "artifact.find_highlights": {},
+        "context.brief_project": {"query": "otters", "include_related_projects": False},
         "memory.expand": {"id": identity},
         "memory.get": {"id": identity},
         "memory.transcript": {"place": "./t.jsonl"},
         "memory.list": {"documents": True},
         "memory.add": {"text": "a heron", "tags": ["bird"]},
         "memory.add_batch": {"memories": [{"text": "one"}, {"text": "two", "type": "fact"}]},
+        "memory.consolidate_episode": {"episode_id": "walk"},
+        "memory.compact": {"llm": "none", "source": "notes", "dry_run": False},
+        "memory.set_expiry": {"id": MEMORY, "expires": "3m", "review_after": None},
+        "memory.feedback": {"query": "newt", "id": MEMORY, "relevance": "relevant"},
+        "memory.find_near_duplicates": {"threshold": 0.5, "limit": 5},
+        "memory.supersede": {"id": MEMORY, "text": "the newt has left the stone", "origin": "agent"},
         "memory.delete": {"id": identity},
         "memory.restore": {"id": identity},
         "memory.index": {},
         "memory.stats": {},
         "memory.health": {},
+        "memory.cost": {"since": "30d"},
         "memory.metrics": {},
         "memory.evaluate": {"queries": "q.jsonl", "qrels": "r.tsv"},
         "session.recall": {"host": "claude", "session": "s", "prompt": "an otter", "k": 3, "min_relevance": 0.0},
@@ -42,5 +119,7 @@ def requests(identity: str) -> dict[str, dict[str, Any]]:
         "roots.list": {},
         "roots.add": {"paths": ["notes"]},
         "roots.remove": {"paths": ["notes"]},
+        "ledger.verify": {"limit": 10},
+        "memory.check_store": {},
         "memory.reset": {},
     }

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.models.embedding_server import EmbeddingServer
-from tests.operations.sample import requests, write_notes
+from tests.operations.sample import requests, tell, write_notes
 
 from recollect.core.errors import ConfigError, NotFound, RecollectError, UsageError
 from recollect.operations.catalogue import OPERATIONS
@@ -40,7 +40,8 @@ def dispatcher(caller: Caller) -> Dispatcher:
 
 def test_every_answer_is_what_its_schema_says(dispatcher: Dispatcher, caller: Caller) -> None:
     """Each operation, asked for over a real index, answers JSON that its own reply schema accepts."""
-    asked = requests(dispatcher.call("search", {"query": "otter"}, caller)["hits"][0]["id"])
+    section = dispatcher.call("search", {"query": "otter"}, caller)["hits"][0]["id"]
+    asked = requests(section, tell(lambda op, arguments: dispatcher.call(op, arguments, caller)))
 
     for name, arguments in asked.items():
         shape = dispatcher.call(name, arguments, caller)

@@ -6,8 +6,14 @@ from difflib import get_close_matches
 from typing import Any
 
 from recollect.core.errors import ModelError, NotFound, SourceError, StoreBusy, StoreUnwritable, UsageError
-from recollect.operations import memory, recall, replies, requests, session, session_replies, shapes
+from recollect.operations import cost, memory, recall, replies, requests, session, session_replies, shapes
+from recollect.operations.catalogue_context import CONTEXT
+from recollect.operations.catalogue_digests import DIGESTS
+from recollect.operations.catalogue_ledger import LEDGER
+from recollect.operations.catalogue_lifecycle import LIFECYCLE
+from recollect.operations.catalogue_records import RECORDS
 from recollect.operations.operation import Operation
+from recollect.operations.store import STORE
 
 _DESTROYS = "it deletes the whole index; a person does that at a shell, or a program in Python"
 _READS_FILES = "it reads files that whoever asks would name, and is for tuning at a shell"
@@ -108,6 +114,7 @@ _ALL: tuple[Operation[Any, Any], ...] = (
         memory.health,
         lambda reply, _: shapes.health_shape(reply),
     ),
+    Operation("memory.cost", cost.CostRequest, cost.CostShape, cost.cost, lambda reply, _: cost.cost_shape(reply)),
     Operation(
         "memory.metrics",
         requests.Nothing,
@@ -190,6 +197,12 @@ _ALL: tuple[Operation[Any, Any], ...] = (
         writes=True,
         absent={"http": _CHOOSES_FILES, "mcp": _CHOOSES_FILES},
     ),
+    *LIFECYCLE,
+    *RECORDS,
+    *DIGESTS,
+    *CONTEXT,
+    *LEDGER,
+    *STORE,
 )
 
 OPERATIONS: dict[str, Operation[Any, Any]] = {operation.name: operation for operation in _ALL}

@@ -24,6 +24,8 @@ from recollect.operations.requests import Request
 from recollect.operations.turns import Turns
 from recollect.wiring import Standpoint, open_engine, standpoint
 
+_OPTIONAL: dict[type[Request], frozenset[str]] = {}
+
 Open = Callable[[Standpoint, Mapping[str, object]], AbstractContextManager[Engine]]
 
 
@@ -70,6 +72,8 @@ class Dispatcher:
             tenant=request.tenant,
         )
         flags = {"scope.tenant": request.tenant}
+        if not caller.own:
+            flags["records.identity"] = ""  # a stranger has nothing signed with this person's key
         call = Call(caller.directory, caller.own, progress, self.meter)
         with self._engine_at(here, flags) as engine:
             if not operation.writes:
@@ -87,8 +91,9 @@ def read_request(operation: Operation[Any, Any], arguments: object) -> Request:
         raise UsageError(
             f"the arguments of {operation.name} must be a JSON object", hint=f"recollect ops {operation.name}"
         )
-    # A field that is null is as good as not given: many clients write all fields they know.
-    known = {one.name for one in msgspec.structs.fields(operation.request)}
+    # A field that is null is as good as not given: many clients write all fields they know. Where null means something
+    # of its own, the field's default says that it was not given.
+    known = _optional(operation.request)
     given = {key: value for key, value in arguments.items() if value is not None or key not in known}
     try:
         request: Request = msgspec.convert(given, operation.request)
@@ -101,15 +106,27 @@ def read_request(operation: Operation[Any, Any], arguments: object) -> Request:
     return request
 
 
+def _optional(request: type[Request]) -> frozenset[str]:
+    """Return the fields of a request for which null is as good as nothing; msgspec looks at all its types to tell."""
+    if request not in _OPTIONAL:
+        known = msgspec.structs.fields(request)
+        _OPTIONAL[request] = frozenset(one.name for one in known if one.default is not msgspec.UNSET)
+    return _OPTIONAL[request]
+
+
 def _said(error: msgspec.ValidationError, operation: Operation[Any, Any], given: Mapping[str, object]) -> str:
     from difflib import get_close_matches
+
+    from recollect.records.kinds import COMPUTED
 
     known = [one.name for one in msgspec.structs.fields(operation.request)]
     unknown = [name for name in given if name not in known]
     if not unknown:
         what, _, where = str(error).partition(" - at `$.")
-        value = given.get(where.rstrip("`"))
+        value = None if what.startswith("Invalid enum value") else given.get(where.rstrip("`"))
         return what if not where else f"{what} in `{where}" + ("" if value is None else f", not {_short(value)}")
+    if unknown[0] in COMPUTED:
+        return f"there is no field {unknown[0]!r}: what a record is worth is computed from the ledger"
     near = get_close_matches(str(unknown[0]), known, n=1)
     return f"there is no field {str(unknown[0])[:100]!r}" + (f"; did you mean {near[0]!r}?" if near else "")
 

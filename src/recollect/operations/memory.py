@@ -19,10 +19,11 @@ from recollect.core.memory import (
     ListReply,
     NewMemory,
 )
-from recollect.core.query import Filters, Fusion, Lane, SearchReply
+from recollect.core.options import ListOptions
+from recollect.core.query import Filters, Fusion, Lane, SearchReply, Trusted
 from recollect.engine import Engine
 from recollect.operations import requests
-from recollect.operations.days import day_of
+from recollect.operations.days import day_ahead, day_of
 from recollect.operations.operation import Call
 from recollect.services.reach import Named
 
@@ -36,7 +37,7 @@ def search(engine: Engine, request: requests.SearchRequest, call: Call) -> Searc
     """Find what was learned, best first.
 
     Words and meaning are searched together. Each hit says where it stands, how likely it is relevant, and what it
-    would cost to read on.
+    would cost to read on, and how far it may be believed.
     """
     chosen: dict[str, Any] = {
         "k": request.k,
@@ -44,6 +45,9 @@ def search(engine: Engine, request: requests.SearchRequest, call: Call) -> Searc
         "fusion": Fusion(request.fusion) if request.fusion else None,
         "token_budget": request.token_budget,
         "min_relevance": request.min_relevance,
+        "include_superseded": request.include_superseded,
+        "include_expired": request.include_expired,
+        "trust": Trusted(request.trust),
     }
     given = {name: value for name, value in chosen.items() if value is not None}
     options = replace(engine.defaults.search, filters=_filters(request, call), **given)
@@ -70,23 +74,27 @@ def transcript(engine: Engine, request: requests.TranscriptRequest, call: Call) 
 
 def list_(engine: Engine, request: requests.ListRequest, call: Call) -> ListReply:
     """List memories or documents, newest first."""
+    if request.documents and request.due:
+        raise UsageError("documents are not looked at again", hint="list memories, without --documents")
     return engine.list(
-        _filters(request, call), documents=request.documents, limit=request.limit, all_projects=request.all_projects
+        _filters(request, call),
+        documents=request.documents,
+        limit=request.limit,
+        all_projects=request.all_projects,
+        options=ListOptions(request.include_superseded, request.include_expired, request.due),
     )
 
 
 def add(engine: Engine, request: requests.AddRequest, call: Call) -> AddReply:
     """Remember something: append it to today's journal, where it can be searched for at once."""
     _check_known(engine, request, call)
-    memory = NewMemory(request.text, request.type, tuple(dict.fromkeys(request.tags)), request.origin)
-    return engine.add([memory], to_global=request.to_global)[0]
+    return engine.add([_new(request)], to_global=request.to_global)[0]
 
 
 def add_batch(engine: Engine, request: requests.AddBatchRequest, call: Call) -> Sequence[AddReply]:
     """Remember several things at once: all of them are written, or none."""
     _check_known(engine, request, call)
-    memories = [NewMemory(one.text, one.type, tuple(dict.fromkeys(one.tags)), one.origin) for one in request.memories]
-    return engine.add(memories, to_global=request.to_global)
+    return engine.add([_new(one) for one in request.memories], to_global=request.to_global)
 
 
 def delete(engine: Engine, request: requests.IdentityRequest, call: Call) -> DeleteReply:
@@ -108,6 +116,10 @@ def index(engine: Engine, request: requests.IndexRequest, call: Call) -> IndexRe
     Only files whose size, time or inode changed are read. A file that cannot be read is in `problems` of the answer and does
     not stop the run.
     """
+    if request.rollback or request.forget_old:
+        return _tend_vectors(engine, request)
+    if request.anyway and not request.reembed:
+        raise UsageError("what is to be served anyway?", hint="--anyway goes with --reembed")
     if request.exclude and not request.paths:
         raise UsageError(
             "patterns to leave out need the paths to leave them out of", hint="index.exclude holds for all"
@@ -118,15 +130,27 @@ def index(engine: Engine, request: requests.IndexRequest, call: Call) -> IndexRe
         )
     _check_known(engine, request, call)
     project = GLOBAL if request.to_global else engine.place.project.id if request.project else None
-    paths = tuple(_located(path, call) for path in request.paths)
+    paths = tuple(located(path, call) for path in request.paths)
     return engine.index(
         Named(paths, project, tuple(request.exclude)) if paths else None,
         force=request.force,
         vectors=request.vectors,
-        reembed=request.reembed,
+        reembed="anyway" if request.anyway else request.reembed,
         ignore_files=request.ignore_files,
         progress=call.progress,
     )
+
+
+def _tend_vectors(engine: Engine, request: requests.IndexRequest) -> IndexReport:
+    plain = requests.IndexRequest(
+        project=request.project, tenant=request.tenant, rollback=request.rollback, forget_old=request.forget_old
+    )
+    if request != plain or (request.rollback and request.forget_old):
+        raise UsageError(
+            "going back to old vectors and forgetting them are done one at a time, and nothing else with them",
+            hint="recollect index --rollback, or recollect index --forget-old",
+        )
+    return engine.leave_vectors(forget=request.forget_old)
 
 
 def stats(engine: Engine, request: requests.Nothing, call: Call) -> Engine:
@@ -157,11 +181,18 @@ def evaluate(engine: Engine, request: requests.EvaluateRequest, call: Call) -> E
     """Measure how well judged questions are answered: by words, by vectors, and by both."""
     from pathlib import Path
 
-    from recollect.services.evaluate import EvaluateRequest
+    from recollect.services.evaluate import EvaluateRequest, read_judged
 
+    if request.feedback and (request.queries or request.qrels):
+        raise UsageError("both files and feedback are given", hint="leave one of both out")
+    if request.feedback:
+        judged = engine.lifecycle().judged()
+    elif request.queries and request.qrels:
+        judged = read_judged(Path(located(request.queries, call)), Path(located(request.qrels, call)))
+    else:
+        raise UsageError("which questions, judged how?", hint="give queries and qrels, or feedback")
     asked = EvaluateRequest(
-        queries=Path(_located(request.queries, call)),
-        qrels=Path(_located(request.qrels, call)),
+        judged=judged,
         options=replace(engine.defaults.search, filters=_filters(request, call)),
         k=request.k,
         lane=Lane(request.lane) if request.lane else None,
@@ -183,8 +214,14 @@ def add_roots(engine: Engine, request: requests.IndexRequest, call: Call) -> Ind
 
 def remove_roots(engine: Engine, request: requests.RootsRequest, call: Call) -> tuple[list[str], int]:
     """Stop indexing roots, and those inside them, and drop what was indexed from them; the files stay."""
-    paths = [_located(path, call) for path in request.paths]
+    paths = [located(path, call) for path in request.paths]
     return paths, engine.forget_roots(paths)
+
+
+def _new(given: requests.AddRequest | requests.MemoryText) -> NewMemory:
+    tags = tuple(dict.fromkeys(given.tags))
+    expires = day_ahead(given.expires) if given.expires else ""
+    return NewMemory(given.text, given.type, tags, given.origin, expires=expires)
 
 
 def _check_known(engine: Engine, request: requests.Request, call: Call) -> None:
@@ -198,7 +235,7 @@ def _check_known(engine: Engine, request: requests.Request, call: Call) -> None:
 def _filters(request: requests.Filtered, call: Call) -> Filters:
     return Filters(
         projects=None if request.projects is None else tuple(request.projects),
-        source_prefix=_located(request.source, call) if request.source else "",
+        source_prefix=located(request.source, call) if request.source else "",
         since=day_of(request.since) if request.since else "",
         until=day_of(request.until) if request.until else "",
         types=tuple(request.types),
@@ -206,7 +243,7 @@ def _filters(request: requests.Filtered, call: Call) -> Filters:
     )
 
 
-def _located(path: str, call: Call) -> str:
+def located(path: str, call: Call) -> str:
     """Return a path from where the caller stands; one that begins with `!` keeps its mark."""
     mark, bare = ("!", path[1:]) if path.startswith("!") else ("", path)
     if not bare:

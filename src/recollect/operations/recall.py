@@ -35,7 +35,14 @@ def recall_shape(hits: Sequence[Recalled]) -> RecallShape:
     """Memories for a prompt."""
     return {
         "hits": [
-            {"id": one.id, "text": one.text, "source": one.source, "date": one.date, "relevance": one.relevance}
+            {
+                "id": one.id,
+                "text": one.text,
+                "source": one.source,
+                "date": one.date,
+                "relevance": one.relevance,
+                "origin": one.origin,
+            }
             for one in hits
         ]
     }

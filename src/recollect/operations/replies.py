@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict
 
+from recollect.operations.trust_shapes import GroundingShape, HintShape, TrustShape
+
 Shape = dict[str, Any]
 
 
@@ -63,6 +65,16 @@ class PackingShape(TypedDict):
     dropped: list[DroppedShape]
 
 
+class FateShape(TypedDict):
+    """What has become of a memory."""
+
+    superseded_by: str
+    expires: str
+    review_after: str
+    expired: bool
+    due: bool
+
+
 class PlacedShape(TypedDict):
     """A chunk: where it stands and what is known of it."""
 
@@ -79,6 +91,7 @@ class PlacedShape(TypedDict):
     tags: list[str]
     content_hash: str
     anchor: Shape | None
+    fate: NotRequired[FateShape]
 
 
 class HitShape(PlacedShape):
@@ -92,6 +105,9 @@ class HitShape(PlacedShape):
     relevance: float
     tokens: NotRequired[int]
     expand_tokens: int
+    trust: TrustShape
+    verification_hint: HintShape
+    grounding_refs: list[GroundingShape]
     packed: NotRequired[PackedShape]
     explanation: NotRequired[list[PartShape]]
 
@@ -122,11 +138,25 @@ class TranscriptPlaceShape(TypedDict):
     tokens: int | None
 
 
+class CoveredShape(TypedDict):
+    """A chunk that a summary sums up, where it stands now."""
+
+    content_hash: str
+    id: str
+    source: str
+    start_line: int
+    end_line: int
+    date: str
+
+
 class ExpandShape(ChunkShape):
     """A section."""
 
     tokens: int
     transcript: TranscriptPlaceShape | None
+    covered: int
+    covers: list[CoveredShape]
+    trust: TrustShape
     notes: list[str]
 
 
@@ -136,7 +166,10 @@ class GetShape(TypedDict):
     found: bool
     deleted: bool
     deleted_at: str
+    superseded_by: str
+    expired: bool
     memory: ChunkShape | None
+    trust: TrustShape | None
 
 
 class DocumentShape(TypedDict):
@@ -168,6 +201,28 @@ class ProblemShape(TypedDict):
     hint: str
 
 
+class KnownItemsShape(TypedDict):
+    """How well vectors alone find chunks by questions made of what the chunks say."""
+
+    hit_at_5: float
+    mrr: float
+
+
+ReembeddingShape = TypedDict(
+    "ReembeddingShape",
+    {
+        "from": str,
+        "to": str,
+        "probes": int,
+        "before": KnownItemsShape | None,
+        "after": KnownItemsShape | None,
+        "worse": bool,
+        "swapped": bool,
+    },
+)
+"""What came of making all vectors anew."""
+
+
 class IndexShape(TypedDict):
     """What an index run did."""
 
@@ -184,6 +239,15 @@ class IndexShape(TypedDict):
     notes: list[str]
     seconds: float
     failed: int
+    reembedding: ReembeddingShape | None
+
+
+class AdmissionShape(TypedDict):
+    """How long a new memory is kept, and why."""
+
+    decision: str
+    reason: str
+    expires: str
 
 
 class AddShape(TypedDict):
@@ -195,6 +259,7 @@ class AddShape(TypedDict):
     start_line: int
     end_line: int
     searchable: bool
+    admission: AdmissionShape
     notes: list[str]
 
 

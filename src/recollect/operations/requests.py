@@ -78,6 +78,14 @@ class SearchRequest(Filtered, frozen=True, kw_only=True, forbid_unknown_fields=T
         Meta(description="Leave out hits that are less likely than this to be relevant."),
     ] = None
     explain: Annotated[bool, Meta(description="Give the parts of each score.")] = False
+    include_superseded: Annotated[bool, Meta(description="Show memories too in whose place others stand by now.")] = (
+        False
+    )
+    include_expired: Annotated[bool, Meta(description="Show memories too whose last day is over.")] = False
+    trust: Annotated[
+        Literal["any", "canonical", "verified"],
+        Meta(description="What a hit must be worth: anything, a record, or a record that a second writer stands by."),
+    ] = "any"
 
 
 class MemoryText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -89,6 +97,10 @@ class MemoryText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ] = ""
     tags: Annotated[Words, Meta(description="Tags, one word each.")] = []
     origin: Annotated[Literal["user", "agent", "tool", "import"], Meta(description="Who says so.")] = "user"
+    expires: Annotated[
+        Annotated[str, Meta(max_length=40)],
+        Meta(description="The last day it is shown on: 2026-03-05, tomorrow, or 14d, 2w, 3m, 1y from now."),
+    ] = ""
 
 
 class AddRequest(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -100,6 +112,10 @@ class AddRequest(Request, frozen=True, kw_only=True, forbid_unknown_fields=True)
     ] = ""
     tags: Annotated[Words, Meta(description="Tags, one word each.")] = []
     origin: Annotated[Literal["user", "agent", "tool", "import"], Meta(description="Who says so.")] = "user"
+    expires: Annotated[
+        Annotated[str, Meta(max_length=40)],
+        Meta(description="The last day it is shown on: 2026-03-05, tomorrow, or 14d, 2w, 3m, 1y from now."),
+    ] = ""
     to_global: Annotated[bool, Meta(description="Remember it for every project.")] = False
 
 
@@ -144,6 +160,13 @@ class ListRequest(Filtered, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     documents: Annotated[bool, Meta(description="Files in place of memories.")] = False
     limit: Annotated[int, Meta(ge=1, le=100_000, description="At most so many.")] = 20
+    due: Annotated[
+        bool, Meta(description="Only memories that should be looked at again by now, the longest due first.")
+    ] = False
+    include_superseded: Annotated[bool, Meta(description="List memories too in whose place others stand by now.")] = (
+        False
+    )
+    include_expired: Annotated[bool, Meta(description="List memories too whose last day is over.")] = False
 
 
 class IndexRequest(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -160,7 +183,22 @@ class IndexRequest(Request, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ignore_files: Annotated[Words, Meta(description="Names of ignore files to honour beside the configured ones.")] = []
     force: Annotated[bool, Meta(description="Read and chunk every file again.")] = False
     vectors: Annotated[bool, Meta(description="Make vectors in this run.")] = True
-    reembed: Annotated[bool, Meta(description="Make all vectors of the index anew with the current model.")] = False
+    reembed: Annotated[
+        bool,
+        Meta(
+            description="Make all vectors of the index anew with the current model, beside the old ones, and serve them "
+            "in their place."
+        ),
+    ] = False
+    anyway: Annotated[
+        bool, Meta(description="With reembed: serve the new vectors even when they are clearly worse.")
+    ] = False
+    rollback: Annotated[
+        bool, Meta(description="Read nothing, and serve the vectors again that were served before the last change.")
+    ] = False
+    forget_old: Annotated[bool, Meta(description="Read nothing, and drop all vectors but those that are served.")] = (
+        False
+    )
 
 
 class RootsRequest(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -178,8 +216,9 @@ class HealthRequest(Request, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class EvaluateRequest(Filtered, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Judged questions."""
 
-    queries: Annotated[Path, Meta(description="Questions, JSON lines with id and text, plain or gzip.")]
-    qrels: Annotated[Path, Meta(description="Judgements, tab-separated: question, document, gain.")]
+    queries: Annotated[Path | None, Meta(description="Questions, JSON lines with id and text, plain or gzip.")] = None
+    qrels: Annotated[Path | None, Meta(description="Judgements, tab-separated: question, document, gain.")] = None
+    feedback: Annotated[bool, Meta(description="In the place of both: what was said with memory.feedback.")] = False
     k: Annotated[int, Meta(ge=1, le=1000, description="How deep a document counts.")] = 10
     lane: Annotated[
         Literal["hybrid", "lexical", "dense"] | None, Meta(description="Only the rankings of this lane.")

@@ -13,6 +13,7 @@ class RecalledShape(TypedDict):
     source: str
     date: str
     relevance: float
+    origin: str
 
 
 class RecallShape(TypedDict):

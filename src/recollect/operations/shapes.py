@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, cast
 
+from recollect.core.query import NO_FATE
 from recollect.operations.meter import resident_bytes
+from recollect.operations.trust_shapes import grounding_shape, hint_shape, trust_shape
 
 if TYPE_CHECKING:  # a search needs only its own
     from collections.abc import Sequence
@@ -23,7 +25,7 @@ if TYPE_CHECKING:  # a search needs only its own
         Problem,
     )
     from recollect.core.ports import StoreStats
-    from recollect.core.query import Coverage, Hit, Packing, SearchReply
+    from recollect.core.query import Coverage, Fate, Hit, Packing, SearchReply
     from recollect.core.transcript import TranscriptReply
     from recollect.operations import replies
     from recollect.operations.meter import Meter
@@ -56,12 +58,15 @@ def search_shape(reply: SearchReply, *, explain: bool) -> replies.SearchShape:
 def expand_shape(reply: ExpandReply) -> replies.ExpandShape:
     """A section."""
     return {
-        **chunk_shape(reply.chunk),
+        **chunk_shape(reply.chunk, reply.fate),
         "content": reply.content,
         "start_line": reply.start_line,
         "end_line": reply.end_line,
         "tokens": reply.tokens,
         "transcript": _transcript_shape(reply) if reply.transcript else None,
+        "covered": reply.covered,
+        "covers": [cast("replies.CoveredShape", asdict(one)) for one in reply.covers],
+        "trust": trust_shape(reply.trust),
         "notes": list(reply.notes),
     }
 
@@ -70,7 +75,7 @@ def list_shape(reply: ListReply) -> replies.ListShape:
     """Documents or memories."""
     return {
         "documents": [_document_shape(document) for document in reply.documents],
-        "memories": [chunk_shape(memory) for memory in reply.memories],
+        "memories": [chunk_shape(memory, reply.fates.get(memory.id)) for memory in reply.memories],
         "more": reply.more,
     }
 
@@ -81,6 +86,9 @@ def index_shape(report: IndexReport) -> replies.IndexShape:
     shape["problems"] = [asdict(problem) for problem in report.problems]
     shape["failed"] = len({problem.path for problem in report.problems})
     shape["notes"] = list(report.notes)
+    if report.reembedding is not None:
+        told = asdict(report.reembedding)
+        shape["reembedding"] = {"from": told.pop("old"), "to": told.pop("new"), **told}
     return cast("replies.IndexShape", shape)
 
 
@@ -108,17 +116,21 @@ def evaluate_shape(reply: EvaluateReply) -> replies.EvaluateShape:
 
 def add_shape(reply: AddReply) -> replies.AddShape:
     """Where a new memory stands."""
-    return cast("replies.AddShape", asdict(reply) | {"notes": list(reply.notes)})
+    admission = asdict(reply.admission) | {"decision": str(reply.admission.decision)}
+    return cast("replies.AddShape", asdict(reply) | {"notes": list(reply.notes), "admission": admission})
 
 
 def get_shape(reply: GetReply) -> replies.GetShape:
     """A memory by its id."""
-    memory = None if reply.memory is None else chunk_shape(reply.memory)
+    memory = None if reply.memory is None else chunk_shape(reply.memory, reply.fate)
     return {
         "found": reply.found,
         "deleted": bool(reply.deleted_at),
         "deleted_at": reply.deleted_at,
+        "superseded_by": reply.fate.superseded_by,
+        "expired": reply.fate.expired,
         "memory": memory,
+        "trust": None if reply.memory is None else trust_shape(reply.trust),
     }
 
 
@@ -203,10 +215,10 @@ def stats_shape(stats: StoreStats, coverage: Coverage, model: str) -> replies.St
     }
 
 
-def chunk_shape(stored: StoredChunk) -> replies.ChunkShape:
-    """A chunk, as list and expand show it."""
+def chunk_shape(stored: StoredChunk, fate: Fate | None = None) -> replies.ChunkShape:
+    """A chunk, as list and expand show it; what has become of it only where there is something to tell."""
     chunk = stored.chunk
-    return {
+    shape: replies.ChunkShape = {
         "id": stored.id,
         "source": chunk.source,
         "start_line": chunk.start_line,
@@ -222,6 +234,9 @@ def chunk_shape(stored: StoredChunk) -> replies.ChunkShape:
         "content_hash": chunk.content_hash,
         "anchor": _anchor_shape(chunk.anchor),
     }
+    if fate is not None and fate != NO_FATE:
+        shape["fate"] = cast("replies.FateShape", asdict(fate))
+    return shape
 
 
 def _hit_shape(hit: Hit, *, explain: bool) -> replies.HitShape:
@@ -247,7 +262,12 @@ def _hit_shape(hit: Hit, *, explain: bool) -> replies.HitShape:
         "relevance": hit.relevance,
         "tokens": hit.tokens,
         "expand_tokens": hit.expand_tokens,
+        "trust": trust_shape(hit.trust),
+        "verification_hint": hint_shape(hit.trust),
+        "grounding_refs": [grounding_shape(one) for one in hit.grounding],
     }
+    if hit.fate != NO_FATE:
+        shape["fate"] = asdict(hit.fate)
     if hit.packed is not None:  # the budget is for the texts, so there are no others
         shape = {name: value for name, value in shape.items() if name not in _UNPACKED}
         shape["packed"] = asdict(hit.packed)
@@ -280,7 +300,10 @@ def _coverage_shape(coverage: Coverage) -> replies.CoverageShape:
 def _anchor_shape(anchor: Anchor | None) -> Shape | None:
     if anchor is None:
         return None
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(anchor).items() if value}
+    said = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(anchor).items() if value}
+    return (
+        said | {"covers": len(anchor.covers)} if anchor.covers else said
+    )  # `expand` tells which; there may be thousands
 
 
 def _document_shape(document: Document) -> replies.DocumentShape:

@@ -1,0 +1,133 @@
+"""The operations on digests: what they answer is a hint, and its items are worth what their records are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from recollect.core.errors import NotFound, UsageError
+from recollect.operations.catalogue import OPERATIONS
+from recollect.operations.dispatch import Caller, Dispatcher
+from recollect.operations.schema import describe
+
+Ask = Callable[..., dict[str, Any]]
+LIBRARIES = ("find_failures", "find_decisions", "find_evidence", "find_highlights")
+
+
+@pytest.fixture
+def ask(tmp_path: Path, home: Path) -> Ask:
+    """Carries out an operation from a project, and checks its answer against its schema."""
+    dispatcher = Dispatcher()
+    place = tmp_path / "app"
+    place.mkdir()
+    caller = Caller(str(place), {"RECOLLECT_HOME": str(home), "RECOLLECT_EMBEDDING_PROVIDER": "none"})
+
+    def carry_out(op: str, **arguments: Any) -> dict[str, Any]:
+        shape = dispatcher.call(op, arguments, caller)
+        jsonschema.validate(shape, describe(OPERATIONS[op])["reply"])
+        return shape
+
+    return carry_out
+
+
+@pytest.fixture
+def task(ask: Ask) -> str:
+    """A task on which two have worked."""
+    task: str = ask("task.start", goal="make it fast", agent_id="mara")["task_id"]
+    ask(
+        "task.progress", task_id=task, summary="half", next_step="the rest", failed_attempts=["plan A"], agent_id="mara"
+    )
+    made = ask("artifact.decision", task_id=task, summary="use redis", agent_id="mara")["artifact_id"]
+    ask("artifact.verification", reply_to_artifact_id=made, supports_claim=True, agent_id="jon")
+    ask("task.add_evidence", task_id=task, evidence_kind="output", summary="ok", origin="tool", agent_id="mara")
+    return task
+
+
+def test_a_task_is_resumed_where_it_was_left(ask: Ask, task: str) -> None:
+    """The last word, the next step and what failed are told, by the first characters of an id, too."""
+    reply = ask("task.resume", task_id=task[:18])
+
+    view = reply["resume"]
+    assert (view["task"]["task_id"], view["task"]["goal"]) == (task, "make it fast")
+    assert (view["latest_summary"], view["next_step"], view["what_failed"]) == ("half", "the rest", ["plan A"])
+    assert view["decisions"][0]["text"] == "use redis"
+    assert view["source_artifact_ids"] == reply["artifact"]["related_artifact_ids"]
+    assert reply["trust"]["tier"] == "compiled_digest_hint"
+    assert reply["verification_hint"]["requires_verification"]
+
+
+def test_a_task_that_is_not_there_is_not_resumed(ask: Ask, task: str) -> None:
+    """An unknown task is an error, not an empty page."""
+    with pytest.raises(NotFound):
+        ask("task.resume", task_id="00000000-no-such-task")
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_libraries_answer_with_a_digest_and_its_items(ask: Ask, task: str, name: str) -> None:
+    """Every item names its record, and what that is worth; the digest as a whole is a hint."""
+    reply = ask(f"artifact.{name}")
+
+    assert reply["artifact"]["artifact_kind"] == "digest"
+    assert reply["artifact"]["artifact_id"].startswith(f"digest-{reply['artifact']['artifact_role']}-")
+    assert reply["results"]
+    assert {one["artifact_id"] for one in reply["results"]} <= set(reply["artifact"]["related_artifact_ids"])
+    assert reply["grounding_refs"]
+    assert all(one["tier"] != "compiled_digest_hint" for one in reply["grounding_refs"])
+    assert reply["trust"]["tier"] == "compiled_digest_hint"
+
+
+def test_items_are_worth_what_their_records_are(ask: Ask, task: str) -> None:
+    """A verified decision shows who verified it; a tool's output is marked, and quoted."""
+    decided = ask("artifact.find_decisions")["results"]
+    evidence = ask("artifact.find_evidence")
+
+    assert decided[0]["trust"]["tier"] == "canonical_record"
+    assert decided[0]["trust"]["verified_by"]
+    assert evidence["results"][0]["trust"]["tainted"]
+    assert evidence["results"][0]["text"].startswith("quoted from tool: ")
+    assert evidence["trust"]["tainted"]
+    assert evidence["artifact"]["tainted"]
+
+
+def test_a_digest_is_the_same_until_something_is_recorded(ask: Ask, task: str) -> None:
+    """Asked twice its content has the same hash; a new record changes the hash and not the id."""
+    first, again = ask("context.brief_project"), ask("context.brief_project")
+    ask("artifact.decision", task_id=task, summary="use redis 8", agent_id="mara")
+    later = ask("context.brief_project")
+
+    assert first == again
+    assert first["artifact"]["artifact_id"] == later["artifact"]["artifact_id"]
+    assert first["artifact"]["content_hash"] != later["artifact"]["content_hash"]
+
+
+def test_at_most_twelve_records_are_named_beside_a_digest(ask: Ask, task: str) -> None:
+    """All that it cites are in it; a dozen stand beside it."""
+    for number in range(15):
+        ask("artifact.decision", task_id=task, summary=f"decision {number}", agent_id="mara")
+
+    reply = ask("artifact.find_decisions", k=20)
+
+    assert len(reply["results"]) > 12
+    assert len(reply["grounding_refs"]) == 12
+
+
+def test_the_brief_of_an_empty_home_is_empty(ask: Ask, home: Path) -> None:
+    """Where nothing was ever recorded nothing is told, and no ledger is made."""
+    reply = ask("context.brief_project")
+
+    assert reply["artifact"]["lines"] == []
+    assert reply["brief"]["overview"].startswith("Project app has 0 active tasks")
+    assert ask("artifact.find_failures", all_projects=True)["results"] == []
+    assert not list(home.rglob("ledger*"))
+
+
+def test_limits_are_told(ask: Ask) -> None:
+    """More than can be shown is refused."""
+    with pytest.raises(UsageError, match="k"):
+        ask("artifact.find_failures", k=0)
+    with pytest.raises(UsageError, match="k"):
+        ask("context.brief_project", k=11)
