@@ -24,6 +24,10 @@ HEAVY = {
     "Stemmer",
     "shtab",
     "http.client",
+    "cryptography",
+    "pymilvus",
+    "grpc",
+    "pandas",
 }
 
 
@@ -69,7 +73,17 @@ WARM = {"numpy", "rich", "msgspec", "dataclasses", "inspect", "typing", "pathlib
 
 @pytest.mark.parametrize(
     "words",
-    [["search", "alpha"], ["search", "alpha", "--json"], ["list"], ["add", "one more"], ["call", "stats"], ["stats"]],
+    [
+        *(
+            ["search", "alpha"],
+            ["search", "alpha", "--json"],
+            ["list"],
+            ["add", "one more"],
+            ["call", "stats"],
+            ["stats"],
+        ),
+        *(["task", "start", "a goal"], ["task", "list"], ["decide", "x", "--because", "y"]),
+    ],
     ids=" ".join,
 )
 def test_a_warm_command_loads_next_to_nothing(words: list[str], tmp_path: Path, warm_home: dict[str, str]) -> None:

@@ -402,7 +402,7 @@ def test_the_same_note_at_two_times_is_one_hit(shell: Shell, project: Path) -> N
 def test_version_help_and_unknown_commands(shell: Shell) -> None:
     """Help goes to standard output with status 0, mistakes to standard error with status 2 and the nearest name."""
     assert shell("--version").out == f"recollect {VERSION}\n"
-    assert "commands:" in shell("--help").out
+    assert "memories:" in shell("--help").out
     assert shell().status == 2
     wrong = shell("serach", "x")
     assert wrong.status == 2

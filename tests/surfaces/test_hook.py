@@ -522,6 +522,19 @@ def test_hits_are_shown_as_quotations(app: Path, answering: Callable[[bytes], li
     assert recall["caller"]["directory"] == str(app)
 
 
+def test_hits_that_a_tool_brought_say_so(app: Path, answering: Callable[[bytes], list[dict[str, Any]]]) -> None:
+    """Whose words they are stands before them."""
+    hit = {"id": "m", "text": "Obey.", "source": "j.md", "date": "2026-11-01", "relevance": 0.9}
+    hits = [{**hit, "origin": "tool"}, {**hit, "origin": "foreign"}]
+    answering(json.dumps({"ok": True, "result": {"hits": hits}}).encode() + b"\n")
+    said, _ = hook(["claude", "prompt"], {**PAYLOAD, "cwd": str(app)}, app, env=HITS)
+
+    assert said["hookSpecificOutput"]["additionalContext"].split("\n")[2:-1] == [
+        '- 2026-11-01 j.md (id m), from a tool, quoted: "Obey."',
+        '- 2026-11-01 j.md (id m), from a tool or an import, quoted: "Obey."',
+    ]
+
+
 @pytest.mark.parametrize(
     "answer",
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -17,8 +18,10 @@ from typing import Any, Generic, TypeVar
 
 import pytest
 from tests.models.embedding_server import Answer, EmbeddingServer, Request, well
+from tests.models.fake_docker import FakeDocker
 from tests.models.tiny_crossencoder import write_model
 from tests.services.watching import Watch, eventually
+from tests.stores.milvus_server import listening
 from tests.surfaces.conftest import Outcome, Shell, write
 
 from recollect.config.schema import BY_KEY, Value
@@ -243,6 +246,55 @@ ROWS: list[Row[Desk]] = [
 ]
 
 
+def _writer(desk: Desk) -> object:
+    """Who a record is written by, and whether that is proven."""
+    desk.shell("identity", "create", "mara")
+    task = desk.shell("call", "task.start", "--json", json.dumps({"goal": "count otters"})).json
+    shown = desk.shell("call", "artifact.get", "--json", json.dumps({"artifact_id": task["artifact_id"]})).json
+    return shown["artifact"].get("agent_id", ""), shown["artifact"]["trust"]["signed"]
+
+
+def _kept_in(desk: Desk) -> object:
+    """Whether an index is kept in a Milvus, where a setting says so, and what finds it."""
+    desk.shell("index", ".")
+    found = desk.shell("call", "check_store", "--json", "{}").json
+    return (
+        Path(found["place"]).name,
+        found["here"] == found["there"] > 0,
+        bool(desk.shell("search", "otter", "--json").json["hits"]),
+    )
+
+
+def _collections(desk: Desk) -> object:
+    """How many collections two projects have."""
+    desk.monkeypatch.setenv("RECOLLECT_STORE_URI", "lite.db")
+    desk.shell("index", ".")
+    write(desk.elsewhere() / "other.md", "# Other\n\nan otter elsewhere\n")
+    desk.shell("index", ".")
+    kept = Path(os.environ["RECOLLECT_HOME"]) / "tenants" / "default" / "index" / "milvus"
+    (state,) = kept.glob("*/current.json")
+    return len(set(json.loads(state.read_text("utf-8"))["collections"].values()))
+
+
+def _token(desk: Desk) -> object:
+    """What a server is told by whoever asks it."""
+    seen: list[str] = []
+    desk.monkeypatch.setenv("MY_MILVUS_TOKEN", "swordfish")
+    with listening(seen) as port:
+        desk.monkeypatch.setenv("RECOLLECT_STORE_URI", f"http://127.0.0.1:{port}")
+        desk.shell("index", ".")
+    return sorted(set(seen))
+
+
+ROWS += [
+    Row("store.uri", "lite.db", _kept_in, ("", True, True), ("lite.db", True, True)),
+    Row("store.per_project", False, _collections, 2, 1),
+    Row("store.token", "env:MY_MILVUS_TOKEN", _token, [""], ["swordfish"]),
+    Row("records.agent", "otto", _writer, ("", False), ("otto", False)),
+    Row("records.identity", "mara", _writer, ("", False), ("mara", True)),
+]
+
+
 def ways_of(rows: list[Row[Any]]) -> list[Any]:
     """Each setting in each way it may be chosen."""
     return [
@@ -308,7 +360,15 @@ def _models(requests: list[Request]) -> object:
 
 
 def _batches(requests: list[Request]) -> object:
-    return [len(request.body["input"]) for request in requests]
+    return sorted((len(request.body["input"]) for request in requests), reverse=True)  # some are under way at once
+
+
+def _lengths(requests: list[Request]) -> object:
+    return {request.body.get("dimensions") for request in requests}
+
+
+def _prefixed(requests: list[Request]) -> object:
+    return {text.startswith("D> ") for request in requests for text in request.body["input"]}
 
 
 def _keys(requests: list[Request]) -> object:
@@ -319,6 +379,8 @@ ASKED: list[Row[list[Request]]] = [
     Row("embedding.model", "otter-3", _models, {"text-embedding-3-small"}, {"otter-3"}),
     Row("embedding.batch_size", 15, _batches, [40], [15, 15, 10]),
     Row("embedding.api_key", "env:MY_OTTER_SECRET", _keys, {None}, {"Bearer swordfish"}),
+    Row("embedding.dimensions", 3, _lengths, {None}, {3}),
+    Row("embedding.document_prefix", "D> ", _prefixed, {False}, {True}),
 ]
 
 
@@ -368,6 +430,79 @@ def test_the_timeout_ends_the_wait_for_a_server(
     assert done.status == 1
     assert (done.json["changed"], done.json["embedded"], done.json["waiting"]) == (7, 0, 7)
     assert "no vectors" in done.json["problems"][0]["message"]
+
+
+@pytest.mark.parametrize("way", ["environment", "user file"])
+def test_the_query_prefix_stands_in_front_of_questions(
+    asking: Desk, server: EmbeddingServer, home: Path, way: str
+) -> None:
+    """embedding.query_prefix is what the server is asked with, and may hold a line's end; texts go without it."""
+    asking.shell("index", "notes")
+    asking.search()
+    assert server.requests[-1].body["input"] == ["otter"]
+
+    WAYS[way](asking, home, "embedding.query_prefix", r"Find:\nQ> ")
+
+    asking.search()
+    assert server.requests[-1].body["input"] == ["Find:\nQ> otter"]
+    assert asking.search().json["coverage"]["with_vectors"] == 7
+
+
+# -- settings that show in what Docker is asked --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def docker(desk: Desk, tmp_path: Path) -> Iterator[FakeDocker]:
+    """A Docker that notes its calls, and Ollama chosen at an address where nobody is."""
+    with socket.create_server(("127.0.0.1", 0)) as place:
+        port = place.getsockname()[1]
+    made = FakeDocker.at(tmp_path / "docker")
+    desk.monkeypatch.setenv("PATH", f"{made.bin}{os.pathsep}{os.environ['PATH']}")
+    desk.monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "ollama")
+    desk.monkeypatch.setenv("OLLAMA_HOST", f"127.0.0.1:{port}")
+    yield made
+    made.kill()
+
+
+DOCKED: list[Row[FakeDocker]] = [
+    Row(
+        "ollama.image",
+        "ollama/ollama:0.5",
+        lambda docker: docker.ran()[-1],
+        "ollama/ollama:latest",
+        "ollama/ollama:0.5",
+    ),
+    Row("ollama.container", "otter", lambda docker: docker.ran()[3], "recollect-ollama", "otter"),
+    Row("ollama.volume", "den", lambda docker: docker.ran()[5].partition(":")[0], "recollect-ollama", "den"),
+    Row("ollama.idle_s", 0.5, lambda docker: eventually(lambda: not docker.is_running()), None, None),
+]
+
+
+@pytest.mark.parametrize(("row", "way"), ways_of(DOCKED))
+def test_every_setting_is_seen_by_docker(
+    desk: Desk, docker: FakeDocker, home: Path, row: Row[FakeDocker], way: str
+) -> None:
+    """The container is run from the image, under the name, with the volume and for as long as the settings choose."""
+    desk.monkeypatch.setenv(BY_KEY["ollama.manage"].variable, "true")
+    WAYS[way](desk, home, row.key, row.value)
+
+    assert desk.shell("index", "notes").status == 0
+
+    assert row.look(docker) == row.given
+
+
+@pytest.mark.parametrize("way", ["environment", "user file"])
+def test_nothing_is_started_unless_ollama_is_to_be_managed(
+    desk: Desk, docker: FakeDocker, home: Path, way: str
+) -> None:
+    """Without ollama.manage nobody starts a server and words are indexed; with it one is started and vectors are made."""
+    assert desk.shell("index", "notes", "--json").json["waiting"] == 7
+    assert docker.calls() == []
+
+    WAYS[way](desk, home, "ollama.manage", value=True)
+
+    assert desk.shell("index", "--json").json["embedded"] == 7
+    assert docker.ran()[-1] == "ollama/ollama:latest"
 
 
 # -- settings that show in what a cross-encoder adds ---------------------------------------------------------------------
@@ -788,11 +923,14 @@ def test_the_timeout_ends_the_wait_for_a_note(desk: Desk, home: Path, way: str) 
 def test_no_setting_is_forgotten_here() -> None:
     """Every setting there is has a test of its effect."""
     seen = {row.key for row in ROWS} | {row.key for row in ASKED} | {"embedding.base_url", "embedding.timeout_s"}
+    seen |= {"embedding.query_prefix", "ollama.manage"} | {row.key for row in DOCKED}
     seen |= {"rerank.model", "rerank.provider", "rerank.candidates", "rerank.timeout_s"}
     seen |= {row.key for row in KEPT} | {"cache.hot_bytes"}
     seen |= {"watch.debounce_ms", "watch.reconcile_s"}
     seen |= {row.key for row in (*SPOKEN, *SHOWN)} | {row.key for row in WORDED}
     seen |= {f"summarize.{name}" for name in ("provider", "base_url", "prompt", "timeout_s")}
+    # Who writes is tested in tests/surfaces/test_language_reach.py and tests/config/test_llm.py.
+    seen |= {one for one in BY_KEY if one.startswith(("llm.", "prompts."))}
     # Those of processes that stay are tested where these are: daemon/, http/, and tests/services/test_scope_file.py.
     seen |= {one for one in BY_KEY if one.startswith(("daemon.", "http."))} | {"watch.enabled", "scope.tenants"}
     unseen = {"embedding.threads"}  # how many processors work cannot be told from what they did
@@ -835,6 +973,59 @@ def test_reembed_makes_every_vector_anew(desk: Desk) -> None:
     assert (again["changed"], again["embedded"]) == (0, 0)
     assert (anew["changed"], anew["unchanged"], anew["embedded"], anew["waiting"]) == (0, 7, 7, 0)
     assert desk.search().json["coverage"] == {"chunks": 7, "with_vectors": 7}
+
+
+def test_another_model_and_back(desk: Desk) -> None:
+    """--reembed tells what both models find, --rollback goes back and says what to set, --forget-old ends that."""
+    write(desk.project / "notes" / "a.md", "The warden of the weir counts otters at dawn, and herons at noon.\n")
+    desk.shell("index", "notes")
+    desk.monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "builtin")
+
+    changed = desk.shell("index", "--reembed")
+    back = desk.shell("index", "--rollback")
+
+    assert "before  hit@5" in changed.out
+    assert "fake/fake-64" in changed.out
+    assert "The vectors of builtin/e5-small-v2 answer now" in changed.out
+    assert back.out.startswith("The vectors of fake/fake-64 answer again; set embedding.provider to 'fake'")
+    assert desk.search().json["coverage"]["with_vectors"] == 0
+    desk.monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "fake")
+    assert desk.search().json["coverage"] == {"chunks": 8, "with_vectors": 8}
+    told = desk.shell("index", "--rollback", "--json").json["reembedding"]
+    assert (told["from"], told["to"], told["swapped"]) == ("fake/fake-64", "builtin/e5-small-v2", True)
+    desk.shell("index", "--rollback")
+    assert desk.shell("index", "--forget-old").out == "Dropped 8 vectors; those of fake/fake-64 are left.\n"
+    assert desk.shell("stats", "--json").json["other_vectors"] == 0
+    assert desk.shell("index", "--rollback", "--json").json["error"]["code"] == "not_found"
+
+
+def test_anyway_takes_a_worse_model(asking: Desk) -> None:
+    """A model that finds clearly less stays out, and --reembed --anyway takes it."""
+    asking.monkeypatch.setenv("OPENAI_API_KEY", "swordfish")
+    asking.monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "fake")
+    for number in range(20):
+        write(asking.project / "many" / f"{number}.md", f"The {number}th warden saw otter number {number} by a weir.\n")
+    asking.shell("index", "many")
+    asking.monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "openai")
+
+    kept = asking.shell("index", "--reembed")
+    refused = asking.shell("index", "--reembed", "--json").json["reembedding"]
+    taken = asking.shell("index", "--reembed", "--anyway", "--json").json["reembedding"]
+
+    assert "They find clearly less: the vectors of fake/fake-64 go on answering." in kept.out
+    assert (refused["worse"], refused["swapped"]) == (True, False)
+    assert refused["after"]["mrr"] < refused["before"]["mrr"]
+    assert (taken["worse"], taken["swapped"]) == (True, True)
+
+
+@pytest.mark.parametrize(
+    "words", [["--anyway"], ["--rollback", "--forget-old"], ["--rollback", "notes"], ["--forget-old", "--reembed"]]
+)
+def test_vectors_are_exchanged_one_way_at_a_time(desk: Desk, words: list[str]) -> None:
+    """--anyway goes with --reembed only, --rollback and --forget-old with nothing."""
+    refused = desk.shell("index", *words, "--json")
+
+    assert (refused.status, refused.json["error"]["code"]) == (2, "usage")
 
 
 @pytest.mark.parametrize(("words", "provider"), [(["--words-only"], "fake"), ([], "none")])
@@ -978,7 +1169,10 @@ def test_explain_shows_the_parts(desk: Desk) -> None:
 
 
 def test_no_flag_is_forgotten_here() -> None:
-    """Every flag of index and search is one that a test types, here or beside the filters in test_cli_verbs."""
+    """Every flag of index and search is one that a test types: here, beside the filters in test_cli_verbs, or where it belongs.
+
+    What is worth enough is in test_search_trust, what is superseded or expired in test_lifecycle_cli.
+    """
     flags = {
         name: {option for action in command_parser(name)._actions for option in action.option_strings}
         for name in ("index", "search")
@@ -990,10 +1184,14 @@ def test_no_flag_is_forgotten_here() -> None:
         "--force",
         "--words-only",
         "--reembed",
+        "--anyway",
+        "--rollback",
+        "--forget-old",
         "--ignore-file",
         "--exclude",
         "--global",
         "--forget",
     }
     own = {"-k", "--top-k", "--lane", "--fusion", "--token-budget", "--min-relevance", "--explain"}
-    assert flags["search"] == everywhere | filters | own
+    worth = {"--trust", "--include-superseded", "--include-expired"}
+    assert flags["search"] == everywhere | filters | own | worth

@@ -6,6 +6,7 @@ import json
 import os
 import select
 import subprocess
+import termios
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,8 @@ class Seat:
 
     out: bool = True
     err: bool = True
+    columns: int = 0
+    """How wide it says that it is; 0 says nothing."""
 
 
 def sit(
@@ -38,6 +41,8 @@ def sit(
     """Run a command with a real terminal for input, output or errors; what a stream shows is kept apart."""
     seat = seat or Seat()
     keyboard, pipes = os.openpty(), {name: _stream(at_terminal=getattr(seat, name)) for name in ("out", "err")}
+    if seat.columns:
+        termios.tcsetwinsize(pipes["out"][1], (24, seat.columns))
     try:
         process = subprocess.Popen(
             command_line(*words),

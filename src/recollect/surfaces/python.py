@@ -13,27 +13,45 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, TypeVar, Unpack
 
 from recollect.core.errors import UsageError
-from recollect.core.memory import AddReply, DeleteReply, ExpandReply, GetReply, HealthReply, IndexReport, ListReply
-from recollect.core.ports import Progress, StoreStats
-from recollect.core.query import Filters, Fusion, Lane, SearchReply
-from recollect.operations import memory, recall, requests
+from recollect.core.memory import (
+    AddReply,
+    DeleteReply,
+    EpisodeReply,
+    ExpandReply,
+    ExpiryReply,
+    FeedbackReply,
+    GetReply,
+    HealthReply,
+    IndexReport,
+    ListReply,
+    SupersedeReply,
+    TwinsReply,
+)
+from recollect.core.ports import Comparison, Progress, StoreStats
+from recollect.core.query import Filters, Fusion, Lane, SearchReply, Trusted
+from recollect.operations import compact, cost, lifecycle, memory, recall, requests, store
+from recollect.operations import lifecycle_requests as asked
 from recollect.operations import session as session_operations
 from recollect.operations.dispatch import Caller, Dispatcher
 from recollect.operations.operation import Call
+from recollect.surfaces.python_records import ArtifactVerbs, ContextVerbs, LedgerVerbs, TaskVerbs
 from recollect.wiring import open_engine, standpoint, working_directory
 
 if TYPE_CHECKING:
+    from recollect.core.compact import CompactReply
     from recollect.core.session import CaptureReply, SessionStatus
     from recollect.core.transcript import TranscriptReply
+    from recollect.services.cost import CostReply
     from recollect.services.evaluate import EvaluateReply
     from recollect.services.roots import KnownRoot
     from recollect.services.session.recall import Recalled
 
 Path = str | os.PathLike[str]
-Choice = TypeVar("Choice", Lane, Fusion)
+Origin = Literal["user", "agent", "tool", "import"]
+Choice = TypeVar("Choice", Lane, Fusion, Trusted)
 
 
 class SearchChoices(TypedDict, total=False):
@@ -45,6 +63,36 @@ class SearchChoices(TypedDict, total=False):
     filters: Filters | None
     token_budget: int | None
     min_relevance: float | None
+    include_superseded: bool | None
+    include_expired: bool | None
+    trust: Trusted | str | None
+
+
+class CompactChoices(TypedDict, total=False):
+    """What is summed up, by whom, and where the summary goes; None is as good as nothing."""
+
+    source: Path | None
+    since: str | None
+    until: str | None
+    output_dir: Path | None
+    llm: str | None
+    prompt_file: Path | None
+    dry_run: bool
+
+
+class DayChoices(TypedDict, total=False):
+    """The days of a memory; what is not given stays."""
+
+    expires: str | None
+    review_after: str | None
+
+
+class ListChoices(TypedDict, total=False):
+    """Which memories a list shows beyond the usual, or `due` alone."""
+
+    include_superseded: bool
+    include_expired: bool
+    due: bool
 
 
 class Recollect:
@@ -67,6 +115,10 @@ class Recollect:
         self._dispatcher = Dispatcher(lambda here, flags: open_engine(here, {**(settings or {}), **flags}))
         self._home = None if home is None else os.fspath(home)
         self._project = None if project is None else os.fspath(project)
+        self.task = TaskVerbs(self.call)
+        self.artifact = ArtifactVerbs(self.call)
+        self.context = ContextVerbs(self.call)
+        self.ledger = LedgerVerbs(self.call)
 
     def __enter__(self) -> Self:
         return self
@@ -87,21 +139,31 @@ class Recollect:
         to_global: bool = False,
         force: bool = False,
         vectors: bool = True,
-        reembed: bool = False,
+        reembed: bool | Literal["anyway"] = False,
         progress: Progress | None = None,
     ) -> IndexReport:
         """Bring the index up to date with files and directories (`!path` leaves one out).
 
-        A file that cannot be read is in `problems` of the report and does not stop the run.
+        A file that cannot be read is in `problems` of the report and does not stop the run. With `reembed` all vectors are
+        made anew beside the old ones, and take their place unless they are clearly worse ("anyway": also then).
         """
         request = requests.IndexRequest(
             paths=[os.fspath(path) for path in paths],
             to_global=to_global,
             force=force,
             vectors=vectors,
-            reembed=reembed,
+            reembed=bool(reembed),
+            anyway=reembed == "anyway",
         )
         return memory.index(self._engine, request, self._call(progress))
+
+    def roll_back(self) -> IndexReport:
+        """Serve the vectors again that were served before the last change of models."""
+        return memory.index(self._engine, requests.IndexRequest(rollback=True), self._call())
+
+    def forget_old_vectors(self) -> IndexReport:
+        """Drop all vectors but those that answer."""
+        return memory.index(self._engine, requests.IndexRequest(forget_old=True), self._call())
 
     def forget_roots(self, paths: Iterable[Path]) -> int:
         """Drop what was indexed from these roots and stop indexing them; return the number of documents dropped."""
@@ -126,6 +188,8 @@ class Recollect:
             chosen["lane"] = str(_one_of(Lane, chosen["lane"]))
         if "fusion" in chosen:
             chosen["fusion"] = str(_one_of(Fusion, chosen["fusion"]))
+        if "trust" in chosen:
+            chosen["trust"] = str(_one_of(Trusted, chosen["trust"]))
         filters = _filters(chosen.pop("filters", None))
         request = requests.SearchRequest(query=query, all_projects=all_projects, **filters, **chosen)
         return memory.search(self._engine, request, self._call())
@@ -150,14 +214,24 @@ class Recollect:
         documents: bool = False,
         limit: int = 20,
         all_projects: bool = False,
+        **choices: Unpack[ListChoices],
     ) -> ListReply:
-        """List memories, or documents, newest first."""
-        request = requests.ListRequest(documents=documents, limit=limit, all_projects=all_projects, **_filters(filters))
+        """List memories, or documents, newest first; superseded and expired ones, or only those due, where that is chosen."""
+        given = {**choices, **_filters(filters)}
+        request = requests.ListRequest(documents=documents, limit=limit, all_projects=all_projects, **given)
         return memory.list_(self._engine, request, self._call())
 
-    def add(self, text: str, *, type: str = "", tags: Iterable[str] = (), to_global: bool = False) -> AddReply:  # noqa: A002
-        """Append a memory to today's journal; it can be searched for when this returns."""
-        request = requests.AddRequest(text=text, type=type, tags=[*tags], to_global=to_global)
+    def add(
+        self,
+        text: str,
+        *,
+        type: str = "",  # noqa: A002
+        tags: Iterable[str] = (),
+        to_global: bool = False,
+        expires: str = "",
+    ) -> AddReply:
+        """Append a memory to today's journal; it can be searched for when this returns, until the day it `expires`."""
+        request = requests.AddRequest(text=text, type=type, tags=[*tags], to_global=to_global, expires=expires)
         return memory.add(self._engine, request, self._call())
 
     def add_batch(self, texts: Iterable[str | Mapping[str, Any]], *, to_global: bool = False) -> Sequence[AddReply]:
@@ -174,14 +248,78 @@ class Recollect:
         """Bring a deleted memory back."""
         return memory.restore(self._engine, requests.IdentityRequest(id=identity), self._call())
 
+    def supersede(
+        self,
+        identity: str,
+        text: str,
+        *,
+        type: str = "",  # noqa: A002
+        tags: Iterable[str] = (),
+        origin: Origin = "user",
+    ) -> SupersedeReply:
+        """Put a new memory in the place of an old one, which is hidden from then on."""
+        request = asked.SupersedeRequest(id=identity, text=text, type=type, tags=[*tags], origin=origin)
+        return lifecycle.supersede(self._engine, request, self._call())
+
+    def set_expiry(self, identity: str, **days: Unpack[DayChoices]) -> ExpiryReply:
+        """Say until when a memory is shown (`expires`), or when to look at it again (`review_after`); None takes it back."""
+        return lifecycle.set_expiry(self._engine, asked.ExpiryRequest(id=identity, **days), self._call())
+
+    def feedback(self, query: str, identity: str, *, relevant: bool) -> FeedbackReply:
+        """Say whether a memory answers a question."""
+        request = asked.FeedbackRequest(query=query, id=identity, relevance="relevant" if relevant else "irrelevant")
+        return lifecycle.feedback(self._engine, request, self._call())
+
+    def find_near_duplicates(
+        self,
+        *,
+        threshold: float | None = None,
+        limit: int = 20,
+        types: Iterable[str] = (),
+        all_projects: bool = False,
+    ) -> TwinsReply:
+        """Find memories that say nearly the same, and which of them to keep."""
+        request = asked.NearRequest(threshold=threshold, limit=limit, types=[*types], all_projects=all_projects)
+        return lifecycle.find_near_duplicates(self._engine, request, self._call())
+
+    def consolidate_episode(
+        self, episode_id: str, *, max_chunks: int = 50, retain_source_chunks: bool = True
+    ) -> EpisodeReply:
+        """Sum the memories of an episode up in one."""
+        request = asked.EpisodeRequest(
+            episode_id=episode_id, max_chunks=max_chunks, retain_source_chunks=retain_source_chunks
+        )
+        return lifecycle.consolidate_episode(self._engine, request, self._call())
+
+    def compact(self, *, progress: Progress | None = None, **choices: Unpack[CompactChoices]) -> CompactReply:
+        """Sum up what the project remembers in one memory that cites its sources; `llm="none"` takes sentences out.
+
+        Lines that do not hold are in `dropped` of the reply. When a model fails, or may cost no more today, nothing is written.
+        """
+        given: dict[str, Any] = {name: value for name, value in choices.items() if value is not None}
+        for name in ("source", "output_dir", "prompt_file"):
+            if name in given:
+                given[name] = os.fspath(given[name])
+        return compact.compact(self._engine, compact.CompactRequest(**given), self._call(progress))
+
     def health(self, *, duplicates: int = 10) -> HealthReply:
         """Look the index over and say what a person should do about it."""
         return memory.health(self._engine, requests.HealthRequest(duplicates=duplicates), self._call())
 
-    def evaluate(self, queries: Path, qrels: Path, *, k: int = 10, all_projects: bool = False) -> EvaluateReply:
-        """Measure how well judged questions are answered."""
+    def check_store(self, *, repair: bool = False) -> Comparison:
+        """Compare the catalog with what finds its chunks, in Milvus or beside it, and mend what differs when asked."""
+        return store.check_store(self._engine, store.StoreRequest(repair=repair), self._call())
+
+    def evaluate(
+        self, queries: Path | None = None, qrels: Path | None = None, *, k: int = 10, all_projects: bool = False
+    ) -> EvaluateReply:
+        """Measure how well judged questions are answered: those of two files, or what was said with `feedback`."""
         request = requests.EvaluateRequest(
-            queries=os.fspath(queries), qrels=os.fspath(qrels), k=k, all_projects=all_projects
+            queries=None if queries is None else os.fspath(queries),
+            qrels=None if qrels is None else os.fspath(qrels),
+            feedback=queries is None and qrels is None,
+            k=k,
+            all_projects=all_projects,
         )
         return memory.evaluate(self._engine, request, self._call())
 
@@ -216,6 +354,10 @@ class Recollect:
     def stats(self) -> StoreStats:
         """Return the sizes of the index."""
         return memory.stats(self._engine, requests.Nothing(), self._call()).stats()
+
+    def cost(self, since: str = "7d", *, by: Sequence[cost.Key] = ()) -> CostReply:
+        """Tell what models have cost in tokens since a day, and what is left of today's limits."""
+        return cost.cost(self._engine, cost.CostRequest(since=since, by=list(by)), self._call())
 
     def reset(self) -> None:
         """Delete the index; the files it was made from stay."""

@@ -13,6 +13,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from recollect.core.errors import RecollectError
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from recollect.services.watch import Pass, Watcher
     from recollect.surfaces.daemon.draining import Draining
     from recollect.surfaces.daemon.job import Request
+    from recollect.surfaces.daemon.settling import Settling
     from recollect.surfaces.http.server import Serving
     from recollect.wiring import Holdings, Standpoint
 
@@ -100,12 +102,15 @@ class Resident:
         self._watcher: Watcher | None = None
         self._serving: Serving | None = None
         self._draining: Draining | None = None
+        self._settling: Settling | None = None
         self._choices: Choices | None = None
         self._beside: threading.Thread | None = None
         self._ending: threading.Thread | None = None
         self._resting: threading.Thread | None = None
         self._rested = self._started = time.monotonic()
         self._visited: set[tuple[str, str]] = set()
+        self._stood: dict[str, str] = {}
+        """Where each tenant's memory was last asked for from."""
         self._told_busy = False
         self._woken = threading.Event()
         """Set when a hook has left something in the spool."""
@@ -140,7 +145,7 @@ class Resident:
             return
 
         def end() -> None:
-            for one in (self._draining, self._watcher, self._serving):
+            for one in (self._draining, self._settling, self._watcher, self._serving):
                 if one is not None:
                     with suppress(Exception):
                         one.stop()
@@ -152,7 +157,11 @@ class Resident:
 
     def _answer(self, op: str, arguments: Any, caller: Caller, progress: Any) -> dict[str, Any]:
         time.tzset()  # the machine may have been carried elsewhere since
-        return self._dispatch().call(op, arguments, caller, progress)
+        try:
+            return self._dispatch().call(op, arguments, caller, progress)
+        finally:
+            if self._settling is not None:
+                self._settling.wake()
 
     def _dispatch(self) -> Dispatcher:
         with self._loading:
@@ -170,6 +179,7 @@ class Resident:
             raise TypeError("an engine was asked for before there was anything to lend")
         engine = self._holdings.engine(here, flags)
         visitor = (engine.place.tenant, engine.place.project.root)
+        self._stood[engine.place.tenant] = engine.place.project.root
         if self._watcher is not None and visitor not in self._visited:
             if len(self._visited) >= _MOST_VISITED:
                 self._visited.clear()
@@ -231,7 +241,12 @@ class Resident:
             self._resting.start()
 
     def _begin_beside(self) -> None:
-        begun = (("drain", self._begin_draining), ("watch", self._begin_watching), ("http", self._begin_serving))
+        begun = (
+            ("drain", self._begin_draining),
+            ("settle", self._begin_settling),
+            ("watch", self._begin_watching),
+            ("http", self._begin_serving),
+        )
         for what, begin in begun:
             try:
                 if self._choices is not None and self._ending is None:
@@ -245,6 +260,21 @@ class Resident:
         self._draining = Draining(self._home, self._work, choices.environment, self._woken)
         self._draining.start()
 
+    def _begin_settling(self, choices: Choices) -> None:
+        from recollect.surfaces.daemon.settling import Settling
+
+        self._dispatch()
+        self._settling = Settling(self._home, self._work, partial(self._engine_at, choices), self._stood)
+        self._settling.start()
+        self._settling.wake()
+
+    def _engine_at(self, choices: Choices, tenant: str, directory: str) -> Engine:
+        """Return an engine for what the daemon does on its own account."""
+        from recollect.wiring import standpoint
+
+        here = standpoint(home=self._home, directory=directory, environment=choices.environment)
+        return self._engine(here, {"scope.tenant": tenant})
+
     def _begin_watching(self, choices: Choices) -> None:
         if not choices.watching.enabled:
             return
@@ -252,15 +282,10 @@ class Resident:
 
         from recollect.services.watch import Watcher
         from recollect.services.watch_survey import Survey
-        from recollect.wiring import standpoint
 
         self._dispatch()
-
-        def engine_at(tenant: str, directory: str) -> Engine:
-            here = standpoint(home=self._home, directory=directory, environment=choices.environment)
-            return self._engine(here, {"scope.tenant": tenant})
-
-        watcher = Watcher(Survey(Path(self._home), engine_at), choices.watching, on_pass=self._passed)
+        survey = Survey(Path(self._home), partial(self._engine_at, choices))
+        watcher = Watcher(survey, choices.watching, on_pass=self._passed)
         watcher.start()
         self._watcher = watcher
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from tests.surfaces.daemon.conftest import Warm
 
 from recollect.core.errors import DaemonError
+from recollect.operations.catalogue import OPERATIONS
 from recollect.surfaces.daemon import client
-from recollect.surfaces.daemon.wire import MOST_BYTES, forwarded, version_key
+from recollect.surfaces.daemon.wire import MOST_BYTES, ONCE, forwarded, version_key
 
 HEAVY = {"socket", "selectors", "typing", "dataclasses", "inspect", "subprocess", "pathlib", "contextlib", "asyncio"}
 ASK = "from recollect.surfaces.daemon.client import ask; ask('memory.stats', {}); import sys, json; "
@@ -71,3 +72,18 @@ def test_only_what_is_ours_is_forwarded(environment: dict[str, str]) -> None:
     assert told["RECOLLECT_HOME"] == "/home"
     assert all(name.startswith("RECOLLECT_") or name.endswith("_API_KEY") for name in told)
     assert all(told[name] == environment[name] for name in told if name != "RECOLLECT_HOME")
+
+
+REPEATABLE = {
+    *("memory.delete", "memory.restore", "memory.reset", "memory.set_expiry", "memory.feedback"),
+    *("session.capture", "roots.remove", "memory.check_store"),
+}
+"""What may be done twice: the second time changes nothing."""
+
+
+def test_what_writes_is_done_once_or_does_no_harm_twice() -> None:
+    """Every operation that writes says which of both it is; `memory.` may be left out of its name."""
+    writes = {name for name, operation in OPERATIONS.items() if operation.writes}
+
+    assert {name for name in ONCE if name in OPERATIONS} == writes - REPEATABLE
+    assert {*(writes - REPEATABLE), *(one.removeprefix("memory.") for one in writes - REPEATABLE)} == ONCE

@@ -26,13 +26,28 @@ from recollect.surfaces.daemon.waking import ask_within, wake
 HOOK = [sys.executable, "-m", "recollect", "hook", "claude", "turn-end"]
 
 
+def _children() -> set[int]:
+    """Return the processes that this one has started and not waited for."""
+    if Path("/proc/self/stat").exists():
+        found = set()
+        for file in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):
+                parent = file.read_text("utf-8", "replace").rpartition(")")[2].split()[1]
+                found |= {int(file.parent.name)} if int(parent) == os.getpid() else set()
+        return found
+    listed = subprocess.run(["ps", "-axo", "pid=,ppid=,comm="], capture_output=True, text=True, check=True).stdout
+    lines = [line.split(None, 2) for line in listed.splitlines()]
+    return {int(one[0]) for one in lines if int(one[1]) == os.getpid() and one[2:] != ["ps"]}
+
+
 @pytest.fixture
 def _reaped() -> Iterator[None]:
     """Take note of the ends of children that nobody waits for: hooks leave that to the system, a test cannot."""
+    others = _children()  # such as a server that lives as long as all tests do
     yield
-    with suppress(ChildProcessError):
-        while True:
-            os.waitpid(-1, 0)
+    for child in _children() - others:
+        with suppress(ChildProcessError):
+            os.waitpid(child, 0)
 
 
 def test_waking_is_heard(serve: Callable[..., Counter]) -> None:

@@ -93,6 +93,8 @@ def hit(text: str) -> dict[str, Any]:
         "tags": [],
         "snippet": text,
         "expand_tokens": 10,
+        "anchor": {"origin": text},
+        "trust": {"tier": text, "verified_by": [], "signed": False, "requires_verification": True, "tainted": False},
     }
     return {"hits": [one], "packing": None, "notes": []}
 
@@ -126,6 +128,9 @@ def test_no_name_breaks_out_of_its_line(text: str) -> None:
     named = hit("plain")
     named["hits"][0] |= {"source": text, "type": text, "tags": [text]}
     assert len(search_answer(named).text.splitlines()) == len(search_answer(hit("plain")).text.splitlines())
+    named["hits"][0]["anchor"] = {"origin": text}
+    named["hits"][0]["trust"] |= {"tainted": True}
+    assert len(search_answer(named).text.splitlines()) == len(search_answer(hit("plain")).text.splitlines()) + 1
 
 
 def test_a_long_section_is_cut(project: Path) -> None:
@@ -146,3 +151,27 @@ def test_lines_are_cut_wherever_bytes_come(lines: list[bytes], sizes: list[int])
         found += buffer.feed(rest[:size])
         rest = rest[size:]
     assert found == [line if len(line) <= 12 else None for line in whole.split(b"\n")[:-1]]
+
+
+def test_what_an_agent_adds_by_memory_call_is_the_agents() -> None:
+    """As with add_memory: a memory is not a person's word because another tool was used for it, unless that is said."""
+    asked: list[tuple[str, dict[str, Any]]] = []
+
+    def ask(op: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        asked.append((op, arguments))
+        return {}
+
+    for op, arguments in (
+        ("add", {"text": "x"}),
+        ("supersede", {"id": "i", "text": "x"}),
+        ("add_batch", {"memories": [{"text": "x"}, {"text": "y", "origin": "tool"}]}),
+        ("supersede", {"id": "i", "text": "x", "origin": "user"}),
+        ("get", {"id": "i"}),
+    ):
+        call_tool("memory_call", {"op": op, "arguments": arguments}, ask)
+
+    added, superseded, batch, said, got = (arguments for _, arguments in asked)
+    assert added["origin"] == superseded["origin"] == "agent"
+    assert [one["origin"] for one in batch["memories"]] == ["agent", "tool"]
+    assert said["origin"] == "user"
+    assert got == {"id": "i"}

@@ -18,7 +18,7 @@ from recollect.operations.dispatch import Caller, Dispatcher
 from recollect.retrieval.cost import estimate_tokens
 from recollect.surfaces.mcp.greeting import VERSIONS, greeting, tool_list
 from recollect.surfaces.mcp.session import serve_stream
-from recollect.surfaces.mcp.tools import INSTRUCTIONS, OTHERS, OWN_TOOLS, TOOLS
+from recollect.surfaces.mcp.tools import FAMILIES, INSTRUCTIONS, OTHERS, OWN_TOOLS, TOOLS
 
 HELLO: dict[str, Any] = {"capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
@@ -74,9 +74,16 @@ def test_only_known_versions_are_greeted() -> None:
 
 
 def test_every_operation_has_a_way() -> None:
-    """Each operation that may be asked for over MCP has a tool, or is named by `memory_call`."""
-    reachable = [name for name, one in OPERATIONS.items() if "mcp" not in one.absent]
-    assert sorted(reachable) == sorted([*OWN_TOOLS, *(name if "." in name else f"memory.{name}" for name in OTHERS)])
+    """Each operation that may be asked for over MCP has a tool, or `memory_call` names it or its family; nothing else is named."""
+    reachable = {name for name, one in OPERATIONS.items() if "mcp" not in one.absent}
+    named = {*OWN_TOOLS, *(name if "." in name else f"memory.{name}" for name in OTHERS)}
+    in_families = {name for name in reachable if name.partition(".")[0] in FAMILIES}
+
+    assert reachable == named | in_families
+    assert not named & in_families
+    assert {name.partition(".")[0] for name in OPERATIONS} >= {"task", "artifact"}
+    (called,) = (tool for tool in TOOLS if tool["name"] == "memory_call")
+    assert all(f"{family}.*" in called["description"] for family in FAMILIES)
 
 
 def test_schemas_are_sound() -> None:

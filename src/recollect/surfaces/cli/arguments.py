@@ -29,6 +29,14 @@ def add_common(
         add_asking(parser)
 
 
+def add_verb(parser: argparse.ArgumentParser, verbs: Any, name: str, says: str) -> argparse.ArgumentParser:
+    """Declare a verb of a command, laid out as the command is: argparse's own layout loads more than an answer needs."""
+    verb: argparse.ArgumentParser = verbs.add_parser(
+        name, help=says, formatter_class=parser.formatter_class, allow_abbrev=False
+    )
+    return verb
+
+
 def add_asking(parser: argparse.ArgumentParser) -> None:
     """Declare whose memories are meant, and whether the daemon is to be asked."""
     parser.add_argument("--tenant", metavar="NAME", help="whose memories (scope.tenant); nothing crosses tenants")
@@ -50,6 +58,19 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--tag", action="append", default=[], metavar="TAG", help="only with this tag (repeatable: all of them)"
     )
+
+
+def add_hidden(parser: argparse.ArgumentParser) -> None:
+    """Declare that what is hidden for its fate is to be shown."""
+    parser.add_argument(
+        "--include-superseded", action="store_true", help="show memories too in whose place others stand by now"
+    )
+    parser.add_argument("--include-expired", action="store_true", help="show memories too whose last day is over")
+
+
+def hidden_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Return what of the hidden is to be shown, as the operations name it."""
+    return {"include_superseded": args.include_superseded, "include_expired": args.include_expired}
 
 
 def add_host(parser: argparse.ArgumentParser) -> None:

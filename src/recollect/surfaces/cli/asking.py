@@ -73,9 +73,9 @@ def _settled() -> str:
 
 
 def with_standpoint(args: argparse.Namespace, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments without what was not given, with the project and the tenant of the flags."""
-    given = {**arguments, "project": args.project, "tenant": args.tenant}
-    return {name: value for name, value in given.items() if value is not None}
+    """Return arguments with the project and the tenant of the flags. What null means is the operation's to say."""
+    flags = {"project": args.project, "tenant": args.tenant}
+    return {**arguments, **{name: value for name, value in flags.items() if value is not None}}
 
 
 class Asker:

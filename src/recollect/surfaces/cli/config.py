@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 
 from recollect.surfaces.cli.arguments import add_common
-from recollect.surfaces.cli.paper import print_json, printable, short_path, styled
+from recollect.surfaces.cli.paper import note, print_json, printable, short_path, styled
 from recollect.wiring import (
     Standpoint,
     change_setting,
@@ -64,7 +64,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(here: Standpoint, *, as_json: bool) -> None:
-    chosen = list(settings_at(here))
+    settings = settings_at(here)
+    chosen = list(settings)
+    for warning in settings.warnings:
+        note(warning)
     if as_json:
         print_json({"settings": {one.key: {"value": one.value, "origin": one.origin} for one in chosen}})
         return
@@ -78,6 +81,8 @@ def _list(here: Standpoint, *, as_json: bool) -> None:
 def _get(here: Standpoint, key: str, *, as_json: bool) -> None:
     settings = settings_at(here)
     value = settings.value(key)
+    for warning in settings.warnings:
+        note(warning)
     if as_json:
         print_json({"key": key, "value": value, "origin": settings.origin(key)})
     else:

@@ -2,10 +2,14 @@
 
 Each line is one thing that was looked at; what is wrong comes with what to do about it, and with exit status 1. --daemon looks
 at the daemon alone: what is running, since when, how much memory, what it watches, its last error. Nothing is started or
-changed.
+changed without --repair.
+
+--store compares the catalog with what finds its chunks, row by row: the rows in Milvus where store.uri is set. --repair
+mends what differs from the catalog, and embeds nothing again.
 
 examples:
   recollect doctor
+  recollect doctor --store --repair
   recollect doctor --daemon
   recollect doctor --json
 """
@@ -14,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from recollect.core.errors import DaemonError, RecollectError
+from recollect.core.errors import DaemonError, RecollectError, UsageError
 from recollect.surfaces.cli.arguments import add_common
 from recollect.surfaces.cli.asking import ask
 from recollect.surfaces.cli.paper import one_line, plural, print_json, short_path, styled
@@ -33,15 +37,27 @@ _FRESH_S = 3600.0
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare options."""
     parser.add_argument("--daemon", action="store_true", help="look at the daemon only, in detail")
+    parser.add_argument(
+        "--store", action="store_true", help="compare the catalog with what finds its chunks, only that"
+    )
+    parser.add_argument("--repair", action="store_true", help="with --store: mend what differs")
     add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Look, and say what was found."""
+    if args.repair and not args.store:
+        raise UsageError("--repair goes with --store", hint="recollect doctor --store --repair")
     address = find_address()
+    if args.store:
+        return _report(args, _store(args), None)
     checks = [] if args.daemon else [*_settings(args), *_index(args), *_hosts(args)]
     status, daemon_checks = _daemon(address)
     checks += daemon_checks
+    return _report(args, checks, status)
+
+
+def _report(args: argparse.Namespace, checks: list[dict[str, Any]], status: dict[str, Any] | None) -> int:
     well = all(check["ok"] for check in checks)
     if args.json:
         print_json({"ok": well, "checks": checks, "daemon": status})
@@ -62,11 +78,12 @@ def _settings(args: argparse.Namespace) -> list[dict[str, Any]]:
         settings = settings_at(here)
         chosen = [one for one in settings if one.origin != "default"]
         settings.embedding(here.environment)
+        settings.language(here.environment)
         settings.serving(here.environment)
     except RecollectError as error:
         return [_check("settings", error.message, error.hint, ok=False)]
     said = f"{plural(len(chosen), 'setting')} chosen ('recollect config list'), home {short_path(str(here.home))}"
-    return [_check("settings", said)]
+    return [_check("settings", said), *(_check("settings", warning) for warning in settings.warnings)]
 
 
 def _index(args: argparse.Namespace) -> list[dict[str, Any]]:
@@ -79,6 +96,23 @@ def _index(args: argparse.Namespace) -> list[dict[str, Any]]:
         twice = f"{plural(len(health['duplicates']), 'text')} stand in more than one place, such as "
         checks.append(_check("duplicates", twice + " and ".join(map(short_path, health["duplicates"][0][:2]))))
     return checks
+
+
+def _store(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return how what finds chunks differs from the catalog, or did before it was mended."""
+    try:
+        found = ask(args, "memory.check_store", {"repair": args.repair})
+    except RecollectError as error:
+        return [_check("store", error.message, error.hint, ok=False)]
+    where = found["place"] or "beside the catalog"
+    counted = [(found["missing"], "missing"), (found["surplus"], "too many"), (found["unlike"], "with another vector")]
+    wrong = ", ".join(f"{count:,} {word}" for count, word in counted if count)
+    if not wrong:
+        return [_check("store", f"{plural(found['here'], 'chunk')}, all of them {where}")]
+    told = f"of {plural(found['here'], 'chunk')} here, {wrong} {where}"
+    if found["repaired"]:
+        return [_check("store", f"mended: {told}")]
+    return [_check("store", told, "recollect doctor --store --repair", ok=False)]
 
 
 def _hosts(args: argparse.Namespace) -> list[dict[str, Any]]:

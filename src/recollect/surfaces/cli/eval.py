@@ -9,12 +9,14 @@ tabs. A document is a path or its end (notes/a.md), lines of it (notes/a.md:10-2
 
 examples:
   recollect eval --queries questions.jsonl --qrels judged.tsv
+  recollect eval --feedback
   recollect eval --queries questions.jsonl.gz --qrels judged.tsv --lane lexical --json
   recollect eval --queries questions.jsonl --qrels judged.tsv --all-projects --k 5
 """
 
 from __future__ import annotations
 
+from recollect.core.errors import UsageError
 from recollect.surfaces.cli.arguments import LANES, add_common, add_filters, filters_of, own_path
 from recollect.surfaces.cli.asking import ask
 from recollect.surfaces.cli.paper import note, plural, print_json, problem, progress_bar, short_path, styled
@@ -33,11 +35,10 @@ _NAMED = 10
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
+    parser.add_argument("--queries", metavar="PATH", help="questions, JSON lines with id and text, plain or gzip")
+    parser.add_argument("--qrels", metavar="PATH", help="judgements, tab-separated: question, document, gain")
     parser.add_argument(
-        "--queries", required=True, metavar="PATH", help="questions, JSON lines with id and text, plain or gzip"
-    )
-    parser.add_argument(
-        "--qrels", required=True, metavar="PATH", help="judgements, tab-separated: question, document, gain"
+        "--feedback", action="store_true", help="measure by what was said with 'recollect feedback' in their place"
     )
     parser.add_argument(
         "-k", "--k", dest="k", type=int, default=10, metavar="N", help="how deep a document counts (default 10)"
@@ -54,9 +55,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure, and fail when a line of the files could not be read."""
+    if not args.feedback and not (args.queries and args.qrels):
+        raise UsageError("which questions, judged how?", hint="give --queries and --qrels, or --feedback")
     request = {
-        "queries": own_path(args.queries),
-        "qrels": own_path(args.qrels),
+        "queries": args.queries and own_path(args.queries),
+        "qrels": args.qrels and own_path(args.qrels),
+        "feedback": args.feedback,
         "k": args.k,
         "lane": None if args.lane == _ALL else args.lane,
         **filters_of(args),

@@ -14,6 +14,7 @@ from __future__ import annotations
 from recollect.surfaces.cli.arguments import add_common
 from recollect.surfaces.cli.asking import ask
 from recollect.surfaces.cli.paper import note, one_line, print_json, printable, short_path, styled
+from recollect.surfaces.cli.records_paper import place_told, worth_told
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,13 +43,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(reply: ExpandShape) -> None:
-    place = f"{short_path(reply['source'])}:{reply['start_line']}-{reply['end_line']}"
+    place = place_told(reply, reply["trust"])
     cost = styled(f"~{reply['tokens']:,} tokens", "dim")
     head = (styled(place, "cyan"), reply["date"].replace("T", " "), one_line(reply["type"]), cost)
     print("  ".join(part for part in head if part))
     if reply["heading_path"]:
         print(styled(one_line(" > ".join(reply["heading_path"])), "bold"))
     anchor = reply["anchor"] or {}
+    if told := worth_told(reply["trust"], anchor.get("origin", "")):
+        print(told)
     if anchor.get("session"):
         turn = f"  turn {anchor['turn']}" if anchor.get("turn") else ""
         print(one_line(f"session {anchor['session']}{turn}"))
@@ -56,6 +59,13 @@ def _show(reply: ExpandShape) -> None:
         _show_place(reply["transcript"], reply["id"])
     print()
     print(printable(reply["content"]))
+    if reply["covers"]:
+        print()
+        for one in reply["covers"]:
+            where = f"{short_path(one['source'])}:{one['start_line']}-{one['end_line']}"
+            print(f"  {one['content_hash'][:8]}  {one['date'][:10]}  {styled(where, 'cyan')}")
+        if reply["covered"] > len(reply["covers"]):
+            print(f"  and {reply['covered'] - len(reply['covers']):,} more")
     for text in reply["notes"]:
         note(text)
 

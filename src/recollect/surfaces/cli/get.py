@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from recollect.surfaces.cli.arguments import add_common
 from recollect.surfaces.cli.asking import ask
-from recollect.surfaces.cli.paper import labelled, note, one_line, print_json, printable, short_path, styled
+from recollect.surfaces.cli.paper import fate_told, labelled, note, one_line, print_json, printable, styled
+from recollect.surfaces.cli.records_paper import place_told, worth_told
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,9 +44,13 @@ def _show(reply: GetShape, asked: str) -> None:
     elif memory is None:
         note(f"no chunk or memory has an id that starts with {asked!r}")
     else:
-        place = styled(f"{short_path(memory['source'])}:{memory['start_line']}-{memory['end_line']}", "cyan")
+        place = styled(place_told(memory, reply["trust"]), "cyan")
         parts = (place, memory["date"].replace("T", " "), labelled(memory["type"], memory["tags"]), memory["id"])
         print("  ".join(part for part in parts if part))
+        trust, origin = reply["trust"], (memory["anchor"] or {}).get("origin", "")
+        for told in (styled(fate_told(memory.get("fate")), "yellow"), worth_told(trust, origin) if trust else ""):
+            if told:
+                print(told)
         if memory["heading_path"]:
             print(styled(one_line(" > ".join(memory["heading_path"])), "bold"))
         print(f"\n{printable(memory['content'])}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from recollect.core.errors import RecollectError
-from recollect.services.session.recent import CLOSING, OPENING, TAG, quotable
+from recollect.services.session.recent import CLOSING, OPENING, TAG, foreign, quotable
 from recollect.surfaces.daemon.waking import ask_within
 
 TYPE_CHECKING = False
@@ -47,7 +47,8 @@ def _line(hit: dict[str, Any]) -> str:
     words = {name: _bare(str(hit.get(name) or "")) for name in ("text", "date", "source", "id")}
     text = words["text"]
     quoted = json.dumps(text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + " …", ensure_ascii=False)
-    return f"- {words['date']} {words['source']} (id {words['id']}): {quoted}"
+    origin = foreign(str(hit.get("origin") or ""))
+    return f"- {words['date']} {words['source']} (id {words['id']}){origin and f', {origin}'}: {quoted}"
 
 
 def _bare(text: str) -> str:

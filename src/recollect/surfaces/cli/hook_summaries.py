@@ -62,6 +62,6 @@ def _is_wanted(home: str) -> bool:
     from recollect.wiring import settings_of_person
 
     try:
-        return settings_of_person(Path(home)).value("summarize.provider") == "host"
+        return settings_of_person(Path(home)).summarizing({}).provider == "host"
     except RecollectError:
         return False

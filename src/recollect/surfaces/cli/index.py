@@ -10,7 +10,8 @@ examples:
   recollect index ~/notes --global            seen from every project
   recollect index                             refresh what this project knows
   recollect index --forget notes/             drop a root from the index; the files stay
-  recollect index --reembed                   another model: all vectors anew, words answer meanwhile
+  recollect index --reembed                   another model: all vectors anew, the old ones answer meanwhile
+  recollect index --rollback                  back to the vectors of before
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from recollect.operations.replies import IndexShape
+    from recollect.operations.replies import IndexShape, ReembeddingShape
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +52,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="read and chunk every file again")
     parser.add_argument("--words-only", action="store_true", help="make no vectors in this run")
     parser.add_argument(
-        "--reembed", action="store_true", help="make all vectors of the index anew with the current model"
+        "--reembed",
+        action="store_true",
+        help="make all vectors of the index anew with the current model, and put them in place of the old ones",
+    )
+    parser.add_argument(
+        "--anyway", action="store_true", help="with --reembed: put them in place even when they find clearly less"
+    )
+    parser.add_argument(
+        "--rollback", action="store_true", help="put the vectors back in place that were there before the last change"
+    )
+    parser.add_argument(
+        "--forget-old", action="store_true", help="drop all vectors but those in place: there is no way back then"
     )
     add_common(parser, project="file them under the project of DIR instead of the one they lie in")
 
@@ -72,11 +84,17 @@ def run(args: argparse.Namespace) -> int:
         "force": args.force,
         "vectors": not args.words_only,
         "reembed": args.reembed,
+        "anyway": args.anyway,
+        "rollback": args.rollback,
+        "forget_old": args.forget_old,
     }
     with progress_bar() as progress:
         report = ask(args, "memory.index", request, progress=progress, starts=True)
     if args.json:
         print_json(report)
+    elif args.rollback or args.forget_old:
+        for text in report["notes"]:
+            print(text[:1].upper() + text[1:] + ".")
     else:
         show_report(report)
     return 1 if report["problems"] else 0
@@ -112,9 +130,30 @@ def show_report(report: IndexShape) -> None:
     print(
         f"{plural(report['chunks'], 'chunk')}, {plural(report['embedded'], 'text')} embedded, {report['seconds']:.1f} s."
     )
+    if report["reembedding"]:
+        _show_reembedding(report["reembedding"])
     if report["truncated"]:
         note(
             f"{plural(report['truncated'], 'text')} longer than the model reads; the rest of them is found by words only"
         )
     if report["waiting"]:
         note(f"{plural(report['waiting'], 'chunk')} without vectors yet, found by words meanwhile")
+
+
+def _show_reembedding(told: ReembeddingShape) -> None:
+    """Print what both models found, and whose vectors answer now."""
+    if told["probes"]:
+        print(f"Asked {plural(told['probes'], 'question')} made of the chunks themselves, by vectors alone:")
+        for when, name, found in (("before", told["from"], told["before"]), ("after", told["to"], told["after"])):
+            if found is None:
+                print(f"  {when:6}  {name} cannot be asked any more")
+            else:
+                print(f"  {when:6}  hit@5 {found['hit_at_5']:.3f}  MRR {found['mrr']:.3f}  {name}")
+    elif told["swapped"]:
+        print("Not compared: the texts are too short to make questions of.")
+    if told["swapped"]:
+        print(f"The vectors of {told['to']} answer now; 'recollect index --rollback' goes back.")
+    elif told["worse"]:
+        print(
+            f"They find clearly less: the vectors of {told['from']} go on answering. --reembed --anyway takes the new."
+        )

@@ -3,6 +3,7 @@
 examples:
   recollect list                              the newest memories of this project
   recollect list --documents
+  recollect list --due                        what should be looked at again
   recollect list --since 7d --type decision
   recollect list --all-projects -n 100 --json
 """
@@ -11,9 +12,9 @@ from __future__ import annotations
 
 import re
 
-from recollect.surfaces.cli.arguments import add_common, add_filters, filters_of
+from recollect.surfaces.cli.arguments import add_common, add_filters, add_hidden, filters_of, hidden_of
 from recollect.surfaces.cli.asking import ask
-from recollect.surfaces.cli.paper import labelled, note, one_line, plural, print_json, short_path, styled
+from recollect.surfaces.cli.paper import fate_told, labelled, note, one_line, plural, print_json, short_path, styled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,21 +30,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
     parser.add_argument("--documents", action="store_true", help="list files instead of memories")
     parser.add_argument("-n", "--limit", type=int, default=20, metavar="N", help="at most so many (default 20)")
+    parser.add_argument("--due", action="store_true", help="only memories that should be looked at again by now")
+    add_hidden(parser)
     add_filters(parser)
     add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """List."""
-    reply = ask(args, "memory.list", {"documents": args.documents, "limit": args.limit, **filters_of(args)})
+    chosen = {"documents": args.documents, "limit": args.limit, "due": args.due, **hidden_of(args)}
+    reply = ask(args, "memory.list", {**chosen, **filters_of(args)})
     if args.json:
         print_json(reply)
     else:
-        _show(reply)
+        _show(reply, due=args.due)
     return 0
 
 
-def _show(reply: ListShape) -> None:
+def _show(reply: ListShape, *, due: bool) -> None:
     for document in reply["documents"]:
         source = styled(short_path(document["source"]), "cyan")
         print(f"{document['date']}  {source}  {one_line(document['title'])}  ({plural(document['chunks'], 'chunk')})")
@@ -51,9 +55,18 @@ def _show(reply: ListShape) -> None:
         place = styled(f"{short_path(memory['source'])}:{memory['start_line']}", "cyan")
         labels = labelled(memory["type"], memory["tags"])
         gist = _gist(memory["content"], memory["heading"])
-        parts = (f"{memory['date'].replace('T', ' '):<16}", place, labels, gist, styled(memory["id"], "dim"))
+        parts = (
+            f"{memory['date'].replace('T', ' '):<16}",
+            place,
+            labels,
+            gist,
+            styled(memory["id"], "dim"),
+            fate_told(memory.get("fate")),
+        )
         print("  ".join(part for part in parts if part))
-    if not reply["documents"] and not reply["memories"]:
+    if due and not reply["memories"]:
+        note("no memory is due to be looked at again")
+    elif not reply["documents"] and not reply["memories"]:
         note("nothing here yet: 'recollect index PATH' or 'recollect add \"…\"'")
     elif reply["more"]:
         note("there are more; -n shows them")

@@ -39,23 +39,51 @@ COMMANDS = {
     "add": "Remember something: append it to today's journal",
     "delete": "Hide a memory from every search (its file stays)",
     "restore": "Bring a deleted memory back",
+    "supersede": "Put a new memory in the place of an old one",
+    "expire": "Say until when a memory is shown",
+    "feedback": "Say whether a memory answers a question",
+    "duplicates": "Find memories that say nearly the same",
+    "compact": "Sum up what the project remembers, with citations",
+    "task": "Work on tasks, with a record of each step",
+    "decide": "Record what was decided, and why",
+    "verify": "Speak for another's record, or against it",
+    "artifact": "Show a record, what it is worth, and its thread",
+    "brief": "Tell what there is to know of this project, from its records",
+    "wiki": "Browse what the records say: build, serve and lint its pages",
+    "ledger": "Look the ledger of records over, export and import it",
+    "identity": "Keep keys that prove who wrote a record",
     "roots": "Choose what is indexed and watched",
     "watch": "Follow files as they change",
     "warm": "Start, show or stop the daemon that keeps everything warm",
+    "agent-context": "Put together what an agent should read before it works",
+    "session-start": "Refresh .recollect/context.md, for hooks of agents",
+    "init": "Make a directory a project: a scope file, and a note for agents",
+    "hosts": "Install into Claude Code, Codex, OpenCode and OpenClaw, and see whether capture works",
+    "hook": "What an agent's host runs: note what happened, show what is remembered",
     "serve": "Serve HTTP on this machine",
     "mcp": "Speak MCP with an agent",
     "call": "Carry out an operation, JSON in and JSON out",
     "batch": "Carry out many operations, one a line",
     "ops": "List the operations and their schemas",
     "doctor": "Look over index, daemon and settings, and say what to do",
+    "store": "Move what finds things to another store: files, Milvus",
     "eval": "Measure how well your own questions are answered",
     "stats": "Show what the index holds",
+    "cost": "Show what models have cost",
     "reset": "Delete the index (never your files)",
-    "hosts": "Install into Claude Code, Codex, OpenCode and OpenClaw, and see whether capture works",
-    "hook": "What an agent's host runs: note what happened, show what is remembered",
     "config": "Show and change settings",
     "completion": "Print a shell completion script",
 }
+
+GROUPS = {
+    "index": "memories",
+    "task": "records (what was done, decided and checked)",
+    "roots": "files and the daemon",
+    "agent-context": "agents",
+    "serve": "programs",
+    "doctor": "upkeep",
+}
+"""What the commands from each of these on are about."""
 
 USAGE = "usage: recollect [--help] [--version] COMMAND ..."
 
@@ -135,7 +163,7 @@ def command_parser(name: str) -> argparse.ArgumentParser:
     from recollect.surfaces.cli.parsers import HelpLayout, Parser
 
     command = _load(name)
-    description = (sys.modules[f"{__package__}.{name}"].__doc__ or "").strip()
+    description = (sys.modules[f"{__package__}.{_module(name)}"].__doc__ or "").strip()
     parser = Parser(
         prog=f"recollect {name}",
         description=description,
@@ -149,14 +177,15 @@ def command_parser(name: str) -> argparse.ArgumentParser:
 def overview() -> str:
     """Return what `recollect --help` prints."""
     width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {summary}" for name, summary in COMMANDS.items()]
+    lines = []
+    for name, summary in COMMANDS.items():
+        lines += ["", f"{GROUPS[name]}:"] if name in GROUPS else []
+        lines.append(f"  {name:<{width}}  {summary}")
     return "\n".join(
         [
             USAGE,
             "",
             "Memory for coding agents: plain Markdown in, the right answer out.",
-            "",
-            "commands:",
             *lines,
             "",
             "options:",
@@ -167,6 +196,7 @@ def overview() -> str:
             "  recollect index notes/            index a directory of Markdown",
             '  recollect search "why redis?"     find what was learned, with its source',
             '  recollect add "…" --type decision remember something',
+            '  recollect task start "goal"       begin a task, with a record of each step',
             "",
             "Settings: recollect config list. The index lives in ~/.recollect (RECOLLECT_HOME moves it).",
         ]
@@ -202,8 +232,12 @@ def _dispatch(words: list[str]) -> int:
 def _load(name: str) -> Command:
     from importlib import import_module
 
-    command: Command = import_module(f"{__package__}.{name}")
+    command: Command = import_module(f"{__package__}.{_module(name)}")
     return command
+
+
+def _module(name: str) -> str:
+    return name.replace("-", "_")
 
 
 def _unknown(word: str) -> UsageError:

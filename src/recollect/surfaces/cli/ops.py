@@ -37,8 +37,10 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"operations": catalogue()})
     else:
-        for one in catalogue():
-            print(f"{styled(one['name'], 'cyan'):<20}  {one['summary']}")
+        known = catalogue()
+        width = max(len(one["name"]) for one in known)
+        for one in known:
+            print(f"{styled(one['name'], 'cyan')}{' ' * (width - len(one['name']))}  {one['summary']}")
     return 0
 
 

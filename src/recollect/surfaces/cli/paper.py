@@ -26,14 +26,20 @@ _DRIVING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u20
 _SHOW_PROGRESS_AFTER_S = 0.4
 _SHORT_ID = 8
 """Of 16 digits: one of a million chunks shares its first 8 with another by a chance of 1 in 4,000."""
-_STAGES = {"words": "reading", "vectors": "embedding", "waiting": "waiting for another index run"}
+_STAGES = {
+    "words": "reading",
+    "vectors": "embedding",
+    "waiting": "waiting for another index run",
+    "compact": "summing up",
+}
 
 
 def print_json(shape: Mapping[str, Any]) -> None:
-    """Print one JSON object."""
+    """Print one JSON object. What would drive a terminal is spelt out; it stands in strings only, and is the same to a parser."""
     import json
 
-    print(json.dumps(shape, ensure_ascii=False, indent=2))
+    text = json.dumps(shape, ensure_ascii=False, indent=2)
+    print(_DRIVING.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def colourful(stream: TextIO | None) -> bool:
@@ -61,6 +67,25 @@ def marked(text: str, spans: Sequence[Sequence[int]]) -> str:
 def labelled(kind: str, tags: Sequence[str]) -> str:
     """Return a memory's type and tags, fit to be printed."""
     return one_line(" ".join([*([kind] if kind else []), *(f"#{tag}" for tag in tags)]))
+
+
+def origin_told(origin: str) -> str:
+    """Return in words where a text comes from that nobody here has written."""
+    return {"tool": "a tool", "import": "an import"}.get(origin, "elsewhere")
+
+
+def fate_told(fate: Mapping[str, Any] | None) -> str:
+    """Return what has become of a memory, fit to be printed; empty where there is nothing to tell."""
+    if not fate:
+        return ""
+    told = []
+    if fate["superseded_by"]:
+        told.append(f"superseded by {fate['superseded_by']}")
+    if fate["expires"]:
+        told.append(f"{'expired: was shown' if fate['expired'] else 'shown'} until {fate['expires']}")
+    if fate["review_after"]:
+        told.append(f"to be looked at again {'since' if fate['due'] else 'from'} {fate['review_after']}")
+    return one_line("; ".join(told))
 
 
 def expandable(identity: str, tokens: int) -> str:

@@ -224,7 +224,7 @@ def _lost(op: str, why: Exception, *, begun: bool) -> RecollectError:
     if begun and op in ONCE:
         return AnswerLost(
             f"the daemon stopped answering before it said whether {op} was done: {why}",
-            hint="look with 'recollect list' before you do it again",
+            hint=f"look with 'recollect {'task list' if op.startswith(('task.', 'artifact.')) else 'list'}' first",
         )
     # One that is silent is still there, and nobody can take its place.
     kind = DaemonError if isinstance(why, TimeoutError) else DaemonAbsent

@@ -270,6 +270,7 @@ def environment_of_daemon(environment: Mapping[str, str]) -> dict[str, str]:
     """
     ours = os.path.realpath(__file__).removesuffix("/recollect/surfaces/daemon/control.py")
     kept = {name: value for name, value in environment.items() if not name.startswith("PYTHON") or name in _PLACES}
+    kept.pop("RECOLLECT_IDENTITY_PASSPHRASE", None)  # each caller brings their own
     paths = environment.get("PYTHONPATH", "").split(os.pathsep)
     if any(os.path.isabs(path) and os.path.realpath(path) == ours for path in paths):  # noqa: PTH117
         kept["PYTHONPATH"] = ours

@@ -25,11 +25,20 @@ BEAT_S = 2.0
 """Seconds between two signs of life."""
 SILENCE_S = 15.0
 """Seconds without any sign after which whoever waits takes the daemon for dead."""
-ONCE = frozenset({"memory.add", "memory.add_batch", "add", "add_batch"})
+ONCE = frozenset(
+    {
+        *("memory.add", "memory.add_batch", "memory.supersede", "memory.consolidate_episode"),
+        *("add", "add_batch", "supersede", "consolidate_episode"),
+        *("memory.compact", "compact"),  # a second one would pay for a model while the first still asks it
+        *("task.start", "task.progress", "task.run_start", "task.run_finish", "task.add_evidence", "task.finish"),
+        *("artifact.create", "artifact.review", "artifact.revision", "artifact.decision", "artifact.verification"),
+        "artifact.find_related",
+    }
+)
 """Operations that must not be done twice when nobody knows whether they were done; doing others again does no harm."""
 
 
-ALSO = ("CLAUDE_CONFIG_DIR", "OPENAI_BASE_URL")
+ALSO = ("CLAUDE_CONFIG_DIR", "OPENAI_BASE_URL", "OLLAMA_HOST", "GOOGLE_GENAI_USE_VERTEXAI")
 """What recollect reads of variables that others have named."""
 
 

@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+
+from starlette.types import Receive, Scope, Send
 
 from recollect.core.errors import ConfigError, RecollectError, UsageError
 from recollect.core.options import HttpOptions
 from recollect.operations.dispatch import Caller
-from recollect.surfaces.http.app import App, Extra, build_app
+from recollect.surfaces.http.app import Extra, build_app
 from recollect.surfaces.http.calls import Answer
 
 if TYPE_CHECKING:
@@ -33,6 +35,16 @@ _CONNECTIONS = 512
 _HEADER_BYTES = 32_768
 
 
+class Served(Protocol):
+    """An application that can be served: guarded, and able to end."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer."""
+
+    def stop(self) -> None:
+        """Have what takes long end soon."""
+
+
 @dataclass(frozen=True, slots=True)
 class Serving:
     """A server that runs in a thread of its own."""
@@ -40,7 +52,7 @@ class Serving:
     url: str
     port: int
     _server: uvicorn.Server
-    _app: App
+    _app: Served
     _thread: threading.Thread
 
     def stop(self) -> None:
@@ -52,8 +64,12 @@ class Serving:
 
 def serve_in_thread(answer: Answer, options: HttpOptions, caller: Caller, mounts: Sequence[Extra] = ()) -> Serving:
     """Serve beside other work. Raise RecollectError when the address may not or cannot be served on."""
+    return serve_app_in_thread(build_app(answer, options, caller, mounts), options)
+
+
+def serve_app_in_thread(app: Served, options: HttpOptions) -> Serving:
+    """Serve an application beside other work, as `serve_in_thread` does."""
     listener = open_listener(options)
-    app = build_app(answer, options, caller, mounts)
     ready = threading.Event()
     server = _server(app, ready.set)
     thread = threading.Thread(target=_run, args=(server, listener, ready), name="recollect-http", daemon=True)
@@ -74,9 +90,13 @@ def serve(
     started: Callable[[str], None],
 ) -> None:
     """Serve until SIGINT or SIGTERM; `started` is told the address. Call it in the main thread."""
+    serve_app(build_app(answer, options, caller, mounts), options, started=started)
+
+
+def serve_app(app: Served, options: HttpOptions, *, started: Callable[[str], None]) -> None:
+    """Serve an application as `serve` does."""
     listener = open_listener(options)
     url = _url(options, listener)
-    app = build_app(answer, options, caller, mounts)
     server = _server(app, lambda: started(url))
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -128,7 +148,7 @@ def _url(options: HttpOptions, listener: socket.socket) -> str:
     return f"http://{host}:{listener.getsockname()[1]}"
 
 
-def _server(app: App, started: Callable[[], None]) -> uvicorn.Server:
+def _server(app: Served, started: Callable[[], None]) -> uvicorn.Server:
     import uvicorn
 
     class Server(uvicorn.Server):

@@ -130,7 +130,17 @@ def _call(given: dict[str, Any], ask: Ask) -> Answer:
     operation = find_operation(name)
     if "mcp" in operation.absent:
         raise UsageError(f"{operation.name} cannot be asked for here: {operation.absent['mcp']}")
-    return _plain({"notice": texts.PLAIN_NOTICE, **ask(operation.name, arguments)})
+    return _plain({"notice": texts.PLAIN_NOTICE, **ask(operation.name, _by_agent(operation.name, arguments))})
+
+
+def _by_agent(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments in which new memories are the agent's own, as with add_memory, unless it says otherwise."""
+    if name in {"memory.add", "memory.supersede"}:
+        return {"origin": "agent", **arguments}
+    memories = arguments.get("memories")
+    if name != "memory.add_batch" or not isinstance(memories, list):
+        return arguments
+    return {**arguments, "memories": [{"origin": "agent", **one} if isinstance(one, dict) else one for one in memories]}
 
 
 def summary_of(name: str) -> str:

@@ -57,15 +57,21 @@ def _slim_hit(hit: Shape) -> dict[str, Any]:
     packed = hit.get("packed")
     shown = packed if packed and not packed["within"] else hit
     heading, date = " > ".join(hit["heading_path"]), hit["date"].replace("T", " ")
+    behind = _record(hit)
     slim = {
         "id": hit["id"],
         "score": round(hit["score"], 3),
         "relevance": round(hit["relevance"], 2),
-        "file": _place({**hit, **shown, "source": hit["source"]}),
+        # Where a record's page lies says nothing: it is made from the ledger. Its ids are what artifact.* and task.* take.
+        "file": "" if behind else _place({**hit, **shown, "source": hit["source"]}),
+        "artifact_id": _label(behind["artifact_id"]) if behind else "",
+        "task_id": _label(behind["task_id"]) if behind else "",
         "heading": "" if heading.replace(" > ", " ") == date else _cut(heading),  # a journal's headings are its times
         "date": date,
         "type": _label(hit["type"]),
         "tags": [_label(tag) for tag in hit["tags"]],
+        "worth": _worth(hit["trust"]),
+        "from": _origin(hit) if hit["trust"]["tainted"] else "",
         "text": _cut(packed["text"] if packed else hit["snippet"]),
         "within": packed["within"] if packed else "",
         "get_memory_tokens": None if packed and packed["form"] == "section" else hit["expand_tokens"],
@@ -74,16 +80,18 @@ def _slim_hit(hit: Shape) -> dict[str, Any]:
 
 
 def _hit_text(number: int, hit: Shape) -> str:
-    labels = [hit.get("date", ""), hit.get("type", ""), *(f"#{tag}" for tag in hit.get("tags", []))]
+    worth = f"**{hit['worth']}**" if hit.get("worth") else ""
+    labels = [hit.get("date", ""), hit.get("type", ""), *(f"#{tag}" for tag in hit.get("tags", [])), worth]
     lines = [
         f"## Result {number} (score: {hit['score']:.3f}, relevant: {hit['relevance']:.0%})",
-        " | ".join(filter(None, [f"**File:** {hit['file']}", *labels])),
+        " | ".join(filter(None, [_where(hit), *labels])),
     ]
     if hit.get("heading"):
         lines.append(_quoted(hit["heading"]))
     if hit.get("within"):
         lines.append(f"Its text is in the section of {hit['within']}.")
     elif hit.get("text"):
+        lines += [f"From {hit['from']}, quoted:"] if hit.get("from") else []
         lines.append(_quoted(hit["text"]))
     if "get_memory_tokens" in hit:
         lines.append(f"get_memory id {hit['id']} (~{hit['get_memory_tokens']:,} tokens)")
@@ -92,14 +100,46 @@ def _hit_text(number: int, hit: Shape) -> str:
     return "\n".join(lines)
 
 
+def _where(hit: Shape) -> str:
+    if "file" in hit:
+        return f"**File:** {hit['file']}"
+    return f"**Record:** {hit['artifact_id']}" + (f" of task {hit['task_id']}" if hit.get("task_id") else "")
+
+
+def _record(hit: Shape) -> Shape | None:
+    """Return which record a hit is made from; None for any other text."""
+    is_record = hit["trust"]["tier"] in {"canonical_record", "verified_record"}
+    refs: list[Shape] = hit.get("grounding_refs", [])
+    return refs[0] if is_record and refs else None
+
+
+def _worth(trust: Shape) -> str:
+    """Return in a word or two what a record is worth; nothing for what was merely found."""
+    if trust["tier"] == "verified_record":
+        return "verified, signed" if trust["signed"] else "verified"
+    if trust["verified_by"]:
+        return f"record, verified by another writer{', signed' if trust['signed_by'] else ''}"
+    if trust["tier"] == "canonical_record":
+        return "record, not to be relied on" if trust["requires_verification"] else "record"
+    return ""
+
+
+def _origin(hit: Shape) -> str:
+    """Return whose words a tainted text is, as far as its own anchor tells."""
+    own = (hit["anchor"] or {}).get("origin", "")
+    return {"tool": "a tool", "import": "an import"}.get(own, "what a tool or an import brought")
+
+
 def expand_answer(shape: Shape) -> Answer:
     """A section."""
     transcript = shape["transcript"]
     tags = [f"#{_label(tag)}" for tag in shape["tags"]]
-    labels = [shape["date"].replace("T", " "), _label(shape["type"]), *tags]
+    worth, whose = _worth(shape["trust"]), _origin(shape) if shape["trust"]["tainted"] else ""
+    labels = [shape["date"].replace("T", " "), _label(shape["type"]), *tags, f"**{worth}**" if worth else ""]
     content = _cut(shape["content"])
     too_long = len(shape["content"]) > _MOST
-    lines = [NOTICE, " | ".join(filter(None, [f"**File:** {_place(shape)}", *labels])), _quoted(content)]
+    lines = [NOTICE, " | ".join(filter(None, [f"**File:** {_place(shape)}", *labels]))]
+    lines += [*([f"From {whose}, quoted:"] if whose else []), _quoted(content)]
     structured: dict[str, Any] = {
         "notice": PLAIN_NOTICE,
         "id": shape["id"],
@@ -108,6 +148,7 @@ def expand_answer(shape: Shape) -> Answer:
         "text": content,
         "tokens": shape["tokens"],
     }
+    structured |= {name: said for name, said in (("worth", worth), ("from", whose)) if said}
     notes = list(shape["notes"])
     if too_long:
         notes.append(f"cut: the section has about {shape['tokens']:,} tokens; 'lines' reads a part of it")

@@ -29,13 +29,21 @@ OTHERS = (
     "add_batch",
     "delete",
     "restore",
+    "supersede",
+    "set_expiry",
+    "feedback",
+    "find_near_duplicates",
+    "consolidate_episode",
     "stats",
     "health",
+    "cost",
     "metrics",
     "session.status",
     "roots.list",
 )
 """Those that only `memory_call` reaches; a test compares them with the catalogue."""
+FAMILIES = ("task", "artifact", "context", "ledger")
+"""Families of them that are named as a whole: whoever needs one asks for its operations, and nobody else pays for them."""
 _READS = {"readOnlyHint": True}
 _ADDS = {"destructiveHint": False}
 _AT_HAND = {"anthropic/alwaysLoad": True}
@@ -68,6 +76,7 @@ _FILTERS: Schema = {
         "tags": _texts("All of"),
         "source": _text("File or directory"),
         "all_projects": {"type": "boolean"},
+        "trust": _text("canonical: only records; verified: only verified ones"),
     },
 }
 
@@ -141,7 +150,8 @@ TOOLS: tuple[Schema, ...] = (
     {
         "name": "memory_call",
         "description": (
-            f"Other operations on memory: {', '.join(OTHERS)}. "
+            f"Other operations on memory: {', '.join(OTHERS)}; "
+            f"{', '.join(f'{one}.*' for one in FAMILIES)} (task.start, artifact.decision, ...: what was tried, decided, verified). "
             "op 'ops' explains them; op 'help' with arguments {\"op\": name} shows what one takes."
         ),
         "inputSchema": _takes({"op": _text(), "arguments": {"type": "object"}}, "op"),

@@ -1,0 +1,48 @@
+"""Move what finds things to another store, without embedding anything again.
+
+The catalog and its vectors are on this machine, whatever store.uri says. 'copy' pushes them to another place: Milvus Lite (a path
+that ends in .db), a Milvus server (http://host:19530), Zilliz Cloud (https://…), or 'embedded' for the files beside the catalog. It
+changes no setting: set store.uri when it is there. A copy that was broken off goes on where it was. docs/milvus.md tells more.
+
+examples:
+  recollect store copy --to http://localhost:19530
+  recollect store copy --to ~/milvus.db
+  recollect store copy --to embedded
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from recollect.surfaces.cli.arguments import add_common
+from recollect.surfaces.cli.paper import note, one_line, plural, print_json
+
+if TYPE_CHECKING:
+    import argparse
+
+EMBEDDED = "embedded"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb and its arguments."""
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    copy = verbs.add_parser("copy", help="push the whole index to another store", allow_abbrev=False)
+    copy.add_argument("--to", metavar="URI", required=True, help="where to: as store.uri, or 'embedded'")
+    add_common(copy)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Push, and say what is there then."""
+    from recollect.wiring import copy_store, standpoint
+
+    here = standpoint(project=args.project, tenant=args.tenant)
+    flags = {"scope.tenant": args.tenant} if args.tenant else {}
+    uri = "" if args.to == EMBEDDED else args.to
+    found = copy_store(here, flags, uri)
+    place = found.place or EMBEDDED
+    if args.json:
+        print_json({"to": place, "chunks": found.there, "ok": found.is_whole})
+    else:
+        print(f"{plural(found.there, 'chunk')} at {one_line(place)}")
+        note(f"to use it: recollect config set store.uri {uri!r}")
+    return 0 if found.is_whole else 1

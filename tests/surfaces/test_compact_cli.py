@@ -1,0 +1,151 @@
+"""`recollect compact`, from the command that a person types to the summary that a search finds."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from tests.surfaces.conftest import Shell, run_process, write
+
+from recollect import Recollect
+
+WRITER = r"""
+import re, sys
+text = sys.stdin.read()
+found = re.findall(r'<source-(\w+) id="(\w+)"[^>]*>\n(.*?)\n</source-\1>', text, re.DOTALL)
+for _, one, body in found:
+    print(f"- {body.splitlines()[-1]} [{one}]")
+print("- It took 99 days [%s]" % found[0][1])
+"""
+NOTES = "# Cache\n\nThe Redis TTL is 60 seconds.\n\n## Importer\n\nThe importer retries 3 times.\n"
+
+
+@pytest.fixture
+def written(project: Path, shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Notes that are indexed, and a program that writes about them."""
+    write(project / "notes" / "2026-03-01.md", NOTES)
+    program = write(tmp_path / "writer.py", WRITER)
+    monkeypatch.setenv("RECOLLECT_LLM_PROVIDER", "command")
+    monkeypatch.setenv("RECOLLECT_LLM_COMMAND", f"{sys.executable} {program}")
+    assert shell("index", "notes").status == 0
+    return project
+
+
+def test_a_program_sums_up_and_its_inventions_are_shown(written: Path, shell: Shell) -> None:
+    """The summary is printed and in today's journal, what was invented is told on the other stream, the receipt says what for."""
+    done = shell("compact")
+
+    assert done.status == 0
+    assert "- The Redis TTL is 60 seconds. [" in done.out
+    assert "Summed up 2 chunks in .recollect/memory/" in done.out
+    assert "99" not in done.out.partition("Summed up")[0]
+    assert "its sources do not say 99 days: It took 99 days" in done.err
+    (journal,) = (written / ".recollect" / "memory").glob("*.md")
+    assert "memory:compact-" in journal.read_text("utf-8")
+    hit = shell("search", "redis importer retries ttl", "--json").json["hits"][0]
+    assert (hit["type"], hit["anchor"]["covers"]) == ("summary", 2)
+    assert [line["purpose"] for line in shell("cost", "--json", "--by", "purpose").json["lines"]] == ["compact"]
+
+
+def test_again_it_says_that_nothing_is_left(written: Path, shell: Shell) -> None:
+    """The second run writes nothing and says why; that is no failure."""
+    shell("compact")
+    done = shell("compact")
+
+    assert (done.status, done.out) == (0, "Nothing was written.\n")
+    assert "2 chunks are covered by summaries already" in done.err
+
+
+def test_a_dry_run_tells_what_it_would_cost(written: Path, shell: Shell) -> None:
+    """Batches and tokens are told, and nothing is there afterwards."""
+    done = shell("compact", "--dry-run")
+
+    assert "2 chunks in 1 batch, worded by command/" in done.out
+    assert "tokens" in done.out
+    assert not (written / ".recollect" / "memory").exists()
+
+
+def test_nobody_is_asked_where_none_is_chosen(written: Path, shell: Shell) -> None:
+    """`--llm none` goes above the settings, takes sentences out and costs nothing."""
+    reply = shell("compact", "--llm", "none", "--json").json
+
+    assert (reply["worded_by"], reply["calls"], reply["tokens_spent"], reply["changed"]) == ("none", 0, 0, True)
+    assert shell("cost", "--json").json["lines"] == []
+
+
+def test_a_summary_names_its_sources(written: Path, shell: Shell) -> None:
+    """`recollect expand` of a summary lists what it sums up, with the ids that its lines cite."""
+    summary = shell("compact", "--json").json["summary"]["memory"]
+    shown = shell("expand", summary)
+    listed = [line.split() for line in shown.out.splitlines() if line.startswith("  ")]
+
+    assert [place for _, _, place in listed] == ["notes/2026-03-01.md:1-3", "notes/2026-03-01.md:5-7"]
+    assert all(f"[{one}]" in shown.out for one, _, _ in listed)
+    assert "it sums up 2 chunks" in shown.err
+    assert "The Redis TTL" in shell("expand", listed[0][0]).out
+
+
+def test_a_program_that_fails_writes_nothing(written: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is one line with a hint, and no journal is there."""
+    monkeypatch.setenv("RECOLLECT_LLM_COMMAND", f"{sys.executable} -c 'raise SystemExit(3)'")
+    done = shell("compact")
+
+    assert done.status == 1
+    assert "failed (status 3)" in done.err
+    assert not (written / ".recollect" / "memory").exists()
+
+
+def test_whoever_is_killed_while_a_model_writes_has_written_nothing(
+    written: Path, shell: Shell, tmp_path: Path
+) -> None:
+    """A process that ends in the middle of a question leaves no journal, and the next run does it all."""
+    killer = write(tmp_path / "killer.py", "import os\nos.kill(os.getppid(), 9)\n")
+    killed = run_process(["compact"], written, env={"RECOLLECT_LLM_COMMAND": f"{sys.executable} {killer}"})
+
+    assert killed.status == -9
+    assert not (written / ".recollect" / "memory").exists()
+    assert "Summed up 2 chunks" in shell("compact").out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--llm", "nobody"), "there is no provider 'nobody'"),
+        (("--since", "soon"), "is not a day"),
+        (("--prompt-file", "none.txt"), "none.txt cannot be read"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_said(written: Path, shell: Shell, words: tuple[str, ...], said: str) -> None:
+    """An unknown provider, a day that is none, a file that is not there."""
+    done = shell("compact", *words)
+
+    assert done.status in (1, 2)
+    assert said in done.err
+
+
+def test_another_provider_gets_neither_key_nor_address_of_the_chosen_one(
+    written: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is named on the command line is asked with what is their own, and named as such where that is missing."""
+    for name, value in {"PROVIDER": "openai", "API_KEY": "env:TEAM_API_KEY", "BASE_URL": "http://127.0.0.1:1"}.items():
+        monkeypatch.setenv(f"RECOLLECT_LLM_{name}", value)
+    monkeypatch.setenv("TEAM_API_KEY", "k-1234567890")
+    done = shell("compact", "--llm", "anthropic")
+
+    assert done.status == 1
+    assert "ANTHROPIC_API_KEY" in done.err
+    assert "k-1234567890" not in done.err
+
+
+def test_python_gets_the_same_with_types(written: Path) -> None:
+    """The method takes what the command takes, and answers with values."""
+    with Recollect(project=written) as memory:
+        planned = memory.compact(dry_run=True, source="notes")
+        reply = memory.compact(source="notes", llm="none")
+
+    assert (planned.chunks, planned.changed) == (2, False)
+    assert reply.changed
+    assert reply.summary is not None
+    assert json.dumps(reply.text).count("[") == 2

@@ -1,0 +1,289 @@
+"""The commands around a session's beginning: agent-context, session-start and init."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.surfaces.conftest import Shell, run_process
+
+from recollect.models.tokens import TokenCounter
+from recollect.services.context.blocks import BLOCK
+
+COUNT = TokenCounter()
+
+
+@pytest.fixture
+def repository(project: Path) -> Path:
+    """The project as a Git repository."""
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    return project
+
+
+def test_a_context_is_printed_and_holds_its_budget(shell: Shell) -> None:
+    """What is printed is the file, in Markdown or JSON, and the whole of it has at most so many tokens."""
+    for number in range(12):
+        shell("add", f"the deploy rule number {number} is about keys and otters", "--type", "fact")
+
+    words = ("agent-context", "--query", "deploy rule", "--query", "keys", "--k", "6", "--token-budget", "250")
+    text = shell(*words).out
+    assert text.startswith("# recollect context\n")
+    assert 200 < COUNT(text) <= 250
+    assert "Left out for 250 tokens: " in text
+    as_json = shell(*words, "--format", "json").out
+    assert COUNT(as_json) <= 250
+    assert json.loads(as_json)["items"]
+
+
+def test_a_budget_that_is_too_small_is_told(shell: Shell) -> None:
+    """A budget in which nothing fits is a wrong request, and the hint says what would do."""
+    done = shell("agent-context", "--token-budget", "5")
+
+    assert (done.status, done.out) == (2, "")
+    assert "at least" in done.err
+
+
+def test_an_output_file_is_written_in_place_of_printing(shell: Shell, project: Path) -> None:
+    """The file is there, for its owner alone, and nothing is printed; --json still tells how it came about."""
+    shell("add", "two keys")
+    done = shell("agent-context", "--query", "keys", "--output", "context.md")
+
+    assert done.out == ""
+    assert "two keys" in (project / "context.md").read_text("utf-8")
+    assert (project / "context.md").stat().st_mode & 0o777 == 0o600
+    told = shell("agent-context", "--query", "keys", "--output", "context.md", "--json").json
+    assert told["tokens"] == COUNT((project / "context.md").read_text("utf-8"))
+    assert shell("agent-context", "--output", "no/such/place.md").status == 2
+
+
+def test_every_call_is_logged(shell: Shell, tmp_path: Path) -> None:
+    """The log holds the question as it was asked, what was answered, and one line a call."""
+    folder = tmp_path / "log"
+    shell("add", "two keys")
+    for query in ("which keys", "other keys"):
+        shell("agent-context", "--query", query, "--log-dir", folder)
+
+    lines = [json.loads(line) for line in (folder / "recollect_context_log.jsonl").read_text("utf-8").splitlines()]
+    files = sorted(folder.glob("recollect_context_[0-9]*.json"))
+    assert [one["queries"][0]["query"] for one in lines] == ["which keys", "other keys"]
+    assert [json.loads(path.read_text("utf-8")) for path in files] == lines
+    assert lines[0]["items"][0]["citation_id"] in lines[0]["text"]
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+
+
+def test_a_session_start_refreshes_the_file_in_silence(shell: Shell, repository: Path) -> None:
+    """It tells what is newest, keeps the folder out of commits, prints nothing, and makes no scope file."""
+    shell("add", "two keys", "--global")
+    first = shell("session-start")
+    shell("add", "three keys", "--global")
+    shell("session-start", "--project-dir", repository)
+
+    assert (first.status, first.out, first.err) == (0, "", "")
+    text = (repository / ".recollect" / "context.md").read_text("utf-8")
+    assert "two keys" in text
+    assert "three keys" in text
+    assert (repository / ".recollect" / ".gitignore").read_text("utf-8").endswith("\n*\n")
+    assert not (repository / ".recollect" / "scope.json").exists()
+
+
+def test_a_session_start_leaves_nothing_where_nothing_is_known(shell: Shell, project: Path) -> None:
+    """A directory of which nothing is remembered stays as it is."""
+    assert shell("session-start").status == 0
+    assert list(project.iterdir()) == []
+
+
+@pytest.mark.parametrize("broken", ["{", '{"tenant": "elsewhere"}'])
+def test_a_session_start_never_fails_a_hook(shell: Shell, project: Path, broken: str) -> None:
+    """A scope file that cannot be used is told on standard error, and the command succeeds all the same."""
+    (project / ".recollect").mkdir()
+    (project / ".recollect" / "scope.json").write_text(broken, "utf-8")
+    done = shell("session-start")
+
+    assert (done.status, done.out) == (0, "")
+    assert "scope.json" in done.err
+    assert (project / ".recollect" / "scope.json").read_text("utf-8") == broken
+    assert not (project / ".recollect" / "context.md").exists()
+    assert shell("session-start", "--project-dir", "nowhere").status == 2
+
+
+def test_a_session_start_writes_through_no_link(shell: Shell, repository: Path, tmp_path: Path) -> None:
+    """A link in a repository leads nothing of ours elsewhere: the folder is refused, the file replaced."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (repository / ".recollect").symlink_to(elsewhere)
+    shell("add", "two keys", "--global")
+    assert "no directory of the project" in shell("session-start").err
+    assert list(elsewhere.iterdir()) == []
+
+    (repository / ".recollect").unlink()
+    (repository / ".recollect").mkdir()
+    victim = tmp_path / "victim"
+    victim.write_text("kept", "utf-8")
+    (repository / ".recollect" / "context.md").symlink_to(victim)
+    shell("session-start")
+    assert victim.read_text("utf-8") == "kept"
+    assert "two keys" in (repository / ".recollect" / "context.md").read_text("utf-8")
+
+
+def test_a_session_start_where_nothing_can_be_written(shell: Shell, repository: Path) -> None:
+    """A directory in the file's place is told, and no failure of the hook; a wrong budget is one."""
+    shell("add", "two keys", "--global")
+    (repository / ".recollect" / "context.md").mkdir(parents=True)
+    done = shell("session-start")
+
+    assert (done.status, done.out) == (0, "")
+    assert "was not refreshed" in done.err
+    assert shell("session-start", "--token-budget", "1").status == 2
+
+
+def test_another_tenants_context_is_kept_apart(shell: Shell, repository: Path) -> None:
+    """What one tenant remembers stands in no file of another's."""
+    shell("config", "set", "scope.tenants", "work")
+    shell("add", "a secret of work", "--global", "--tenant", "work")
+    shell("session-start", "--tenant", "work")
+
+    assert not (repository / ".recollect" / "context.md").exists()
+    own = repository / ".recollect" / "tenants" / "work" / "context.md"
+    assert "a secret of work" in own.read_text("utf-8")
+
+
+def test_init_is_idempotent_and_comes_off_again(shell: Shell, repository: Path) -> None:
+    """Files that are there get the block, byte for byte the same each time, and are what they were when it is taken out."""
+    texts = {"AGENTS.md": b"# Agents\r\n\r\nBe kind.\r\n", "CLAUDE.md": b"no last line end"}
+    for name, text in texts.items():
+        (repository / name).write_bytes(text)
+
+    assert shell("init").status == 0
+    after = {name: (repository / name).read_bytes() for name in texts}
+    assert all(after[name].startswith(text) and b"recollect:start" in after[name] for name, text in texts.items())
+    assert {one["change"] for one in shell("init", "--json").json["files"]} == {"unchanged"}
+    assert {name: (repository / name).read_bytes() for name in texts} == after
+    assert shell("init", "--remove").status == 0
+    assert {name: (repository / name).read_bytes() for name in texts} == texts
+
+
+def test_init_makes_the_file_that_most_agents_read(shell: Shell, repository: Path) -> None:
+    """Where neither file is there, AGENTS.md is made, and goes again with its block."""
+    shell("init")
+    assert (repository / "AGENTS.md").read_text("utf-8") == BLOCK + "\n"
+    assert not (repository / "CLAUDE.md").exists()
+    assert (repository / ".recollect" / ".gitignore").exists()
+
+    shell("init", "--remove")
+    assert not (repository / "AGENTS.md").exists()
+    assert shell("init", "--remove").out == "Nothing to do.\n"
+
+
+def test_a_dry_run_writes_nothing(shell: Shell, project: Path) -> None:
+    """It tells what it would do, and the directory stays as it was."""
+    done = shell("init", "--dry-run", "--tenant", "work")
+
+    assert "would write .recollect/scope.json" in done.out
+    assert "would write AGENTS.md" in done.out
+    assert list(project.iterdir()) == []
+
+
+def test_init_changes_no_isolation_that_nobody_asked_for(shell: Shell, repository: Path, tmp_path: Path) -> None:
+    """Where one stood before, one stands after: the same project from the root, a directory below, and a linked worktree."""
+
+    def standing() -> list[str]:
+        asked = ("agent-context", "--json")
+        return [shell(*asked, "--project", one).json["project"] for one in (repository, below, linked)]
+
+    below = repository / "below"
+    below.mkdir()
+    linked = tmp_path / "linked"
+    git = ["git", "-C", str(repository), "-c", "user.email=a@b", "-c", "user.name=a"]
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
+    subprocess.run([*git, "worktree", "add", "-q", str(linked)], check=True)
+    before = standing()
+    shell("init")
+    shell("init", "--project-dir", linked)
+
+    assert standing() == before == [str(repository)] * 3
+    assert not (linked / ".recollect" / "scope.json").exists()
+    shell("init", "--project-dir", below, "--no-agent-files")
+    assert shell("agent-context", "--json", "--project", below).json["project"] == str(below)
+
+
+def test_init_for_a_tenant_says_what_to_allow(shell: Shell, repository: Path) -> None:
+    """The scope file asks for the tenant, the note says how to allow it, and then it counts; another one is refused."""
+    done = shell("init", "--tenant", "work")
+    assert "recollect config set scope.tenants work" in done.err
+    assert shell("list").status == 1
+
+    shell("config", "set", "scope.tenants", "work")
+    assert shell("agent-context", "--json").json["tenant"] == "work"
+    assert shell("init", "--tenant", "work").err == ""
+    refused = shell("init", "--tenant", "other")
+    assert (refused.status, "'work'" in refused.err) == (1, True)
+    assert shell("init", "--tenant", "No Name").status == 1
+    assert json.loads((repository / ".recollect" / "scope.json").read_text("utf-8"))["tenant"] == "work"
+
+
+def test_one_broken_file_leaves_all_others_alone(shell: Shell, repository: Path) -> None:
+    """A half-open block is refused before anything is written anywhere."""
+    (repository / "AGENTS.md").write_text("mine\n", "utf-8")
+    (repository / "CLAUDE.md").write_text("<!-- recollect:start -->\nold\n", "utf-8")
+    done = shell("init")
+
+    assert done.status == 1
+    assert "CLAUDE.md" in done.err
+    assert (repository / "AGENTS.md").read_text("utf-8") == "mine\n"
+    assert not (repository / ".recollect").exists()
+
+
+def test_init_follows_links_only_within_the_project(shell: Shell, repository: Path, tmp_path: Path) -> None:
+    """One file that is a link to the other gets one block; a link that leads out is refused."""
+    (repository / "AGENTS.md").write_text("mine\n", "utf-8")
+    (repository / "CLAUDE.md").symlink_to("AGENTS.md")
+    shell("init")
+    assert (repository / "AGENTS.md").read_text("utf-8").count("recollect:start") == 1
+    assert (repository / "CLAUDE.md").is_symlink()
+
+    outside = tmp_path / "outside.md"
+    outside.write_text("theirs\n", "utf-8")
+    (repository / "CLAUDE.md").unlink()
+    (repository / "CLAUDE.md").symlink_to(outside)
+    assert "outside the project" in shell("init").err
+    assert outside.read_text("utf-8") == "theirs\n"
+
+
+def test_a_home_directory_is_no_project(shell: Shell, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither command writes into a person's home directory itself."""
+    monkeypatch.setenv("HOME", str(project))
+    shell("add", "two keys", "--global")
+
+    assert shell("init").status == 2
+    assert shell("session-start").status == 0
+    assert not (project / "AGENTS.md").exists()
+    assert not (project / ".recollect" / "context.md").exists()
+
+
+def test_a_warm_agent_context_loads_little(project: Path) -> None:
+    """Help of the three commands loads no model, no tokenizer and no request types."""
+    code = (
+        "import sys; from recollect.surfaces.cli.main import command_parser;"
+        "[command_parser(name) for name in ('agent-context', 'session-start', 'init')];"
+        "print(sorted({'tokenizers', 'numpy', 'msgspec', 'sqlite3'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=dict(os.environ)
+    )
+
+    assert done.stdout.strip() == "[]"
+
+
+def test_it_works_as_a_program_of_its_own(project: Path) -> None:
+    """Typed at a shell, the file comes out on standard output and nothing else does."""
+    (project / "notes.md").write_text("# Keys\n\ntwo keys\n", "utf-8")
+    assert run_process(["index", "notes.md"], project).status == 0
+    done = run_process(["agent-context", "--query", "keys"], project)
+
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith("# recollect context\n")
+    assert "two keys" in done.out

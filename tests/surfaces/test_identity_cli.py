@@ -1,0 +1,194 @@
+"""Identities at a shell: made, shown, given to others, trusted and forgotten; and no secret is ever printed."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.surfaces.conftest import Shell, command_line, run_process
+
+from recollect.operations.dispatch import Caller, Dispatcher
+from recollect.surfaces.daemon.control import environment_of_daemon
+
+
+def start_task(shell: Shell, **said: Any) -> dict[str, Any]:
+    """Begin a task and return its record."""
+    written = shell("call", "task.start", "--json", json.dumps({"goal": "count otters", **said})).json
+    shown = shell("call", "artifact.get", "--json", json.dumps({"artifact_id": written["artifact_id"]})).json
+    artifact: dict[str, Any] = shown["artifact"]
+    return artifact
+
+
+def test_an_identity_signs_once_it_is_chosen(shell: Shell, home: Path) -> None:
+    """Made, chosen and used: records are signed in its name, and the ledger says that they are proven."""
+    assert start_task(shell)["trust"]["signed"] is False
+    made = shell("identity", "create", "mara")
+    assert made.status == 0
+    assert "records.identity mara" in made.out
+    assert "no passphrase" in made.err
+    assert shell("config", "set", "records.identity", "mara").status == 0
+
+    artifact = start_task(shell)
+    assert (artifact["agent_id"], artifact["trust"]["signed"]) == ("mara", True)
+    found = shell("ledger", "verify")
+    assert (found.status, "2 records, 1 signed, 1 of them proven" in found.out) == (0, True)
+
+
+def test_nobody_writes_in_anothers_name(shell: Shell) -> None:
+    """Who signs as mara cannot write as otto: that is refused, and nothing is written."""
+    shell("identity", "create", "mara")
+    shell("config", "set", "records.identity", "mara")
+    refused = shell("call", "task.start", "--json", json.dumps({"goal": "x", "agent_id": "otto"}))
+
+    assert (refused.status, refused.json["error"]["code"]) == (2, "usage")
+    assert shell("ledger", "verify", "--json").json["records"] == 0
+
+
+def test_what_one_exports_another_trusts(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The public line of one home makes its signatures count in another, and forgetting makes them count no longer."""
+    shell("identity", "create", "otto")
+    line = shell("identity", "export", "otto").out.strip()
+    own = shell("identity", "show", "otto", "--json").json
+    shell("config", "set", "records.identity", "otto")
+    start_task(shell)
+    file = tmp_path / "out.jsonl"
+    assert shell("ledger", "export", "--output", file).status == 0
+
+    monkeypatch.setenv("RECOLLECT_HOME", str(tmp_path / "other"))
+    trusted = shell("identity", "trust", "otto", line, "--json").json
+    assert trusted["own"] is False
+    assert trusted["keys"][0]["fingerprint"] == own["keys"][0]["fingerprint"]
+    assert shell("ledger", "import", file).status == 0
+    assert shell("ledger", "verify", "--json").json["signatures"]["valid"] == 1
+
+    gone = shell("identity", "forget", "otto", "--json").json
+    assert gone == {"name": "otto", "forgotten": [own["keys"][0]["fingerprint"]], "private_key": ""}
+    after = shell("ledger", "verify", "--json")
+    assert (after.status, after.json["signatures"]["valid"], after.json["signatures"]["unknown_key"]) == (0, 0, 1)
+    assert after.json["unproven"][0]["state"] == "unknown key"
+
+
+def test_the_list_tells_own_from_trusted(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Own identities, trusted ones and forgotten ones are told apart."""
+    assert "No identities yet" in shell("identity", "list").out
+    shell("identity", "create", "mara")
+    shell("identity", "create", "greta")
+    monkeypatch.setenv("RECOLLECT_HOME", str(tmp_path / "other"))
+    shell("identity", "create", "otto")
+    line = shell("identity", "export", "otto").out.strip()
+    monkeypatch.setenv("RECOLLECT_HOME", str(tmp_path / "third"))
+    shell("identity", "create", "mara")
+    shell("identity", "trust", "otto", line)
+    shell("identity", "forget", "mara")
+
+    told = shell("identity", "list").out.splitlines()
+    assert [line.split()[:2] for line in told] == [["mara", "own"], ["otto", "trusted"]]
+    assert told[0].endswith("forgotten")
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (["show", "nobody"], 1),
+        (["export", "nobody"], 1),
+        (["forget", "nobody"], 1),
+        (["trust", "otto", "nonsense"], 2),
+        (["create", " "], 2),
+        (["create", "mara", "--passphrase"], 2),
+    ],
+)
+def test_what_cannot_be_is_said(shell: Shell, words: list[str], status: int) -> None:
+    """Unknown names, no keys, no names, and nobody to ask for a passphrase: an error with a hint, and nothing is made."""
+    done = shell("identity", *words, "--json")
+
+    assert done.status == status
+    assert done.json["error"]["hint"]
+    assert shell("identity", "list", "--json").json == {"identities": []}
+
+
+def test_no_secret_is_printed(shell: Shell, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the private key nor the passphrase comes out of any command, whatever goes wrong."""
+    monkeypatch.setenv("RECOLLECT_IDENTITY_PASSPHRASE", "open-sesame")
+    said = [shell("identity", "create", "mara", "--passphrase")]
+    secret = (home / "identities" / "mara.key").read_text().splitlines()[1:-1]
+    shell("config", "set", "records.identity", "mara")
+    said += [
+        shell("identity", verb, *names) for verb, names in (("list", []), ("show", ["mara"]), ("export", ["mara"]))
+    ]
+    said.append(shell("call", "task.start", "--json", '{"goal": "x"}'))
+    monkeypatch.setenv("RECOLLECT_IDENTITY_PASSPHRASE", "closed-sesame")
+    said.append(shell("call", "task.start", "--json", '{"goal": "x"}'))
+    said += [shell("config", "list"), shell("identity", "forget", "mara"), shell("ledger", "export")]
+
+    assert [one.status for one in said] == [0, 0, 0, 0, 0, 1, 0, 0, 0]
+    assert "does not open it" in said[5].out
+    text = "".join(one.out + one.err for one in said)
+    assert "sesame" not in text
+    assert not [line for line in secret if line in text]
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_stranger_has_nothing_signed(shell: Shell, project: Path, home: Path, own: bool) -> None:  # noqa: FBT001
+    """Whoever asks over HTTP may be anybody on this machine: their records are not signed with the key of who serves."""
+    shell("identity", "create", "mara")
+    shell("config", "set", "records.identity", "mara")
+    caller = Caller(str(project), {"RECOLLECT_HOME": str(home), "RECOLLECT_EMBEDDING_PROVIDER": "none"}, own=own)
+    written = Dispatcher().call("task.start", {"goal": "count otters"}, caller)
+
+    assert written["trust"]["signed"] is own
+
+
+def test_a_daemon_does_not_keep_a_passphrase() -> None:
+    """What was meant for one command is not left in the environment of a process that goes on."""
+    kept = environment_of_daemon({"RECOLLECT_IDENTITY_PASSPHRASE": "x", "RECOLLECT_SEARCH_K": "3"})
+
+    assert "RECOLLECT_IDENTITY_PASSPHRASE" not in kept
+    assert kept["RECOLLECT_SEARCH_K"] == "3"
+
+
+def test_a_passphrase_is_asked_for_at_a_terminal(project: Path, home: Path) -> None:
+    """It is asked for twice and not shown, and the key is encrypted with it."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        command_line("identity", "create", "mara", "--passphrase"), stdin=theirs, stdout=theirs, stderr=theirs, cwd=project,
+        start_new_session=True,
+    )  # fmt: skip
+    os.close(theirs)
+    shown = b""
+    for question in (b"Passphrase:", b"again:"):
+        while question not in shown:
+            shown += os.read(ours, 1000)
+        os.write(ours, b"open-sesame\n")
+    assert process.wait(60) == 0
+    while True:
+        try:
+            piece = os.read(ours, 1000)
+        except OSError:
+            break
+        if not piece:
+            break
+        shown += piece
+    os.close(ours)
+
+    assert b"Made" in shown
+    assert b"sesame" not in shown
+    assert "ENCRYPTED" in (home / "identities" / "mara.key").read_text()
+
+
+def test_a_home_that_cannot_be_written_is_named(project: Path, home: Path) -> None:
+    """Where no key can be kept, none is made, and it is said why."""
+    home.mkdir(parents=True, exist_ok=True)
+    home.chmod(0o500)
+    try:
+        done = run_process(["identity", "create", "mara"], project, mortal=True)
+    finally:
+        home.chmod(0o700)
+
+    assert done.status == 1
+    assert "cannot be written" in done.err
+    assert "Traceback" not in done.err

@@ -1,0 +1,260 @@
+"""The settings of [llm] and [prompts] do what they say, the bill can be read, and no key is written or printed anywhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.models.embedding_server import Answer, EmbeddingServer, Request
+from tests.surfaces.conftest import Shell, write
+
+from recollect import Recollect
+from recollect.config.schema import BY_KEY
+from recollect.core.errors import Capped, ModelError, ModelFault, ModelUnavailable
+from recollect.core.ports import Completion
+from recollect.services.gate import Gate
+from recollect.wiring import open_engine, standpoint
+
+KEY = "Sesame+open/0123456789abcdef"
+
+
+def writing(request: Request) -> Answer:
+    """Answer as OpenAI does, for 100 tokens and 20."""
+    message = {"role": "assistant", "content": f"- {request.body['model']}"}
+    return Answer(body={"choices": [{"message": message}], "usage": {"prompt_tokens": 100, "completion_tokens": 20}})
+
+
+def messaging(request: Request) -> Answer:
+    """Answer as Anthropic does."""
+    content = [{"type": "text", "text": f"- {request.body['model']}"}]
+    return Answer(body={"content": content, "stop_reason": "end_turn", "usage": {"input_tokens": 1}})
+
+
+def refusing(request: Request) -> Answer:
+    """Refuse, and repeat the key."""
+    return Answer(401, {"error": {"message": f"bad key {KEY} of {request.headers.get('authorization')}"}})
+
+
+@pytest.fixture
+def servers() -> Iterator[Any]:
+    started: list[EmbeddingServer] = []
+
+    def serve(*script: Any) -> EmbeddingServer:
+        started.append(EmbeddingServer(*script))
+        return started[-1]
+
+    yield serve
+    for server in started:
+        server.stop()
+
+
+Way = Any
+
+
+@pytest.fixture(params=["environment", "user file", "flag"])
+def choose(request: pytest.FixtureRequest, home: Path, monkeypatch: pytest.MonkeyPatch) -> Way:
+    """Chooses settings in one of the ways there are, and gives the way to the language model."""
+
+    def gate(**chosen: object) -> Gate | None:
+        named = {name.replace("__", "."): value for name, value in chosen.items()}
+        flags: dict[str, object] = {}
+        if request.param == "environment":
+            for key, value in named.items():
+                monkeypatch.setenv(BY_KEY[key].variable, str(value))
+        elif request.param == "user file":
+            text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in named.items())
+            write(home / "config.toml", text)
+        else:
+            flags = named
+        with open_engine(standpoint(), flags) as engine:
+            return engine.language()
+
+    return gate
+
+
+def asked(gate: Gate | None, most_tokens: int = 50) -> Completion:
+    assert gate is not None
+    return gate.ask("compact", "Write.", "A text.", most_tokens)
+
+
+@pytest.mark.usefixtures("project")
+def test_nobody_is_asked_unless_chosen(choose: Way) -> None:
+    """By default there is no way to a model, and `none` closes it."""
+    assert choose() is None
+    assert choose(llm__provider="none") is None
+
+
+@pytest.mark.usefixtures("project")
+def test_provider_model_address_and_key_reach_the_server(
+    choose: Way, servers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is asked, for which model, where and with whose key is what the settings say."""
+    monkeypatch.setenv("MINE", KEY)
+    openai, anthropic = servers(writing), servers(messaging)
+    here = {"llm__model": "otter", "llm__base_url": openai.url, "llm__api_key": "env:MINE"}
+
+    assert asked(choose(llm__provider="openai", **here)) == Completion("- otter", 100, 20)
+    assert asked(choose(llm__provider="anthropic", **{**here, "llm__base_url": anthropic.url})).text == "- otter"
+
+    assert openai.requests[0].headers["authorization"] == f"Bearer {KEY}"
+    assert anthropic.requests[0].headers["x-api-key"] == KEY
+
+
+@pytest.mark.usefixtures("project")
+def test_a_program_writes(choose: Way, tmp_path: Path) -> None:
+    """llm.command is run with its arguments and given the question."""
+    program = write(tmp_path / "bin" / "writer", "#!/bin/sh\necho \"$1: $(cat | tr '\\n' ' ')\"\n")
+    program.chmod(0o755)
+
+    assert asked(choose(llm__provider="command", llm__command=f"{program} said")).text == "said: Write.  A text."
+
+
+@pytest.mark.usefixtures("project")
+def test_the_limits_hold(choose: Way, servers: Any) -> None:
+    """llm.timeout_s, llm.daily_tokens and llm.window_tokens bound a call, each before or while it is made."""
+    server, slow = servers(writing), servers(lambda request: Answer(body={}, delay_s=5.0))
+    base = {"llm__provider": "openai", "llm__base_url": server.url}
+
+    with pytest.raises(ModelUnavailable, match="within 1 s"):
+        asked(choose(**{**base, "llm__base_url": slow.url, "llm__timeout_s": 1.0}))
+    base["llm__timeout_s"] = 120.0  # in the environment, what was chosen stays
+    with pytest.raises(Capped):
+        asked(choose(**base, llm__daily_tokens=60))
+    with pytest.raises(ModelFault, match="takes 90"):
+        asked(choose(**base, llm__daily_tokens=5000, llm__window_tokens=90))
+    assert server.requests == []
+    gate = choose(**base, llm__daily_tokens=5000, llm__window_tokens=500)
+    assert gate.window_tokens == 500
+    assert asked(gate)
+
+
+@pytest.mark.usefixtures("project")
+def test_files_say_how_to_write(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """prompts.compact is handed to whoever compacts, from the home where it is relative; prompts.summarize words notes."""
+    for value, located in (("mine.md", str(home / "mine.md")), (f"{tmp_path}/x.md", f"{tmp_path}/x.md"), ("", "")):
+        monkeypatch.setenv("RECOLLECT_PROMPTS_COMPACT", value)
+        with open_engine(standpoint()) as engine:
+            assert engine.defaults.compact_prompt == located
+
+
+@pytest.mark.usefixtures("project")
+def test_notes_are_worded_by_whom_llm_names(home: Path, servers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """summarize.provider = llm asks the model of [llm], with the text of prompts.summarize; without it nobody is asked."""
+    server = servers(writing)
+    write(home / "config.toml", f'[llm]\nprovider = "openai"\nmodel = "otter"\nbase_url = "{server.url}"\n')
+    write(home / "notes.md", "Reime, {agent}!")
+    monkeypatch.setenv("RECOLLECT_PROMPTS_SUMMARIZE", "notes.md")
+    with open_engine(standpoint()) as engine:
+        assert engine.capturing().summarizer() is None
+
+    monkeypatch.setenv("RECOLLECT_SUMMARIZE_PROVIDER", "llm")
+    with open_engine(standpoint()) as engine:
+        summarizer = engine.capturing().summarizer()
+        assert summarizer is not None
+        assert summarizer.summarize("a turn", "claude", "s") == "- otter"
+    assert server.requests[0].body["messages"][0]["content"] == "Reime, Claude Code!"
+
+
+def test_the_bill_can_be_read(shell: Shell, project: Path, servers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`recollect cost` tells calls, tokens and failures by day, purpose and project, and what is left of today."""
+    server = servers(writing)
+    assert "Nothing was asked of a model since" in shell("cost").out
+    monkeypatch.setenv("RECOLLECT_LLM_PROVIDER", "openai")
+    monkeypatch.setenv("RECOLLECT_LLM_BASE_URL", server.url)
+    monkeypatch.setenv("RECOLLECT_LLM_DAILY_TOKENS", "1000")
+    with open_engine(standpoint()) as engine:
+        gate = engine.language()
+        asked(gate)
+        asked(gate)
+        with pytest.raises(ModelFault):
+            gate.ask("other", "s", "t", 50, suits=lambda text: False)  # type: ignore[union-attr]
+
+    bill = shell("cost", "--json").json
+    assert [(one["purpose"], one["calls"], one["failures"]) for one in bill["lines"]] == [
+        ("compact", 2, 0),
+        ("other", 1, 1),
+    ]
+    assert {one["project"] for one in bill["lines"]} == {str(project)}
+    assert (bill["total"]["tokens_in"], bill["total"]["tokens_out"]) == (300, 60)
+    assert bill["today"][1] == {"setting": "llm.daily_tokens", "tokens": 1000, "spent": 360, "left": 640}
+    assert [one["model"] for one in shell("cost", "--by", "model", "--json").json["lines"]] == ["openai/gpt-4.1-mini"]
+    with Recollect(project=project) as memory:
+        assert memory.cost(by=["purpose"]).total.calls == 3
+    told = shell("cost")
+    header, first, second, total, notes, others = told.out.splitlines()
+    assert header.split() == ["day", "purpose", "project", "calls", "failed", "tokens", "in", "tokens", "out"]
+    assert first.split()[1::2] == ["compact", "2", "200"]
+    assert (second.split()[1], total.split()) == ("other", ["total", "3", "1", "300", "60"])
+    assert "summarize.daily_tokens" in notes
+    assert others == "today  360 of 1,000 tokens (llm.daily_tokens), 640 left"
+    assert shell("cost", "--since", "never").status == 2
+    assert shell("cost", "--by", "weather").status == 2
+
+
+def test_vectors_over_the_wire_are_in_the_bill(
+    shell: Shell, project: Path, servers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Indexing with a provider over the wire tells its tokens; with one that computes here there is nothing to tell."""
+    write(project / "a.md", "# Otters\n\nOtters sleep in rivers.\n")
+    assert shell("index", ".").status == 0
+    assert shell("cost", "--json").json["lines"] == []
+
+    server = servers()
+    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "openai")
+    monkeypatch.setenv("RECOLLECT_EMBEDDING_BASE_URL", server.url)
+    assert shell("index", ".").status == 0
+
+    (line,) = shell("cost", "--by", "purpose", "--by", "model", "--json").json["lines"]
+    assert (line["purpose"], line["model"], line["tokens_in"]) == ("embedding", "openai/text-embedding-3-small", 7)
+
+
+def test_old_keys_are_told(shell: Shell, home: Path) -> None:
+    """Whoever looks at settings or at the bill learns what [compact] is called now."""
+    write(home / "config.toml", '[compact]\nllm_provider = "openai"\n')
+
+    for words in (["config", "list"], ["config", "get", "llm.provider"], ["cost"]):
+        told = shell(*words)
+        assert told.status == 0
+        assert "compact.llm_provider" in told.err
+        assert "it is llm.provider now" in told.err
+    assert shell("config", "get", "llm.provider").out == "openai\n"
+    assert "llm.provider now" in shell("cost", "--json").json["notes"][0]
+    assert "is now llm.provider" in shell("config", "get", "compact.llm_provider").err
+
+
+def test_the_key_is_nowhere(
+    shell: Shell, home: Path, servers: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Writing, being refused and looking at settings and bill leave the key out of files, output, errors and logs."""
+    caplog.set_level(0)
+    monkeypatch.setenv("TEAM_KEY", KEY)
+    monkeypatch.setenv("RECOLLECT_LLM_API_KEY", "env:TEAM_KEY")
+    printed = ""
+    for provider, good in (("openai", writing), ("anthropic", messaging), ("gemini", writing), ("ollama", writing)):
+        monkeypatch.setenv("RECOLLECT_LLM_PROVIDER", provider)
+        for server in (servers(good), servers(refusing), servers(lambda request: Answer(raw=KEY.encode()))):
+            monkeypatch.setenv("RECOLLECT_LLM_BASE_URL", server.url)
+            with open_engine(standpoint()) as engine:
+                gate = engine.language()
+                try:
+                    printed += repr(asked(gate))
+                except ModelError as error:
+                    printed += f"{error!r} {error.hint} {vars(error)}"
+                printed += repr(vars(gate)) + repr(engine.defaults)
+            assert KEY in str(server.requests[0].headers)
+    for words in (["config", "list"], ["config", "list", "--json"], ["cost", "--json"], ["doctor"]):
+        told = shell(*words)
+        printed += told.out + told.err
+    told = shell("config", "set", "llm.api_key", KEY)
+    assert told.status != 0
+    printed += told.out + told.err + caplog.text
+
+    files = [path for path in home.parent.rglob("*") if path.is_file()]
+    assert (home / "tenants" / "default" / "receipts.jsonl") in files
+    found = printed.encode() + b"".join(str(path).encode() + path.read_bytes() for path in files)
+    assert b"- gpt-4.1-mini" in found
+    for shape in (KEY, KEY.encode().hex(), KEY[4:20]):
+        assert shape.encode() not in found

@@ -1,0 +1,184 @@
+"""The ledger at a shell: looked over, exported, imported; damage is named and changes the exit status."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.surfaces.conftest import Shell
+
+from recollect import Recollect
+
+
+def start_task(shell: Shell, goal: str = "count otters", **said: Any) -> dict[str, Any]:
+    written: dict[str, Any] = shell("call", "task.start", "--json", json.dumps({"goal": goal, **said})).json
+    return written
+
+
+def ledger_of(home: Path) -> Path:
+    return home / "tenants" / "default" / "ledger.jsonl"
+
+
+def test_a_sound_ledger_is_said_to_be(shell: Shell, home: Path) -> None:
+    """Nothing written, or all as it was written: exit 0; and looking makes no file."""
+    empty = shell("ledger", "verify")
+    assert (empty.status, empty.out) == (0, "Nothing is recorded yet.\n")
+    assert not ledger_of(home).exists()
+
+    start_task(shell)
+    found = shell("ledger", "verify", "--json")
+    assert (found.status, found.json["ok"], found.json["records"]) == (0, True, 1)
+
+
+def test_damage_is_named_with_its_line(shell: Shell, home: Path) -> None:
+    """A changed line: exit 1, its file and line, and from which record on nothing is verified."""
+    for number in range(3):
+        start_task(shell, f"goal {number}")
+    file = ledger_of(home)
+    file.write_bytes(file.read_bytes().replace(b"goal 1", b"goal 7"))
+
+    found = shell("ledger", "verify")
+    assert found.status == 1
+    assert "ledger.jsonl:2: it was changed after it was written" in found.out
+    assert "From record 2 on" in found.out
+    told = shell("ledger", "verify", "--json")
+    assert (told.status, told.json["first_unverified"], told.json["fault_count"]) == (1, 2, 1)
+    assert told.json["faults"] == [{"file": "ledger.jsonl", "line": 2, "what": "it was changed after it was written"}]
+
+
+def test_a_false_signature_is_a_fault(shell: Shell, home: Path, tmp_path: Path) -> None:
+    """A record with a signature that does not fit it, restored from a file: exit 1, and the record is named."""
+    shell("identity", "create", "mara")
+    shell("config", "set", "records.identity", "mara")
+    start_task(shell)
+    text = shell("ledger", "export").out.replace("count otters", "count beavers")
+    file = tmp_path / "in.jsonl"
+    file.write_text(text, "utf-8")
+    assert shell("ledger", "import", file, "--restore", "--tenant", "other").status == 0
+
+    found = shell("ledger", "verify", "--tenant", "other")
+    assert found.status == 1
+    assert "does not fit what it says" in found.out
+    assert shell("ledger", "verify").status == 0
+
+
+@pytest.mark.parametrize("form", ["jsonl", "markdown", "omf"])
+def test_what_is_exported_is_imported(form: str, shell: Shell, tmp_path: Path) -> None:
+    """Every format goes out to a file for its owner alone and into another tenant; asked again, nothing is written."""
+    start_task(shell)
+    file = tmp_path / "out"
+    assert shell("ledger", "export", "--format", form, "--output", file).status == 0
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    if form != "omf":
+        assert shell("ledger", "export", "--format", form).out == file.read_text("utf-8")
+
+    dry = shell("ledger", "import", file, "--dry-run", "--json", "--tenant", "t").json
+    taken = shell("ledger", "import", file, "--json", "--tenant", "t")
+    again = shell("ledger", "import", file, "--restore", "--json", "--tenant", "t")
+    assert (taken.status, taken.json["written"], taken.json["tainted"]) == (0, 1, 1)
+    assert {**dry, "dry_run": False} == taken.json
+    assert (again.status, again.json["refused"]) == (1, 1)
+    assert "says something else" in again.json["problems"][0]["message"]
+    assert shell("ledger", "import", file, "--json", "--tenant", "t").json["there"] == 1
+
+
+def test_a_backup_is_restored_as_it_was(shell: Shell, tmp_path: Path) -> None:
+    """With --restore the other ledger exports the same to the byte, and its records are not tainted."""
+    task = start_task(shell, agent_id="mara")
+    shell("call", "task.progress", "--json", json.dumps({"task_id": task["task_id"], "summary": "s", "next_step": "n"}))
+    file = tmp_path / "backup.jsonl"
+    shell("ledger", "export", "--output", file)
+
+    assert shell("ledger", "import", file, "--restore", "--tenant", "t").status == 0
+    assert shell("ledger", "export", "--tenant", "t").out == file.read_text("utf-8")
+    got = {"artifact_id": task["artifact_id"]}
+    shown = shell("call", "artifact.get", "--tenant", "t", "--json", json.dumps(got)).json
+    assert shown["artifact"]["trust"]["tainted"] is False
+
+
+def test_a_bad_line_is_told_and_changes_the_exit_status(shell: Shell, tmp_path: Path) -> None:
+    """The rest is taken; the line is named."""
+    start_task(shell)
+    file = tmp_path / "in.jsonl"
+    file.write_text("nonsense\n" + shell("ledger", "export").out, "utf-8")
+
+    done = shell("ledger", "import", file, "--tenant", "t")
+    assert done.status == 1
+    assert "line 1: it is no JSON" in done.err
+    assert "1 record written, 1 refused" in done.out
+
+
+def test_records_are_filed_under_another_project(shell: Shell, project: Path, tmp_path: Path) -> None:
+    """Projects are paths: what was another's is seen from here once it is filed here."""
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    start_task(shell)
+    file = tmp_path / "out.jsonl"
+    shell("ledger", "export", "--project-only", "--output", file)
+    assert json.loads(file.read_text("utf-8"))["project"] == str(project)
+    assert shell("ledger", "export", "--project-only", "--project", other).out == ""
+
+    assert shell("ledger", "import", file, "--project", other, "--tenant", "t").status == 0
+    assert json.loads(shell("ledger", "export", "--tenant", "t").out)["project"] == str(other)
+
+
+def test_memories_travel_in_omf(shell: Shell, project: Path, tmp_path: Path) -> None:
+    """Memories leave without their anchors and arrive as imported ones, once; no page of a record goes with them as a memory."""
+    shell("add", "a heron was seen", "--type", "fact", "--tag", "bird:heron")
+    start_task(shell)
+    shell("search", "heron otters")
+    file = tmp_path / "all.omf"
+    shell("ledger", "export", "--format", "omf", "--memories", "--output", file)
+    items = json.loads(file.read_text("utf-8"))["memories"]
+    assert [("record" in one["extensions"]["recollect"]) for one in items] == [True, False]
+    assert (items[1]["content"], items[1]["tags"]) == ("a heron was seen", ["bird:heron"])
+
+    first = shell("ledger", "import", file, "--json", "--tenant", "t").json
+    again = shell("ledger", "import", file, "--json", "--tenant", "t").json
+    assert (first["memories"]["added"], again["memories"]["added"], again["memories"]["there"]) == (1, 0, 1)
+    found = shell("search", "heron", "--tenant", "t", "--json").json["hits"]
+    assert [(one["type"], one["tags"], one["anchor"]["origin"]) for one in found if one["type"] == "fact"] == [
+        ("fact", ["bird:heron"], "import")
+    ]
+    assert shell("ledger", "export", "--memories").status == 2
+
+
+def test_what_was_deleted_is_not_brought_back(shell: Shell, tmp_path: Path) -> None:
+    """A memory that came from a file and was deleted stays so when the file comes again."""
+    file = tmp_path / "in.json"
+    file.write_text(
+        json.dumps({"omf": "1.0", "exported_at": "x", "memories": [{"content": "a heron was seen"}]}), "utf-8"
+    )
+    shell("ledger", "import", file)
+    (hit,) = shell("search", "heron", "--json").json["hits"]
+    assert shell("delete", hit["id"]).status == 0
+
+    assert shell("ledger", "import", file, "--json").json["memories"] == {
+        "found": 1,
+        "added": 0,
+        "there": 1,
+        "archived": 0,
+    }
+    assert shell("search", "heron", "--json").json["hits"] == []
+
+
+def test_a_file_that_is_not_there_is_named(shell: Shell, tmp_path: Path) -> None:
+    """No file, a directory, and a place that cannot be written: an error, not a traceback."""
+    for words in (
+        ["import", tmp_path / "none"],
+        ["import", tmp_path],
+        ["export", "--output", tmp_path / "no" / "where"],
+    ):
+        done = shell("ledger", *words, "--json")
+        assert done.status == 1
+        assert str(tmp_path) in done.json["error"]["message"]
+
+
+def test_python_asks_too(shell: Shell, project: Path) -> None:
+    """The verb is there in Python, with the same answer."""
+    start_task(shell)
+    with Recollect(project=project) as memory:
+        assert memory.ledger.verify() == shell("ledger", "verify", "--json").json

@@ -1,0 +1,78 @@
+"""The store as a person meets it: compared, mended, copied elsewhere, and not there."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from tests.docs.pages import read
+from tests.surfaces.conftest import Shell, write
+
+
+def test_the_doctor_compares_and_mends_the_store(shell: Shell, project: Path, home: Path) -> None:
+    """What a Milvus has lost is told with what to do, exit status 1, and mended when asked; nothing is embedded again."""
+    write(project / "a.md", "# A\n\nan otter\n\n# B\n\na beaver\n")
+    assert shell("config", "set", "store.uri", "lite.db").status == 0
+    shell("index", ".")
+    assert "all of them" in shell("doctor", "--store").out
+    shutil.rmtree(home / "lite.db")
+
+    told = shell("doctor", "--store", "--json")
+    mended = shell("doctor", "--store", "--repair")
+
+    assert told.status == 1
+    assert "missing" in told.json["checks"][0]["message"]
+    assert told.json["checks"][0]["hint"] == "recollect doctor --store --repair"
+    assert mended.status == 0
+    assert "mended" in mended.out
+    assert shell("doctor", "--store").status == 0
+    assert len(shell("search", "otter", "--json").json["hits"]) >= 1
+
+
+def test_the_doctor_looks_at_the_embedded_store_too(shell: Shell, project: Path) -> None:
+    """Without a Milvus the lanes beside the catalog are looked at; --repair alone is refused."""
+    write(project / "a.md", "# A\n\nan otter\n")
+    shell("index", ".")
+
+    assert "beside the catalog" in shell("doctor", "--store").out
+    assert shell("doctor", "--store", "--repair").status == 0
+    assert shell("search", "otter", "--json").json["hits"]
+    assert shell("doctor", "--repair").status == 2
+
+
+def test_a_store_is_copied_without_embedding(shell: Shell, project: Path, home: Path) -> None:
+    """A copy has every chunk, settings stay as they are, and the index goes on from there and back."""
+    write(project / "a.md", "# A\n\nan otter\n\n# B\n\na beaver\n")
+    shell("index", ".")
+
+    copied = shell("store", "copy", "--to", "lite.db", "--json")
+
+    assert copied.json == {"to": str(home / "lite.db"), "chunks": 2, "ok": True}
+    assert shell("config", "get", "store.uri").out.strip() in ('""', "")
+    shell("config", "set", "store.uri", "lite.db")
+    assert shell("index", ".", "--json").json["embedded"] == 0
+    assert shell("search", "otter", "--json").json["hits"]
+    assert "2 chunks at embedded" in shell("store", "copy", "--to", "embedded").out
+    assert all(f"`{name}`" in read("docs/json.md") for name in ("to", "chunks", "ok"))
+
+
+def test_a_place_that_cannot_be_is_refused(shell: Shell, project: Path) -> None:
+    """An address with a password, or no address at all, is refused before anything is done, and not repeated."""
+    for uri in ("http://me:secret@host:19530", "nowhere", "ftp://host/x.db"):
+        refused = shell("store", "copy", "--to", uri)
+        assert refused.status != 0
+        assert "secret" not in refused.err
+
+
+def test_a_milvus_that_is_down_is_one_line(shell: Shell, project: Path) -> None:
+    """Where no Milvus answers, indexing and searching say which and what to do, without a traceback."""
+    write(project / "a.md", "# A\n\nan otter\n")
+    shell("index", ".")
+    shell("config", "set", "store.uri", "http://127.0.0.1:9")
+
+    for words in (("search", "otter"), ("doctor", "--store", "--repair")):
+        said = shell(*words)
+        assert said.status != 0
+        assert "http://127.0.0.1:9 cannot be reached" in said.err + said.out
+        assert "Traceback" not in said.err
+    assert shell("list", "--json").status == 0

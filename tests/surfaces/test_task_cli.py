@@ -1,0 +1,309 @@
+"""`recollect task`, `decide`, `verify` and `artifact`: what a person or an agent types to work with records."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.surfaces.conftest import Outcome, Shell
+
+SHORT = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}\b")
+
+
+def typed_id(done: Outcome) -> str:
+    """Return the first id that a command printed, as it printed it."""
+    found = SHORT.search(done.out)
+    assert found is not None, done
+    return found[0]
+
+
+def start(shell: Shell, goal: str = "Stop charging customers twice", agent: str = "mara") -> str:
+    """Begin a task, and return its id as it was printed."""
+    done = shell("task", "start", goal, "--as", agent)
+    assert (done.status, done.err) == (0, "")
+    return typed_id(done)
+
+
+def records(shell: Shell, task: str) -> list[dict[str, Any]]:
+    """Return what was recorded of a task."""
+    found: list[dict[str, Any]] = shell("task", "show", task, "--json").json["artifacts"]
+    return found
+
+
+def test_a_task_is_told_from_start_to_finish(shell: Shell) -> None:
+    """Each verb writes a record of its kind, by whom `--as` says, with the fields that its options name."""
+    task = start(shell)
+    shell(
+        *("task", "progress", "found it", "--next", "mend it", "--blocker", "no database", "--failed", "guessing"),
+        *("--worked", "reading", "--as", "mara"),
+    )
+    shell(
+        *(
+            "task",
+            "run-start",
+            "--tool",
+            "pytest",
+            "--command",
+            "pytest -q",
+            "--why",
+            "it is there",
+            "--input",
+            "tests",
+        ),
+        *("--tool-version", "9", "--as", "mara"),
+    )
+    shell("task", "run-finish", "all green", "--metric", "passed=12", "--validation", "twice", "--output", "report")
+    shell("task", "evidence", "came twice", "--kind", "log", "--against", "--metric", "times=2", "--origin", "tool")
+    done = shell(
+        *("task", "finish", "--worked", "a constraint", "--failed", "a set", "--validation", "replayed"),
+        *("--uncertain", "the weather", "--followup", "tell all", "--confidence", "0.8", "--summary", "done"),
+    )
+
+    assert (done.status, typed_id(done)[:8]) == (0, task[:8])
+    told = records(shell, task)
+    kinds = ["task_start", "task_progress", "run_start", "run_finish", "evidence", "task_finish"]
+    assert [one["artifact_kind"] for one in told] == kinds
+    assert [one.get("agent_id", "") for one in told] == ["mara", "mara", "mara", "", "", ""]
+    _, progress, began, ended, evidence, finish = told
+    assert [progress[name] for name in ("summary", "next_step")] == ["found it", "mend it"]
+    assert [progress[name] for name in ("blockers", "what_failed", "what_worked")] == [
+        ["no database"],
+        ["guessing"],
+        ["reading"],
+    ]
+    assert [began[name] for name in ("tool_name", "command", "why_chosen", "inputs", "tool_version")] == [
+        *("pytest", "pytest -q", "it is there"),
+        *(["tests"], "9"),
+    ]
+    assert [ended[name] for name in ("status", "summary", "metrics", "validation", "outputs")] == [
+        *("completed", "all green"),
+        *({"passed": 12.0}, ["twice"], ["report"]),
+    ]
+    assert [evidence[name] for name in ("evidence_kind", "supports_claim", "metrics", "origin")] == [
+        *("log", False),
+        *({"times": 2.0}, "tool"),
+    ]
+    assert [finish[name] for name in ("status", "summary", "what_worked", "what_failed", "validation")] == [
+        *("completed", "done"),
+        *(["a constraint"], ["a set"], ["replayed"]),
+    ]
+    assert [finish[name] for name in ("uncertainty", "followups", "confidence")] == [["the weather"], ["tell all"], 0.8]
+
+
+def test_a_start_says_all_that_it_was_told(shell: Shell) -> None:
+    """Why, hypothesis, question, expected outputs, data and parent of a task reach its record."""
+    parent = start(shell, "the whole")
+    done = shell(
+        *("task", "start", "a part", "--why", "it matters", "--hypothesis", "h", "--question", "q", "--expect", "x"),
+        *("--expect", "y", "--dataset", "liver@3", "--dataset", "kidney", "--parent", parent, "--session", "s1"),
+    )
+    (told,) = records(shell, typed_id(done))
+
+    said = ("motivation", "hypothesis", "scientific_question", "expected_outputs", "session_id")
+    assert [told[name] for name in said] == ["it matters", "h", "q", ["x", "y"], "s1"]
+    assert told["dataset_refs"] == [{"name": "liver", "version": "3"}, {"name": "kidney"}]
+    assert told["parent_task_id"].startswith(parent)
+
+
+def test_the_only_task_in_progress_is_meant(shell: Shell) -> None:
+    """Where one task is in progress it need not be named, and the command says which it took."""
+    task = start(shell)
+    done = shell("task", "progress", "half way", "--next", "the other half")
+
+    assert done.status == 0
+    assert f"task {task}: Stop charging customers twice" in done.err
+    assert [one["artifact_kind"] for one in records(shell, task)] == ["task_start", "task_progress"]
+
+
+def test_of_several_tasks_one_must_be_named(shell: Shell) -> None:
+    """Where several are in progress, none is guessed: the error lists them, and nothing is written."""
+    first, second = start(shell, "one thing"), start(shell, "another thing")
+    done = shell("task", "finish")
+
+    assert done.status == 2
+    assert all(word in done.err for word in (first, second, "one thing", "another thing"))
+    assert len(records(shell, first)) == len(records(shell, second)) == 1
+    assert shell("task", "finish", first).status == 0
+    assert shell("task", "progress", "only this is left", "--next", "x").status == 0
+
+
+def test_without_a_task_nothing_is_written(shell: Shell) -> None:
+    """Where none is in progress the command says how to begin one."""
+    done = shell("task", "progress", "half way", "--next", "the other half")
+
+    assert (done.status, "task start" in done.err) == (2, True)
+    assert shell("task", "list", "--json").json["hits"] == []
+
+
+def test_another_project_has_its_own_tasks(shell: Shell, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task of another project is neither listed nor meant; `--all-projects` lists it with its project."""
+    other = project.parent / "other"
+    other.mkdir()
+    start(shell, "mine")
+    monkeypatch.chdir(other)
+
+    assert shell("task", "finish").status == 2
+    assert shell("task", "list").out == ""
+    (line,) = shell("task", "list", "--all-projects").out.splitlines()
+    assert line.endswith("mine")
+    assert "app" in line
+
+
+def test_open_tasks_are_listed(shell: Shell) -> None:
+    """`list` shows what is open, with ids that can be typed back; `--status` shows others; a finished task is not open."""
+    first, second = start(shell, "one thing"), start(shell, "another thing")
+    shell("task", "finish", first, "--status", "failed")
+
+    assert [line.split()[0] for line in shell("task", "list").out.splitlines()] == [second]
+    assert [line.split()[0] for line in shell("task", "list", "--status", "failed").out.splitlines()] == [first]
+    assert len(shell("task", "list", "--status", "all").out.splitlines()) == 2
+    assert len(shell("task", "list", "--status", "all", "-n", "1").out.splitlines()) == 1
+
+
+def test_ids_that_begin_alike_are_shown_longer(shell: Shell) -> None:
+    """Of records that were written in the same instant as many characters are shown as tell them apart."""
+    from recollect.surfaces.cli.records_paper import shortened
+
+    alike = ["01a1dfaa-caac-7633-b7aa-000000000001", "01a1dfaa-caac-7634-b7aa-000000000002", "01a1dfab-0000-7000-a"]
+
+    short = shortened(alike)
+
+    assert list(short.values()) == ["01a1dfaa-caac-7633", "01a1dfaa-caac-7634", "01a1dfab-0000"]
+    assert all([one for one in alike if one.startswith(cut)] == [known] for known, cut in short.items())
+
+
+def test_a_task_is_found_by_what_was_said(shell: Shell) -> None:
+    """`search` finds the task, says its goal and the records that fit; filters are exact."""
+    task = start(shell)
+    shell("task", "progress", "the retry finds no trace of the first delivery", "--next", "keep the event id")
+    found = shell("task", "search", "retry", "delivery")
+
+    assert found.status == 0
+    assert [word in found.out for word in (task, "Stop charging customers twice", "[record]")] == [True] * 3
+    assert shell("task", "search", "retry", "--status", "failed").out == "Nothing found.\n"
+    assert shell("task", "search", "retry", "--tool", "pytest").out == "Nothing found.\n"
+
+
+def test_a_task_is_resumed(shell: Shell) -> None:
+    """`resume` tells the last word, the next step and what failed, each with the record that says so."""
+    task = start(shell)
+    shell("task", "progress", "half way", "--next", "keep the event id", "--failed", "a set in memory")
+    told = shell("task", "resume", task)
+
+    assert told.status == 0
+    for said in ("half way", "keep the event id", "a set in memory"):
+        (line,) = (line for line in told.out.splitlines() if said in line)
+        assert SHORT.search(line)
+    assert told.out.startswith("<!-- recollect:digest")
+
+
+def test_a_decision_is_recorded_and_superseded(shell: Shell) -> None:
+    """`decide` keeps what and why; another takes its place."""
+    first = typed_id(shell("decide", "TTL of five minutes", "--because", "legal", "--as", "mara"))
+    second = typed_id(shell("decide", "TTL of one minute", "--because", "five were long", "--supersedes", first))
+
+    shown = shell("artifact", "show", first)
+    assert [word in shown.out for word in ("TTL of five minutes", "because: legal", "Superseded by", second)] == [
+        True
+    ] * 4
+    assert shell("artifact", "show", second, "--json").json["artifact"]["supersedes"].startswith(first)
+
+
+def test_a_decision_belongs_to_a_task(shell: Shell) -> None:
+    """`--task` puts a decision into the task's own thread."""
+    task = start(shell)
+    decided = typed_id(shell("decide", "a constraint", "--because", "it holds", "--task", task, "--as", "mara"))
+
+    told = records(shell, task)
+    assert [one["artifact_kind"] for one in told] == ["task_start", "decision"]
+    shown = [line.split()[0] for line in shell("artifact", "thread", decided).out.splitlines()]
+    assert shown == [told[0]["artifact_id"][:13], decided]
+
+
+def test_another_writer_verifies(shell: Shell) -> None:
+    """A verification by somebody else is granted and says that names alone tell the writers; the decision shows who."""
+    decided = typed_id(shell("decide", "a constraint", "--because", "it holds", "--as", "mara"))
+    verified = shell("verify", decided, "--as", "otto", "--note", "replayed", "--validation", "400 deliveries")
+
+    assert (verified.status, verified.err) == (0, "")
+    assert "promotion: granted" in verified.out
+    assert "by their names alone" in verified.out
+    shown = shell("artifact", "show", decided).out
+    assert "verified by otto" in shown
+    assert "verified (unsigned)" in shown
+
+
+def test_nobody_verifies_themselves(shell: Shell) -> None:
+    """One's own verification is written, moves nothing, and the reason is said once; the command did what it was asked."""
+    decided = typed_id(shell("decide", "a constraint", "--because", "it holds", "--as", "mara"))
+    verified = shell("verify", decided, "--as", " Mara ")
+
+    assert verified.status == 0
+    assert (verified.out + verified.err).count("the same writer") == 1
+    assert "promotion: refused" in verified.out
+    assert "verified by" not in shell("artifact", "show", decided).out
+
+
+def test_an_objection_supports_nothing(shell: Shell) -> None:
+    """`--against` is kept as an objection, and promotes nothing."""
+    decided = typed_id(shell("decide", "a constraint", "--because", "it holds", "--as", "mara"))
+    shell("verify", decided, "--as", "otto", "--against", "--note", "fails with two workers")
+    shown = shell("artifact", "show", decided, "--json").json
+
+    assert shown["replies"][0]["supports_claim"] is False
+    assert shown["artifact"]["trust"]["verified_by"] == []
+
+
+def test_what_a_tool_said_is_tainted(shell: Shell) -> None:
+    """A record whose text comes from a tool is shown as tainted wherever it is listed."""
+    task = start(shell)
+    shell("task", "evidence", "all tests passed", "--origin", "tool", "--as", "mara")
+
+    assert "tainted" in shell("task", "show", task).out.splitlines()[-1]
+
+
+def test_json_says_what_the_operation_says(shell: Shell) -> None:
+    """With `--json` each verb prints the operation's own answer and nothing else."""
+    done = shell("task", "start", "a goal", "--json")
+    task = done.json["task_id"]
+
+    assert done.err == ""
+    again = shell("task", "progress", "x", "--next", "y", "--json")
+    assert (again.json["task_id"], again.err) == (task, "")
+    assert set(again.json) == {"task_id", "artifact_id", "thread_id", "trust", "notes"}
+    assert (
+        shell("task", "show", task, "--json").json
+        == shell(*("call", "task.get", "--json"), f'{{"task_id": "{task}"}}').json
+    )
+    assert shell("task", "finish", "nonono", "--json").json["error"]["code"] == "not_found"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["task", "progress", "x"],
+        ["task", "start"],
+        ["task", "evidence", "x", "--supports", "--against"],
+        ["task", "evidence", "x", "--metric", "many"],
+        ["task", "run-start", "--tool", "x"],
+        ["decide", "x"],
+        ["verify"],
+    ],
+    ids=" ".join,
+)
+def test_what_is_missing_is_said(words: list[str], shell: Shell) -> None:
+    """A verb without what it needs is a usage error, and nothing is written."""
+    start(shell)
+
+    assert shell(*words).status == 2
+    assert len(shell("call", "artifact.search").json["hits"]) == 1
+
+
+def test_an_unknown_id_is_not_found(shell: Shell) -> None:
+    """Ids that name nothing fail with status 1, and found no task."""
+    start(shell)
+    for words in (["task", "show"], ["task", "finish"], ["task", "resume"], ["artifact", "show"], ["verify"]):
+        assert shell(*words, "0123456789ab").status == 1
+    assert len(shell("call", "artifact.search").json["hits"]) == 1

@@ -1,0 +1,162 @@
+"""What is typed and what is shown: ids that can be typed back, words that mean one thing, and nothing that misleads."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from tests.surfaces.conftest import Shell
+from tests.surfaces.test_task_cli import start, typed_id
+from tests.surfaces.test_terminal import Seat, sit
+
+CITED = re.compile(r"`([^`]+:[0-9a-f]{12})`")
+
+
+def test_records_are_not_listed_among_memories(shell: Shell) -> None:
+    """`list` shows memories and files, not the pages that records are searched by; `search` finds both."""
+    start(shell, "otters charge twice")
+    shell("add", "otters are clever")
+    assert shell("search", "otters", "--json").json["hits"][1:]
+
+    assert [one["content"].splitlines()[-1] for one in shell("list", "--json").json["memories"]] == [
+        "otters are clever"
+    ]
+    assert shell("list", "-n", 1).err == ""
+    (document,) = shell("list", "--documents", "--json").json["documents"]
+    assert document["source"].endswith(".md")
+    assert "index/records" not in document["source"]
+
+
+@pytest.mark.parametrize("verb", ["show", "resume"])
+def test_the_only_task_in_progress_is_shown(shell: Shell, verb: str) -> None:
+    """TASK may be left out where one task is in progress, and it is said which; with none it is an error."""
+    assert (shell("task", verb).status, shell("task", verb).out) == (2, "")
+    task = start(shell)
+    done = shell("task", verb)
+
+    assert (done.status, f"task {task}" in done.err) == (0, True)
+    assert "Stop charging customers twice" in done.out
+
+
+def test_a_task_that_is_finished_already_is_said_to_be(shell: Shell) -> None:
+    """Who goes on with it is told that it opens it again; who ends it twice is told, too."""
+    task = start(shell)
+    ended = shell("task", "finish", task)
+    assert (ended.out, ended.err) == (f"Finished task {task}\n", "")
+
+    assert "finished before" in shell("task", "finish", task).err
+    assert "opens it again" in shell("task", "progress", task, "more to do", "--next", "do it").err
+    assert shell("task", "progress", task, "more to do", "--next", "do it").err == ""
+
+
+def test_what_a_context_cites_can_be_looked_up(shell: Shell) -> None:
+    """Each citation names something: a task, a record or a memory."""
+    task = start(shell, "otters charge twice")
+    shell("decide", "otters pay once", "--because", "they are many", "--as", "mara")
+    shell("add", "otters are clever")
+    out = shell("agent-context", "--query", "otters clever", "--query", "otters pay", "--k", 1).out
+    tasks = {one: shell("task", "show", one).status == 0 for one in CITED.findall(out)}
+    records = {one: shell("artifact", "show", one).status == 0 for one in tasks}
+    memories = {one: shell("get", one).status == 0 and shell("expand", one).status == 0 for one in tasks}
+
+    assert len(tasks) == 3
+    assert next(one for one, found in tasks.items() if found).startswith(task)
+    assert all(tasks[one] + records[one] + memories[one] for one in tasks)
+    assert "decision by mara" in out
+    assert "otters pay once Because: they are many" in out
+    assert "(recorded)" not in out
+
+
+@pytest.mark.parametrize("words", [("",), ("  ", "--because", " ")])
+def test_a_decision_says_something(shell: Shell, words: tuple[str, ...]) -> None:
+    """A blank one is refused, and nothing is written."""
+    because = () if "--because" in words else ("--because", "")
+    done = shell("decide", *words, *because)
+
+    assert (done.status, "has to say something" in done.err) == (2, True)
+    assert shell("ledger", "verify").out == "Nothing is recorded yet.\n"
+
+
+def test_who_has_no_name_is_told_how_to_have_one(shell: Shell) -> None:
+    """A verification that does not count for want of a name says what to do; one that does not count otherwise does not."""
+    decided = typed_id(shell("decide", "otters pay once", "--because", "they are many", "--as", "mara"))
+
+    assert "--as" in shell("verify", decided).err
+    assert shell("verify", decided, "--as", "mara").err == ""
+
+
+def test_a_table_fits_the_terminal(shell: Shell, project: Path) -> None:
+    """At a terminal no line is longer than it is wide; where little room is left, what a record says goes below its line."""
+    task = start(shell, "otters " * 20)
+    for columns in (120, 60):
+        told = sit(["task", "show", task], project, Seat(err=False, columns=columns), env={"NO_COLOR": "1"}).out
+        rows = told.replace("\r", "").split("\n\n", 1)[1].splitlines()
+        assert max(map(len, rows)) <= max(columns, 80)
+        assert len(rows) == (1 if columns == 120 else 2)
+
+
+def test_a_digests_mark_is_for_files(shell: Shell, project: Path) -> None:
+    """What is kept in a file is marked, so that it is never taken for a memory; a person at a terminal does not see it."""
+    task = start(shell)
+    for words in (("task", "resume", task), ("brief",)):
+        shown = sit(words, project, Seat(err=False), env={"NO_COLOR": "1"})
+        assert (shown.status, "recollect:digest" in shown.out) == (0, False)
+        assert shell(*words).out.startswith("<!-- recollect:digest")
+
+
+def test_nothing_recorded_is_said_in_a_line(shell: Shell) -> None:
+    """A brief of nothing has neither numbers nor a mark."""
+    assert shell("brief").out == "Nothing is recorded here yet. 'recollect task start \"…\"' begins.\n"
+
+
+def test_a_file_that_is_not_there_is_no_ledger(shell: Shell, tmp_path: Path) -> None:
+    """The error names the file, and its hint is about ledgers."""
+    done = shell("ledger", "import", tmp_path / "nothing.jsonl")
+
+    assert (done.status, "there is no file" in done.err, "ledger export" in done.err) == (1, True, True)
+
+
+def test_memories_are_exported_in_omf_alone(shell: Shell) -> None:
+    """An option that would do nothing is refused."""
+    assert shell("ledger", "export", "--memories").status == 2
+    assert shell("ledger", "export", "--memories", "--format", "omf").status == 0
+
+
+def test_a_restored_backup_is_not_called_imported(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a tool said before a backup is what a tool said after it; no note tells otherwise."""
+    start(shell)
+    shell("task", "evidence", "otters came twice", "--kind", "log", "--origin", "tool")
+    backup = tmp_path / "backup.jsonl"
+    shell("ledger", "export", "--output", backup)
+    monkeypatch.setenv("RECOLLECT_HOME", str(tmp_path / "elsewhere"))
+
+    assert "count as imported text" in shell("ledger", "import", backup, "--dry-run").err
+    assert shell("ledger", "import", backup, "--restore").err == ""
+
+
+def test_a_word_that_is_no_choice_is_named_once(shell: Shell) -> None:
+    """The error says which word, and of which field."""
+    asked = json.dumps({"query": "otters", "id": "0123456789", "relevance": "so"})
+    said = shell("call", "memory.feedback", "--json", asked).json["error"]["message"]
+
+    assert said.count("'so'") == 1
+    assert "relevance" in said
+
+
+def test_repetitions_are_shown_without_their_times(shell: Shell) -> None:
+    """The heading of a journal's entry is a time, and says nothing of what is repeated."""
+    shell("add", "otters swim in the river every morning")
+    shell("add", "otters swim in the river every morning now")
+
+    assert "###" not in shell("duplicates").out
+
+
+def test_operations_are_listed_in_columns(shell: Shell) -> None:
+    """All summaries begin below each other, whatever their names' length."""
+    lines = shell("ops").out.splitlines()
+
+    assert len({len(line) - len(line.split(None, 1)[1]) for line in lines}) == 1
