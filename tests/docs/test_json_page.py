@@ -11,7 +11,9 @@ import pytest
 from tests.docs.pages import blocks, read, rows, sections, spans
 from tests.surfaces.conftest import Shell, write
 
+from recollect.core.document import short_hash
 from recollect.operations.replies import LatencyShape
+from recollect.records.kinds import FIELDS, Type
 
 PAGE = sections(read("docs/json.md"))
 BY_NAME = {"projects": "", "settings": ".KEY"}
@@ -24,12 +26,12 @@ JOURNAL = """# 2026-03-05
 
 ### 14:30
 <!-- memory:01a1dd23-0000-7000-8000-000000000001 type:decision tags:redis origin:agent session:s turn:t transcript:x.jsonl
-supersedes:01a1dd22 expires:2027-01-01 branch:main commit:abc -->
+supersedes:01a1dd22 expires:2027-01-01 branch:main commit:abc covers:{covered} -->
 Chose Redis for the cache
 
 ### 15:30
 Chose Redis for the queue
-"""
+""".replace("{covered}", short_hash("### 15:30\nChose Redis for the queue"))
 
 
 def fields(value: Any, prefix: str = "") -> Iterator[str]:
@@ -50,10 +52,12 @@ def fields(value: Any, prefix: str = "") -> Iterator[str]:
 
 
 def documented(section: str) -> set[str]:
-    """Return the fields that a section of the page documents; `x.*` stands for the chunk fields below x."""
+    """Return the fields that a section of the page documents; `x.*` stands for the chunk fields below x, `x.**` for a record's."""
     names: set[str] = set()
     for name in (spans(row[0])[0] for row in rows(PAGE[section]) if row[0].startswith("`")):
-        if name.endswith("*"):
+        if name.endswith("**"):
+            names |= {name[:-2] + one for one in documented("Record fields")}
+        elif name.endswith("*"):
             names |= {name[:-1] + one for one in documented("Chunk fields")}
         else:
             names.add(name)
@@ -70,6 +74,7 @@ def journal(project: Path, shell: Shell) -> Path:
 
 def test_search_is_documented(shell: Shell, journal: Path) -> None:
     """Every field of a search, with or without a token budget, is documented, and no other."""
+    assert shell("decide", "redis it is", "--because", "it is fast").status == 0
     plain = shell("search", "redis", "--json", "--explain").json
     small = shell("search", "redis", "--json", "--token-budget", 10).json
     large = shell("search", "redis", "--json", "--token-budget", 10_000).json
@@ -80,6 +85,17 @@ def test_search_is_documented(shell: Shell, journal: Path) -> None:
 def test_expand_is_documented(shell: Shell, journal: Path) -> None:
     """Every field of an expanded section is documented, and no other."""
     assert set(fields(shell("expand", "01a1dd23", "--json").json)) == documented("expand")
+
+
+def test_compact_is_documented(shell: Shell, journal: Path, project: Path) -> None:
+    """Every field of a summary, with lines that were dropped, is documented, and no other."""
+    write(project / "notes" / "b.md", "# B\n\nan otter in the river\n")
+    shell("index", "notes")
+    settings = {"llm.provider": "command", "llm.command": "/bin/echo '- it is invented'"}
+    for key, value in settings.items():
+        assert shell("config", "set", key, value).status == 0
+
+    assert set(fields(shell("compact", "--json").json)) == documented("compact")
 
 
 def test_list_is_documented(shell: Shell, journal: Path) -> None:
@@ -94,7 +110,7 @@ def test_index_is_documented(shell: Shell, journal: Path, project: Path) -> None
     """Every field of an index report is documented, and no other."""
     (project / "notes" / "bad.md").write_bytes(b"\xff")
 
-    assert set(fields(shell("index", "--json").json)) == documented("index")
+    assert set(fields(shell("index", "--reembed", "--json").json)) == documented("index")
 
 
 def test_eval_is_documented(shell: Shell, journal: Path, project: Path) -> None:
@@ -112,12 +128,51 @@ def test_add_stats_and_reset_are_documented(shell: Shell, journal: Path) -> None
     assert set(fields(shell("reset", "--yes", "--json").json)) == documented("reset")
 
 
+def test_cost_is_documented(shell: Shell, home: Path) -> None:
+    """Every field of the bill is documented, and no other."""
+    line = {"day": "2026-03-05", "id": "a", "outcome": "ok", "tokens_in": 1}
+    write(home / "tenants" / "default" / "receipts.jsonl", json.dumps(line) + "\n")
+    assert set(fields(shell("cost", "--since", "2026-01-01", "--json").json)) == documented("cost")
+
+
 def test_get_and_delete_are_documented(shell: Shell, journal: Path) -> None:
     """Every field of these replies is documented, and no other."""
     assert set(fields(shell("get", "01a1dd23", "--json").json)) == documented("get")
     hidden = shell("delete", "01a1dd23", "--json").json
     assert set(fields(hidden)) == documented("delete, restore")
     assert set(fields(shell("restore", "01a1dd23", "--json").json)) == documented("delete, restore")
+
+
+def test_what_becomes_of_memories_is_documented(shell: Shell, journal: Path) -> None:
+    """Every field of these replies is documented, and no other."""
+    shell("add", "Chose Redis for the queue", "--tag", "episode:e")
+    shell("call", "add", "--json", '{"text": "Chose Redis for the cache"}')
+    assert set(fields(shell("duplicates", "--json").json)) == documented("duplicates")
+    summed = shell("call", "memory.consolidate_episode", "--json", '{"episode_id": "e"}').json
+    assert set(fields(summed)) == documented("memory.consolidate_episode")
+    assert set(fields(shell("expire", "01a1dd23", "never", "--json").json)) == documented("expire")
+    judged = shell("feedback", "redis", "01a1dd23", "irrelevant", "--json").json
+    assert set(fields(judged)) == documented("feedback")
+    superseded = shell("supersede", "01a1dd23", "Chose Valkey for the cache", "--json").json
+    assert set(fields(superseded)) == documented("supersede")
+
+
+def test_context_is_documented(shell: Shell, journal: Path) -> None:
+    """Every field of what is told before work, and of what init does, is documented, and no other."""
+    told = shell("agent-context", "--query", "redis", "--k", "9", "--token-budget", "60", "--json").json
+    fitting = shell("agent-context", "--query", "redis", "--json").json
+    left_out = {f"left_out.{section}" for section in told["left_out"]}
+    assert {*fields(told), *fields(fitting)} - left_out == documented("agent-context")
+    shell("add", "a rule", "--tag", "ctx:subsystem:cache", "--tag", "ctx:agent:mara", "--tag", "ctx:tier:hot")
+    for op, given in (
+        ("context.list_subsystems", {}),
+        ("context.get_files_for_subsystem", {"subsystem_key": "cache"}),
+        ("context.suggest_agent", {"task": "a rule"}),
+    ):
+        assert set(fields(shell("call", op, "--json", json.dumps(given)).json)) == documented(op)
+    found = shell("call", "context.find_relevant_context", "--json", '{"task": "redis"}').json
+    assert set(found) == documented("context.get_hot_context, context.find_relevant_context")
+    assert set(fields(shell("init", "--dry-run", "--json").json)) == documented("init")
 
 
 def test_transcript_is_documented(shell: Shell, journal: Path) -> None:
@@ -207,3 +262,88 @@ def test_examples_hold_documented_fields(section: str) -> None:
     """Each example on the page is JSON and holds no field that its table does not have."""
     for block in blocks(PAGE[section], "json"):
         assert set(fields(json.loads(block))) <= documented(section)
+
+
+EVERYTHING: dict[Type, Any] = {
+    Type.TEXT: "t",
+    Type.TEXTS: ["t"],
+    Type.IDS: [],
+    Type.NUMBER: 1.0,
+    Type.SHARE: 0.5,
+    Type.OBJECT: {"name": 1},
+    Type.VALUE: "v",
+    Type.DATASETS: [{"name": "d", "version": "1", "description": "x"}],
+    Type.ENTITIES: [{"name": "e", "entity_type": "t", "role": "r"}],
+    Type.PROVENANCE: dict.fromkeys(("uri", "repo", "commit", "path", "tool_name", "tool_version", "tool_call_id"), "p"),
+}
+"""Something for each type of field."""
+
+
+def named_freely(names: set[str]) -> set[str]:
+    """Return names of fields without those that a writer made up."""
+    return {name for name in names if not name.endswith((".metrics.name", ".parameters.name"))}
+
+
+def test_records_are_documented(shell: Shell) -> None:
+    """Every field of what is written of tasks, and of how they are shown, is documented, and no other."""
+    task = shell("task", "start", "a whole", "--as", "mara", "--json").json
+    part = shell(
+        "task", "start", "a part", "--parent", task["task_id"], "--session", "s", "--as", "mara", "--json"
+    ).json
+    decided = shell("decide", "x", "--because", "y", "--task", part["task_id"], "--as", "mara", "--json").json
+    identity = {"artifact_id": decided["artifact_id"]}
+    about = {
+        "reply_to_artifact_id": decided["artifact_id"],
+        "supports_claim": True,
+        "agent_id": "otto",
+        "session_id": "s",
+    }
+    rests = {"related_artifact_ids": [task["artifact_id"]], "parent_task_id": task["task_id"]}
+    said = {name: EVERYTHING[one.type] for name, one in FIELDS.items() if name != "content"}
+    replied = {**said, **about, **rests}
+    for op in ("artifact.verification", "artifact.revision"):
+        written = shell("call", op, "--json", json.dumps(replied)).json
+        assert set(fields(written)) == documented(next(name for name in PAGE if name.startswith("task start")))
+    page = {"artifact_kind": "wiki_page", "artifact_role": "concept", "summary": "s", "content": "# c", **rests}
+    shell("call", "artifact.create", "--json", json.dumps({**page, "task_id": part["task_id"]}))
+    shell(
+        *("task", "run-start", part["task_id"], "--tool", "x", "--command", "x", "--why", "x", "--input", "x"),
+        *("--as", "mara"),
+    )
+    shell("task", "finish", part["task_id"])
+
+    assert named_freely(set(fields(shell("task", "show", part["task_id"], "--json").json))) == documented("task show")
+    for words in (("list", "--status", "all"), ("search", "part")):
+        assert set(fields(shell("task", *words, "--json").json)) == documented("task list, task search")
+    thread = shell("artifact", "thread", identity["artifact_id"], "--json").json
+    assert named_freely(set(fields(thread))) == documented("artifact thread")
+    shown = named_freely(set(fields(shell("artifact", "show", identity["artifact_id"], "--json").json)))
+    assert shown <= documented("artifact show")
+    assert {name for name in documented("artifact show") if "." not in name} <= shown
+
+
+def test_ledger_is_documented(shell: Shell, project: Path, home: Path) -> None:
+    """Every field of verifying, exporting and importing is documented, and no other."""
+    shell("identity", "create", "mara")
+    shell("config", "set", "records.identity", "mara")
+    shell("call", "task.start", "--json", '{"goal": "count otters"}')
+    shell("identity", "forget", "mara")
+    ledger = home / "tenants" / "default" / "ledger.jsonl"
+    text = shell("ledger", "export").out
+    assert set(fields(shell("ledger", "export", "--output", "out", "--json").json)) == documented("ledger export")
+    taken = shell("ledger", "import", write(project / "in", f"{text}nonsense\n"), "--tenant", "t", "--json").json
+    assert set(fields(taken)) == documented("ledger import")
+    with ledger.open("a") as file:
+        file.write("nonsense\n")
+    assert set(fields(shell("ledger", "verify", "--json").json)) == documented("ledger verify")
+
+
+def test_identity_is_documented(shell: Shell, home: Path) -> None:
+    """Every field of these replies is documented, and no other."""
+    assert set(fields(shell("identity", "create", "mara", "--json").json)) == documented("identity create")
+    line = shell("identity", "export", "mara", "--json").json
+    assert set(fields(line)) == documented("identity export")
+    assert set(fields(shell("identity", "list", "--json").json)) == documented("identity list")
+    for words in (("show", "mara"), ("trust", "mara", line["line"])):
+        assert set(fields(shell("identity", *words, "--json").json)) == documented("identity show, identity trust")
+    assert set(fields(shell("identity", "forget", "mara", "--json").json)) == documented("identity forget")

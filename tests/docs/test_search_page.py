@@ -23,6 +23,8 @@ NAMES = {*(lane.value for lane in Lane if lane is not Lane.HYBRID), "neighbours"
     "time",
     "recency",
     "quoted",
+    "feedback",
+    "covered",
     rerank.NAME,
 }
 TIMES = [row for row in rows(PAGE["Time expressions"]) if row[0].startswith("`")]
