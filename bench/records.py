@@ -113,8 +113,9 @@ def main() -> int:
     """Run it all and print the tables."""
     options = _arguments()
     verdicts = Verdicts()
-    options.dir.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="records-", dir=options.dir) as made:
+    folder = options.dir.resolve()  # a daemon stands elsewhere
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="records-", dir=folder) as made:
         place = Path(made)
         print(_heading(options))
         if options.only != "times":
