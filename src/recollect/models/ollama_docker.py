@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -22,13 +21,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
-from typing import Any
 from urllib.parse import urlsplit
 
 from recollect.core.errors import ModelUnavailable
 from recollect.core.locking import locks_within
 from recollect.core.options import OllamaOptions
 from recollect.core.paths import home_folder
+from recollect.core.spawning import spawn_apart
 
 READY_S = 30.0
 _LOOK_S = 0.5
@@ -212,19 +211,11 @@ class Container:
 
 
 def _spawn(words: list[str]) -> None:
-    """Start a process that nobody waits for, in a session of its own."""
-    actions = [
+    """Start a process that nobody waits for, and that nobody hears."""
+    nowhere = [
         (os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDONLY if number == 0 else os.O_WRONLY, 0) for number in range(3)
     ]
-    signals = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
-
-    def spawn(**apart: Any) -> None:
-        os.posix_spawn(words[0], words, _environment(), file_actions=actions, setsigdef=signals, **apart)
-
-    try:
-        spawn(setsid=True)
-    except NotImplementedError:  # an older macOS
-        spawn(setpgroup=0)
+    spawn_apart(words, _environment(), nowhere)
 
 
 def _environment() -> dict[str, str]:

@@ -17,6 +17,7 @@ import time
 from contextlib import suppress
 
 from recollect.core.errors import DaemonError
+from recollect.core.spawning import spawn_apart
 from recollect.surfaces.daemon.address import Address, found_folders
 from recollect.surfaces.daemon.client import answers_at, ask
 from recollect.surfaces.daemon.waking import wake
@@ -121,17 +122,7 @@ def _spawn_alone(words: list[str], errors: int, lock: int) -> None:
         (os.POSIX_SPAWN_OPEN, 1, null, os.O_WRONLY, 0),
         (os.POSIX_SPAWN_DUP2, lock, _LOCK_AT),
     ]
-    signals = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
-
-    def spawn(**apart: Any) -> None:
-        os.posix_spawn(
-            sys.executable, words, environment, file_actions=actions, setsigmask=(), setsigdef=signals, **apart
-        )
-
-    try:
-        spawn(setsid=True)
-    except NotImplementedError:  # an older macOS: a group of its own must do, which the host does not kill with its own
-        spawn(setpgroup=0)
+    spawn_apart(words, environment, actions)
 
 
 def _tried(address: Address) -> bool:
