@@ -209,7 +209,8 @@ def test_called_operations_are_documented(shell: Shell, journal: Path) -> None:
     assert set(fields(added)) == documented("add_batch")
     counted = shell("call", "metrics").json | {"operations": [dict.fromkeys(LATENCY, 0)], "cache": {}}
     assert set(fields(counted)) == documented("metrics")
-    recalled = shell("call", "session.recall", "--json", '{"prompt": "redis", "k": 2, "min_relevance": 0}').json
+    shell("call", "artifact.decision", "--json", '{"summary": "redis it is", "agent_id": "mara"}')
+    recalled = shell("call", "session.recall", "--json", '{"prompt": "redis", "k": 9, "min_relevance": 0}').json
     assert set(fields(recalled)) == documented("session.recall")
 
 

@@ -114,6 +114,11 @@ def test_a_record_that_is_recalled_is_named(project: Path, recorded: dict[str, s
     sources = {hit["source"] for hit in reply["hits"]}
     assert {f"record {one}" for one in recorded.values()} <= sources
     assert any(one.endswith(".md") for one in sources)
+    for hit in reply["hits"]:
+        is_record = hit["source"].startswith("record ")
+        assert (hit["trust"]["tier"] == "semantic_candidate") is not is_record
+        assert bool(hit["grounding_refs"]) is is_record
+        assert hit["verification_hint"]["reason"] == hit["trust"]["reason"]
 
 
 def test_python_has_the_same_choice(project: Path, recorded: dict[str, str]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from recollect.engine import Engine
 from recollect.operations import requests
 from recollect.operations.operation import Call
+from recollect.operations.trust_shapes import grounding_shape, hint_shape, trust_shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +43,9 @@ def recall_shape(hits: Sequence[Recalled]) -> RecallShape:
                 "date": one.date,
                 "relevance": one.relevance,
                 "origin": one.origin,
+                "trust": trust_shape(one.trust),
+                "grounding_refs": [grounding_shape(record) for record in one.grounding],
+                "verification_hint": hint_shape(one.trust),
             }
             for one in hits
         ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from recollect.operations.trust_shapes import GroundingShape, HintShape, TrustShape
+
 
 class RecalledShape(TypedDict):
     """A memory that fits a prompt."""
@@ -14,6 +16,9 @@ class RecalledShape(TypedDict):
     date: str
     relevance: float
     origin: str
+    trust: TrustShape
+    grounding_refs: list[GroundingShape]
+    verification_hint: HintShape
 
 
 class RecallShape(TypedDict):

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from recollect.core.options import SearchOptions
-from recollect.core.query import Hit, SearchReply
-from recollect.core.record import FOREIGN, Tier
+from recollect.core.query import Grounding, Hit, SearchReply
+from recollect.core.record import CANDIDATE_TRUST, FOREIGN, Tier, Trust
 from recollect.services.session.captures import open_captures
 
 MOST_LETTERS = 300
@@ -47,6 +47,8 @@ class Recalled:
     relevance: float
     origin: str = ""
     """Whose words it has where nobody here has answered for them: `tool`, `import`, or `foreign` for what rests on such."""
+    trust: Trust = CANDIDATE_TRUST
+    grounding: tuple[Grounding, ...] = ()
 
 
 def recall(
@@ -108,4 +110,4 @@ def _recalled(hit: Hit) -> Recalled:
     # A record is named by its id: its page is made from the ledger, and a path in the index tells an agent nothing.
     is_record = hit.trust.tier in {Tier.CANONICAL, Tier.VERIFIED} and bool(hit.grounding)
     source = f"record {hit.grounding[0].record}" if is_record else hit.source
-    return Recalled(hit.id, text, source, hit.date, hit.relevance, origin)
+    return Recalled(hit.id, text, source, hit.date, hit.relevance, origin, hit.trust, hit.grounding)
