@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-local e2e lint fix docs plugins plugins-check bench bench-latency bench-hooks bench-records bench-words bench-quality bench-redaction bench-scale bench-milvus lock clean
+.PHONY: help demo test test-local e2e lint fix docs plugins plugins-check bench bench-latency bench-hooks bench-records bench-words bench-quality bench-redaction bench-scale bench-milvus bench-code bench-freshness lock clean
 
 help:  ## show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -80,6 +80,14 @@ bench-scale: $(VENV)/.ready  ## our store beside other embedded stores at 100,00
 
 bench-milvus: $(VENV)/.ready  ## our store in Milvus beside the embedded one and Milvus' own hybrid search (make bench-milvus ARGS='--size 20000')
 	$(BIN)/python -m bench.milvus $(ARGS)
+
+bench-code: $(VENV)/.ready  ## how well and how fast code is known, against each language's own tooling (fetches it into .bench; make bench-code ARGS='--each 30')
+	$(BIN)/python -m bench.code.fetch .bench/code
+	$(BIN)/python -m bench.code --tools .bench/code $(ARGS)
+	$(BIN)/python -m bench.code_speed
+
+bench-freshness: $(VENV)/.ready  ## what memories know of refactored code (make bench-freshness ARGS='REPOSITORY …'; default: two packages that are installed)
+	$(BIN)/python -m bench.freshness $(or $(ARGS),$(shell $(BIN)/python -c 'import sysconfig; p = sysconfig.get_path("purelib"); print(p + "/rich", p + "/hypothesis")'))
 
 lock:  ## pin every dependency anew, by name and hash
 	$(PYTHON) -m venv .bench/uv
