@@ -188,6 +188,8 @@ class StoredChunk:
     chunk: Chunk
     project: str
     has_vector: bool
+    machine: str = ""
+    """Whose it is, where another machine has indexed it; its file is there, and `chunk.source` says so. Empty for what is here."""
 
 
 Key = int | str

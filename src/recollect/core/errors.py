@@ -98,6 +98,13 @@ class ModelError(RecollectError):
 
     code = "model"
 
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.done: dict[int, bytes] = {}
+        """Vectors of texts that were made before it failed, by the texts' places: they were paid for."""
+        self.tokens = 0
+        """What those cost."""
+
 
 class ModelUnavailable(ModelError):
     """The model cannot be reached: no package, no key, no server."""

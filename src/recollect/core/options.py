@@ -128,6 +128,8 @@ class SearchOptions:
     """What a hit must be worth."""
     include_superseded: bool = False
     include_expired: bool = False
+    freshness: bool = True
+    """Whether the code that hits name is looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,8 @@ class StoreOptions:
     token: str = ""
     per_project: bool = True
     """One collection for each project, else one for all of a tenant's."""
+    shared: bool = False
+    """Whether other machines' rows of the same tenant and projects are found here, and ours there."""
     patience_s: float = 20.0
     """How long a Milvus that does not answer is asked again."""
 
@@ -274,6 +278,15 @@ class SummarizeOptions(LanguageOptions):
     daily_tokens: int = 200_000
     prompt: str = ""
     """A file that tells the model how to write, in the place of the built-in text."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceOptions:
+    """Whether calls and errors are traced, and how much of that is kept."""
+
+    enabled: bool = True
+    days: int = 30
+    megabytes: int = 64
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,6 +157,8 @@ class Supersession:
     """Its own id, or that of its chunk where it has none."""
     project: str
     """The project it belongs to: what another project's files say must not hide anything."""
+    elsewhere: bool = False
+    """Whether another machine says so: that hides what is found of other machines, and nothing that is here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +301,10 @@ class Catalog(Protocol):
         """
         ...
 
+    def find_elsewhere(self, id_prefix: str) -> list[StoredChunk]:
+        """Return chunks that only other machines have whose id, or whose memory's id, starts so; at most 10, by id."""
+        ...
+
     def fetch(self, keys: Sequence[Key]) -> dict[Key, StoredChunk]:
         """Return the chunks still there under these keys."""
         ...
@@ -374,6 +380,19 @@ class Lanes(Protocol):
 
         Raise ModelFault when its dimension is not that of the stored vectors.
         """
+        ...
+
+    def propose(
+        self, terms: Sequence[Term], vector: Vector | None, filters: Filters, limit: int
+    ) -> tuple[list[Candidate], list[Candidate]]:
+        """Return what `lexical` and `dense` would, each in its own order, asked together: a store that is far away is asked once.
+
+        Without a vector there are no dense candidates. What `dense` raises is raised before anything is asked.
+        """
+        ...
+
+    def reach(self, filters: Filters) -> Coverage:
+        """Return how many chunks of the admitted projects the lanes find, and how many by meaning: other machines' too."""
         ...
 
     def similarities(self, vector: Vector, keys: Sequence[Key]) -> dict[Key, float]:

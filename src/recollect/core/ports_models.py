@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
 
 Vector = bytes
 """A vector of unit length (or all zeros): little-endian float32."""
@@ -18,6 +18,8 @@ class EmbeddedTexts:
     truncated: int = 0
     """How many of the texts were longer than the model reads."""
     tokens: int = 0
+    refused: Mapping[int, str] = field(default_factory=dict)
+    """Places of texts that the model did not take though it took others, and why; their vectors are empty."""
 
 
 class Embedder(Protocol):
@@ -31,7 +33,10 @@ class Embedder(Protocol):
     model: str
 
     def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
-        """Embed texts, one vector each, in order. Raise ModelError when that cannot be done for all of them."""
+        """Embed texts, one vector each, in order.
+
+        Raise ModelError when the model fails; what it made of some of them until then goes along, as the error's `done`.
+        """
         ...
 
     def embed_query(self, text: str) -> Vector:
@@ -40,6 +45,15 @@ class Embedder(Protocol):
 
     def close(self) -> None:
         """Let go of sessions and sockets. May be called twice."""
+        ...
+
+
+@runtime_checkable
+class PricedQuestions(Protocol):
+    """An embedder that knows what a question costs."""
+
+    def embed_question(self, text: str) -> EmbeddedTexts:
+        """Embed a question, as `embed_query` does, and say how many tokens it was."""
         ...
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import fsum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from recollect.core.code import UNCHECKED, Verdict
 from recollect.core.document import Anchor, Key
 from recollect.core.errors import UsageError
 from recollect.core.record import CANDIDATE_TRUST, Tier, Trust
+
+if TYPE_CHECKING:
+    from recollect.core.code_answers import CodeReply
 
 
 class Lane(StrEnum):
@@ -194,6 +198,8 @@ class Hit:
     grounding: tuple[Grounding, ...] = ()
     """Records behind it; none behind a memory."""
     fate: Fate = NO_FATE
+    verdict: Verdict = UNCHECKED
+    """What became of the code that it names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,3 +246,5 @@ class SearchReply:
     """How much each lane counted for this question, and why; empty when one lane answered alone."""
     packing: Packing | None = None
     """Only with a token budget; `hits` are then those that fit."""
+    code: CodeReply | None = None
+    """What the code says to a question that is about it; None for any other."""

@@ -7,7 +7,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from recollect.core.trace import FoundTrace
 
 MOMENTS = ("session-start", "prompt", "turn-end", "turn-failed", "compact", "session-end")
 _UNIQUE = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?:msg|item|turn)_[\w-]{12,}")
@@ -92,6 +95,8 @@ class Deed:
     failed: bool = False
     error: str = ""
     """The first line of what went wrong."""
+    faults: tuple[FoundTrace, ...] = ()
+    """Errors that its answer tells."""
 
 
 @dataclass(frozen=True, slots=True)
