@@ -169,3 +169,16 @@ def test_old_keys_are_no_settings() -> None:
     assert set(RENAMED.values()) <= set(BY_KEY)
     assert not set(RENAMED) & set(BY_KEY)
     assert "compact" not in SECTIONS
+
+
+def test_an_empty_key_chooses_nothing(home: Path) -> None:
+    """A file that memsearch wrote, with all keys and most of them empty, is read as it is meant: older names count where new ones are empty."""
+    written = (
+        '[compact]\nllm_provider = "openai"\nllm_model = ""\nprompt_file = ""\n[llm]\nprovider = ""\nmodel = ""\nbase_url = ""\n'
+        'api_key = ""\n[prompts]\ncompact = ""\nsummarize = ""\n'
+    )
+
+    settings = load(home, written)
+    assert settings.language({}).provider == "openai"
+    assert len(settings.warnings) == 3
+    assert load(home, '[llm]\nprovider = ""\n').language({}) == LanguageOptions()

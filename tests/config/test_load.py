@@ -343,7 +343,11 @@ def test_project_restrictions_cover_what_must_be() -> None:
         "store.uri",
         "store.token",
         "store.per_project",
+        "store.shared",
         "redact.patterns",
+        "traces.enabled",
+        "traces.days",
+        "traces.megabytes",
     }
 
 

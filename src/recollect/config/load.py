@@ -110,7 +110,10 @@ def check_project_value(setting: Setting, value: Value, path: Path, written: str
 def _user_layer(path: Path) -> tuple[dict[str, Chosen], tuple[str, ...]]:
     """Return what a person's file says, and what to tell them about it."""
     flat = _flat(read_table(path)[1], path)
-    said = {key for key, _ in flat}
+    # As memsearch has it, which writes all keys: an empty one chooses nothing, and leaves it to the older name.
+    filled = {RENAMED[key] for key, raw in flat if key in RENAMED and raw != ""}
+    empty = {key for key, raw in flat if raw == "" and (key == "llm.provider" or key in filled or key in RENAMED)}
+    said = {key for key, _ in flat} - empty
     chosen: dict[str, Chosen] = {}
     warnings: list[str] = []
     for key, raw in flat:
@@ -119,6 +122,8 @@ def _user_layer(path: Path) -> tuple[dict[str, Chosen], tuple[str, ...]]:
         if name != key:
             ignored = ", which goes first" if name in said else ""
             warnings.append(f"{key} in {path} is deprecated: it is {name} now{ignored}")
+        if key in empty:
+            continue
         value = accept(find_setting(name, place), raw, place)
         if name == key or name not in said:
             chosen[name] = Chosen(name, value, f"user: {path}")

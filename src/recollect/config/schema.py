@@ -15,6 +15,7 @@ from recollect.config.schema_llm import LLM_SETTINGS, RENAMED
 from recollect.config.schema_records import RECORD_SETTINGS
 from recollect.config.schema_sessions import SESSION_SETTINGS
 from recollect.config.schema_store import STORE_SETTINGS
+from recollect.config.schema_traces import TRACE_SETTINGS
 from recollect.config.setting import Kind, Setting, Value
 from recollect.core.options import RERANKERS, WARM
 from recollect.core.query import Fusion, Lane
@@ -171,6 +172,13 @@ SETTINGS: tuple[Setting, ...] = (
         "After how many days half of `search.recency_weight` is left.",
         minimum=0.01,
         maximum=100_000,
+        project_allowed=True,
+    ),
+    Setting(
+        "search.freshness",
+        Kind.SWITCH,
+        True,
+        "Look whether the files, symbols, settings and commands that a hit names are as they were, and say where they are not.",
         project_allowed=True,
     ),
     Setting(
@@ -345,6 +353,7 @@ SETTINGS: tuple[Setting, ...] = (
     *SESSION_SETTINGS,
     *LLM_SETTINGS,
     *RECORD_SETTINGS,
+    *TRACE_SETTINGS,
     *STORE_SETTINGS,
 )
 

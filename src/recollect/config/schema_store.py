@@ -31,4 +31,11 @@ STORE_SETTINGS: tuple[Setting, ...] = (
         True,
         "Whether each project has a Milvus collection of its own; otherwise a tenant's projects share one. No two tenants do.",
     ),
+    Setting(
+        "store.shared",
+        Kind.SWITCH,
+        False,
+        "Whether this machine finds what other machines of the same tenant keep in the same Milvus about the same projects, and "
+        "they what this one keeps (docs/milvus.md).",
+    ),
 )

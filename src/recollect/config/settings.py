@@ -31,6 +31,7 @@ from recollect.core.options import (
     SpendOptions,
     StoreOptions,
     SummarizeOptions,
+    TraceOptions,
     WatchOptions,
 )
 from recollect.core.query import Fusion, Lane
@@ -140,6 +141,7 @@ class Settings:
             min_relevance=cast("float", self.value("search.min_relevance")),
             recency_weight=cast("float", self.value("search.recency_weight")),
             half_life_days=cast("float", self.value("search.half_life_days")),
+            freshness=cast("bool", self.value("search.freshness")),
         )
 
     def reranking(self) -> RerankOptions:
@@ -214,6 +216,7 @@ class Settings:
             uri if not uri or "://" in uri else locate(home, uri),
             Secret(environment.get(variable, "")),
             cast("bool", self.value("store.per_project")),
+            cast("bool", self.value("store.shared")),
         )
 
     def capturing(self) -> CaptureOptions:
@@ -279,6 +282,14 @@ class Settings:
         """Return how many tokens a day language models may cost."""
         return SpendOptions(
             notes=cast("int", self.value("summarize.daily_tokens")), others=cast("int", self.value("llm.daily_tokens"))
+        )
+
+    def tracing(self) -> TraceOptions:
+        """Return whether calls and errors are traced, and how much of that is kept."""
+        return TraceOptions(
+            enabled=cast("bool", self.value("traces.enabled")),
+            days=cast("int", self.value("traces.days")),
+            megabytes=cast("int", self.value("traces.megabytes")),
         )
 
     def compact_prompt(self) -> str:
