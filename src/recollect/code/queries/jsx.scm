@@ -1,0 +1,9 @@
+; JSX, for JavaScript and TSX: a component is called by its tag; tags in lower case are the browser's own.
+
+(jsx_opening_element name: (identifier) @use.call (#match? @use.call "^[A-Z_$]"))
+(jsx_self_closing_element name: (identifier) @use.call (#match? @use.call "^[A-Z_$]"))
+(jsx_opening_element name: (member_expression object: (_) @receiver property: (property_identifier) @use.call))
+(jsx_self_closing_element name: (member_expression object: (_) @receiver property: (property_identifier) @use.call))
+(jsx_opening_element name: (identifier) @skip (#match? @skip "^[a-z]"))
+(jsx_self_closing_element name: (identifier) @skip (#match? @skip "^[a-z]"))
+(jsx_closing_element) @skip
