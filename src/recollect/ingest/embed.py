@@ -9,10 +9,10 @@ what batching providers like, and a run speeds up towards its end instead of slo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from recollect.core.errors import ModelFault
-from recollect.core.ports import EmbeddedTexts, Embedder, Vector
+from recollect.core.errors import ModelError, ModelFault
+from recollect.core.ports import Embedder, Vector
 
 BATCH_SIZE = 32
 
@@ -27,6 +27,8 @@ class EmbedReport:
     tokens: int = 0
     dimension: int = 0
     """Length of the vectors; 0 when there was nothing to embed."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Texts that the model did not take, by their keys, and why."""
 
 
 def embed_texts(
@@ -38,20 +40,44 @@ def embed_texts(
 ) -> EmbedReport:
     """Embed texts by vector key, handing each checked batch of unit vectors to `on_batch` at once.
 
-    Raise ModelError when the model fails or answers nonsense; batches handed on before that stand.
+    Raise ModelError when the model fails or answers nonsense; what was handed on before that stands, and what the failing
+    call had made of some of its texts is handed on, too: it was paid for.
     """
     report = EmbedReport()
     for keys in _slices(texts, batch_size):
-        reply = embedder.embed_documents([texts[key] for key in keys])
-        dimension = _check(embedder, reply, len(keys), report.dimension)
-        on_batch(dict(zip(keys, _unit_vectors(embedder, reply.vectors, dimension), strict=True)))
+        try:
+            reply = embedder.embed_documents([texts[key] for key in keys])
+        except ModelError as error:
+            made = {keys[place]: vector for place, vector in error.done.items()}
+            if made:
+                _hand_on(embedder, made, report.dimension, on_batch)
+            raise
+        if len(reply.vectors) != len(keys):
+            raise _fault(embedder, f"answered {len(reply.vectors)} vectors for {len(keys)} texts")
+        made = {key: reply.vectors[place] for place, key in enumerate(keys) if place not in reply.refused}
         report = EmbedReport(
-            embedded=report.embedded + len(keys),
+            embedded=report.embedded + len(made),
             truncated=report.truncated + reply.truncated,
             tokens=report.tokens + reply.tokens,
-            dimension=dimension,
+            dimension=_hand_on(embedder, made, report.dimension, on_batch),
+            refused={**report.refused, **{keys[place]: why for place, why in reply.refused.items()}},
         )
     return report
+
+
+def _hand_on(
+    embedder: Embedder,
+    made: Mapping[str, Vector],
+    known_dimension: int,
+    on_batch: Callable[[Mapping[str, Vector]], None],
+) -> int:
+    """Check vectors, and hand them on at unit length; return their dimension."""
+    if not made:
+        return known_dimension
+    vectors = list(made.values())
+    dimension = _check(embedder, vectors, known_dimension)
+    on_batch(dict(zip(made, _unit_vectors(embedder, vectors, dimension), strict=True)))
+    return dimension
 
 
 def _slices(texts: Mapping[str, str], batch_size: int) -> Iterator[list[str]]:
@@ -61,11 +87,9 @@ def _slices(texts: Mapping[str, str], batch_size: int) -> Iterator[list[str]]:
         yield keys[start : start + size]
 
 
-def _check(embedder: Embedder, reply: EmbeddedTexts, expected: int, known_dimension: int) -> int:
+def _check(embedder: Embedder, vectors: Sequence[Vector], known_dimension: int) -> int:
     """Return the dimension of a reply's vectors, which is that of all replies before it."""
-    if len(reply.vectors) != expected:
-        raise _fault(embedder, f"answered {len(reply.vectors)} vectors for {expected} texts")
-    sizes = {len(vector) for vector in reply.vectors}
+    sizes = {len(vector) for vector in vectors}
     if 0 in sizes:
         raise _fault(embedder, "answered an empty vector")
     if any(size % 4 for size in sizes):

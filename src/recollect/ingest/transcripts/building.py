@@ -11,7 +11,7 @@ from typing import Any
 
 from recollect.core.session import Deed, Told
 from recollect.core.transcript import ToolCall, Turn
-from recollect.ingest.transcripts.deeds import deed_of, failure_of
+from recollect.ingest.transcripts.deeds import deed_of, failure_of, faults_of
 
 TEXT_CHARS = 20_000
 """Of what the user or the assistant said in one turn."""
@@ -22,6 +22,8 @@ TOOLS = 100
 _SAID = 4
 """Texts of the assistant that are told of a turn: the last ones."""
 _DEEDS = 400
+_FAULTS = 50
+"""Errors that are told of a turn: the first ones."""
 _ID_CHARS = 200
 _NAME_CHARS = 100
 _TELLING = (
@@ -129,6 +131,7 @@ class TurnBuilder:
         self._texts = 0
         self._deeds: list[Deed] = []
         self._deeds_by_call: dict[str, int] = {}
+        self._faults = 0
 
     @property
     def has_request(self) -> bool:
@@ -199,7 +202,10 @@ class TurnBuilder:
         text = result_text(result)
         if deed < len(self._deeds) and not self._deeds[deed].failed:
             wrong, why = failure_of(text, failed=failed)
-            self._deeds[deed] = replace(self._deeds[deed], failed=wrong, error=text_of(why))
+            done = replace(self._deeds[deed], failed=wrong, error=text_of(why))
+            faults = faults_of(text_of(text), done) if self._faults < _FAULTS else ()
+            self._faults += len(faults)
+            self._deeds[deed] = replace(done, faults=faults)
         number = self._calls.get(text_of(call))
         if number is None:
             return

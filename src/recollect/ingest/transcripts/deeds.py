@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from recollect.core.session import Deed
+from recollect.core.trace import FoundTrace
 
 ERROR_CHARS = 200
 COMMAND_CHARS = 1000
@@ -33,10 +34,18 @@ _REASON = re.compile(
     r"error|exception|fail|cannot|can't|not found|no such|denied|refused|unexpected|invalid|undefined|missing|rejected",
     re.IGNORECASE,
 )
+_TOLD_IN = 100_000
+"""Characters of a result in which errors are looked for, at its beginning and at its end."""
+_FAULTS = 10
+_SHOWS = re.compile(
+    r"\s*(?:cd\s+\S+\s*(?:&&|;)\s*)?(?:cat|bat|head|tail|less|more|e?grep|rg|ag|ack|sed|awk|ls|find|echo|printf|jq|wc|diff|tree|man|"
+    r"git\s+(?:log|show|diff|grep|blame|stash)|recollect)\b"
+)
+"""Commands whose output is somebody else's words."""
 _REJECTED = "The user doesn't want to proceed with this tool use"
 _NO_REASON = re.compile(
     r"^(?:Exit code:? -?\d+|Chunk ID: .*|Wall time: .*|Process exited with .*|Original token count: .*|Output:|"
-    r"Command failed.*:|Traceback \(most recent call last\):|[\W_]*)$",
+    r"Command failed.*:|[=_*-]{3,} .* [=_*-]{3,}|Traceback \(most recent call last\):|[\W_]*)$",
     re.IGNORECASE,
 )
 
@@ -63,6 +72,28 @@ def failure_of(text: str, *, failed: bool) -> tuple[bool, str]:
     ended = _EXIT.search(text[:1000])
     failed = failed or bool(ended and ended[1] != "0")
     return failed, _reason(text) if failed else ""
+
+
+def faults_of(text: str, deed: Deed) -> tuple[FoundTrace, ...]:
+    """Return the errors that an answer tells: all of one that failed; of another command those with a place.
+
+    A command may have failed although the last one of its pipe did not. What a command only shows, or another tool reads, was
+    somebody's error at another time.
+    """
+    if not deed.failed and (not deed.command or _SHOWS.match(deed.command)):
+        return ()
+    if text.startswith(_REJECTED) or deed.error == "rejected by the user":
+        return ()
+    from recollect.ingest.stacks import find_traces, may_tell, shortened
+    from recollect.ingest.stacks_messages import said_alone
+
+    text = text if len(text) <= 2 * _TOLD_IN else f"{text[:_TOLD_IN]}\n{text[-_TOLD_IN:]}"
+    found = find_traces(text, _FAULTS) if may_tell(text) else []
+    if not deed.failed:
+        found = [one for one in found if one.trace.frames]
+    elif not found and deed.error:
+        found = [FoundTrace(said_alone(deed.error), deed.error, 1, 1)]
+    return tuple(map(shortened, found))
 
 
 def _reason(text: str) -> str:

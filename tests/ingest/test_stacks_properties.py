@@ -1,0 +1,190 @@
+"""What holds for every error and every text: the same error has the same signature, another has another, nothing raises."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recollect.core.trace import Frame, StackTrace
+from recollect.ingest.stacks import Recogniser, find_traces
+from recollect.ingest.stacks_lines import plain, take_apart, time_of
+from recollect.ingest.stacks_signature import family, normalised, signature
+
+_NAME = st.from_regex(r"[a-z][a-z_]{2,12}", fullmatch=True)
+_TYPE = st.sampled_from(["ValueError", "KeyError", "TypeError", "RuntimeError", "app.errors.NotThere"])
+_NUMBER = st.integers(1, 99_999)
+_FOLDER = st.lists(_NAME, min_size=1, max_size=4).map(lambda names: "/" + "/".join(names))
+_FUNCTIONS = st.lists(_NAME, min_size=1, max_size=6)
+_PIECES = [
+    "Traceback (most recent call last):", '  File "/a/b.py", line 3, in f', "    x()", "ValueError: bad 17", "",
+    "The above exception was the direct cause of the following exception:", "  + Exception Group Traceback (most recent call last):",
+    "  | ValueError: 1", "  +-+---------------- 1 ----------------", "    +------------------------------------",
+    "Error: x", "    at f (/a.js:1:2)", "\tat com.x.A.b(A.java:3)", "Caused by: java.lang.Error: y", "\t... 12 more", "}",
+    "thread 'main' panicked at src/main.rs:4:5:", "stack backtrace:", "   0: app::f", "             at ./a.rs:1:2", "note: run with",
+    "panic: boo", "goroutine 1 [running]:", "main.f(0x1)", "\t/a.go:1 +0x1", "E       assert 1 == 2", "tests/x.py:12: AssertionError",
+    "error[E0308]: mismatched", "  --> src/main.rs:4:5", "Caused by:", "    0: z", '{"level":"error","msg":"boom"}', "{", '{"stack": 3}',
+    "2026-11-15 10:00:01,123 ERROR [w] a: failed", "app_1  | ", "\x1b[31m", "\ud800", "\0", "--- FAIL: T", "____ test ____", "at ",
+]  # fmt: skip
+
+
+def python(kind: str, message: str, functions: list[str], folder: str, line: int) -> str:
+    """A traceback, as Python prints it."""
+    frames = "".join(
+        f'  File "{folder}/{name}.py", line {line + number}, in {name}\n    {name}()\n'
+        for number, name in enumerate(functions)
+    )
+    return f"Traceback (most recent call last):\n{frames}{kind}: {message}\n"
+
+
+def javascript(kind: str, message: str, functions: list[str], folder: str, line: int) -> str:
+    """A stack, as node prints it."""
+    return f"{kind}: {message}\n" + "".join(
+        f"    at {name} ({folder}/{name}.js:{line}:{line + 3})\n" for name in reversed(functions)
+    )
+
+
+def java(kind: str, message: str, functions: list[str], folder: str, line: int) -> str:
+    """A stack, as Java prints it."""
+    return f"java.lang.{kind.rpartition('.')[2]}: {message}\n" + "".join(
+        f"\tat com.x.A.{name}(A.java:{line})\n" for name in reversed(functions)
+    )
+
+
+def go(kind: str, message: str, functions: list[str], folder: str, line: int) -> str:
+    """A panic, as Go prints it."""
+    frames = "".join(
+        f"main.{name}(0xc{line:08x}, {{0x{line:x}, 0x2}})\n\t{folder}/{name}.go:{line} +0x{line:x}\n"
+        for name in reversed(functions)
+    )
+    return f"panic: {kind}: {message}\n\ngoroutine {line} [running]:\n{frames}"
+
+
+def rust(kind: str, message: str, functions: list[str], folder: str, line: int) -> str:
+    """A panic, as Rust prints it."""
+    frames = "".join(
+        f"   {number}: app::{name}\n             at {folder}/{name}.rs:{line}:{line}\n"
+        for number, name in enumerate(reversed(functions))
+    )
+    return (
+        f"thread 'main' panicked at {folder}/main.rs:{line}:5:\n{kind}: {message}\nstack backtrace:\n{frames}note: x\n"
+    )
+
+
+_PRINTERS = st.sampled_from([python, javascript, java, go, rust])
+
+
+def only(text: str) -> StackTrace:
+    """The one error of a text."""
+    (found,) = find_traces(text)
+    return found.trace
+
+
+@given(_PRINTERS, _TYPE, _NAME, _FUNCTIONS, st.tuples(_FOLDER, _NUMBER, _NUMBER), st.tuples(_FOLDER, _NUMBER, _NUMBER))
+def test_the_same_error_has_the_same_signature(printer, kind, name, functions, one, other) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    """Other line numbers, addresses, folders and numbers in the message do not make another error of it."""
+    signs = {
+        signature(
+            only(
+                printer(
+                    kind, f"no {name} at 0x{number:08x} in '{folder}/x.db' after {line} ms", functions, folder, line
+                )
+            )
+        )
+        for folder, line, number in (one, other)
+    }
+    assert len(signs) == 1
+
+
+@given(_PRINTERS, _TYPE, st.tuples(_NAME, _NAME), _FUNCTIONS, _FOLDER, _NUMBER)
+def test_another_error_has_another_signature(printer, kind, names, functions, folder, line) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    """Another name in the message, another function or another type is another error."""
+    told = signature(only(printer(kind, f"no {names[0]} here", functions, folder, line)))
+    assert (told == signature(only(printer(kind, f"no {names[1]} here", functions, folder, line)))) == (
+        names[0] == names[1]
+    )
+    assert told != signature(
+        only(printer(kind, f"no {names[0]} here", [*functions[:-1], functions[-1] + "x"], folder, line))
+    )
+    assert told != signature(only(printer("OtherError", f"no {names[0]} here", functions, folder, line)))
+
+
+@given(_PRINTERS, _TYPE, _NAME, _FUNCTIONS, _FOLDER, _NUMBER)
+def test_every_frame_is_read_innermost_first(printer, kind, name, functions, folder, line) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    """The functions of a stack come back in the order of calls, whichever end the language prints first."""
+    trace = only(printer(kind, f"no {name}", functions, folder, line))
+    assert [frame.function.rpartition(".")[2].rpartition(":")[2] for frame in trace.frames] == functions[::-1]
+
+
+@given(_TYPE, st.integers(1, 500), st.integers(1, 500))
+def test_the_depth_of_a_recursion_does_not_matter(kind: str, one: int, other: int) -> None:
+    """A function that calls itself is one function, however often it did."""
+    signs = {
+        signature(StackTrace("python", kind, "deep", (Frame("f"),) * depth + (Frame("main"),)))
+        for depth in (one, other)
+    }
+    assert len(signs) == 1
+
+
+@given(st.text(max_size=300))
+def test_normalising_twice_changes_nothing(message: str) -> None:
+    """What a message is known by is known by the same."""
+    assert normalised(normalised(message)) == normalised(message)
+
+
+@given(st.text(alphabet="abc '\"/\\.:#<>0123456789-x()[]{}~\n\t_", max_size=200))
+def test_normalising_odd_messages_twice_changes_nothing(message: str) -> None:
+    """Also where it is all quotes, slashes and numbers."""
+    assert normalised(normalised(message)) == normalised(message)
+
+
+@given(_TYPE, st.text(max_size=100))
+def test_a_type_counts_without_its_package_among_kin(kind: str, message: str) -> None:
+    """One line of an error finds the whole of it, wherever its type is from."""
+    bare = kind.rpartition(".")[2]
+    assert family(StackTrace("python", f"pkg.{bare}", message)) == family(StackTrace("generic", bare, message))
+
+
+@settings(max_examples=300)
+@given(st.lists(st.sampled_from(_PIECES) | st.text(max_size=40), max_size=40), st.integers(0, 1000))
+def test_no_text_is_too_odd(lines: list[str], seed: int) -> None:
+    """Whatever lines come in whatever order: no fault, places within the text, and the same again."""
+    random.Random(seed).shuffle(lines)
+    text = "\n".join(lines)
+    found = find_traces(text)
+    count = text.count("\n") + 1
+    assert all(1 <= one.first_line <= one.last_line <= count for one in found)
+    assert found == find_traces(text)
+    for one in found:
+        assert signature(one.trace)
+        assert len(one.trace.message) <= 2_000
+
+
+@given(st.lists(st.sampled_from(_PIECES), max_size=30), st.integers(1, 5))
+def test_lines_that_mean_nothing_may_be_passed_over_in_one_go(lines: list[str], chunk: int) -> None:
+    """Skipping idle pieces finds what feeding every line does."""
+    one, other = Recogniser(), Recogniser()
+    plainly = [found for line in lines for found in one.feed(line)] + list(one.end())
+    pieced = []
+    for start in range(0, len(lines), chunk):
+        piece = lines[start : start + chunk]
+        if other.is_idle and not any(_tells(line) for line in piece):
+            other.skip(piece[-12:], len(piece))
+        else:
+            pieced += [found for line in piece for found in other.feed(line)]
+    assert [*pieced, *other.end()] == plainly
+
+
+def _tells(line: str) -> bool:
+    from recollect.ingest.stacks import may_tell
+
+    return may_tell(line + "\n")
+
+
+@given(st.text(max_size=200))
+def test_every_line_comes_apart(line: str) -> None:
+    """Nothing of a line's body is invented, and no time is too odd to be read or left."""
+    apart = take_apart(plain(line))
+    assert line.rstrip("\r\n").endswith(apart.body) or "\x1b" in line
+    time_of(apart.at or line, 2026)
