@@ -289,6 +289,32 @@ def test_dense_ranks_by_cosine(store: Store) -> None:
     assert found[1].score == pytest.approx(0.7071, abs=1e-3)
 
 
+def test_both_lanes_asked_together_answer_as_each_alone(store: Store) -> None:
+    """What is proposed together is what each lane proposes; without a vector or without words, the other lane answers alone."""
+    put(store, update("/a.md", ["east wind", "north wind", "nothing"]), update("/b.md", ["east"], project="/q"))
+    embed(store, **{"east wind": (1, 0), "north wind": (0, 1), "nothing": (1, 1), "east": (1, 0.1)})
+    terms, near_by = [Term("wind"), Term("east")], vector(1, 0.2)
+
+    for filters in (ALL, Filters(projects=("/p",)), Filters(projects=("/none",))):
+        for limit in (10, 2, 0):
+            words, meaning = store.lexical(terms, filters, limit), store.dense(near_by, filters, limit)
+            assert store.propose(terms, near_by, filters, limit) == (words, meaning)
+            assert store.propose(terms, None, filters, limit) == (words, [])
+            assert store.propose([], near_by, filters, limit) == ([], meaning)
+    assert store.reach(ALL) == store.coverage(ALL)
+    assert store.find_elsewhere("a") == []
+
+
+def test_a_vector_that_does_not_fit_is_told_before_words_are_asked(store: Store) -> None:
+    """Asking both lanes with a vector of another dimension is refused; words alone answer."""
+    put(store, update("/a.md", ["alpha"]))
+    embed(store, alpha=(1, 0))
+
+    with pytest.raises(ModelFault):
+        store.propose([Term("alpha")], vector(1, 0, 0), ALL, 5)
+    assert len(store.propose([Term("alpha")], None, ALL, 5)[0]) == 1
+
+
 def test_similarities_answer_only_for_what_has_a_vector(store: Store) -> None:
     """Cosines are given for the asked chunks that have vectors, and for no others."""
     put(store, update("/a.md", ["east", "north", "none"]))

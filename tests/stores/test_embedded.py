@@ -108,6 +108,21 @@ def test_a_lost_lane_is_rebuilt_from_the_catalog(tmp_path: Path, lost: str) -> N
     assert len(again.dense(vector(1, 9), ALL, 10)) == 2
 
 
+def test_a_comparison_tells_of_each_lane(tmp_path: Path) -> None:
+    """Lanes that are lost are told, words and vectors alike, and mended; looking changes nothing."""
+    store = open_store(tmp_path)
+    fill(store, "alpha", "beta")
+    assert store.compare().is_whole
+
+    for lane, told in (("dense", (0, 2)), ("lexical", (2, 0))):
+        store.close()
+        shutil.rmtree(tmp_path / "index" / lane)
+        for repair in (False, True):
+            compared = store.compare(repair=repair)
+            assert (compared.missing, compared.unlike) == told
+        assert store.compare().is_whole
+
+
 def test_a_new_analyser_rebuilds_the_lexical_lane(tmp_path: Path) -> None:
     """Words are analysed anew when the analyser says that it changed."""
     fill(open_store(tmp_path), "alpha one")

@@ -7,6 +7,7 @@ import re
 import string
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from tests.stores.making import PlainAnalyser, chunk, update, vector
 from tests.stores.milvus_server import LiteServer, tenant
 
+from recollect.core.document import Chunk
 from recollect.core.errors import StoreBusy, StoreError, StoreIncompatible
 from recollect.core.options import StoreOptions
 from recollect.core.ports import Store
@@ -24,7 +26,7 @@ from recollect.core.query import Filters, Term
 from recollect.stores.embedded import EmbeddedStore
 from recollect.stores.memory import MemoryStore
 from recollect.stores.milvus import MilvusStore
-from recollect.stores.milvus.filters import expression, one_of
+from recollect.stores.milvus.filters import one_of
 from recollect.stores.milvus.lexicon import Lexicon
 from recollect.stores.milvus.schema import collection_name
 from recollect.stores.milvus.tokens import FILLER, token
@@ -51,7 +53,7 @@ def open_store(
     return OPENED[-1]
 
 
-def fill(store: Store, *texts: str, source: str = "/a.md", project: str = "/p") -> None:
+def fill(store: Store, *texts: str | Chunk, source: str = "/a.md", project: str = "/p") -> None:
     with store.writer() as writer:
         writer.put([update(source, texts, project=project)])
         writer.put_vectors({one.vector_key: vector(1, len(one.text)) for one in store.pending(1000)})
@@ -87,8 +89,8 @@ def test_each_project_has_a_collection_with_a_readable_name(tmp_path: Path, milv
 
     first, second = names(store)
 
-    assert re.fullmatch(rf"recollect_{store._tenant}_global_[0-9a-f]{{16}}", first)
-    assert re.fullmatch(rf"recollect_{store._tenant}_otter_pond_[0-9a-f]{{16}}", second)
+    assert re.fullmatch(rf"recollect_{store._tenant}_global_[0-9a-f]{{32}}", first)
+    assert re.fullmatch(rf"recollect_{store._tenant}_otter_pond_[0-9a-f]{{32}}", second)
     assert [row["text"] for row in rows(store, first, "text")] == ["alpha two"]
     assert found(store, "alpha", Filters(projects=("",))) == ["alpha two"]
     assert found(store, "alpha") == ["alpha one", "alpha two"]
@@ -245,6 +247,27 @@ def test_a_text_too_long_for_a_field_is_found_by_all_its_words(tmp_path: Path, m
     assert found(store, "first") == found(store, "水last") == [text]
 
 
+def test_what_is_too_long_for_a_field_is_filtered_by_all_the_same(tmp_path: Path, milvus_file: str) -> None:
+    """Types and tags of any length admit exactly what bears them, also where only their ends differ."""
+    store = open_store(tmp_path, milvus_file)
+    long = {end: "é" * 3000 + end for end in ("a", "b")}
+    source = f"/{'d' * 200}/" * 20 + "é😀.md"
+    fill(
+        store,
+        *(
+            chunk(source, f"word {end}", line, type=text, tags=(text, "x"), heading="😀" * 6000)
+            for line, (end, text) in enumerate(long.items(), start=1)
+        ),
+        source=source,
+    )
+
+    for end, text in long.items():
+        assert found(store, "word", Filters(types=(text,))) == [f"word {end}"]
+        assert found(store, "word", Filters(tags=("x", text))) == [f"word {end}"]
+    assert found(store, "word", Filters(types=(long["a"][:-1],))) == []
+    assert len(found(store, "word", Filters(source_prefix=source.rpartition("/")[0]))) == 2
+
+
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 10_000))
 def test_words_are_scored_as_in_every_other_store(tmp_path: Path, milvus_file: str, seed: int) -> None:
@@ -275,6 +298,26 @@ def test_words_are_scored_as_in_every_other_store(tmp_path: Path, milvus_file: s
     store.close()
 
 
+def test_both_lanes_are_under_way_at_once(tmp_path: Path, milvus_file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search asks words and vectors of all its collections before any of them has answered: it waits for one round trip."""
+    store = open_store(tmp_path, milvus_file)
+    fill(store, "alpha one")
+    fill(store, "alpha two", source="/b.md", project="/q")
+    from pymilvus import MilvusClient
+
+    both, search = threading.Barrier(4), MilvusClient.search
+
+    def wait_for_the_others(self: MilvusClient, *args: Any, **more: Any) -> Any:
+        both.wait(30)
+        return search(self, *args, **more)
+
+    monkeypatch.setattr(MilvusClient, "search", wait_for_the_others)
+
+    words, near = store.propose([Term("alpha")], vector(1, 9), ALL, 10)
+
+    assert len(words) == len(near) == 2
+
+
 # -- filters -----------------------------------------------------------------------------------------------------------
 
 AWKWARD = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=30) | st.text(
@@ -284,17 +327,19 @@ AWKWARD = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=30
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(given_texts=st.lists(AWKWARD, min_size=1, max_size=4, unique=True), asked=AWKWARD)
-def test_no_character_in_a_filter_is_special(
-    shelf: tuple[MilvusStore, str], given_texts: list[str], asked: str
-) -> None:
+def test_no_character_in_a_filter_is_special(shelf: MilvusStore, given_texts: list[str], asked: str) -> None:
     """Whatever texts are filtered by, exactly the rows that have them are admitted, by equality, membership and prefix."""
-    store, name = shelf
+    store = shelf
     with store.writer() as writer:
         kept = [
             chunk("/x", "word", line, type=text, tags=(text, "other"), end_line=line)
             for line, text in enumerate(given_texts, start=1)
         ]
-        writer.put([update("/x", kept)])
+        sources = {f"/s/{text}{more}" for text in given_texts for more in ("", "/in", "in")}
+        writer.remove([one.source for one in store.documents()])
+        writer.put(
+            [update("/x", kept), *(update(source, [chunk(source, "word", type="a place")]) for source in sources)]
+        )
 
     for text in (*given_texts, asked):
         wanted = sorted(one for one in given_texts if one == text)
@@ -305,21 +350,20 @@ def test_no_character_in_a_filter_is_special(
         ):
             hits = store.fetch([hit.key for hit in store.lexical([Term("word")], filters, 10)])
             assert sorted(hit.chunk.type for hit in hits.values()) == wanted
-        prefix = Filters(source_prefix="/" + text)
-        below = expression(prefix, "home")
-        ask(store, lambda client, below=below: client.query(name, filter=below, output_fields=["row"]))
+        prefix = "/s/" + text
+        below = sorted(source for source in sources if source == prefix or source.startswith(prefix.rstrip("/") + "/"))
+        hits = store.fetch([hit.key for hit in store.lexical([Term("word")], Filters(source_prefix=prefix), 50)])
+        assert sorted(hit.chunk.source for hit in hits.values()) == below
 
 
 @pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory, milvus_file: str) -> Iterator[tuple[MilvusStore, str]]:
-    """A store that many examples share, and its collection."""
+def shelf(tmp_path_factory: pytest.TempPathFactory, milvus_file: str) -> Iterator[MilvusStore]:
+    """A store that many examples share."""
     place = tmp_path_factory.mktemp("shelf")
     store = MilvusStore(
         place / "index", PlainAnalyser(), StoreOptions(milvus_file), tenant=tenant(), provider="test", model="m"
     )
-    with store.writer() as writer:
-        writer.put([update("/x", ["word"])])
-    yield store, names(store)[0]
+    yield store
     store.close()
 
 
@@ -365,15 +409,15 @@ def test_words_that_nobody_has_any_more_are_forgotten(tmp_path: Path) -> None:
         assert reader is not None
         lexicon.add(reader.database, [1, 2])
         lexicon.add(reader.database, [2, 1])
-    before = lexicon.rarity(["alpha", "beta"])
+    before = lexicon.statistics(["alpha", "beta"])
 
     lexicon.remove([2])
     lexicon.remove([2])
 
-    assert before["alpha"] > before["beta"]
-    after = lexicon.rarity(["alpha", "beta", "gamma", "unknown"])
-    assert after["gamma"] == after["unknown"]
-    assert after["alpha"] == after["beta"] < after["gamma"]
+    assert before.rarity("alpha") > before.rarity("beta")
+    after = lexicon.statistics(["alpha", "beta", "gamma", "unknown"])
+    assert after.rarity("gamma") == after.rarity("unknown")
+    assert after.rarity("alpha") == after.rarity("beta") < after.rarity("gamma")
     lexicon.close()
     catalog.close()
 

@@ -141,6 +141,10 @@ class MemoryStore:
         found = found or [one for one in known if one.chunk.content_hash.startswith(id_prefix)]
         return sorted(found, key=lambda stored: stored.id)[:10]
 
+    def find_elsewhere(self, id_prefix: str) -> list[StoredChunk]:
+        """Return nothing: there is no elsewhere."""
+        return []
+
     def fetch(self, keys: Sequence[Key]) -> dict[Key, StoredChunk]:
         """Return the chunks still there under these keys."""
         return {key: self._stored(self._entries[int(key)]) for key in keys if int(key) in self._entries}
@@ -275,6 +279,17 @@ class MemoryStore:
         admitted = [key for key, entry in self._entries.items() if self._admits(entry, filters)]
         found = [Candidate(key, score) for key, score in self.similarities(vector, admitted).items()]
         return sorted(found, key=lambda one: (-one.score, int(one.key)))[: max(limit, 0)]
+
+    def propose(
+        self, terms: Sequence[Term], vector: Vector | None, filters: Filters, limit: int
+    ) -> tuple[list[Candidate], list[Candidate]]:
+        """Return what both lanes propose."""
+        near = [] if vector is None else self.dense(vector, filters, limit)
+        return self.lexical(terms, filters, limit), near
+
+    def reach(self, filters: Filters) -> Coverage:
+        """Return how many chunks the lanes find: those that are here."""
+        return self.coverage(filters)
 
     def similarities(self, vector: Vector, keys: Sequence[Key]) -> dict[Key, float]:
         """Return the cosine of each of these chunks that has a vector."""

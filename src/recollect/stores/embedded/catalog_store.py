@@ -148,6 +148,10 @@ class CatalogStore(ABC):
         with self._reading() as catalog:
             return catalog.find(id_prefix) if catalog and id_prefix else []
 
+    def find_elsewhere(self, id_prefix: str) -> list[StoredChunk]:
+        """Return nothing: what is here is all there is, unless a store knows of others."""
+        return []
+
     def fetch(self, keys: Sequence[Key]) -> dict[Key, StoredChunk]:
         """Return the chunks still there under these keys."""
         with self._reading() as catalog:
@@ -202,6 +206,10 @@ class CatalogStore(ABC):
         """Return how many of the admitted chunks have vectors."""
         with self._reading() as catalog:
             return catalog.coverage(filters) if catalog else Coverage(0, 0)
+
+    def reach(self, filters: Filters) -> Coverage:
+        """Return how many chunks the lanes find, and how many by meaning: those that are here."""
+        return self.coverage(filters)
 
     def stats(self) -> StoreStats:
         """Return the sizes of this index."""

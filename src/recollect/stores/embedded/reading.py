@@ -156,10 +156,21 @@ class CatalogReader:
                 found[chunk.key] = chunk
         return found
 
+    def contents(self, hashes: Sequence[str], filters: Filters) -> set[str]:
+        """Return those of these hashes of contents that a chunk of the admitted projects has."""
+        found: set[str] = set()
+        only, projects = "", filters.projects or ()
+        if filters.projects is not None:
+            only = f" AND project IN ({_marks(projects)})"
+        for part in _parts(list(dict.fromkeys(hashes))):
+            asked = f"SELECT content_hash FROM chunks WHERE live AND content_hash IN ({_marks(part)}){only}"
+            found.update(one for (one,) in self.database.execute(asked, (*part, *projects)))
+        return found
+
     def admission(self, filters: Filters) -> Admission | None:
         """Return what filters admit, or None when they admit all. Rows are looked up only when they are asked for."""
         if filters == Filters(projects=filters.projects):
-            if filters.projects is None or self._tallies().keys() <= set(filters.projects):
+            if filters.projects is None or self.tallies().keys() <= set(filters.projects):
                 return None
             return Admission(filters, filters.projects)
         # What is live may change while the lanes stay, so rows are worth keeping for one revision only.
@@ -171,7 +182,7 @@ class CatalogReader:
         found = self.database.execute(f"SELECT c.row FROM chunks c {joined} WHERE {where}", values)
         return [row for (row,) in found]
 
-    def _tallies(self) -> dict[str, tuple[int, int]]:
+    def tallies(self) -> dict[str, tuple[int, int]]:
         """Return, by project, how many live chunks there are and how many of them wait for a vector."""
         try:
             found = self.database.execute("SELECT project, chunks, waiting FROM tallies WHERE chunks").fetchall()
@@ -337,7 +348,7 @@ class CatalogReader:
         """Return how many chunks of the admitted projects have vectors."""
         tallies = [
             tally
-            for project, tally in self._tallies().items()
+            for project, tally in self.tallies().items()
             if filters.projects is None or project in filters.projects
         ]
         chunks = sum(count for count, _ in tallies)

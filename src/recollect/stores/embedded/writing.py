@@ -72,6 +72,11 @@ class EmbeddedWriter:
         """Return the lane of the vectors that are served now."""
         return self._dense
 
+    @property
+    def catalog(self) -> CatalogReader:
+        """Return the catalog as the writer sees it."""
+        return self._catalog
+
     @translated
     def put(self, updates: Sequence[DocumentUpdate]) -> None:
         """Store documents: staged, followed by the lanes, then switched in one transaction."""

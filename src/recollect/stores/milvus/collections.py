@@ -34,8 +34,11 @@ class Asked:
     question: Any
     admitted: str
     limit: int
-    strong: bool
+    strong: bool = False
     """Whether the answer must know of everything that was written before."""
+    fields: tuple[str, ...] = ("row",)
+    distinct: str = ""
+    """A field of which each value is to come up once; empty for all rows."""
 
 
 class Collections:
@@ -44,9 +47,9 @@ class Collections:
     def __init__(self, remote: Remote) -> None:
         self._remote = remote
 
-    def ensure(self, name: str, width: int) -> None:
-        """Make a collection where there is none."""
-        self._remote.ask(lambda client: _ensure(client, name, width))
+    def ensure(self, name: str, width: int) -> bool:
+        """Make a collection where there is none; return whether it was made."""
+        return self._remote.ask(lambda client: _ensure(client, name, width))
 
     def send(self, name: str, rows: list[Row]) -> None:
         """Write rows; those of the same keys are replaced."""
@@ -78,12 +81,13 @@ class Collections:
             if [row["text"] for row in found] != [mark]:
                 raise StoreDamaged(f"{name} at {self._remote.place} is not the collection that was written", hint=PUSH)
 
-        _at_once(look, names)
+        at_once([partial(look, name) for name in names])
 
-    def search(self, names: Sequence[str], asked: Asked) -> list[tuple[int, float]]:
-        """Return the rows that these propose, with how good each is for its own collection; all are asked at once."""
+    def search(self, names: Sequence[str], asked: Asked) -> list[Row]:
+        """Return the rows that these propose, with how good each is for its own collection (`distance`); all are asked at once."""
+        more = {"group_by_field": asked.distinct} if asked.distinct else {}
 
-        def search(name: str) -> list[tuple[int, float]]:
+        def search(name: str) -> list[Row]:
             found = self._awake(
                 name,
                 lambda client: client.search(
@@ -92,15 +96,29 @@ class Collections:
                     anns_field=asked.field,
                     filter=asked.admitted,
                     limit=asked.limit,
-                    output_fields=["row"],
+                    output_fields=list(asked.fields),
                     consistency_level="Strong" if asked.strong else "Bounded",
                     timeout=TIMEOUT_S,
+                    **more,
                 ),
                 patience_s=SEARCH_PATIENCE_S,
             )
-            return [(int(hit["row"]), float(hit["distance"])) for hit in found[0]]
+            return [
+                {**{field: hit[field] for field in asked.fields}, "distance": float(hit["distance"])}
+                for hit in found[0]
+            ]
 
-        return [hit for found in _at_once(search, names) for hit in found]
+        return [hit for found in at_once([partial(search, name) for name in names]) for hit in found]
+
+    def read(self, name: str, wanted: str, fields: Sequence[str], *, most: int = 0) -> list[Row]:
+        """Return the rows of which something is true."""
+        more = {"limit": most} if most else {}
+        found = self._awake(
+            name,
+            lambda client: client.query(name, filter=wanted, output_fields=list(fields), timeout=TIMEOUT_S, **more),
+            patience_s=SEARCH_PATIENCE_S,
+        )
+        return [dict(one) for one in found]
 
     def rows(self, name: str, home: str) -> Iterator[tuple[int, bool]]:
         """Yield every row of an index, and whether it has a vector; the mark is no row."""
@@ -148,10 +166,11 @@ class Collections:
             return self._remote.ask(call, patience_s=patience_s)
 
 
-def _ensure(client: MilvusClient, name: str, width: int) -> None:
+def _ensure(client: MilvusClient, name: str, width: int) -> bool:
     from pymilvus.exceptions import MilvusException
 
-    if not client.has_collection(name, timeout=TIMEOUT_S):
+    is_new = not client.has_collection(name, timeout=TIMEOUT_S)
+    if is_new:
         try:
             make_collection(client, name, width)
         except MilvusException:
@@ -159,6 +178,7 @@ def _ensure(client: MilvusClient, name: str, width: int) -> None:
             if not client.has_collection(name, timeout=TIMEOUT_S):
                 raise
     client.load_collection(name, timeout=TIMEOUT_S)
+    return is_new
 
 
 def _flush(name: str, client: MilvusClient) -> None:
@@ -176,9 +196,9 @@ def _vacate(client: MilvusClient, name: str, home: str) -> None:
         client.drop_collection(name, timeout=TIMEOUT_S)
 
 
-def _at_once(ask: Callable[[str], Answer], names: Sequence[str]) -> list[Answer]:
-    """Return what each answers, asked all at once: together they take as long as the slowest."""
-    if len(names) < 2:
-        return [ask(name) for name in names]
-    with ThreadPoolExecutor(min(len(names), _AT_ONCE)) as pool:
-        return list(pool.map(ask, names))
+def at_once(asked: Sequence[Callable[[], Answer]]) -> list[Answer]:
+    """Return what each answers, all asked at once: together they take as long as the slowest."""
+    if len(asked) < 2:
+        return [ask() for ask in asked]
+    with ThreadPoolExecutor(min(len(asked), _AT_ONCE)) as pool:
+        return list(pool.map(lambda ask: ask(), asked))

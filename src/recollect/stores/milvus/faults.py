@@ -81,7 +81,7 @@ _KINDS: tuple[tuple[type[StoreError], set[str], set[int], tuple[str, ...], str, 
         set(),
         ("expected dim", "dimension mismatch", "mismatch in its core dimension", "the dim ("),
         "a collection at {place} has vectors of another dimension: {said}",
-        PUSH,
+        "somebody else made it under our name: drop it there, then 'recollect doctor --store --repair' pushes it anew",
     ),
 )
 

@@ -10,24 +10,31 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import zlib
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
-from recollect.core.errors import ModelFault, StoreDamaged
+from recollect.core.errors import ModelFault, StoreDamaged, StoreError
 from recollect.core.ports import Vector
-from recollect.core.query import Candidate, Filters, Term
+from recollect.core.query import Filters, Term
 from recollect.stores.embedded import log
 from recollect.stores.embedded.faults import translating
+from recollect.stores.embedded.reading import CatalogReader
 from recollect.stores.milvus.collections import Asked, Collections
+from recollect.stores.milvus.comparing import Differences, compare_rows
 from recollect.stores.milvus.faults import is_gone
-from recollect.stores.milvus.filters import expression
+from recollect.stores.milvus.filters import expression, owned
 from recollect.stores.milvus.lexicon import Lexicon
+from recollect.stores.milvus.registry import Registry
 from recollect.stores.milvus.remote import Remote
-from recollect.stores.milvus.rows import key_of, mark_row, rows_of
+from recollect.stores.milvus.rows import Owner, key_of, mark_row, rows_of
 from recollect.stores.milvus.schema import FORMAT, UNKNOWN_WIDTH, collection_name
+from recollect.stores.milvus.sharing import Whose, what_is_told
 from recollect.stores.milvus.state import Home, MilvusState, Places
-from recollect.stores.milvus.tokens import token
+from recollect.stores.milvus.tokens import asked_as
 
 Answer = TypeVar("Answer")
 
@@ -35,39 +42,15 @@ _MOST_CANDIDATES = 16_384
 """A server gives no more."""
 _SPARE = 1.5
 """Milvus ranks words by other numbers than we do: so much more is asked for than wanted."""
-_SEARCH_PATIENCE_S = 3.0
-_SEARCHES_AT_ONCE = 8
 _LOOKED_FOR_S = 1.0
+_NAMED_FOR_S = 60.0
+"""What projects are called is read from files, one for each."""
 _STRONG_FOR_S = 30.0
 """After a write, searches wait until Milvus shows it; later they need not, since none lags so long."""
-_KEYS_A_CALL = 1000
+_ALL_WORDS_UP_TO = 20_000
+"""Chunks. In more than that, words that one chunk alone holds are half of all, and are not told of: nearly as rare as unknown ones."""
 _SAVED_EVERY = 10_000
 """Rows, while all are pushed anew."""
-
-
-@dataclass(frozen=True, slots=True)
-class Whose:
-    """Whose rows these are."""
-
-    tenant: str
-    space: str
-    analyser: str
-    per_project: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Differences:
-    """How the rows in Milvus differ from the catalog's."""
-
-    here: int
-    there: int
-    missing: tuple[int, ...] = ()
-    unlike: tuple[int, ...] = ()
-    """There, with a vector where the catalog has none, or without one where it has."""
-    surplus: Mapping[str, list[int]] = field(default_factory=dict)
-    """There and not here, by collection."""
-    waiting: int = 0
-    """Rows that the log has yet to tell of: the next write does."""
 
 
 class MilvusLanes:
@@ -76,10 +59,11 @@ class MilvusLanes:
     def __init__(self, places: Places, remote: Remote, lexicon: Lexicon, whose: Whose) -> None:
         self._places = places
         self._collections = Collections(remote)
+        self._registry = Registry(self._collections, whose.tenant, whose.space)
         self._lexicon = lexicon
         self._whose = whose
         self._state_path = places.file(whose.space)
-        self._looked_at = float("-inf")
+        self._looked_at = self._named_at = float("-inf")
         self._touched: set[str] = set()
 
     def close(self) -> None:
@@ -99,7 +83,7 @@ class MilvusLanes:
         """Delete the rows of other vectors than these."""
         home, state = self._places.home(), self._state()
         if home is not None and state is not None:
-            self._leave_behind(home, keep=tuple(state.collections.values()))
+            self._leave_behind(home, keep=(*state.collections.values(), self._registry.name))
 
     def applied(self, database: sqlite3.Connection) -> int | None:
         """Return how far the rows have followed, or None when they must be pushed anew."""
@@ -115,16 +99,12 @@ class MilvusLanes:
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    def search_words(self, terms: Sequence[Term], filters: Filters, limit: int) -> list[Candidate]:
-        """Return rows that contain any of the terms, best BM25 first."""
+    def search_words(self, terms: Sequence[Term], filters: Filters, limit: int) -> list[int]:
+        """Return rows that contain any of the terms, in no order that counts."""
         if not terms or limit < 1:
             return []
-        least = min(term.weight for term in terms) or 1.0
-        copies = [max(1, min(8, round(term.weight / least))) for term in terms]
-        question = " ".join(token(term.text) for term, many in zip(terms, copies, strict=True) for _ in range(many))
         wanted = min(int(limit * _SPARE) + 10, _MOST_CANDIDATES)
-        rows = self._search("sparse_vector", question, filters, wanted)
-        return self._lexicon.scored(terms, rows)[:limit]
+        return self._search("sparse_vector", asked_as(terms), filters, wanted)
 
     def search_vectors(self, vector: Vector, filters: Filters, limit: int) -> list[int]:
         """Return rows with vectors near this one, in no order that counts."""
@@ -160,12 +140,12 @@ class MilvusLanes:
         if state is None or home is None:
             return []
         names = _collections(state, filters)
-        admitted = expression(filters, home.id, embedded=field == "dense_vector")
+        admitted = expression(filters, owned(home.id, filters.projects), embedded=field == "dense_vector")
         fresh = time.time() - state.written_at < _STRONG_FOR_S
         hits = self._collections.search(names, Asked(field, question, admitted, limit, strong=fresh))
         if len(names) > 1 and field == "dense_vector":
-            hits = sorted(hits, key=lambda hit: -hit[1])[:limit]
-        return list(dict.fromkeys(row for row, _ in hits))
+            hits = sorted(hits, key=lambda hit: -hit["distance"])[:limit]
+        return list(dict.fromkeys(int(hit["row"]) for hit in hits))
 
     # -- following ---------------------------------------------------------------------------------------------------
 
@@ -173,7 +153,7 @@ class MilvusLanes:
         """Send what the log says, or push all rows anew; return how far they have followed."""
         applied, state = self.applied(database), self._state()
         dimension = self._dimension(database)
-        if applied is None or state is None or state.dimension != dimension:
+        if applied is None or state is None or state.dimension != dimension or self._is_renamed(state):
             return self._push_anew(database, dimension)
         try:
             self._look(state)
@@ -212,7 +192,7 @@ class MilvusLanes:
         served = database.execute("SELECT value FROM facts WHERE name = 'space'").fetchone()
         if served is not None and served[0] == self._whose.space:
             # Rows that are about to be served leave those that are: searches go by them until then.
-            self._leave_behind(home, before, keep=tuple(state.collections.values()))
+            self._leave_behind(home, before, keep=(*state.collections.values(), self._registry.name))
         # What happened meanwhile, and before a push that was broken off was taken up again.
         return self.catch_up(database) if state.applied != log.head(database) else state.applied
 
@@ -261,8 +241,15 @@ class MilvusLanes:
             return state
         self._lexicon.add(database, wanted)
         home = self._places.found_home().id
-        width = state.dimension or UNKNOWN_WIDTH
-        for batch in rows_of(database, self._lexicon, wanted, space=self._whose.space, home=home, width=width):
+        names = dict(state.names)
+
+        def shared_name(project: str, source: str) -> str:
+            if project not in names:
+                names[project] = self._whose.name_of(project)
+            return "" if self._whose.is_derived(source) else names[project]
+
+        owner = Owner(home, self._whose.space, state.dimension or UNKNOWN_WIDTH, shared_name)
+        for batch in rows_of(database, self._lexicon, wanted, owner):
             project = batch[0]["project"]
             if project not in state.collections:
                 state = self._found(state, project)
@@ -273,14 +260,17 @@ class MilvusLanes:
     def _found(self, state: MilvusState, project: str) -> MilvusState:
         """Make a project's collection where it is not there, empty it of our own rows, and mark it."""
         width = state.dimension or UNKNOWN_WIDTH
-        own = project if self._whose.per_project else None
+        shared_as = self._whose.name_of(project)
+        own = (shared_as or project) if self._whose.per_project else None
         name = collection_name(self._whose.tenant, own, self._whose.space, width)
         home = self._places.found_home().id
         if name not in state.collections.values():
             self._collections.ensure(name, width)
             self._collections.clear(name, home)
             self._collections.send(name, [mark_row(home, state.mark, width)])
-        state = replace(state, collections={**state.collections, project: name})
+        state = replace(
+            state, collections={**state.collections, project: name}, names={**state.names, project: shared_as}
+        )
         self._save(state)
         return state
 
@@ -306,10 +296,54 @@ class MilvusLanes:
             self._collections.look(names, self._places.found_home().id, state.mark)
             self._looked_at = time.monotonic()
 
+    def look_again(self) -> None:
+        """Have the next writer look whether every collection is there."""
+        self._looked_at = float("-inf")
+
     def settle(self) -> None:
         """Do what makes searches quick after many rows were sent."""
         touched, self._touched = self._touched, set()
         self._collections.settle(sorted(touched))
+
+    # -- sharing -----------------------------------------------------------------------------------------------------
+
+    def is_told(self) -> bool:
+        """Say whether others know what they are to know: nothing, where nothing is shared."""
+        state = self._state()
+        return state is None or bool(state.registry) == bool(self._whose.machine)
+
+    def tell(self, catalog: CatalogReader) -> None:
+        """Take away there what is gone here, and tell other machines what they may find, or that it is nothing any more.
+
+        An own search passes over rows that the catalog has no more; another machine has no catalog of ours. What cannot be told
+        now is told with the next write.
+        """
+        state = self._state()
+        if state is None or (self.is_told() and not self._whose.machine):
+            return
+        with suppress(StoreError):
+            if not self._whose.machine:
+                if self._collections.vacate(self._registry.name, self._places.found_home().id):
+                    self._save(replace(state, registry="", told={}))
+                return
+            self.catch_up(catalog.database)
+            state = self._state() or state
+            before = state.told if state.registry else {}
+            revision = zlib.crc32(f"{catalog.fact('revision')} {state.mark}".encode())
+            if before.get("revision") == revision:
+                return
+            told = what_is_told(catalog, state, self._lexicon, self._whose, self._places.found_home().id)
+            least = 1 if told.count <= _ALL_WORDS_UP_TO else 2
+            said = self._registry.tell(told, partial(self._lexicon.vocabulary, least), before)
+            self._save(replace(state, registry=self._registry.name, told={**said, "revision": revision}))
+
+    def _is_renamed(self, state: MilvusState) -> bool:
+        """Say whether a project has another name by now, and its rows the old one. One that is gone keeps what it had."""
+        if time.monotonic() - self._named_at < _NAMED_FOR_S:
+            return False
+        self._named_at = time.monotonic()
+        names = {project: self._whose.name_of(project) for project in state.names}
+        return any(name and name != state.names[project] for project, name in names.items())
 
     # -- comparing ---------------------------------------------------------------------------------------------------
 
@@ -317,31 +351,14 @@ class MilvusLanes:
         """Return how the rows there differ from the catalog's; what the log has yet to tell them is no difference."""
         state, home = self._state(), self._places.home()
         applied = self.applied(database)
-        listed = database.execute("SELECT row, embedded, project FROM chunks WHERE live").fetchall()
-        here = {row: bool(has) for row, has, _ in listed}
         if state is None or home is None or applied is None:
+            here = [row for (row,) in database.execute("SELECT row FROM chunks WHERE live")]
             return Differences(len(here), 0, tuple(here))
-        names = tuple(dict.fromkeys(state.collections.values()))
-        self._collections.look(names, home.id, state.mark)
-        at_home = {row: state.collections.get(project) for row, _, project in listed}
-        there: dict[int, bool] = {}
-        surplus: dict[str, list[int]] = {}
-        for name in names:
-            for row, has in self._collections.rows(name, home.id):
-                if at_home.get(row) == name:
-                    there[row] = has
-                else:
-                    surplus.setdefault(name, []).append(row)
-        changes = log.changes_after(database, applied)
-        told = {*changes.added, *changes.embedded, *changes.moved, *changes.removed}
-        return Differences(
-            len(here),
-            len(there),
-            tuple(row for row in here if row not in there and row not in told),
-            tuple(row for row, has in there.items() if has != here[row] and row not in told),
-            {name: rows for name, found in surplus.items() if (rows := [one for one in found if one not in told])},
-            len(told),
-        )
+        self._collections.look(tuple(dict.fromkeys(state.collections.values())), home.id, state.mark)
+        found = compare_rows(database, state, applied, lambda name: self._collections.rows(name, home.id))
+        # Where others do not know any more what is shared, the next write tells them.
+        forgotten = bool(state.registry) and not self._registry.has(home.id)
+        return replace(found, waiting=found.waiting + forgotten)
 
     def mend(self, database: sqlite3.Connection, found: Differences) -> None:
         """Send what is missing there, and delete what is too much."""
@@ -352,6 +369,8 @@ class MilvusLanes:
         state = self._send(database, state, found.missing + found.unlike)
         for name, rows in found.surplus.items():
             self._collections.delete(name, [key_of(home, row) for row in rows])
+        if state.registry and not self._registry.has(home):
+            state = replace(state, registry="", told={})
         self._save(replace(state, written_at=time.time()))
 
     # -- leaving -----------------------------------------------------------------------------------------------------
@@ -369,7 +388,10 @@ class MilvusLanes:
         """Delete our rows from every collection but those to keep. What cannot be deleted now is tried again next time."""
         others = list(self._places.others(self._whose.space))
         known = [*(state for _, state in others), *(state for state in states if state is not None)]
-        names = {*home.left, *(name for state in known for name in state.collections.values())}
+        names = {
+            *home.left,
+            *(name for state in known for name in (*state.collections.values(), state.registry) if name),
+        }
         left = [name for name in sorted(names - set(keep)) if not self._collections.vacate(name, home.id)]
         for path, _ in others:
             self._places.drop(path)

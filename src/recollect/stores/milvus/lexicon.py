@@ -6,7 +6,6 @@ here, from the same numbers whatever Milvus it is: the ranking is that of every 
 
 from __future__ import annotations
 
-import math
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,9 +19,9 @@ from recollect.core.query import Candidate, Term
 from recollect.stores.embedded import log
 from recollect.stores.embedded.connection import transaction
 from recollect.stores.embedded.faults import translating
+from recollect.stores.milvus.bm25 import Statistics, gain
 
 _FORMAT = "1"
-_K1, _B = 1.2, 0.75
 _A_TIME = 500
 
 _Value = TypeVar("_Value", int, str)
@@ -67,32 +66,31 @@ class Lexicon:
         applied = int(facts.get("applied", -1))
         return applied if applied >= 0 and log.follows(database, applied) else None
 
-    def rarity(self, words: Sequence[str]) -> dict[str, float]:
-        """Return BM25's weight of each word."""
-        with self._reading() as database:
-            if database is None or not words:
-                return dict.fromkeys(words, 0.0)
-            count, _ = self._sizes(database)
-            held = self._holding(database, words)
-        return {word: _rarity(count, held.get(word, 0)) for word in words}
-
-    def scored(self, terms: Sequence[Term], rows: Sequence[int]) -> list[Candidate]:
-        """Return those of these rows that hold any of the terms, best BM25 first."""
+    def statistics(self, words: Sequence[str]) -> Statistics:
+        """Return what BM25 must know to weigh these words."""
         with self._reading() as database:
             if database is None:
-                return []
+                return Statistics()
             count, total = self._sizes(database)
-            held = self._holding(database, [term.text for term in terms])
-            bags = list(self._bags(database, rows))
-        average = total / count if count else 1.0
-        weights = [
-            (f"\n{term.text} ".encode("utf-8", "surrogatepass"), term.weight * _rarity(count, held.get(term.text, 0)))
-            for term in terms
-        ]
+            held = self._holding(database, words)
+        return Statistics(count, total, {word: held.get(_sound(word), 0) for word in words})
+
+    def vocabulary(self, least: int) -> Iterator[tuple[str, int]]:
+        """Yield each word that at least so many chunks hold, and how many do."""
+        with self._reading() as database:
+            if database is not None:
+                yield from database.execute("SELECT word, holds FROM words WHERE holds >= ?", (least,)).fetchall()
+
+    def scored(self, terms: Sequence[Term], rows: Sequence[int], known: Statistics) -> list[Candidate]:
+        """Return those of these rows that hold any of the terms, best BM25 first."""
+        with self._reading() as database:
+            bags = list(self._bags(database, rows)) if database is not None else []
+        names = [f"\n{term.text} ".encode("utf-8", "surrogatepass") for term in terms]
+        weights = list(zip(names, known.weights(terms), strict=True))
         scored = [
             Candidate(row, score)
             for row, length, bag in bags
-            if (score := _score(bag, max(length, SHORT) / average, weights)) > 0.0
+            if (score := _score(bag, max(length, SHORT) / known.average, weights)) > 0.0
         ]
         return sorted(scored, key=lambda one: (-one.score, int(one.key)))
 
@@ -246,7 +244,7 @@ def _score(bag: bytes, length: float, weights: Sequence[tuple[bytes, float]]) ->
         if place >= 0:
             start = place + len(name)
             count = int(bag[start : bag.index(b"\n", start)])
-            score += weight * (_K1 + 1) * count / (count + _K1 * (1 - _B + _B * length))
+            score += weight * gain(count, length)
     return score
 
 
@@ -265,10 +263,6 @@ def _read(bag: bytes) -> list[tuple[str, int]]:
 def _sound(word: str) -> str:
     """Return a word as SQLite takes it: no half of a character."""
     return word.encode("utf-8", "replace").decode()
-
-
-def _rarity(chunks: int, holding: int) -> float:
-    return math.log1p((chunks - min(holding, chunks) + 0.5) / (holding + 0.5)) if chunks else 0.0
 
 
 def _parts(values: Sequence[_Value]) -> Iterator[list[_Value]]:

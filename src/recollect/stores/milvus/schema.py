@@ -18,22 +18,35 @@ from recollect.stores.milvus.tokens import ANALYSER
 if TYPE_CHECKING:
     from pymilvus import MilvusClient
 
-FORMAT = 1
+FORMAT = 2
 """Part of every collection's name: rows of another make stand in another collection."""
 UNKNOWN_WIDTH = 2
 """How wide vectors are made while no model has given one."""
 MOST_TEXT = 65_000
 MOST_TAGS = 1024
+MOST_TAG = 2000
+MOST_TYPE = 1000
+MOST_PATH = 8000
 _NAMED = 40
-_PATH = 8192
 
 
 def collection_name(tenant: str, project: str | None, space: str, width: int) -> str:
-    """Return the collection of a project's chunks, or of all projects (None). No two tenants and no two models share one."""
+    """Return the collection of a project's chunks, or of all projects (None). No two tenants and no two models share one.
+
+    `project` is what all machines call it, where they have a name for it: then they share the collection.
+    """
     readable = "all" if project is None else _readable(project.rstrip("/").removesuffix("/.git").rpartition("/")[2])
-    whole = json.dumps([tenant, project, space, width, FORMAT])
-    digest = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return f"recollect_{_readable(tenant)}_{readable or 'global'}_{digest}"
+    return _name(tenant, readable or "global", space, _digest(project, width))
+
+
+def registry_name(tenant: str, space: str) -> str:
+    """Return the collection in which machines say what they share."""
+    return _name(tenant, "machines", space, _digest("machines"))
+
+
+def is_of(name: str, tenant: str, space: str) -> bool:
+    """Say whether a collection is one of this tenant's and model's."""
+    return name.startswith("recollect_") and name.rpartition("_")[2].startswith(_digest(tenant, space, FORMAT))
 
 
 def make_collection(client: MilvusClient, name: str, width: int) -> None:
@@ -46,16 +59,19 @@ def make_collection(client: MilvusClient, name: str, width: int) -> None:
         schema.add_field(field, kind, **more)
 
     add("key", DataType.VARCHAR, max_length=64, is_primary=True)
-    add("chunk_hash", DataType.VARCHAR, max_length=64)
+    for field in ("chunk_hash", "content_hash"):
+        add(field, DataType.VARCHAR, max_length=64)
     add("dense_vector", DataType.FLOAT_VECTOR, dim=width)
     add("content", DataType.VARCHAR, max_length=65_535, enable_analyzer=True, analyzer_params=ANALYSER)
     add("sparse_vector", DataType.SPARSE_FLOAT_VECTOR)
-    add("text", DataType.VARCHAR, max_length=65_535)
-    for field in ("source", "heading", "project"):
-        add(field, DataType.VARCHAR, max_length=_PATH)
+    for field in ("text", "about"):
+        add(field, DataType.VARCHAR, max_length=65_535)
+    for field in ("source", "heading", "project", "shared"):
+        add(field, DataType.VARCHAR, max_length=MOST_PATH + 192)
     for field in ("heading_level", "start_line", "end_line", "day", "row"):
         add(field, DataType.INT64)
-    add("type", DataType.VARCHAR, max_length=1024)
+    for field in ("type", "memory"):
+        add(field, DataType.VARCHAR, max_length=1024)
     add("tags", DataType.ARRAY, element_type=DataType.VARCHAR, max_capacity=MOST_TAGS, max_length=2048)
     add("home", DataType.VARCHAR, max_length=64)
     add("has_vector", DataType.BOOL)
@@ -68,7 +84,7 @@ def make_collection(client: MilvusClient, name: str, width: int) -> None:
         metric_type="BM25",
         params={"bm25_k1": 1.2, "bm25_b": 0.75},
     )
-    for field in ("home", "project", "source", "type", "day"):
+    for field in ("home", "project", "shared", "source", "type", "memory", "day"):
         indexes.add_index(field, index_type="INVERTED")
     client.create_collection(name, schema=schema)
     # Not waited for: nothing is in it yet, and asking whether it is done takes half a second each time.
@@ -76,10 +92,25 @@ def make_collection(client: MilvusClient, name: str, width: int) -> None:
     client.load_collection(name)
 
 
+def fitted(text: str, most_bytes: int) -> str:
+    """Return a text as a field takes it that is only ever asked whether it is another: one too long ends in its hash."""
+    if len(text) <= most_bytes // 4 or len(text.encode("utf-8", "replace")) <= most_bytes:
+        return cut(text, most_bytes)
+    return cut(text, most_bytes - 20) + "#" + _digest(text)
+
+
 def cut(text: str, most_bytes: int) -> str:
     """Return as much of a text as a field takes, in characters that can be sent."""
     encoded = text.encode("utf-8", "replace")
     return encoded[:most_bytes].decode("utf-8", "ignore")
+
+
+def _name(tenant: str, readable: str, space: str, what: str) -> str:
+    return f"recollect_{_readable(tenant)}_{readable}_{_digest(tenant, space, FORMAT)}{what}"
+
+
+def _digest(*named: object) -> str:
+    return hashlib.sha256(json.dumps(named).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _readable(text: str) -> str:

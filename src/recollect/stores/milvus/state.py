@@ -33,6 +33,12 @@ class MilvusState:
     written_at: float = 0.0
     collections: Mapping[str, str] = field(default_factory=dict)
     """By project."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What all machines call each of the projects, as its rows say; empty where only this one knows it."""
+    registry: str = ""
+    """Where it is said what is shared; empty while nothing is."""
+    told: Mapping[str, int] = field(default_factory=dict)
+    """How much was said there: pages, pages of words, chunks at the time."""
 
 
 @dataclass(frozen=True, slots=True)

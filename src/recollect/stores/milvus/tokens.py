@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+
+from recollect.core.query import Term
 
 ANALYSER = {"tokenizer": "standard"}
 FILLER = "zz"
@@ -25,6 +27,13 @@ def token(word: str) -> str:
     if _PLAIN.fullmatch(word):
         return word
     return "z" + hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
+
+
+def asked_as(terms: Sequence[Term]) -> str:
+    """Return a question as Milvus' BM25 is asked it: a word that weighs more is there more often."""
+    least = min(term.weight for term in terms) or 1.0
+    copies = [max(1, min(8, round(term.weight / least))) for term in terms]
+    return " ".join(token(term.text) for term, many in zip(terms, copies, strict=True) for _ in range(many))
 
 
 def written(words: Iterable[tuple[str, int]], fillers: int) -> str:
