@@ -213,6 +213,7 @@ LIMITED = {**CLAUDE, "is_error": True, "result": "You've hit your limit · reset
         ("codex", "print('stream error: 429')", ModelUnavailable),
         ("codex", 'print(\'{"type": "turn.failed", "error": {"message": "usage limit"}}\')', ModelUnavailable),
         ("codex", "print('3\\n[]\\n{\\n')", ModelUnavailable),
+        ("codex", f"{SAYING['codex']}\nsys.exit(1)", ModelFault),
     ],
 )
 def test_error_texts_are_errors(agents: Agents, name: str, then: str, kind: type[ModelError]) -> None:

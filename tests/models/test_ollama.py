@@ -316,6 +316,18 @@ def until(holds: Any, seconds: float = 20.0) -> bool:
     return True
 
 
+def test_a_search_does_not_wait_for_a_pull_of_the_same_process(
+    docker: FakeDocker, options: EmbedOptions, opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one thread of a daemon starts or pulls, which may take minutes, others are told so and words answer."""
+    monkeypatch.setattr(ollama_docker, "_TURN_S", 0.2)
+    embedder = opened(options)
+    with embedder._container._lock, pytest.raises(ModelUnavailable, match="starting, or pulling"):
+        embedder.embed_query("q")
+    assert docker.calls() == []
+    assert embedder.embed_query("q")
+
+
 def test_an_idle_container_is_stopped_though_its_starter_has_ended(docker: FakeDocker, options: EmbedOptions) -> None:
     """After so many seconds without use it goes, by a process that outlives the command, and the next use starts it anew."""
     for times in (1, 2):

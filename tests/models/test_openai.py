@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import gc
+import gzip
+import json
 import socket
 import struct
 import threading
@@ -55,6 +57,10 @@ def rig() -> Iterator[Rig]:
 
 def unpacked(vector: bytes) -> list[float]:
     return list(struct.unpack(f"<{len(vector) // 4}f", vector))
+
+
+def well_answer(text: str) -> dict[str, Any]:
+    return {"data": [{"index": 0, "embedding": numbers_of(text)}]}
 
 
 def saying(status: int, message: str = "no", **more: Any) -> Behaviour:
@@ -132,6 +138,23 @@ def test_odd_texts_are_sent_so_that_servers_take_them(rig: Rig) -> None:
     assert server.requests[0].body["input"] == [" ", "a?"]
 
 
+def test_a_reply_that_was_packed_unasked_is_unpacked(rig: Rig) -> None:
+    """Nobody asks for gzip; a gateway that sends it all the same is understood, and one that sends half of it is told."""
+    body = gzip.compress(json.dumps(well_answer("abc")).encode())
+    packed = {"Content-Encoding": "gzip"}
+    server = rig.serve(
+        lambda request: Answer(raw=body, headers=packed),
+        lambda request: Answer(raw=body[:-9], headers=packed),
+        lambda request: Answer(raw=b"{}", headers=packed),
+    )
+    embedder = rig.open(server)
+    assert unpacked(embedder.embed_documents(["abc"]).vectors[0]) == numbers_of("abc")
+    for message in ("breaks off", "cannot be unpacked"):
+        with pytest.raises(ModelFault, match=message):
+            embedder.embed_query("q")
+    assert {request.headers["accept-encoding"] for request in server.requests} == {"identity"}
+
+
 def test_answers_in_another_order_are_put_in_ours(rig: Rig) -> None:
     """The `index` of an embedding decides which text it belongs to, not its place in the reply."""
     embedder = rig.open(rig.serve(answering([2.0], [0.0], [1.0], indices=[2, 0, 1])))
@@ -182,7 +205,7 @@ def test_nonsense_is_a_fault_that_says_what_is_wrong(behaviour: Behaviour, messa
     with pytest.raises(ModelFault, match=message) as caught:
         rig.open(server).embed_documents(["a", "b"])
     assert "127.0.0.1" in caught.value.message
-    assert len(server.requests) == 1
+    assert len(server.requests) == (2 if message == "not finite" else 1)  # it may have been about one of the texts
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -197,10 +220,10 @@ def test_a_refused_key_names_the_variable_and_not_the_key(status: int, rig: Rig)
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("status", [301, 400, 404, 413, 422])
+@pytest.mark.parametrize("status", [400, 404, 413, 422])
 def test_other_refusals_are_faults_with_the_servers_words(status: int, rig: Rig) -> None:
     """What the server says about a bad request reaches the reader, and the request is not repeated."""
-    server = rig.serve(saying(status, "the model `x` does not exist", headers={"Location": "/elsewhere"}))
+    server = rig.serve(saying(status, "the model `x` does not exist"))
     with pytest.raises(ModelFault, match=f"HTTP {status}.*the model `x` does not exist"):
         rig.open(server).embed_query("q")
     assert len(server.requests) == 1
@@ -352,7 +375,18 @@ def test_key_and_url_come_from_the_environment_unless_set(rig: Rig) -> None:
     assert {request.path for request in server.requests} == {"/v1/embeddings"}
 
 
-@pytest.mark.parametrize("url", ["ftp://host/v1", "host:80", "http://", "http://u:hunter2@host/v1", "http://host:x/"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://host/v1",
+        "host:80",
+        "http://",
+        "http://u:hunter2@host/v1",
+        "http://host:x/",
+        "http://host/?key=hunter2",
+        "http://host/#hunter2",
+    ],
+)
 def test_a_base_url_that_cannot_be_used_is_a_config_error(url: str) -> None:
     """A malformed base URL is refused when opening, and not repeated, as there may be a password in it."""
     with pytest.raises(ConfigError, match="base URL") as caught:

@@ -68,11 +68,15 @@ def test_an_outage_costs_nothing_that_was_done(
         assert len(asked["hits"]) == NOTES
         assert asked["notes"]
 
+        asked_before = [text for text in embedded if "number" in text]
+        assert len(asked_before) == broken["embedded"]  # whatever was made is kept, also beside a batch that failed
         kept, is_well = broken["embedded"], True
         before = len(embedded)
         whole = run("index", ".")
         assert (whole["status"], whole["changed"], whole["embedded"], whole["waiting"]) == (0, 0, NOTES - kept, 0)
         assert len(embedded) - before == NOTES - kept
+        made = [text for text in embedded if "number" in text]
+        assert len(made) == len(set(made)) == NOTES  # nothing was paid for twice
         assert run("search", "otter")["coverage"] == {"chunks": NOTES, "with_vectors": NOTES}
     finally:
         server.stop()

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 
+import pytest
 from tests.docs.pages import read, rows
+from tests.models.vendors import VENDORS, Rig
 
 from recollect.core.options import EmbedOptions
 from recollect.models import PROVIDERS, open_embedder
 from recollect.models.families import family_of
 
 PAGE = "docs/providers.md"
+TESTS = Path(__file__).parents[1]
 TABLE = {row[0].strip("`"): row[1:] for row in rows(read(PAGE)) if len(row) == 10 and row[0].startswith("`")}
+
+
+@pytest.fixture
+def rig() -> Iterator[Rig]:
+    made = Rig()
+    yield made
+    made.stop()
 
 
 def test_the_table_names_every_provider() -> None:
@@ -44,6 +57,48 @@ def test_the_table_tells_who_can_be_asked_for_fewer_dimensions() -> None:
             assert said.startswith("asked for"), name
 
 
+def test_the_table_tells_where_texts_are_sent() -> None:
+    """The address of each vendor that has no variable for it is the one that is asked."""
+    for name, provider in PROVIDERS.items():
+        if provider.key_variable and not provider.url_variable:
+            base_url = import_module(f"recollect.models.{name}").DIALECT.base_url
+            assert base_url.startswith(f"https://{TABLE[name][4]}/"), name
+
+
+def test_every_promise_names_tests_that_there_are() -> None:
+    """Each row about what happens names its tests, and every test that the page names is one."""
+    written = "\n".join(path.read_text("utf-8") for path in TESTS.rglob("test_*.py"))
+    manners = [row for row in rows(read(PAGE)) if len(row) == 3 and "`test_" in row[2]]
+    assert len(manners) >= 12
+    named = set(re.findall(r"`(test_\w+)`", read(PAGE)))
+    assert len(named) >= 20
+    for name in named:
+        assert f"def {name}(" in written, name
+
+
+def test_the_table_tells_who_tells_questions_from_texts(rig: Rig) -> None:
+    """A vendor whose models make no difference is sent the same for both; the others are sent what the table says."""
+    for vendor in VENDORS.values():
+        server = rig.serve(vendor.well)
+        embedder = rig.open(vendor, server)
+        embedder.embed_documents(["same"])
+        embedder.embed_query("same")
+        document, query = (request.body for request in server.requests)
+        said = TABLE[vendor.name][5]
+        if "no difference" in said or (vendor.name == "openai" and said == "by the model's name"):
+            assert document == query, vendor.name
+        else:
+            assert document != query, vendor.name
+
+
+def test_the_table_tells_who_tells_tokens(rig: Rig) -> None:
+    """`yes` stands with those whose replies are counted."""
+    for vendor in VENDORS.values():
+        reply = rig.open(vendor, rig.serve(vendor.well)).embed_documents(["a"])
+        assert TABLE[vendor.name][7] == ("yes" if reply.tokens else "no"), vendor.name
+    assert open_embedder(EmbedOptions(provider="fake")).embed_documents(["a b"]).tokens
+
+
 def test_googles_usual_length_is_told() -> None:
     """The length that is asked for unasked is the one in the table."""
     embedder = open_embedder(EmbedOptions(provider="google"))
@@ -52,7 +107,11 @@ def test_googles_usual_length_is_told() -> None:
 
 def test_the_families_are_told_with_their_words() -> None:
     """The words in the table of families are those that are sent."""
-    told = {row[0]: row[1:] for row in rows(read(PAGE)) if len(row) == 3 and row[0].startswith("`")}
+    told = {
+        row[0]: row[1:]
+        for row in rows(read(PAGE))
+        if len(row) == 3 and row[0].startswith("`") and "test_" not in row[2]
+    }
     for name in ("nomic-embed-text", "embeddinggemma"):
         query, document = (cell.strip("`").replace("\\|", "|") for cell in told[f"`{name}`"])
         forms = family_of(name).forms

@@ -14,6 +14,7 @@ from tests.models.vendors import KEY, VENDORS, Rig, Vendor, each_vendor, unpacke
 
 from recollect.core.errors import ConfigError, ModelError, ModelFault, ModelUnavailable
 from recollect.core.options import EmbedOptions
+from recollect.core.ports_models import PricedQuestions
 from recollect.models import PROVIDERS, open_embedder, settled
 
 PLAIN = {"query_prefix": "", "document_prefix": ""}
@@ -82,6 +83,16 @@ def test_a_query_has_unit_length(vendor: Vendor, rig: Rig) -> None:
     """A question's vector points where the server's did and has length one."""
     server = rig.serve(vendor.answering([0.0, 3.0, 4.0]))
     assert unpacked(rig.open(vendor, server).embed_query("q")) == pytest.approx([0.0, 0.6, 0.8])
+
+
+@each_vendor
+def test_a_question_says_what_it_costs(vendor: Vendor, rig: Rig) -> None:
+    """The tokens of a question are told where the vendor tells them."""
+    embedder = rig.open(vendor, rig.serve(vendor.well))
+    assert isinstance(embedder, PricedQuestions)
+    asked = embedder.embed_question("q")
+    assert asked.vectors == (embedder.embed_query("q"),)
+    assert asked.tokens == (7 if vendor.tokens else 0)
 
 
 @each_vendor
@@ -247,6 +258,19 @@ def test_a_server_that_is_too_slow_is_left(vendor: Vendor, answer: Answer, rig: 
 
 
 @each_vendor
+def test_a_silent_server_keeps_one_search_waiting_and_not_the_next(vendor: Vendor, rig: Rig) -> None:
+    """After a question that ran out of time others fail at once, until texts were embedded: then it is asked again."""
+    server = rig.serve(lambda request: Answer(body={}, delay_s=30), vendor.well)
+    embedder = rig.open(vendor, server, timeout_s=0.4)
+    for message in ("did not answer within", "is not asked again", "is not asked again"):
+        with pytest.raises(ModelUnavailable, match=message):
+            embedder.embed_query("q")
+    assert len(server.requests) == 1
+    embedder.embed_documents(["a"])
+    assert embedder.embed_query("q")
+
+
+@each_vendor
 def test_a_model_that_is_not_there_is_a_fault_in_the_servers_words(vendor: Vendor, rig: Rig) -> None:
     """A 404 is not tried again, and says what the server said or what to do."""
     server = rig.serve(vendor.saying(404, "model 'x' not found"))
@@ -281,7 +305,7 @@ def test_nonsense_is_a_fault_that_says_what_is_wrong(
     with pytest.raises(ModelFault, match=message) as caught:
         rig.open(vendor, server).embed_documents(["a", "b"])
     assert "127.0.0.1" in caught.value.message
-    assert len(server.requests) == 1
+    assert len(server.requests) == (2 if message == "not finite" else 1)  # it may have been about one of the texts
 
 
 @each_vendor
@@ -302,6 +326,104 @@ def test_a_later_answer_of_another_dimension_is_refused(vendor: Vendor, rig: Rig
         embedder.embed_documents(["b"])
     with pytest.raises(ModelFault, match="dimensions"):
         embedder.embed_query("q")
+
+
+@each_vendor
+def test_an_error_that_passes_for_an_answer_is_told(vendor: Vendor, rig: Rig) -> None:
+    """A 200 with a complaint in the place of vectors is a fault in the server's words, without the key."""
+    server = rig.serve(lambda request: Answer(body=vendor.refusal(200, f"the quota of {KEY} is used up")))
+    with pytest.raises(ModelFault, match=r"without a list of embeddings: the quota of \[key\] is used up"):
+        rig.open(vendor, server).embed_query("q")
+
+
+@each_vendor
+def test_a_redirect_is_not_followed(vendor: Vendor, rig: Rig) -> None:
+    """Nobody but the chosen server sees a text or a key, and the message says why nothing came."""
+    other = rig.serve(vendor.well)
+    for status in (301, 302, 307, 308):
+        server = rig.serve(vendor.saying(status, headers={"Location": f"{other.url}/embeddings"}))
+        with pytest.raises(ModelFault, match=f"sends elsewhere.*{status}") as caught:
+            rig.open(vendor, server).embed_query("q")
+        assert "base URL" in caught.value.hint
+        assert len(server.requests) == 1
+    assert other.requests == []
+
+
+# -- what one of many does ------------------------------------------------------------------------------------------------
+
+
+@each_vendor
+def test_what_was_made_before_a_failure_is_handed_over(vendor: Vendor, rig: Rig) -> None:
+    """When one of several batches fails, the error brings the vectors and the tokens of the others: they were paid for."""
+    served: list[str] = []
+
+    def fail_for_one(request: Request) -> Answer:
+        texts = vendor.texts(request)
+        if "d" in texts[0]:
+            return vendor.saying(401)(request)
+        served.extend(texts)
+        return Answer(**{**vars(vendor.well(request)), "delay_s": 0.2})  # so that some are under way meanwhile
+
+    texts = ["a", "bb", "ccc", "dddd", "eeeee", "ffffff"]
+    with pytest.raises(ModelUnavailable) as caught:
+        rig.open(vendor, rig.serve(fail_for_one), batch_size=1, **PLAIN).embed_documents(texts)
+    done = {texts[place]: unpacked(vector) for place, vector in caught.value.done.items()}
+    assert done == {text: numbers_of(text) for text in served}
+    assert {"a", "bb", "ccc"} <= set(served)
+    assert caught.value.tokens == (7 * len(served) if vendor.tokens else 0)
+
+
+@each_vendor
+@pytest.mark.parametrize("way", ["400", "NaN"])
+@pytest.mark.parametrize("bad", [{0}, {5}, {0, 1}, {2, 6}])
+def test_a_text_that_is_refused_does_not_keep_the_others_back(
+    vendor: Vendor, way: str, bad: set[int], rig: Rig
+) -> None:
+    """Whichever texts a server does not take, all others have their vectors, and those are named with the reason."""
+
+    def picky(request: Request) -> Answer:
+        texts = vendor.texts(request)
+        if not any(text.startswith("bad") for text in texts):
+            return vendor.well(request)
+        if way == "400":
+            return vendor.saying(400, "this input is not allowed")(request)
+        rows = [[float("nan")] * 3 if text.startswith("bad") else numbers_of(text) for text in texts]
+        return Answer(body=vendor.reply(rows, 7))
+
+    texts = [("bad " if place in bad else "good ") + str(place) for place in range(8)]
+    reply = rig.open(vendor, rig.serve(picky), **PLAIN).embed_documents(texts)
+    assert set(reply.refused) == bad
+    assert all(("not allowed" if way == "400" else "not finite") in why for why in reply.refused.values())
+    for place, text in enumerate(texts):
+        assert place in bad or unpacked(reply.vectors[place]) == numbers_of(text)
+
+
+@each_vendor
+@pytest.mark.parametrize("known", [False, True])
+def test_a_server_that_refuses_all_texts_is_found_out_soon(vendor: Vendor, known: object, rig: Rig) -> None:
+    """Where it is not about one text, a few requests show it, and it is an error whether texts were taken before or not."""
+    server = rig.serve(*[vendor.well] * bool(known), vendor.saying(400, "no such model"))
+    embedder = rig.open(vendor, server)
+    if known:
+        embedder.embed_documents(["a"])
+    with pytest.raises(ModelFault, match="no such model"):
+        embedder.embed_documents([f"text {number}" for number in range(64)])
+    assert len(server.requests) < 20
+
+
+def test_a_text_that_ollama_has_no_numbers_for_is_not_tried_again_and_again(rig: Rig) -> None:
+    """Ollama says 500 where a model makes NaN of a text: that is about the text, and the others get their vectors."""
+    vendor = VENDORS["ollama"]
+
+    def broken(request: Request) -> Answer:
+        if "bad" in vendor.texts(request):
+            return vendor.saying(500, "failed to encode response: json: unsupported value: NaN")(request)
+        return vendor.well(request)
+
+    server = rig.serve(broken)
+    reply = rig.open(vendor, server, **PLAIN).embed_documents(["a", "bad", "c"])
+    assert list(reply.refused) == [1]
+    assert len(server.requests) < 6
 
 
 # -- what is too much -----------------------------------------------------------------------------------------------------
@@ -367,6 +489,23 @@ def test_the_key_appears_in_no_error_and_no_repr(vendor: Vendor, status: int, ri
         embedder.embed_query("q")
     shown = "".join(traceback.format_exception(caught.value)) + caught.value.hint + repr(caught.value)
     assert KEY not in shown + repr(embedder) + repr(vars(embedder))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        KEY,
+        KEY.replace("/", "\\/"),
+        KEY.replace("+", "\\u002b"),
+        KEY.replace("+", "%2B").replace("/", "%2f"),
+        "".join(f"%{ord(letter):02X}" for letter in KEY),
+    ],
+)
+def test_the_key_is_cut_out_however_it_is_written(said: str, rig: Rig) -> None:
+    """A server that repeats the key escaped, as in an address or as in JSON that breaks off, does not have it shown."""
+    server = rig.serve(lambda request: Answer(status=400, raw=f'{{"error": "bad {said}'.encode()))
+    with pytest.raises(ModelFault, match=r"bad \[key\]"):
+        rig.open(VENDORS["openai"], server).embed_query("q")
 
 
 def test_vertex_is_not_taken_for_gemini() -> None:

@@ -7,6 +7,7 @@ by this object only and goes to the host of the base URL only. Without a key onl
 from __future__ import annotations
 
 import json
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -56,6 +57,11 @@ class Account:
         if reply.status in {401, 403} or b"API_KEY_INVALID" in reply.body:  # Google says 400 to a wrong key
             hint = f"check {self._key_variable}" if self._key else f"set {self._key_variable}"
             return ModelUnavailable(f"{host} refused the API key (HTTP {reply.status}){said}", hint=hint)
+        if 300 <= reply.status < 400:
+            return ModelFault(
+                f"{host} sends elsewhere (HTTP {reply.status}), which is not followed: the key is not for others",
+                hint="set the base URL to where the server really is",
+            )
         if reply.status == 402:
             return ModelUnavailable(f"{host} wants to be paid (HTTP 402){said}", hint="look after the account there")
         if reply.status == 429:
@@ -69,15 +75,31 @@ class Account:
             f"{host} refused to {doing} (HTTP {reply.status}){said}", hint="check the model's name and the base URL"
         )
 
+    def complaint(self, body: bytes) -> str:
+        """Return what a server complains of in an answer that passes for a good one, for a message; else nothing."""
+        with suppress(ValueError, RecursionError):
+            return self._shown(_message(json.loads(body)))
+        return ""
+
     def _said(self, body: bytes) -> str:
-        """Return the server's own words for a message: short, on one line, without the key."""
+        """Return the server's own words for a message."""
         text = body.decode("utf-8", "replace")
         with suppress(ValueError, RecursionError):
             text = _message(json.loads(text)) or text
+        return self._shown(text)
+
+    def _shown(self, text: str) -> str:
+        """Return a text short, on one line, and without the key, however a server writes it."""
         if self._key:
-            text = text.replace(self._key, "[key]")
+            text = _spellings(self._key).sub("[key]", text)
         text = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
         return f": {text[:200]}" if text else ""
+
+
+def _spellings(key: str) -> re.Pattern[str]:
+    """Return what finds a key as servers repeat it: plain, with strokes in front, as in an address, or as in JSON."""
+    letters = (rf"(?:\\?{re.escape(one)}|%{ord(one):02x}|\\u00{ord(one):02x})" for one in key)
+    return re.compile("".join(letters), re.IGNORECASE)
 
 
 def _message(answer: Any) -> str:

@@ -1,7 +1,7 @@
 """Running a program that was not written to be waited for: a time limit that holds, and nothing of it left behind.
 
 The child leads a process group of its own, so that when time is up, and also when it has ended, everything that it
-started ends too. It stands in an empty directory. What it says is read up to a limit; what it complains about is not.
+started ends too, but what has left the group to outlive it. It stands in an empty directory. What it says is read up to a limit; what it complains about is not.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import IO, cast
 from recollect.core.errors import ModelFault, ModelUnavailable
 
 MOST_BYTES = 1 << 20
+_AT_A_SHELL = "try the command at a shell"
 _LOOK_S = 0.1
 """How often it is seen whether the child has ended though something it started keeps its output open."""
 
@@ -41,12 +42,16 @@ def run_child(
                 bufsize=0,
             )
         except (OSError, ValueError) as error:  # ValueError: a NUL in an argument
-            raise ModelUnavailable(f"{command[0]} cannot be started: {error}") from error
+            why = getattr(error, "strerror", None) or error
+            raise ModelUnavailable(f"{command[0]} cannot be started: {why}", hint=_AT_A_SHELL) from error
         try:
             said = _converse(child, given, deadline)
             _await_end(child, deadline)
         except TimeoutError:
-            raise ModelUnavailable(f"{os.path.basename(command[0])} did not end within {timeout_s:g} s") from None  # noqa: PTH119
+            raise ModelUnavailable(
+                f"{os.path.basename(command[0])} did not end within {timeout_s:g} s",  # noqa: PTH119
+                hint="llm.timeout_s and summarize.timeout_s say how long an answer may take",
+            ) from None
         finally:
             _end(child)
         return child.returncode, said
@@ -77,7 +82,7 @@ def _converse(child: subprocess.Popen[bytes], given: bytes, deadline: float) -> 
             if piece == b"" or (ended and piece is None):
                 break
             if len(said) > MOST_BYTES:
-                raise ModelFault(f"it said more than {MOST_BYTES >> 10} KiB")
+                raise ModelFault(f"the program said more than {MOST_BYTES >> 10} KiB", hint=_AT_A_SHELL)
     return bytes(said)
 
 

@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from recollect.core.errors import ConfigError, ModelFault, ModelUnavailable
@@ -50,7 +50,8 @@ class Reply:
         """Whether the same request may well succeed a little later."""
         if self.status == 429:
             return b"insufficient_quota" not in self.body  # an empty account does not fill up while we wait
-        return self.status >= 500
+        # Ollama's words when a model has no numbers for a text: it will have none in a second either.
+        return self.status >= 500 and b"unsupported value: NaN" not in self.body
 
     def patience(self, otherwise: float) -> float:
         """Return how many seconds to wait before asking again."""
@@ -86,7 +87,9 @@ class Endpoint:
         except ValueError:
             raise _unusable(purpose) from None
         # The URL is not repeated in the message: what is wrong with it may be a password inside.
-        if parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc:
+        # A query would be lost without a word, and it may hold a key.
+        is_plain = "@" not in parts.netloc and not parts.query and not parts.fragment
+        if parts.scheme not in {"http", "https"} or not parts.hostname or not is_plain:
             raise _unusable(purpose)
         self._scheme = parts.scheme
         self._name = parts.hostname
@@ -166,9 +169,13 @@ class Endpoint:
     def _connect(self, deadline: float) -> HTTPConnection:
         from http.client import HTTPConnection, HTTPSConnection
 
+        from recollect.models.hurry import connect, remaining
+
         kind = HTTPSConnection if self._scheme == "https" else HTTPConnection
         try:
-            connection = kind(self._name, self._port, timeout=_remaining(deadline))
+            connection = kind(self._name, self._port, timeout=remaining(deadline))
+            # Its own way gives every address of a name the whole time.
+            connection._create_connection = lambda address, *_: connect(address, deadline)  # type: ignore[attr-defined]  # noqa: SLF001
             connection.connect()
         except TimeoutError as error:
             raise self._too_slow() from error
@@ -187,16 +194,21 @@ class Endpoint:
         headers: Mapping[str, str],
         deadline: float,
     ) -> Reply:
-        from http.client import HTTPException, IncompleteRead
+        from http.client import HTTPException, HTTPResponse, IncompleteRead
+
+        from recollect.models.hurry import HurriedSocket, remaining
+
+        def hurried(channel: socket, **how: Any) -> HTTPResponse:
+            return HTTPResponse(cast("socket", HurriedSocket(channel, deadline)), **how)
 
         sent = {"Content-Type": "application/json", "User-Agent": f"recollect/{VERSION}", **headers}
         is_reusable = False
         try:
-            channel: socket = connection.sock
-            channel.settimeout(_remaining(deadline))
+            connection.sock.settimeout(remaining(deadline))
+            connection.response_class = hurried  # type: ignore[assignment]
             connection.request("POST", f"{self._path}/{path}", body=payload, headers=sent)
             with connection.getresponse() as response:
-                body = self._read(response, channel, deadline)
+                body = self._read(response)
                 is_reusable = not response.will_close
                 return Reply(response.status, body, response.headers.get("Retry-After", ""))
         except TimeoutError as error:
@@ -212,12 +224,11 @@ class Endpoint:
             else:
                 connection.close()
 
-    def _read(self, response: HTTPResponse, channel: socket, deadline: float) -> bytes:
-        """Read the body piece by piece, so that a server that drips cannot outlast the time limit."""
+    def _read(self, response: HTTPResponse) -> bytes:
+        """Read the body piece by piece, so that one without end is noticed."""
         pieces: list[bytes] = []
         size = 0
         while not response.isclosed():
-            channel.settimeout(_remaining(deadline))
             piece = response.read1(1 << 16)
             if not piece:
                 break
@@ -227,7 +238,22 @@ class Endpoint:
                 raise ModelFault(f"{self.host} answered more than {MAX_REPLY_BYTES >> 20} MiB")
         if response.length:
             raise _BrokenOff(f"{response.length} bytes of the reply are missing")
-        return b"".join(pieces)
+        body = b"".join(pieces)
+        # Not asked for, but some gateways do it to everyone.
+        is_packed = response.headers.get("Content-Encoding", "").strip().lower() in {"gzip", "x-gzip", "deflate"}
+        return self._unpacked(body) if is_packed else body
+
+    def _unpacked(self, body: bytes) -> bytes:
+        import zlib
+
+        unpacking = zlib.decompressobj(zlib.MAX_WBITS | 32)  # gzip or zlib, as its first bytes say
+        try:
+            said = unpacking.decompress(body, MAX_REPLY_BYTES)
+        except zlib.error as error:
+            raise ModelFault(f"{self.host} answered gzip that cannot be unpacked") from error
+        if not unpacking.eof:
+            raise ModelFault(f"{self.host} answered gzip that breaks off, or more than {MAX_REPLY_BYTES >> 20} MiB")
+        return said
 
     def _too_slow(self) -> ModelUnavailable:
         return ModelUnavailable(
@@ -238,29 +264,26 @@ class Endpoint:
 
 def _unusable(purpose: str) -> ConfigError:
     return ConfigError(
-        f"the {purpose} base URL is not usable", hint="write it as http(s)://host[:port]/path, no password"
+        f"the {purpose} base URL is not usable",
+        hint="write it as http(s)://host[:port]/path, no password, no query, in the settings or the provider's own variable",
     )
 
 
-def _remaining(deadline: float) -> float:
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    return left
-
-
 def _seconds(retry_after: str, otherwise: float) -> float:
-    """Return how long to wait. The header gives seconds or a date; ours to believe only when it lies ahead."""
+    """Return how long to wait. The header gives seconds or a date; what does not lie ahead is no reason to hurry."""
     text = retry_after.strip()
-    if not text:
-        return otherwise
     try:
-        return max(0.0, float(text))
+        said = float(text)
     except ValueError:
-        pass
+        said = _until(text)
+    return said if said > 0 else otherwise
+
+
+def _until(date: str) -> float:
+    """Return the seconds until a date of HTTP; 0 for what is none."""
     from email.utils import parsedate_to_datetime
 
     try:
-        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
-    except ValueError:
-        return otherwise
+        return parsedate_to_datetime(date).timestamp() - time.time()
+    except (ValueError, TypeError, OverflowError, OSError):
+        return 0.0

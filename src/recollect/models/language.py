@@ -99,6 +99,15 @@ def open_language(options: LanguageOptions, host: str, environment: Mapping[str,
     return _provider(options).load(settled(options, environment), host, environment)
 
 
+def check_language(options: LanguageOptions, environment: Mapping[str, str]) -> str:
+    """Return who would be asked, and for which model. Raise RecollectError where its key or program is missing; asks nobody."""
+    model = open_language(options, "", environment)
+    check = getattr(model, "check", None)
+    if check is not None:
+        check()
+    return f"{model.provider}/{model.model}" if model is not None else options.provider
+
+
 def settled(options: LanguageOptions, environment: Mapping[str, str]) -> LanguageOptions:
     """Return the options with what a provider's own variables and custom say, where the settings say nothing."""
     provider = _provider(options)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 from collections.abc import Mapping
 
 from recollect.core.errors import ConfigError, ModelFault, ModelUnavailable
@@ -37,6 +38,14 @@ class CommandLanguage:
         self._environment = environment
         self._timeout_s = options.timeout_s
         self.model = options.model or os.path.basename(self._program)  # noqa: PTH119
+
+    def check(self) -> None:
+        """Raise ModelUnavailable where there is no such program. Starts none."""
+        program = self._located()
+        if shutil.which(program) is None:
+            raise ModelUnavailable(
+                f"{program} is no program that can be started", hint="llm.command names it, with its arguments"
+            )
 
     def complete(self, system: str, text: str, most_tokens: int) -> Completion:
         command = [self._located(), *self._words[1:]]

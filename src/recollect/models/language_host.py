@@ -98,13 +98,18 @@ class HostLanguage:
         self.model = f"{host}/{self._model or 'default'}"
         self.extra_tokens = self._dialect.extra_tokens
 
-    def complete(self, system: str, text: str, most_tokens: int) -> Completion:
-        dialect = self._dialect
-        program = find_program(dialect.program, self._environment)
+    def check(self) -> str:
+        """Return where the agent's program is, or raise ModelUnavailable. Starts none."""
+        program = find_program(self._dialect.program, self._environment)
         if not program:
             raise ModelUnavailable(
-                f"there is no program {dialect.program!r} to ask", hint="install it, or put it on the PATH"
+                f"there is no program {self._dialect.program!r} to ask", hint="install it, or put it on the PATH"
             )
+        return program
+
+    def complete(self, system: str, text: str, most_tokens: int) -> Completion:
+        dialect = self._dialect
+        program = self.check()
         clean = [one.encode("utf-8", "replace").decode().replace("\0", " ") for one in (system, text)]
         asked = Asked(program, clean[0], clean[1], self._model, most_tokens)
         environment = {**child_environment(self._environment), **dialect.variables(asked)}
@@ -215,7 +220,9 @@ def _read_codex(status: int, said: bytes) -> Completion:
         if event.get("type") == "turn.completed":
             usage = _object(event.get("usage"))
     if status != 0 or usage is None:
-        raise ModelUnavailable(f"codex did not finish its turn (status {status})", hint="ask it something at a shell")
+        # One that has written something, or told what the turn cost, may well have been paid for it.
+        failed = ModelFault if text or usage else ModelUnavailable
+        raise failed(f"codex did not finish its turn (status {status})", hint="ask it something at a shell")
     return Completion(text, _count(usage, "input_tokens"), _count(usage, "output_tokens"))
 
 

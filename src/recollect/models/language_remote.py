@@ -69,6 +69,10 @@ class RemoteLanguage:
         self._account = Account(self._endpoint, options.api_key, options.key_variable, tongue.key)
         self._manners = tongue.manners
 
+    def check(self) -> None:
+        """Raise ModelUnavailable where the key is missing, or cannot be one. Asks nobody."""
+        self._account.headers()
+
     def complete(self, system: str, text: str, most_tokens: int) -> Completion:
         # A lone surrogate is no JSON to most servers.
         told, asked = (one.encode("utf-8", "replace").decode() for one in (system, text))

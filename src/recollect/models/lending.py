@@ -8,6 +8,7 @@ from threading import Lock
 from time import monotonic
 
 from recollect.core.ports import EmbeddedTexts, Embedder, Vector
+from recollect.core.ports_models import PricedQuestions
 
 
 class LentEmbedder:
@@ -30,6 +31,13 @@ class LentEmbedder:
         """Embed a question."""
         with self._in_use():
             return self._inner.embed_query(text)
+
+    def embed_question(self, text: str) -> EmbeddedTexts:
+        """Embed a question, and say what it cost where the model knows."""
+        with self._in_use():
+            if isinstance(self._inner, PricedQuestions):
+                return self._inner.embed_question(text)
+            return EmbeddedTexts((self._inner.embed_query(text),))
 
     def rest(self, idle_s: float) -> bool:
         """Let go of the model unless it is in use or was lately; return whether it is at rest."""

@@ -84,7 +84,9 @@ class Container:
 
     def ensure(self, model: str, *, anew: bool = False) -> None:
         """See to it that a server answers, once; `anew` looks again. Raise ModelUnavailable when none can be had."""
-        with self._lock:
+        if self._is_seen and not anew:
+            return
+        with self._alone():
             if self._is_seen and not anew:
                 return
             if not self.answers():
@@ -113,7 +115,7 @@ class Container:
 
     def pull(self, model: str) -> bool:
         """Fetch a model that the server lacks, where it is ours; return whether that was done."""
-        with self._lock:
+        with self._alone():
             if not self._is_ours or model in self._pulled:
                 return False
             with self._turn():
@@ -176,6 +178,18 @@ class Container:
             raise ModelUnavailable(
                 f"Ollama could not pull {model}: {complaint or status}", hint="check embedding.model and the network"
             )
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Be the one thread of this process that sees after it. A pull takes minutes, and no search waits for that."""
+        if not self._lock.acquire(timeout=_TURN_S):
+            raise ModelUnavailable(
+                f"Ollama has been starting, or pulling a model, for more than {_TURN_S:g} s", hint="try again later"
+            )
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     @contextmanager
     def _turn(self) -> Iterator[None]:

@@ -96,6 +96,13 @@ class OnnxEmbedder:
             return self._encoder, self._pool
 
 
+def check_files(model: str) -> None:
+    """Raise ModelUnavailable when a model's files cannot be had. Asks no network and loads nothing."""
+    from recollect.models import onnx_files
+
+    onnx_files.check_files(model, _purpose())
+
+
 def _load(model: str) -> TextEncoder:
     from recollect.models.onnx_files import find_files
 

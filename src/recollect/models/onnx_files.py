@@ -62,6 +62,16 @@ def find_files(model: str, purpose: Purpose = RERANKING) -> ModelFiles:
     return _in_cache(model) or _download(model, purpose)
 
 
+def check_files(model: str, purpose: Purpose = RERANKING) -> None:
+    """Raise ModelUnavailable when the files of a model are neither here nor to be downloaded. Asks no network."""
+    from importlib.util import find_spec
+
+    if is_path(model) or not _ID.fullmatch(model):
+        find_files(model, purpose)
+    elif _in_cache(model) is None and find_spec("huggingface_hub") is None:
+        raise _not_cached(model, purpose)
+
+
 def is_path(model: str) -> bool:
     """Say whether a model is named by its place, not by its id."""
     return model.startswith(("/", "~")) or Path(model).is_absolute()
@@ -117,10 +127,7 @@ def _download(model: str, purpose: Purpose) -> ModelFiles:
     try:
         from huggingface_hub import hf_hub_download, list_repo_files
     except ImportError:
-        raise ModelUnavailable(
-            f"{purpose.noun} {model} is not in the Hugging Face cache {_cache()}",
-            hint=f"name a folder that holds it, or let it be downloaded: python -m pip install {purpose.package}",
-        ) from None
+        raise _not_cached(model, purpose) from None
     try:
         offered = list_repo_files(model)
         name = next((name for name in WEIGHTS if name in offered), "")
@@ -138,6 +145,13 @@ def _download(model: str, purpose: Purpose) -> ModelFiles:
     raise ModelUnavailable(
         f"{model} on Hugging Face holds no {TOKENIZER} with {' or '.join(WEIGHTS[:2])}",
         hint=purpose.instead,
+    )
+
+
+def _not_cached(model: str, purpose: Purpose) -> ModelUnavailable:
+    return ModelUnavailable(
+        f"{purpose.noun} {model} is not in the Hugging Face cache {_cache()}",
+        hint=f"name a folder that holds it, or let it be downloaded: python -m pip install {purpose.package}",
     )
 
 

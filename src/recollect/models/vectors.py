@@ -14,6 +14,10 @@ from recollect.core.vectors import unit
 from recollect.models.dialect import Told, Unreadable
 
 
+class NotFinite(Unreadable):
+    """An embedding is made of numbers of which some are none: for this text, the model has no answer."""
+
+
 def in_order(told: Told, expected: int) -> list[Any]:
     """Return the embeddings in the order of their texts; exactly one for each."""
     if len(told.embeddings) != expected:
@@ -43,7 +47,7 @@ def vector_of(embedding: object) -> Vector:
         raise Unreadable("an empty embedding")
     # A sum of doubles made from finite 32-bit numbers is finite; one that is not infects it.
     if not isfinite(sum(numbers)):
-        raise Unreadable("an embedding with numbers that are not finite")
+        raise NotFinite("an embedding with numbers that are not finite")
     return vector
 
 
