@@ -1,0 +1,1 @@
+"""Traces: what was called, what went wrong, and what was done about it then."""

@@ -1,0 +1,194 @@
+"""Notes of calls: what is kept of them, that they cost nobody anything, and that none is lost or kept twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from recollect.core.errors import NotFound, UsageError
+from recollect.core.options import TraceOptions
+from recollect.services.traces.book import TraceBook
+from recollect.services.traces.names import SPOOL
+from recollect.services.traces.recording import Called, note_call, told
+from recollect.services.traces.tables import Wanted
+
+SECRET = "ghp_x7Kq2mZ9vB4nT1wY6rL8" + "sD3fG5hJ0pQaCeUi"
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> TraceBook:
+    """An empty book."""
+    return TraceBook(tmp_path / "traces.db", TraceOptions())
+
+
+def note(book: TraceBook, op: str = "memory.search", arguments: object = None, outcome: object = None) -> None:
+    """Note a call that took 12 ms."""
+    note_call(lambda: book, "/app", Called(op, arguments, 0.012, outcome or {"hits": [1, 2]}))  # type: ignore[arg-type]
+
+
+def test_a_call_is_noted_and_can_be_asked_for(book: TraceBook) -> None:
+    """When, for how long, with which numbers and names, and how much came back."""
+    before = int(time.time() * 1000) - 100
+    note(book, arguments={"query": "why redis", "k": 5, "lane": "lexical", "session": "s-1"})
+    (call,), total = book.tables().calls(Wanted())
+    assert (call.tool, call.duration_ms, call.failed, total) == ("memory.search", 12.0, False, 1)
+    assert json.loads(call.input) == {"query": "9 characters", "k": 5, "lane": "lexical", "session": "s-1"}
+    assert json.loads(call.output) == {"hits": 2}
+    assert (call.origin.source, call.origin.project, call.origin.session) == ("operation", "/app", "s-1")
+    assert before <= call.at <= int(time.time() * 1000)
+
+
+@pytest.mark.parametrize("field", ["text", "query", "summary", "prompt", "claim", "notes", "goal", "command", "tags"])
+def test_texts_are_never_noted(book: TraceBook, field: str) -> None:
+    """What a person may delete does not go on living here: of texts only the length is kept, in every field that has any."""
+    secret = "the otter moved to Lisbon"
+    note(
+        book,
+        "memory.add",
+        {field: secret, "id": secret, "memories": [{"text": secret}], secret: 1, "extra": {"x": secret}},
+    )
+    note(book, "memory.add", {field: [secret]}, UsageError(f"there is no {secret!r} and no field {field!r}"))
+    book.tables().calls(Wanted())
+    kept = b"".join(path.read_bytes() for path in book.path.parent.iterdir())
+    assert b"otter" not in kept
+    calls, _ = book.tables().calls(Wanted(errors_only=True))
+    assert calls[0].error == f"usage: there is no '…' and no field '{field}'"
+
+
+def test_a_failure_is_told_with_its_code(book: TraceBook) -> None:
+    """Our own errors by code and message."""
+    note(book, "memory.get", {"id": "abc"}, NotFound("there is no memory 'abc'"))
+    (call,), _ = book.tables().calls(Wanted(errors_only=True))
+    assert (call.failed, call.error) == (True, "not_found: there is no memory 'abc'")
+
+
+def test_a_fault_of_our_own_is_an_error_with_its_stack(book: TraceBook) -> None:
+    """What nobody foresaw is kept as an error, without the secrets in it."""
+
+    def fail() -> None:
+        raise ValueError(f"token {SECRET}")
+
+    try:
+        fail()
+    except ValueError as error:
+        note(book, "memory.stats", {}, error)
+    (kept,), total = book.tables().errors(Wanted())
+    assert (kept.trace.type, kept.command, total) == ("ValueError", "memory.stats", 1)
+    assert kept.trace.frames[0].function == "fail"
+    assert SECRET not in kept.trace.message + kept.text
+
+
+def test_nothing_is_made_or_raised_where_nothing_can_be_written(tmp_path: Path) -> None:
+    """A home that is not there stays so, one that is read-only is left alone, and the caller never hears of it."""
+    absent = TraceBook(tmp_path / "none" / "traces.db", TraceOptions())
+    note(absent)
+    assert not (tmp_path / "none").exists()
+    assert absent.tables().calls(Wanted()) == ([], 0)
+    assert not (tmp_path / "none").exists()
+    (tmp_path / SPOOL).mkdir()
+    note(TraceBook(tmp_path / "traces.db", TraceOptions()))
+
+    def broken() -> TraceBook:
+        raise RuntimeError
+
+    note_call(broken, "/app", Called("memory.search", {}, 0.0, {}))
+
+
+def test_nothing_is_noted_where_traces_are_switched_off(tmp_path: Path) -> None:
+    """traces.enabled false keeps nothing."""
+    note(TraceBook(tmp_path / "traces.db", TraceOptions(enabled=False)))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_the_owner_may_read_it(book: TraceBook) -> None:
+    """Spool and database are for their owner's eyes."""
+    note(book)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in book.path.parent.iterdir()}
+    book.tables().calls(Wanted())
+    modes |= {path.name: path.stat().st_mode & 0o777 for path in book.path.parent.iterdir()}
+    assert modes[SPOOL] == modes["traces.db"] == 0o600
+
+
+def test_threads_note_and_others_take_in_meanwhile(book: TraceBook) -> None:
+    """Nothing is lost between those who append and those who take away, and nothing is kept twice."""
+    books = [TraceBook(book.path, book.options) for _ in range(4)]
+
+    def work(one: TraceBook) -> None:
+        for _ in range(200):
+            note(one)
+
+    def read() -> None:
+        while any(thread.is_alive() for thread in threads):
+            book.tables().calls(Wanted())
+
+    threads = [threading.Thread(target=work, args=(one,)) for one in books]
+    reader = threading.Thread(target=read)
+    for thread in (*threads, reader):
+        thread.start()
+    for thread in (*threads, reader):
+        thread.join()
+    assert book.tables().calls(Wanted(limit=1000))[1] == 800
+    assert not (book.path.parent / SPOOL).exists()
+
+
+def test_what_somebody_was_stopped_over_is_taken_in_later_and_once(book: TraceBook) -> None:
+    """A file that was taken away and left counts; one that was kept already does not count again; torn lines are passed over."""
+    note(book)
+    note(book)
+    spool = book.path.with_name(SPOOL)
+    held = spool.read_bytes()
+    assert book.tables().calls(Wanted())[1] == 2
+    left = book.path.with_name(f"{SPOOL}.{(time.time_ns()) - 10**12}-1")
+    left.write_bytes(held + b'{"id": "torn')
+    note(book)
+    assert book.tables().calls(Wanted())[1] == 3
+    assert not left.exists()
+
+
+def test_a_spool_that_has_grown_is_taken_in_beside_the_caller(book: TraceBook) -> None:
+    """Nobody has to ask for traces for them to be kept."""
+    arguments = {"id": "x" * 150, "path": "y" * 150}
+    while not book.path.exists():
+        note(book, arguments=arguments)
+    deadline = time.monotonic() + 30
+    while any(one.name == "recollect-traces" for one in threading.enumerate()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert book.tables().calls(Wanted())[1] > 100
+
+
+def test_a_spool_that_nobody_takes_in_is_bounded(book: TraceBook, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing can be taken in, it is begun anew instead of growing for ever."""
+    spool = book.path.with_name(SPOOL)
+    with spool.open("wb") as file:
+        file.truncate(9_000_000)
+    note(book)
+    assert spool.stat().st_size < 1_000
+
+
+def test_arguments_of_any_kind_are_told_within_bounds() -> None:
+    """Whatever is handed over, what is noted is small and JSON."""
+    assert told(None) == told([]) == told("x") == ""
+    odd = {
+        "k": 1.5,
+        "id": "a b",
+        "types": ["a", "b"],
+        "paths": ["x y"],
+        "f" * 50: 1,
+        "a b": 2,
+        "none": None,
+        "o": object(),
+    }
+    assert json.loads(told(odd)) == {
+        "k": 1.5,
+        "id": "3 characters",
+        "types": ["a", "b"],
+        "paths": "1 items",
+        "o": "object",
+    }
+    assert len(told({f"f{number}": "x" * 1000 for number in range(1000)})) < 2_000
+    assert os.linesep not in told({"id": "a\nb"})

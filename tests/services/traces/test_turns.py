@@ -1,0 +1,147 @@
+"""Captured turns contribute their tool calls and errors, under the session, the turn and the memory they belong to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.services.session.talks import Talk, World
+
+from recollect.core.errors import StoreUnwritable
+from recollect.core.options import CaptureOptions, TraceOptions
+from recollect.core.session import CaptureReply, HookEvent
+from recollect.services.session.capture import Backfill, capture
+from recollect.services.traces.book import TraceBook
+from recollect.services.traces.tables import Wanted
+from recollect.services.traces.values import Origin, TracedCall
+
+STACK = "Traceback (most recent call last):\n  File \"/app/db.py\", line 3, in load\n    x\nKeyError: 'id'\n"
+
+
+class Traced(World):
+    """A project whose turns are traced."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.book = TraceBook(self.place.tenant_folder / "traces.db", TraceOptions())
+
+    def see(self, event: dict[str, object], backfill: Backfill | None = None) -> CaptureReply:
+        """See to an event."""
+        means = replace(self.means(), traces=lambda: self.book)
+        return capture(HookEvent.read(event, self.clock), means, backfill)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Traced:
+    """An empty project."""
+    return Traced(tmp_path)
+
+
+def test_calls_and_errors_of_a_turn_are_kept(world: Traced) -> None:
+    """In their order, with host, session, turn, branch and memory; the whole stack, though the note has a line of it."""
+    talk = Talk(world)
+    talk.ask("fix it")
+    talk.run("make test", f"Exit code 2\ncollected 3\n{STACK}make: *** [test] Error 1\n", fails=True)
+    talk.run("make test 2>&1 | tail -3", "ok")
+    talk.say("Done.")
+    (captured,) = world.see(talk.event("turn-end", branch="feature")).captured
+
+    calls, total = world.book.tables().calls(Wanted())
+    assert total == 2
+    assert [(one.tool, one.input, one.failed, one.command) for one in reversed(calls)] == [
+        ("Bash", "make test", True, "make test"),
+        ("Bash", "make test 2>&1 | tail -3", False, "make test"),
+    ]
+    (error,), _ = world.book.tables().errors(Wanted())
+    assert (error.trace.type, error.trace.frames[0].function, error.command) == ("KeyError", "load", "make test")
+    origin = error.origin
+    assert (origin.source, origin.project, origin.session) == ("turn", str(world.project), talk.session)
+    assert (origin.turn, origin.host, origin.branch, origin.memory) == (talk.turn, "claude", "feature", captured.memory)
+    assert error.at == calls[1].at
+    passed, _ = world.book.tables().next_passing(error)
+    assert passed == calls[0]
+
+
+def test_a_turn_that_is_captured_again_adds_nothing(world: Traced) -> None:
+    """The same event, and a backfill of everything, find it there; what came to it later is added."""
+    talk = Talk(world)
+    talk.ask("fix it")
+    talk.run("make test", STACK, fails=True)
+    talk.say("Done.")
+    world.see(talk.event("turn-end"))
+    world.see(talk.event("turn-end"))
+    assert world.book.tables().errors(Wanted())[1] == 1
+    talk.run("make lint", "x.py:1:8: F401 `os` imported but unused", fails=True)
+    talk.say("Really done.")
+    world.see(talk.event("session-end"))
+    assert [one.trace.type for one in world.book.tables().errors(Wanted())[0]] == ["F401", "KeyError"]
+    assert world.book.tables().calls(Wanted())[1] == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "result", "fails", "types"),
+    [
+        ("pytest -q | tail -5", STACK, False, ["KeyError"]),
+        ("cat app.log", STACK, False, []),
+        ("cd /app && grep -r KeyError .", STACK, False, []),
+        ("git log -p", STACK, False, []),
+        ("echo hello", "error: hello", False, []),
+        ("make", "error: hello", False, []),
+        ("frobnicate", "Exit code 127\nbash: frobnicate: command not found", True, ["bash"]),
+        ("git push", "Exit code 1\nremote: it is not that way", True, [""]),
+        ("git push", "The user doesn't want to proceed with this tool use. Error: no", True, []),
+        ("make", "", True, []),
+    ],
+)  # fmt: skip
+def test_only_errors_of_the_call_itself_count(
+    world: Traced,
+    command: str,
+    result: str,
+    *,
+    fails: bool,
+    types: list[str],
+) -> None:
+    """A stack in a log that was read happened to somebody else; a command of a pipe may fail without saying so."""
+    talk = Talk(world)
+    talk.ask("go on")
+    talk.run(command, result, fails=fails)
+    talk.say("Done.")
+    world.see(talk.event("turn-end"))
+    assert [one.trace.type for one in world.book.tables().errors(Wanted())[0]] == types
+
+
+def test_secrets_and_own_patterns_are_taken_out(world: Traced) -> None:
+    """Of commands, of messages and of stacks."""
+    secret = "ghp_x7Kq2mZ9vB4nT1wY6rL8" + "sD3fG5hJ0pQaCeUi"
+    world.options = CaptureOptions(patterns=(r"otter-\d+",))
+    talk = Talk(world)
+    talk.ask("go on")
+    talk.run(
+        f"curl -H 'Authorization: Bearer {secret}' x otter-77", STACK.replace("'id'", f"{secret} otter-78"), fails=True
+    )
+    talk.say("Done.")
+    world.see(talk.event("turn-end"))
+    world.book.close()
+    held = world.book.path.read_bytes()
+    assert secret.encode() not in held
+    assert b"otter-7" not in held
+
+
+def test_nothing_is_traced_where_that_is_switched_off_or_cannot_be(world: Traced) -> None:
+    """The turn is captured all the same."""
+    talk = Talk(world)
+    world.book = TraceBook(world.place.tenant_folder / "traces.db", TraceOptions(enabled=False))
+    talk.ask("one")
+    talk.run("make", STACK, fails=True)
+    talk.say("Done.")
+    assert world.see(talk.event("turn-end")).captured
+    assert not world.book.path.exists()
+
+    world.book = TraceBook(world.place.tenant_folder / "captures.db" / "traces.db", TraceOptions())
+    talk.ask("two")
+    talk.run("make", STACK, fails=True)
+    talk.say("Done.")
+    assert world.see(talk.event("turn-end")).captured
+    with pytest.raises(StoreUnwritable):
+        world.book.tables().add([TracedCall("x", 1, "t", Origin("turn"))])
