@@ -17,6 +17,8 @@ from recollect.services.admission import admit
 from recollect.services.index import IndexJob, IndexRun
 from recollect.services.journal import JournalEntry, append_entries, check_memory
 from recollect.services.roots import Root
+from recollect.services.session.anchor import one_word
+from recollect.services.session.git_head import read_head
 
 
 def add(
@@ -43,6 +45,16 @@ def add(
     else:
         replies = [_placed(entry, store, notes) for entry in entries]
     return [replace(one, admission=admission) for one, admission in zip(replies, admissions, strict=True)]
+
+
+def at_head(memories: Sequence[NewMemory], working_tree: str) -> list[NewMemory]:
+    """Return memories that say which branch and commit they were made on, unless they do already, or there is none."""
+    branch, commit = read_head(working_tree)
+    words = tuple((key, one_word(value)) for key, value in (("branch", branch), ("commit", commit)) if value)
+    return [
+        replace(one, source=(*one.source, *(word for word in words if word[0] not in dict(one.source))))
+        for one in memories
+    ]
 
 
 def add_in(
