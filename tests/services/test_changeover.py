@@ -89,6 +89,19 @@ class Failing(Good):
         return super().embed_documents(texts)
 
 
+class Picky(Good):
+    """A model that does not take some of the texts."""
+
+    def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
+        made = super().embed_documents(texts)
+        refused = {place: "not allowed" for place, text in enumerate(texts) if "seen 7 times" in text}
+        return replace(
+            made,
+            vectors=tuple(b"" if place in refused else vector for place, vector in enumerate(made.vectors)),
+            refused=refused,
+        )
+
+
 def turned(vector: Vector) -> Vector:
     return vector[128:] + vector[:128]
 
@@ -309,6 +322,21 @@ def test_an_outage_in_the_middle(bench: Bench, asked: object) -> None:
     assert sorted(broken.asked + whole.asked) == sorted({*broken.asked, *whole.asked})
     assert len(broken.asked + whole.asked) == CHUNKS
     assert bench.by_meaning(whole)
+
+
+def test_a_text_that_the_new_model_refuses_does_not_keep_it_back(bench: Bench) -> None:
+    """The other texts have their vectors, the change is made, the file is named once, and that text is found by its words."""
+    picky = Picky()
+
+    report = bench.run(picky, reembed=True)
+
+    assert [one.message for one in report.problems] == ["no vector for one of its texts: not allowed"]
+    assert report.problems[0].path.endswith("a.md")
+    assert report.reembedding is not None
+    assert report.reembedding.swapped
+    assert (report.embedded, report.waiting, len(picky.asked)) == (CHUNKS - 1, 1, CHUNKS)
+    found = bench.search(picky, "seen 7 times by warden w7")
+    assert found.hits[0].heading == "Note 7"
 
 
 def test_an_outage_while_comparing(bench: Bench) -> None:

@@ -129,7 +129,7 @@ def test_vectors_over_the_wire_are_written_down(tmp_path: Path) -> None:
     counted.close()
 
     assert inner.closed
-    ((told),) = kept.since(kept.today())
+    ((told),) = kept.since(kept.today()).calls
     assert (told.errand, told.outcome, told.tokens_in, told.tokens_out) == (
         Errand(EMBEDDING, "openai", "e", project="/p"),
         "ok",
@@ -143,3 +143,22 @@ def test_a_receipt_that_cannot_be_written_costs_no_vector(tmp_path: Path) -> Non
     (tmp_path / "receipts.jsonl").mkdir()
 
     assert CountedEmbedder(Embedder(70), Receipts.of(tmp_path), "/p").embed_documents(["a"]).vectors == (b"v",)
+
+
+def test_a_damaged_log_is_told(receipts: Receipts, tmp_path: Path) -> None:
+    """What can be read is counted, and that there is more which cannot is said."""
+    with (tmp_path / "receipts.jsonl").open("ab") as file:
+        file.write(b'{"day": "2026-03-07", "id": "x", "outc\n\x00\x00\n')
+    bill = cost(receipts, SpendOptions(), "2026-03-05")
+
+    assert bill.total.calls == 5
+    assert bill.notes == ("2 lines of receipts.jsonl cannot be read; what they told is not counted",)
+
+
+def test_an_empty_log_is_no_fault(tmp_path: Path) -> None:
+    """Nothing was asked, and all of today is left."""
+    (tmp_path / "receipts.jsonl").touch()
+    bill = cost(Receipts.of(tmp_path), SpendOptions(notes=100, others=200), "2026-03-05")
+
+    assert (bill.lines, bill.total, bill.notes) == ((), CostLine(), ())
+    assert [one.left for one in bill.today] == [100, 200]

@@ -207,6 +207,16 @@ def test_circles_do_no_harm(memory: Recollect, project: Path) -> None:
 EDGES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=14)
 
 
+def test_another_machine_hides_nothing_that_is_here() -> None:
+    """What is superseded elsewhere is so for what is found of elsewhere; what is superseded here is so for both."""
+    successors = Successors([Supersession("old", "theirs", "/p", elsewhere=True), Supersession("other", "ours", "/p")])
+
+    assert successors.of("old", "/p") == ""
+    assert successors.of("old", "/p", elsewhere=True) == "theirs"
+    assert successors.of("other", "/p") == successors.of("other", "/p", elsewhere=True) == "ours"
+    assert successors.of("old", "/q", elsewhere=True) == ""
+
+
 @given(EDGES)
 def test_something_is_always_left(edges: list[tuple[int, int]]) -> None:
     """However memories supersede each other, whoever is hidden is followed to one that is shown."""

@@ -158,6 +158,18 @@ def test_a_model_that_does_not_say_what_it_cost_counts_in_full(tmp_path: Path) -
     assert ended["tokens_in"] + ended["tokens_out"] == started["reserved"]
 
 
+@pytest.mark.parametrize(("told", "counted"), [((0, 20), 20), ((100, 0), 100), ((100, 20), 120)])
+def test_what_a_model_tells_of_one_side_only_counts_in_full_on_the_other(
+    tmp_path: Path, told: tuple[int, int], counted: int
+) -> None:
+    """An Ollama that had the question in its cache says nothing of it: what it might have been is spent."""
+    gate(tmp_path, Model(tokens=told)).ask("compact", "s", "t", 500)
+
+    started, ended = lines(tmp_path)
+    unsaid = (0 if told[0] else started["reserved"] - 500) + (0 if told[1] else 500)
+    assert ended["tokens_in"] + ended["tokens_out"] == counted + unsaid
+
+
 def test_what_does_not_fit_is_not_asked(tmp_path: Path) -> None:
     """A model that would read a part of it silently is not asked at all; what just fits is."""
     model = Model()

@@ -5,7 +5,7 @@ Tokens as the models told them, or what was reserved where one did not say. No p
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from recollect.core.options import SpendOptions
@@ -61,14 +61,22 @@ class CostReply:
 def cost(receipts: Receipts, limits: SpendOptions, since: str, by: Iterable[str] = USUAL) -> CostReply:
     """Lay out what was spent since a day. Days come in their order, and within them what cost most comes first."""
     chosen = tuple(key for key in KEYS if key in set(by))
-    calls = receipts.since(since)
+    told = receipts.since(since)
+    calls = told.calls
     grouped: dict[tuple[str, ...], list[Spending]] = {}
     for call in calls:
         grouped.setdefault(tuple(_told(call)[key] for key in chosen), []).append(call)
     lines = [_line(dict(zip(chosen, key, strict=True)), group) for key, group in grouped.items()]
     lines.sort(key=lambda line: (line.day, -line.tokens_in - line.tokens_out, line.purpose, line.project, line.model))
     today = (_limit(receipts, NOTE, limits.notes), _limit(receipts, OTHERS, limits.others))
-    return CostReply(since, chosen, tuple(lines), _line({}, calls), today)
+    return CostReply(since, chosen, tuple(lines), _line({}, calls), today, _damage(told.unreadable))
+
+
+def _damage(unreadable: int) -> tuple[str, ...]:
+    if not unreadable:
+        return ()
+    lines = "1 line" if unreadable == 1 else f"{unreadable:,} lines"
+    return (f"{lines} of receipts.jsonl cannot be read; what they told is not counted",)
 
 
 def _told(call: Spending) -> dict[str, str]:
@@ -76,7 +84,7 @@ def _told(call: Spending) -> dict[str, str]:
     return {"day": call.day, "purpose": call.errand.purpose, "project": call.errand.project, "model": model}
 
 
-def _line(common: dict[str, str], calls: list[Spending]) -> CostLine:
+def _line(common: dict[str, str], calls: Sequence[Spending]) -> CostLine:
     return CostLine(
         **common,
         calls=len(calls),

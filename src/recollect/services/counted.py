@@ -1,8 +1,8 @@
 """An embedder over the wire whose tokens are written down, beside those of language models.
 
-One line for each batch: a run that is interrupted has told what it cost. Nothing is reserved and nothing limited, since an
-index is paid for once; a line that cannot be written costs no vector. Vendors do not say what a question costs, which is a
-few tokens.
+One line for each batch and each question: a run that is interrupted has told what it cost, and so has one that failed, as
+far as it came. Nothing is reserved and nothing limited, since an index is paid for once; a line that cannot be written
+costs no vector.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from recollect.core.errors import StoreError
+from recollect.core.errors import ModelError, StoreError
 from recollect.core.ports import EmbeddedTexts, Embedder, Vector
+from recollect.core.ports_models import PricedQuestions
 from recollect.services.receipts import DONE, EMBEDDING, Errand, Outcome, Receipts
 
 
@@ -29,17 +30,30 @@ class CountedEmbedder:
     def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
         """Embed texts."""
         started = time.monotonic()
-        reply = self._inner.embed_documents(texts)
-        if reply.tokens:
-            errand = Errand(EMBEDDING, self.provider, self.model, project=self._project)
-            with suppress(StoreError):
-                self._receipts.note(errand, Outcome(DONE, reply.tokens, 0, time.monotonic() - started))
+        try:
+            reply = self._inner.embed_documents(texts)
+        except ModelError as error:
+            self._note(error.tokens, started)
+            raise
+        self._note(reply.tokens, started)
         return reply
 
     def embed_query(self, text: str) -> Vector:
         """Embed a question."""
-        return self._inner.embed_query(text)
+        if not isinstance(self._inner, PricedQuestions):
+            return self._inner.embed_query(text)
+        started = time.monotonic()
+        reply = self._inner.embed_question(text)
+        self._note(reply.tokens, started)
+        return reply.vectors[0]
 
     def close(self) -> None:
         """Let go of the model."""
         self._inner.close()
+
+    def _note(self, tokens: int, started: float) -> None:
+        if not tokens:
+            return
+        errand = Errand(EMBEDDING, self.provider, self.model, project=self._project)
+        with suppress(StoreError):
+            self._receipts.note(errand, Outcome(DONE, tokens, 0, time.monotonic() - started))

@@ -15,7 +15,8 @@ from recollect.core.document import Document, SourceFile, Stamp, StoredChunk
 from recollect.core.errors import NotFound, StoreError, UsageError
 from recollect.core.memory import DeleteReply, GetReply
 from recollect.core.ports import Store
-from recollect.services.expand import find_chunk
+from recollect.services.coverings import Coverings
+from recollect.services.expand import find_anywhere, find_chunk
 from recollect.services.hiding import hidden_in, is_in_step, keys_of, left_out, note_step
 from recollect.services.index import IndexJob, IndexRun
 from recollect.services.roots import Root
@@ -31,7 +32,7 @@ _WAIT_S = 30.0
 def get(identity: str, store: Store, tombstones: Tombstones) -> GetReply:
     """Return a memory by its id, or that it is deleted, or that there is none."""
     try:
-        return GetReply(find_chunk(identity, store))
+        return GetReply(find_anywhere(identity, store))
     except NotFound:
         found = _deleted(identity.strip(), tombstones)
         return GetReply(deleted_at=found[0].at if found else "")
@@ -44,6 +45,7 @@ def delete(identity: str, store: Store, tombstones: Tombstones) -> DeleteReply:
     except NotFound:
         known = _deleted(identity.strip(), tombstones)
         if not known:
+            _check_not_elsewhere(identity.strip(), store)
             raise
         stone = known[0]
         return DeleteReply(identity, stone.memory, stone.source, 0, changed=False, notes=("it was deleted before",))
@@ -55,12 +57,15 @@ def delete(identity: str, store: Store, tombstones: Tombstones) -> DeleteReply:
         ids = tuple(one.id for _, gone in found for one in gone.get(key, ()))
         memory = chunk.chunk.anchor.memory if chunk.chunk.anchor else ""
         tombstones.append([Tombstone(key, memory, chunk.chunk.source, ids, _now())])
-        notes: tuple[str, ...] = ()
+        notes = tuple(
+            f"the summary {one} may still say it: 'recollect delete {one}' hides that, too"
+            for one in Coverings(store.coverings()).of(chunk)
+        )
         try:
             writer.put([update for update, _ in found])
             note_step(writer, tombstones)
         except StoreError as error:  # it holds: the next run sees that the index did not follow
-            notes = (f"written down, but still found until the next index run: {error.message}",)
+            notes = (*notes, f"written down, but still found until the next index run: {error.message}")
     return DeleteReply(chunk.id, memory, chunk.chunk.source, len(ids), changed=True, notes=notes)
 
 
@@ -96,6 +101,16 @@ def restore(identity: str, store: Store, tombstones: Tombstones, job: IndexJob) 
         changed=True,
         notes=notes,
     )
+
+
+def _check_not_elsewhere(identity: str, store: Store) -> None:
+    """Raise UsageError for a memory of another machine: only there can it be deleted."""
+    there = store.find_elsewhere(identity) if identity else []
+    if there:
+        raise UsageError(
+            f"{identity} is a memory of another machine ({there[0].machine})",
+            hint="delete it there: it is not found here any more from then on",
+        )
 
 
 def _now() -> str:

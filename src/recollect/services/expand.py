@@ -30,7 +30,9 @@ def expand(identity: str, store: Store, *, lines: int | None = None) -> ExpandRe
     """Return the section around a chunk, or `lines` lines before and after it."""
     if lines is not None and lines < 0:
         raise UsageError(f"--lines must not be negative: {lines}")
-    stored = find_chunk(identity, store)
+    stored = find_anywhere(identity, store)
+    if stored.machine:
+        return _as_kept(stored)
     chunk = stored.chunk
     document = store.document(chunk.source)
     if document is None:
@@ -86,6 +88,34 @@ def find_chunk(identity: str, store: Store) -> StoredChunk:
             )
         return min(found, key=lambda one: one.chunk.start_line)
     return (exact or found)[0]
+
+
+def find_anywhere(identity: str, store: Store) -> StoredChunk:
+    """Return the chunk that an id names here, or else on another machine whose chunks are found here."""
+    try:
+        return find_chunk(identity, store)
+    except NotFound:
+        there = store.find_elsewhere(identity.strip())
+        if not there:
+            raise
+        exact = [one for one in there if one.id == identity.strip()]
+        return (exact or sorted(there, key=lambda one: one.chunk.start_line))[0]
+
+
+def _as_kept(stored: StoredChunk) -> ExpandReply:
+    """Return a chunk of another machine as the store holds it: neither its file nor its conversation is here."""
+    chunk = stored.chunk
+    return ExpandReply(
+        chunk=stored,
+        content=chunk.content,
+        start_line=chunk.start_line,
+        end_line=chunk.end_line,
+        transcript="",
+        transcript_exists=False,
+        notes=(f"its file is on another machine ({stored.machine}); showing the text as it was indexed there",),
+        tokens=estimate_tokens(chunk.content),
+        transcript_tokens=None,
+    )
 
 
 def _whose(anchor: Anchor | None) -> Anchor | None:

@@ -132,15 +132,18 @@ class Successors:
     def __bool__(self) -> bool:
         return bool(self._by_old)
 
-    def of(self, memory: str, project: str) -> str:
-        """Return the id of the memory that stands in the place of this one; empty when it stands for itself."""
-        said = self._last(memory, project)
+    def of(self, memory: str, project: str, *, elsewhere: bool = False) -> str:
+        """Return the id of the memory that stands in the place of this one; empty when it stands for itself.
+
+        What other machines say counts for a memory of theirs (`elsewhere`) alone: nobody hides what is here from afar.
+        """
+        said = self._last(memory, project, elsewhere=elsewhere)
         if said is None:
             return ""
         successor = said[1].new
         circle = [(said[0], successor)]
         seen = {memory, successor}
-        following = self._last(successor, project)
+        following = self._last(successor, project, elsewhere=elsewhere)
         while following is not None:
             circle.append((following[0], following[1].new))
             if following[1].new == memory:  # the last word of a circle holds
@@ -148,12 +151,14 @@ class Successors:
             if following[1].new in seen:  # a circle further on, which this one is no part of
                 break
             seen.add(following[1].new)
-            following = self._last(following[1].new, project)
+            following = self._last(following[1].new, project, elsewhere=elsewhere)
         return successor
 
-    def _last(self, memory: str, project: str) -> tuple[int, Supersession] | None:
-        known = self._by_old.get(memory, ())
-        return next((one for one in reversed(known) if one[1].project in (project, GLOBAL)), None)
+    def _last(self, memory: str, project: str, *, elsewhere: bool) -> tuple[int, Supersession] | None:
+        for one in reversed(self._by_old.get(memory, ())):
+            if one[1].project in (project, GLOBAL) and (elsewhere or not one[1].elsewhere):
+                return one
+        return None
 
 
 class Fates:
@@ -185,7 +190,9 @@ class Fates:
         said = self._days.get(anchor.memory) if anchor.memory else None
         expires = day_or_none(anchor.expires) if said is None or said.expires is None else said.expires
         review = (said.review_after or "") if said else ""
-        successor = self._successors.of(anchor.memory, stored.project) if anchor.memory and self._successors else ""
+        successor = ""
+        if anchor.memory and self._successors:
+            successor = self._successors.of(anchor.memory, stored.project, elsewhere=bool(stored.machine))
         if not (expires or review or successor):
             return NO_FATE
         return Fate(

@@ -82,8 +82,7 @@ class Gate:
         word, tokens_in, tokens_out = "failed", ticket.reserved, 0
         try:
             said = self._asked.complete(system, text, most_tokens)
-            if said.tokens_in + said.tokens_out:  # one that does not say counts in full
-                tokens_in, tokens_out = said.tokens_in, said.tokens_out
+            tokens_in, tokens_out = _counted(said, ticket.reserved, most_tokens)
             word = DONE if (suits or _says_something)(said.text) else "unusable"
         except ModelUnavailable:
             late = time.monotonic() - started >= 0.9 * self._terms.timeout_s
@@ -104,6 +103,13 @@ class Gate:
     def _settle(self, ticket: Ticket, outcome: Outcome) -> None:
         with suppress(StoreError):  # what was reserved goes on counting
             self._receipts.settle(ticket, outcome)
+
+
+def _counted(said: Completion, reserved: int, most_tokens: int) -> tuple[int, int]:
+    """Return what an answer cost. What a model does not say counts with what it might have been: all, or one side of it."""
+    if said.tokens_in:
+        return said.tokens_in, said.tokens_out or (most_tokens if said.text else 0)
+    return (reserved - most_tokens, said.tokens_out) if said.tokens_out else (reserved, 0)
 
 
 def _says_something(text: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from recollect.core.errors import RecollectError
+from recollect.core.errors import RecollectError, StoreBusy, StoreError
 from recollect.core.memory import Check, HealthReply
 from recollect.core.ports import Embedder, Store
 from recollect.core.query import Coverage, Filters
@@ -33,6 +33,7 @@ def health(
         coverage = store.coverage(Filters())
         checks.append(Check("index", ok=True, message=f"{stats.documents:,} documents, {stats.chunks:,} chunks"))
         checks.append(_vectors(store, embedder, coverage))
+        checks += _unfinished(store)
         twice = _twice(store, duplicates) if duplicates and stats.chunks <= _MOST_CHUNKS else ()
     except RecollectError as error:
         checks.append(Check("index", ok=False, message=error.message, hint=error.hint))
@@ -70,6 +71,28 @@ def _vectors(store: Store, embedder: Embedder | None, coverage: Coverage) -> Che
     if missing:
         return Check("vectors", ok=False, message=f"{missing:,} chunks are found by words only", hint="recollect index")
     return Check("vectors", ok=True, message="every chunk has one")
+
+
+def _unfinished(store: Store) -> list[Check]:
+    """Return what there is to say of a change of models that was begun and not ended."""
+    known = store.changeover()
+    if not known.begun or known.declined == known.begun:
+        return []
+    lacking = f"{known.waiting:,} texts have no vector of it yet" if known.waiting else "it is not in its place yet"
+    what = f"the change to {known.begun} is not finished: {lacking}"
+    try:
+        with store.run(wait_s=0):
+            pass
+    except StoreBusy:
+        return [Check("change", ok=True, message=f"{what}; a run is at it")]
+    except StoreError:
+        pass  # nobody can write here: then nobody is at it
+    goes_on = "'recollect index' goes on with it"
+    if known.begun != known.own:
+        provider, _, model = known.begun.partition("/")
+        goes_on = f"{goes_on} under embedding.provider {provider!r} and embedding.model {model!r}"
+    hint = f"{goes_on}, 'recollect index --forget-old' lets it go"
+    return [Check("change", ok=False, message=what, hint=hint)]
 
 
 def _roots(roots: Sequence[Root]) -> list[Check]:

@@ -14,15 +14,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from recollect.core.document import Document, SourceFile, Stamp
-from recollect.core.errors import ModelError, ModelFault, SourceError, StoreBusy, UsageError
+from recollect.core.document import Chunk, Document, SourceFile, Stamp
+from recollect.core.errors import ModelError, SourceError, StoreBusy, UsageError
 from recollect.core.memory import IndexReport, Problem, Reembedding
 from recollect.core.options import ChunkOptions, ScanOptions
-from recollect.core.ports import DocumentUpdate, Embedder, Progress, Store, StoreWriter, Vector
-from recollect.core.query import Filters
-from recollect.ingest.embed import embed_texts
+from recollect.core.ports import DocumentUpdate, Embedder, PendingText, Progress, Store, StoreWriter
 from recollect.ingest.scan import ScanResult, read_text, scan
 from recollect.services.changeover import Former, is_due, settle, why_kept
+from recollect.services.embedding import Embedding
 from recollect.services.hiding import hide_missed, is_in_step
 from recollect.services.probe import keep_fresh
 from recollect.services.reading import Reading, now
@@ -85,7 +84,7 @@ class IndexRun:
         self._progress = progress or _quiet
         self._reading = Reading(job.chunking, job.tombstones)
         self._tally = Tally()
-        self._model_error: ModelError | None = None
+        self._vectors = Embedding(store, self._embedder, self._writer, self._tally, self._progress, job.batch_size)
         self._changing = False
         self.bad_roots: frozenset[str] = frozenset()
         """Roots that could not be looked at themselves; a file in one, or a model that is down, is no fault of a root."""
@@ -119,7 +118,7 @@ class IndexRun:
             if self._tally.changed or self._tally.removed or self._tally.embedded:
                 with self._writer() as writer:
                     writer.sweep()
-            if self._embedder is not None and self._model_error is None:
+            if self._embedder is not None and self._vectors.error is None:
                 keep_fresh(self._store, self._embedder)
         return self._tally.report(started, self._waiting())
 
@@ -134,10 +133,10 @@ class IndexRun:
         self._take(files, {one.source: one for one in known if one is not None})
         self._remove(gone)
         stored = [one for file in files for one in self._store.chunks_of(file.path)]
-        texts = {one.chunk.vector_key: one.chunk.embedded_text for one in stored if not one.has_vector}
+        texts = _texts_of(one.chunk for one in stored if not one.has_vector)
         # An index that serves another model keeps serving it: one entry must not turn over all the others.
         if self._embedder is not None and texts and self._store.serves_model():
-            self._embed_or_report(texts, [file.path for file in files])
+            self._vectors.make(texts, [file.path for file in files])
         return self._tally.report(started, self._waiting())
 
     def would_change(self) -> bool:
@@ -260,62 +259,30 @@ class IndexRun:
 
         They are read a second time rather than held: a branch switch may have replaced thousands.
         """
+        kept = 0
         updates = (self._read(file, self._owner(file), None, []) for file in files)
         for group in _grouped(update for update in updates if update is not None):
-            texts = {chunk.vector_key: chunk.embedded_text for update in group for chunk in update.chunks}
-            missing = self._store.missing_vectors(texts)
-            wanted = {key: text for key, text in texts.items() if key in missing}
-            sources = [update.document.source for update in group]
-            if self._embed_or_report(wanted, sources):
+            texts = _texts_of(chunk for update in group for chunk in update.chunks)
+            missing = self._store.missing_vectors([one.vector_key for one in texts])
+            wanted = [one for one in texts if one.vector_key in missing]
+            if self._vectors.make(wanted, [update.document.source for update in group]):
                 self._put(group)
+            else:
+                kept += len(group)
+        if kept:
+            which = "1 changed file is" if kept == 1 else f"{kept:,} changed files are"
+            self._tally.notes.append(f"{which} found as before, until the model answers again")
 
     def _embed_pending(self) -> None:
         if self._embedder is None:
             return
-        while self._model_error is None:
-            pending = self._store.pending(_TEXTS_A_ROUND)
+        while self._vectors.error is None:
+            pending = self._vectors.left(self._store.pending, _TEXTS_A_ROUND)
             if not pending:
                 return
-            texts = {one.vector_key: one.text for one in pending}
-            if not self._embed_or_report(texts, [pending[0].source]):
+            if not self._vectors.make(pending, [pending[0].source]):
                 left = self._waiting()
                 self._tally.notes.append(f"{left} chunks are found by words only until the model answers again")
-
-    def _embed(self, texts: Mapping[str, str], *, beside: bool = False) -> None:
-        if self._embedder is None:
-            return
-        done_before = self._tally.embedded
-        # Chunks that share a text make this a little too many; it is a promise to a progress bar only.
-        waiting = self._store.changeover().waiting if beside else self._waiting()
-        total = done_before + max(len(texts), waiting)
-        self._progress("vectors", done_before, total)
-
-        def keep(vectors: Mapping[str, Vector]) -> None:
-            with self._writer() as writer:
-                (writer.put_beside if beside else writer.put_vectors)(vectors)
-            self._tally.embedded += len(vectors)
-            self._progress("vectors", self._tally.embedded, total)
-
-        report = embed_texts(self._embedder, texts, keep, batch_size=self._job.batch_size)
-        self._tally.truncated += report.truncated
-        if self._tally.embedded - done_before != len(texts):
-            raise ModelFault("the model left texts without vectors")
-
-    def _embed_or_report(self, texts: Mapping[str, str], sources: Sequence[str], *, beside: bool = False) -> bool:
-        """Embed; when the model fails, name the files that now lack vectors and do not ask it again in this run."""
-        if not texts:
-            return True
-        if self._model_error is None:
-            try:
-                self._embed(texts, beside=beside)
-            except ModelError as error:
-                self._model_error = error
-            else:
-                return True
-        cause = self._model_error
-        message = f"no vectors: {cause.message}"
-        self._tally.problems += [Problem(source, message, cause.hint) for source in sources]
-        return False
 
     def _try_model(self) -> int:
         """Return how many dimensions the model's vectors have: nothing is begun for one that does not answer."""
@@ -338,9 +305,8 @@ class IndexRun:
         """Make what is missing beside, compare, and serve the new vectors unless they are clearly worse."""
         known = self._store.changeover()
         self._tally.reembedding = Reembedding(known.served, known.begun, 0)
-        while pending := self._store.pending_beside(_TEXTS_A_ROUND):
-            texts = {one.vector_key: one.text for one in pending}
-            if not self._embed_or_report(texts, [pending[0].source], beside=True):
+        while pending := self._vectors.left(self._store.pending_beside, _TEXTS_A_ROUND):
+            if not self._vectors.make(pending, [pending[0].source], beside=True):
                 self._tally.notes.append(
                     f"searches go on with the vectors of {known.served}; the next 'recollect index' goes on from here"
                 )
@@ -350,7 +316,7 @@ class IndexRun:
                 self._store, embedder, self._job.former, self._writer, anyway=self._job.anyway
             )
         except ModelError as error:
-            self._model_error = error
+            self._vectors.error = error
             self._tally.problems.append(Problem(known.begun, f"not compared: {error.message}", error.hint))
 
     # -- inside ------------------------------------------------------------------------------------------------------
@@ -401,8 +367,13 @@ class IndexRun:
         return self._store.writer(wait_s=wait_s, take_over=take_over)
 
     def _waiting(self) -> int:
-        coverage = self._store.coverage(Filters())
-        return coverage.chunks - coverage.with_vectors if self._has_model else 0
+        return self._vectors.waiting() if self._has_model else 0
+
+
+def _texts_of(chunks: Iterable[Chunk]) -> list[PendingText]:
+    """Return the texts of chunks, each vector key once."""
+    found = {one.vector_key: PendingText(one.vector_key, one.embedded_text, one.source) for one in chunks}
+    return list(found.values())
 
 
 def _grouped(updates: Iterable[DocumentUpdate]) -> Iterator[list[DocumentUpdate]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from recollect.core.document import StoredChunk
+from recollect.core.errors import UsageError
 from recollect.core.memory import ListReply
 from recollect.core.options import ListOptions
 from recollect.core.paths import is_below
@@ -12,7 +13,10 @@ from recollect.services.fates import Fates
 
 
 def list_documents(store: Store, filters: Filters, limit: int, fates: Fates | None = None) -> ListReply:
-    """Return admitted documents, newest first; types and tags belong to memories and do not count here."""
+    """Return admitted documents, newest first. Raise UsageError for types and tags, which only memories have."""
+    _check(limit)
+    if filters.types or filters.tags:
+        raise UsageError("documents have no type or tags", hint="list memories, without --documents")
     found = [
         document
         for document in store.documents()
@@ -33,6 +37,7 @@ def list_memories(
 
     What is superseded or expired is not shown unless that is asked for.
     """
+    _check(limit)
     options = options or ListOptions()
     if fates is None:
         found = store.recent(filters, limit + 1)
@@ -40,6 +45,11 @@ def list_memories(
     shown = _due(store, filters, fates, options) if options.due else _shown(store, filters, limit + 1, fates, options)
     told = {one.id: fate for one in shown[:limit] if (fate := fates.of(one)) != NO_FATE}
     return ListReply((), tuple(shown[:limit]), more=len(shown) > limit, fates=told)
+
+
+def _check(limit: int) -> None:
+    if limit < 1:
+        raise UsageError(f"the number of entries must be at least 1, not {limit}")
 
 
 def _shown(store: Store, filters: Filters, wanted: int, fates: Fates, options: ListOptions) -> list[StoredChunk]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recollect.core.errors import UsageError
@@ -16,9 +18,11 @@ from recollect.core.options import (
     SearchOptions,
     SessionOptions,
     SpendOptions,
+    TraceOptions,
 )
 from recollect.core.ports import Embedder, Reranker
 from recollect.retrieval.cost import estimate_tokens
+from recollect.services.cabinet import Cabinet
 
 if TYPE_CHECKING:
     from recollect.retrieval.analyse import WordAnalyser
@@ -98,5 +102,7 @@ class Tools:
     """How many tokens a text is; one that loads a tokenizer may raise ModelUnavailable."""
     language: Callable[[str], Gate | None] = lambda _: None
     """Gives the way to the language model, or to another that is named; None where none was chosen."""
+    cabinet: Cabinet = field(default_factory=lambda: Cabinet(Path(os.devnull), TraceOptions(enabled=False)))
+    """The tenant's databases beside the index."""
     former: Callable[[str], Embedder | None] = lambda _: None
     """Gives the embedder of a provider and model that were chosen before; None where it is not to be asked."""

@@ -31,6 +31,10 @@ NOTE, EMBEDDING = "note", "embedding"
 """Purposes that are accounted for by themselves; lines written before there were others have none, and are of notes."""
 _BLOCK = 1 << 16
 _WAIT_S = 5.0
+_APART = timedelta(days=2)
+"""So far may be apart what two time zones call today."""
+_ENDLESS = 1 << 50
+"""No call costs or takes so much: a line that says so is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,16 @@ class Spending:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a log tells of some days."""
+
+    calls: tuple[Spending, ...]
+    """Oldest first."""
+    unreadable: int = 0
+    """Lines among theirs that are none of ours, or that were torn: whatever they told is not counted."""
+
+
 def _now() -> datetime:
     return datetime.now(UTC).astimezone()
 
@@ -102,7 +116,7 @@ class Receipts:
         with self._locked() as descriptor:
             now = self._now()
             day = now.date().isoformat()
-            lines = [line for line in _lines_since(descriptor, day) if line["day"] == day]
+            lines = [line for line in _lines_since(descriptor, day)[0] if line["day"] == day]
             spent = _spent(lines, errand.purpose)
             if spent + tokens > daily_tokens:
                 raise Capped(
@@ -136,30 +150,33 @@ class Receipts:
     def spent_today(self, purpose: str = NOTE) -> int:
         """Return the tokens of today's calls under one limit; one that goes on counts with what it may cost."""
         day = self.today()
-        return _spent([line for line in self._read_since(day) if line["day"] == day], purpose)
+        return _spent([line for line in self._read_since(day)[0] if line["day"] == day], purpose)
 
     def today(self) -> str:
         """Return which day it is."""
         return self._now().date().isoformat()
 
-    def since(self, day: str) -> list[Spending]:
-        """Return the calls of a day and all later ones, oldest first."""
+    def since(self, day: str) -> Told:
+        """Return what is told of a day and all later ones. Raise StoreError when it cannot be read."""
         calls: dict[str, Spending] = {}
-        for line in self._read_since(day):
+        lines, unreadable = self._read_since(day)
+        for line in lines:
             calls[str(line["id"])] = _spending(line)
-        return list(calls.values())
+        return Told(tuple(calls.values()), unreadable)
 
-    def _read_since(self, day: str) -> list[dict[str, Any]]:
+    def _read_since(self, day: str) -> tuple[list[dict[str, Any]], int]:
         try:
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return []
-        try:
-            return _lines_since(descriptor, day)
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                return _lines_since(descriptor, day)
+            finally:
+                os.close(descriptor)
+        except (FileNotFoundError, NotADirectoryError):
+            return [], 0
         except OSError as error:
-            raise StoreUnwritable(f"{self._path} cannot be read: {error.strerror}") from error
-        finally:
-            os.close(descriptor)
+            raise StoreUnwritable(
+                f"{self._path} cannot be read: {error.strerror}", hint="make it a file that you can read"
+            ) from error
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
@@ -210,22 +227,30 @@ def _append(descriptor: int, line: bytes) -> None:
     os.fsync(descriptor)
 
 
-def _lines_since(descriptor: int, day: str) -> list[dict[str, Any]]:
-    """Return the lines of a day and later ones, read from the end until a call comes up that was started earlier."""
+def _lines_since(descriptor: int, day: str) -> tuple[list[dict[str, Any]], int]:
+    """Return the lines of a day and later ones, and how many could not be read: from the end to a block that is days older.
+
+    Some earlier lines end nothing: a call ends after midnight under the day on which it began, and of two processes one may
+    count days by another time zone, or by a clock that was set back meanwhile.
+    """
+    long_before = (date.fromisoformat(day) - _APART).isoformat() if day > "0001-02" else ""
     position = os.fstat(descriptor).st_size
     rest = b""
-    lines: list[dict[str, Any]] = []
+    blocks: list[list[dict[str, Any]]] = []
+    unreadable = 0
     while position > 0:
         start = max(0, position - _BLOCK)
         pieces = (os.pread(descriptor, position - start, start) + rest).split(b"\n")
         position = start
         if start:
             rest = pieces.pop(0)
-        read = [line for line in map(_read, pieces) if line]
-        lines = [line for line in read if line["day"] >= day] + lines
-        if any(line["outcome"] == STARTED and line["day"] < day for line in read):
-            break  # the end of a call may stand after midnight, its start does not
-    return lines
+        read = [(_read(piece), piece) for piece in pieces]
+        unreadable += sum(not line and bool(piece.strip()) for line, piece in read)
+        lines = [line for line, _ in read if line]
+        blocks.append([line for line in lines if line["day"] >= day])
+        if lines and all(line["day"] < long_before for line in lines):
+            break
+    return [line for block in reversed(blocks) for line in block], unreadable
 
 
 def _read(line: bytes) -> dict[str, Any]:
@@ -244,7 +269,7 @@ def _spending(line: dict[str, Any]) -> Spending:
     is_open = line["outcome"] == STARTED
     spent = _whole(line.get("reserved" if is_open else "tokens_in")), _whole(line.get("tokens_out"))
     seconds = line.get("seconds")
-    took = float(seconds) if isinstance(seconds, int | float) else 0.0
+    took = float(seconds) if isinstance(seconds, int | float) and 0 <= seconds < _ENDLESS else 0.0
     return Spending(str(line["day"]), Errand(_purpose(line), **told), str(line["outcome"]), *spent, took)
 
 
@@ -282,4 +307,4 @@ def _pauses_until(lines: list[dict[str, Any]], errand: Errand, now: datetime) ->
 
 
 def _whole(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < _ENDLESS else 0

@@ -50,7 +50,7 @@ class Searcher:
 
     def _search(self, query: str, options: SearchOptions, revision: str, inquiry: Inquiry | None = None) -> SearchReply:
         answers = self._caches.answers
-        coverage = self._store.coverage(options.filters)
+        coverage = self._store.reach(options.filters)
         notes: list[str] = []
         troubles: list[str] = []
         if not coverage.chunks:

@@ -42,6 +42,42 @@ def test_honest_lines_are_kept_with_their_citations() -> None:
 
 
 @pytest.mark.parametrize(
+    "cited",
+    [
+        f"[{CACHE_ID.upper()}]",
+        f"[id: {CACHE_ID}]",
+        f"[id={CACHE_ID}]",
+        f"[ids {CACHE_ID} and {RETRY_ID}]",
+        f"[Source {CACHE_ID}]",
+        f'[source id="{CACHE_ID}"]',
+        f"[`{CACHE_ID}`, `{RETRY_ID}`]",
+        f"[[{CACHE_ID}]]",
+        f"[^{CACHE_ID}]",
+        f"[#{CACHE_ID}]",
+        f"({CACHE_ID})",
+        f"\u3010{CACHE_ID}\u3011",
+        f"[{CACHE_ID}][{RETRY_ID}]",
+    ],
+)
+def test_a_citation_may_have_any_form(cited: str) -> None:
+    """Small models do not write ids quite as they are told: what is meant without doubt is taken, and written in one form."""
+    (line,) = checker().check(f"- The cache is cold {cited}.").lines
+
+    assert line.text == "The cache is cold."
+    assert line.ids in ((CACHE_ID,), (CACHE_ID, RETRY_ID))
+
+
+def test_a_commit_in_round_brackets_is_no_citation() -> None:
+    """What stands there is looked up as everything else; in square ones it would be an id of nowhere."""
+    held = source(7, "Fixed in commit 3f9a2c1d of main.")
+    check = Checker({held.id: held}, clean).check
+
+    assert [line.text for line in check(f"- Fixed (3f9a2c1d) [{held.id}]").lines] == ["Fixed (3f9a2c1d)"]
+    assert check(f"- Fixed (3f9a2c1e) [{held.id}]").lines == ()
+    assert check(f"- Fixed [3f9a2c1d] [{held.id}]").lines == ()
+
+
+@pytest.mark.parametrize(
     ("line", "reason"),
     [
         ("- The cache is warm", "it cites nothing"),
@@ -88,6 +124,24 @@ def test_the_same_line_is_kept_once() -> None:
     line = f"- The cache is cold [{CACHE_ID}]"
 
     assert checker().check(f"{line}\n{line}").lines == (Line("The cache is cold", (CACHE_ID,)),)
+
+
+@pytest.mark.parametrize("piece", ["[", "deadbeef ", "<!--", "'a ", " x\n", "`", "1-", "\u4e09"])
+def test_an_endless_answer_is_read_to_a_limit(piece: str) -> None:
+    """A megabyte of anything is neither kept nor pondered over, and that there was more is told."""
+    checked = checker().check(f"- The cache is cold [{CACHE_ID}]\n- {piece * ((1 << 20) // len(piece))}")
+
+    assert [line.text for line in checked.lines] == ["The cache is cold"]
+    assert checked.dropped[-1].reason == "it comes after far more than was asked for"
+
+
+def test_far_more_lines_than_were_asked_for_are_not_kept() -> None:
+    """A summary is shorter than what it sums up, whatever a model thinks."""
+    answer = "\n".join(f"- The cache is cold, said{' again' * number} [{CACHE_ID}]" for number in range(30))
+    checked = checker().check(answer, 5)
+
+    assert (len(checked.lines), len(checked.dropped)) == (10, 20)
+    assert checked.dropped[0].reason == "there were far more than were asked for"
 
 
 LINES = st.lists(

@@ -37,6 +37,10 @@ TEXT = (
         "write to ops@example.org",
         "缓存时间是60秒",
         "Nothing exact is said here, and it was rewritten freely.",
+        "It was 1,500 ms, twice",
+        "an end-to-end, up-to-date and well-known thing",
+        "Redis\u2014which is fast\u2014keeps it 60 s",
+        "Decision: Redis; Reason: it timed out",
     ],
 )
 def test_what_the_sources_say_is_held(line: str) -> None:
@@ -68,12 +72,81 @@ def test_what_the_sources_say_is_held(line: str) -> None:
         ("ask root@example.org", "root@example.org"),
         ("set $HOME", "$HOME"),
         ("a rise of 12%", "12%"),
-        ("缓存时间是90秒", "缓存时间是90秒"),
+        ("缓存时间是90秒", "90 秒"),
+        ("they moved to Kafka", "Kafka"),
+        ("the X-Auth-Token header", "X-Auth-Token"),
+        ("the retry-count-limit key", "retry-count-limit"),
+        ("in C:\\Users\\bob\\x.cfg", "C:\\Users\\bob\\x.cfg"),
+        ("in src/**/bar.py", "src/**/bar.py"),
+        ("copied to user@host:/srv/other", "user@host:/srv/other"),
+        ("flag 0x60", "0x60"),
+        ("60 ns", "60 ns"),
+        ("eighty builds failed", "eighty"),
+        ("ninety-nine builds", "ninety-nine"),
+        ("a dozen or twenty-one of them", "twenty-one"),
+        ("two hundred and six builds", "two hundred and six"),
+        ("run it with -v", "-v"),
+        ("call purge() first", "purge"),
+        ("put a <script> there", "<script>"),
+        ("5 builds failed", "5"),  # 05 is the day of a date, and 3f9a2c1 is no 9
+        ("9 builds failed", "9"),
     ],
 )
 def test_what_the_sources_do_not_say_is_missing(line: str, missing: str) -> None:
     """An invented number, unit, path, URL, name, flag, day or quotation is told, also where it only begins or ends like a true one."""
     assert missing in Ground(TEXT).missing(line)
+
+
+CHINESE = (
+    "缓存时间是60秒，由fetchUser函数读取配置文件/etc/app.toml，端口8080。用--fast参数，重试三次。"
+    "设计在docs/设计.md。见https://docs.example.org/a。"
+)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "缓存时间为６０秒",
+        "缓存为 60 秒，端口为8080",
+        "通过fetchUser读取/etc/app.toml的内容",
+        "加上--fast会快一些",
+        "重试3次，间隔六十秒",
+        "docs/设计.md说明了原因，见https://docs.example.org/a。",
+        "fetchUser가 60초마다 읽는다",
+        "一个函数读取配置",
+    ],
+)
+def test_scripts_without_gaps_can_say_again_what_was_said(line: str) -> None:
+    """Where words are not set apart, numbers, names and paths are found between the letters around them, whichever those are."""
+    assert Ground(CHINESE).missing(line) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "missing"),
+    [
+        ("缓存时间为90秒", "90 秒"),
+        ("缓存时间为60分钟", "60 分钟"),
+        ("使用deleteUser函数", "deleteUser"),
+        ("用--force参数清除", "--force"),
+        ("见https://evil.example/x。", "https://evil.example/x"),
+        ("修改/etc/shadow文件", "/etc/shadow"),
+        ("改用Kafka存储", "Kafka"),
+        ("重试九次", "九"),
+        ("百分之九十的请求", "百分之九十"),
+        ("设计在docs/规划.md", "docs/规划"),
+        ("变量user_name错误", "user_name"),
+    ],
+)
+def test_scripts_without_gaps_hide_no_invention(line: str, missing: str) -> None:
+    """What is invented is found though nothing sets it apart from the letters around it."""
+    assert missing in Ground(CHINESE).missing(line)
+
+
+def test_where_nouns_have_capitals_they_are_no_names() -> None:
+    """German is not thrown away for its spelling."""
+    ground = Ground("Der Import ist langsam, und die Datenbank wird nicht mit dem Index abgeglichen.")
+
+    assert ground.missing("Langsam ist der Import, weil kein Abgleich der Datenbank erfolgt") == []
 
 
 WORDS = st.text(string.ascii_lowercase, min_size=2, max_size=8)

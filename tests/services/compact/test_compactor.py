@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
 from tests.services.compact.scripted import Notebook, Scripted, honest, is_merging, quoted
 
-from recollect.core.errors import Capped, ModelFault, ModelUnavailable, NotFound, StoreUnwritable, UsageError
+from recollect.core.errors import Capped, ModelFault, ModelUnavailable, NotFound, StoreBusy, StoreUnwritable, UsageError
 from recollect.core.memory import NewMemory
 from recollect.core.query import Filters
 from recollect.core.record import DIGEST_MARK
@@ -18,6 +21,11 @@ CACHE = "The Redis TTL is 60 seconds, set in src/cache/store.py."
 RETRY = "The importer retries 3 times with make_key()."
 OTTER = "Otters sleep in holts near the river."
 KEY = "ghp_" + "x7Kq2Zp9Lm4Rt8Vw1Yb6Nc3Hd5Jf0GsAeUiOq"[:36]
+
+
+def drafts(book: Notebook) -> list[str]:
+    """Return what was put aside and is still there."""
+    return [path.name for path in (book.place.tenant_folder / "compact").glob("compact-*")]
 
 
 @pytest.fixture
@@ -121,7 +129,7 @@ def test_a_model_that_fails_in_the_middle_writes_nothing(fault: Exception, place
 
     assert len(model.asked) > 1
     assert book.journals() == ""
-    assert not (book.place.tenant_folder / "compact").exists()
+    assert drafts(book) == []
     model.said = honest
     assert book.compact().chunks == 20
 
@@ -150,7 +158,7 @@ def test_what_was_worded_is_not_paid_for_twice(book: Notebook) -> None:
     reply = book.compact()
     assert (reply.changed, reply.calls, len(book.model.asked)) == (True, 0, 1)
     assert CACHE in book.journals()
-    assert list((book.place.tenant_folder / "compact").iterdir()) == []
+    assert drafts(book) == []
 
 
 def test_an_entry_that_was_torn_is_completed(tmp_path: Path) -> None:
@@ -177,18 +185,72 @@ def test_an_entry_that_was_torn_is_completed(tmp_path: Path) -> None:
     assert second.compact().covered_before == 2
 
 
+def test_what_was_written_yesterday_and_never_indexed_is_not_written_again(book: Notebook) -> None:
+    """Whoever was killed between journal and index just before midnight has written it: today's journal gets no second one."""
+    reply = book.compact()
+    assert reply.summary is not None
+    (journal,) = book.place.journals.glob("*.md")
+    text = journal.read_text("utf-8")
+    journal.unlink()
+    with book.engine() as engine:
+        engine.index(Named((str(book.place.journals),)))
+    journal.with_name("2026-03-20.md").write_text(text, "utf-8")
+    held = {"id": reply.summary.memory, "text": reply.text, "origin": "agent", "at": "2026-03-20T23:59:00+00:00"}
+    left = book.place.tenant_folder / "compact" / f"{reply.summary.memory}.json"
+    left.write_text(json.dumps({**held, "covers": []}), "utf-8")
+
+    again = book.compact()
+
+    assert (again.changed, len(book.model.asked)) == (False, 1)
+    assert again.summary is not None
+    assert Path(again.summary.source).name == "2026-03-20.md"
+    assert book.journals() == text
+
+
 def test_what_was_put_aside_goes_once_it_is_in_the_index(book: Notebook) -> None:
     """Whoever was killed after writing and before tidying up leaves a file that the next run takes away, and nothing is written twice."""
     reply = book.compact()
     assert reply.summary is not None
-    drafts = book.place.tenant_folder / "compact"
-    left = drafts / f"{reply.summary.memory}.json"
+    left = book.place.tenant_folder / "compact" / f"{reply.summary.memory}.json"
     left.write_text("{}", "utf-8")
     written = book.journals()
 
     assert not book.compact().changed
-    assert list(drafts.iterdir()) == []
+    assert drafts(book) == []
     assert book.journals() == written
+
+
+def test_what_was_put_aside_and_never_fetched_is_not_kept_for_ever(book: Notebook) -> None:
+    """A draft holds what notes say: one that nobody came back for in a week is dropped, and so is half of one."""
+    book.compact(dry_run=True)
+    folder = book.place.tenant_folder / "compact"
+    folder.mkdir(parents=True)
+    for name, days in (("compact-1.json", 8), ("compact-2.77.tmp", 8), ("compact-3.json", 1)):
+        (folder / name).write_text("{}", "utf-8")
+        os.utime(folder / name, (time.time() - days * 86400,) * 2)
+    book.compact(llm="none")
+
+    assert drafts(book) == ["compact-3.json"]
+
+
+def test_a_project_is_summed_up_by_one_at_a_time(book: Notebook) -> None:
+    """Whoever comes while a model is still asked about the same notes pays nothing and is told; afterwards nothing is left to do."""
+    others: list[str] = []
+
+    def slow(system: str, text: str) -> str:
+        try:
+            book.compact(llm="none")
+        except StoreBusy as error:
+            others.append(error.message)
+        others.append(str(book.compact(dry_run=True).chunks))
+        return honest(system, text)
+
+    book.model.said = slow
+    assert book.compact().changed
+
+    assert others == ["another run is summing up this project", "3"]
+    assert book.journals().count("memory:compact-") == 1
+    assert book.compact().covered_before == 3
 
 
 def test_without_a_model_sentences_are_taken_out_and_always_the_same(tmp_path: Path) -> None:
@@ -295,6 +357,19 @@ def test_what_covers_much_lists_it_on_lines_of_its_own(tmp_path: Path) -> None:
     assert (shown.covered, len(shown.covers)) == (60, 50)
     assert "covers:" not in shown.content
     assert {one.source for one in shown.covers} == {str(book.project / "notes" / "2026-03-01.md")}
+
+
+def test_who_deletes_an_original_is_told_of_its_summary(book: Notebook) -> None:
+    """What was to be forgotten may be said there, too; what no summary covers is deleted without a word."""
+    reply = book.compact()
+    assert reply.summary is not None
+    with book.engine() as engine:
+        deleted = engine.delete(engine.expand(reply.summary.memory).covers[0].id)
+        later = engine.delete(engine.add([NewMemory("of today")])[0].memory)
+
+    (note,) = deleted.notes
+    assert note.startswith(f"the summary {reply.summary.memory} may still say it: 'recollect delete ")
+    assert later.notes == ()
 
 
 def test_a_deleted_summary_covers_nothing(book: Notebook) -> None:

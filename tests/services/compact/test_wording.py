@@ -6,15 +6,17 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.services.compact.scripted import Notebook, Scripted, honest, is_merging, quoted, source
 
+from recollect.core.document import Chunk, StoredChunk
 from recollect.core.errors import UsageError
 from recollect.services.compact.batching import by_words
 from recollect.services.compact.checking import Line
 from recollect.services.compact.quoting import Frame
-from recollect.services.compact.wording import MOST_TAKEN_OUT, Worder, condense, make_plan
+from recollect.services.compact.sources import Source
+from recollect.services.compact.wording import MOST_TAKEN_OUT, MOST_WORDED, Worder, condense, extract, make_plan
 from recollect.services.gate import Gate, Terms
 from recollect.services.receipts import Receipts
 
@@ -68,7 +70,7 @@ def test_a_model_that_obeys_a_source_gets_nothing_through(tmp_path: Path) -> Non
     assert worded.notes == ("batch 1: only 0 of 2 lines held, so sentences were taken out of it instead",)
 
 
-@pytest.mark.parametrize("window", [4000, 6000, 20_000, 0])
+@pytest.mark.parametrize("window", [2048, 4000, 6000, 20_000, 0])
 def test_every_source_is_asked_about_once_and_every_question_fits(window: int, tmp_path: Path) -> None:
     """However little is read at once: all is quoted once, no question is refused by the gate, and lines are put together."""
     model = Scripted()
@@ -119,6 +121,15 @@ def test_putting_together_ends_though_it_shortens_nothing(tmp_path: Path) -> Non
     assert len(worded.lines) == 300
 
 
+def test_what_is_never_put_together_is_no_endless_summary(tmp_path: Path) -> None:
+    """Of a model that says all lines again the most telling are kept, and that there were more is told."""
+    sources = [source(number, f"number {number} of the otters sleeps in its holt.") for number in range(400)]
+    worded = Worder(make_plan(sources, by_words, gate(tmp_path, Scripted(), 8000)), str).word()
+
+    assert 100 < len(worded.lines) <= MOST_WORDED
+    assert "400 lines were left" in worded.notes[-1]
+
+
 def test_a_source_that_is_too_long_is_cut(tmp_path: Path) -> None:
     """One text that alone is more than is read at once is asked about as far as it fits."""
     model = Scripted(lambda _, text: f"- The otter sleeps. [{next(iter(quoted(text)))}]")
@@ -136,6 +147,7 @@ def test_a_window_without_room_is_said(tmp_path: Path) -> None:
         make_plan([source(1, "text")], by_words, gate(tmp_path, Scripted(), 500))
 
 
+@settings(deadline=None, max_examples=25)
 @given(st.integers(0, 700), st.integers(1, 40))
 def test_sentences_that_are_taken_out_stay_few(count: int, kinds: int) -> None:
     """However many chunks there are, no more lines come of them than one reads; few are left as they are, in their order."""
@@ -163,3 +175,14 @@ def test_a_plan_costs_at_least_what_is_spent(tmp_path: Path) -> None:
     assert len(planned.batches) > 1
     assert planned.tokens_most >= spent > 0
     assert all(batch.tokens > 0 for batch in planned.batches)
+
+
+def test_headings_above_a_chunk_are_no_sentence_of_it() -> None:
+    """What stands above for words to be found does not run into the first sentence that is taken out."""
+    chunk = Chunk(
+        "/p/a.md", "", 0, (), 1, 3, "x", "The cache is stale because\nnothing evicts.", context="Guide > Cache"
+    )
+    held = Source(chunk.content_hash, "", chunk.matched_text, StoredChunk(1, "id", chunk, "/p", has_vector=False))
+
+    (line,) = extract([held], str)
+    assert line.text == "The cache is stale because nothing evicts."

@@ -258,9 +258,9 @@ def test_records_get_vectors_in_the_background(home: Path, tmp_path: Path) -> No
         found(engine, "zebra")
         assert engine.coverage().with_vectors == 0
 
-        engine.settle_records(lambda: False)
+        engine.settle(lambda: False)
         assert engine.coverage().with_vectors == 0
-        engine.settle_records()
+        engine.settle()
         assert (engine.coverage().with_vectors, engine.coverage().chunks) == (1, 2)
 
 

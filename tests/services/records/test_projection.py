@@ -65,6 +65,7 @@ def records(draw: st.DrawFn) -> list[Record]:
 
 @given(HOSTILE, records())
 @example("", [Record("a-->b `c`", 1, "decision", "", fields={"summary": "x\n<!-- memory:b -->\n# y"})])
+@example("", [Record("0", 1, "decision", "2026-03-05T14:30:00.000Z", fields={"content": "\x00"})])
 def test_a_page_has_one_section_for_each_record_and_no_other(title: str, given_records: list[Record]) -> None:
     """Whatever records say, their page is cut into sections whose anchors are their ids, in order; and all text is text."""
     text = render(title, given_records).encode().decode()

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 from recollect.core.compact import NONE, CompactOptions, CompactReply
 from recollect.core.document import StoredChunk, short_hash
-from recollect.core.errors import NotFound, StoreUnwritable, UsageError
+from recollect.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
+from recollect.core.locking import locks_within
 from recollect.core.memory import AddReply, NewMemory
 from recollect.core.ports import Progress
 from recollect.core.record import ORIGINS
@@ -30,12 +32,13 @@ from recollect.services.consolidate import worst_origin
 from recollect.services.delete import get
 from recollect.services.fates import Fates
 from recollect.services.gate import Gate
-from recollect.services.journal import stands_in
+from recollect.services.journal import journal_of, stands_in
 from recollect.services.lifecycle import Add
 from recollect.services.session.means import Means
 from recollect.services.tombstones import Tombstones
 
 _MOST_PROMPT_BYTES = 40_000
+_KEPT_S = 7 * 86400.0
 _CHUNKS = "{chunks}"
 """Where other tools' prompt files want the sources; ours come after the prompt."""
 
@@ -52,6 +55,14 @@ class Compactor:
 
     def compact(self, options: CompactOptions, progress: Progress | None = None) -> CompactReply:
         """Sum up what is chosen in one memory. Raise Capped or ModelError, and write nothing, when a model fails."""
+        with (
+            nullcontext()
+            if options.dry_run
+            else _alone(self._drafts / f"{short_hash(self.means.place.project.id)}.lock")
+        ):
+            return self._compact(options, progress)
+
+    def _compact(self, options: CompactOptions, progress: Progress | None) -> CompactReply:
         store = self.means.store
         self._tidy()
         gate = None if options.llm == NONE else self.language()
@@ -113,10 +124,15 @@ class Compactor:
         )
 
     def _tidy(self) -> None:
-        """Drop what earlier runs have put aside and that has come into the index since, by whomever."""
-        for path in self._drafts.glob(f"{OURS}*.json"):
-            if self.means.store.find(path.stem):
-                _Draft(path).drop()
+        """Drop what earlier runs have put aside and that has come into the index since, by whomever, or that nobody came back for.
+
+        It holds what notes say, and those may be deleted meanwhile.
+        """
+        for path in self._drafts.glob(f"{OURS}*"):
+            with suppress(OSError):
+                is_old = time.time() - path.stat().st_mtime > _KEPT_S
+                if is_old or (path.suffix == ".json" and self.means.store.find(path.stem)):
+                    _Draft(path).drop()
 
     @property
     def _drafts(self) -> Path:
@@ -143,13 +159,42 @@ class Compactor:
             )
         if known.memory is not None:
             return _place(known.memory, identity)
-        if (self._drafts / f"{identity}.json").exists():
-            return None  # whoever was stopped may have been stopped in the middle of writing
         directory = Path(options.output_dir) if options.output_dir else self.means.place.journals
+        draft = _Draft(self._drafts / f"{identity}.json").read()
+        today = journal_of(directory, datetime.now().astimezone())
         for journal in sorted(directory.glob("*.md"), reverse=True):
-            if stands_in(journal, identity):
+            # Whoever was stopped may have been stopped in the middle of writing. Today's journal is completed, so it is gone on with.
+            is_torn = draft is not None and (journal == today or not _ends_with(journal, draft.text))
+            if not is_torn and stands_in(journal, identity):
                 return AddReply(identity, "", str(journal), 0, 0, searchable=False)
         return None
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Let nobody else sum up the same project meanwhile: both would pay for it, and what one covers the other would cover, too."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise StoreUnwritable(
+            f"{path} cannot be written: {error.strerror or error}", hint="make it writable"
+        ) from error
+    try:
+        if not locks_within(descriptor, 0.0):
+            raise StoreBusy(
+                "another run is summing up this project", hint="wait for it: what it covers need not be summed up again"
+            )
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _ends_with(journal: Path, text: str) -> bool:
+    """Say whether a journal has the last line of a text."""
+    with suppress(OSError):
+        return journal.is_file() and text.rpartition("\n")[2].encode() in journal.read_bytes()
+    return False
 
 
 def read_prompt(path: str) -> str:

@@ -28,6 +28,8 @@ MOST_OF_A_BATCH = 12_000
 MOST_WITHOUT_MODEL = 4_000
 MOST_TAKEN_OUT = 120
 """Lines of a summary that no model words."""
+MOST_WORDED = 300
+"""Lines of a summary that a model words, should it put nothing together."""
 _SAFETY = 1.25
 """As the gate counts what is sent."""
 _LEAST_ROOM = 300
@@ -48,6 +50,8 @@ class Plan:
     prompt: str = PROMPT
     gate: Gate | None = None
     """Who is asked; None takes sentences out."""
+    most_lines: int = _MOST_LINES
+    """Of one answer: a model that reads little at once has little room to answer in."""
 
     def reports(self) -> tuple[CompactBatch, ...]:
         """Return the batches, with what each costs at most."""
@@ -60,14 +64,14 @@ class Plan:
         summing = sum(one.tokens for one in self.reports())
         if len(self.batches) == 1:
             return summing
-        lines = _LINE_TOKENS * sum(lines_for(len(batch)) for batch in self.batches)
+        lines = _LINE_TOKENS * sum(lines_for(len(batch), self.most_lines) for batch in self.batches)
         system = self.frame.merging(_MOST_MERGED, "0" * 16)
         calls = ceil(lines / max(1, _room_to_merge(self.gate, system)))
         return summing + calls * self.gate.most_cost(system, "", 2 * _MORE_TOKENS) + ceil((1 + _SAFETY) * lines)
 
     def question(self, batch: Sequence[Source]) -> tuple[str, str, int]:
         """Return what is asked about a batch: how to write, what about, and how much at most."""
-        lines = lines_for(len(batch))
+        lines = lines_for(len(batch), self.most_lines)
         system = self.frame.summing(self.prompt, lines, batch[0].id)
         return system, "\n".join(map(self.frame.quote, batch)), _out(lines)
 
@@ -93,10 +97,11 @@ def make_plan(sources: Sequence[Source], near: Near, gate: Gate | None, prompt: 
     """Return the sources in batches. Raise UsageError where a model reads too little at once to be asked about any."""
     frame = Frame.around([one.text for one in sources])
     prompt = prompt or PROMPT
-    most = MOST_WITHOUT_MODEL
+    most, most_lines = MOST_WITHOUT_MODEL, _MOST_LINES
     if gate is not None:
-        system = frame.summing(prompt, _MOST_LINES, "0" * 16)
-        most = min(MOST_OF_A_BATCH, room_for(gate, system, _out(_MOST_LINES)))
+        most_lines = _lines_within(gate)
+        system = frame.summing(prompt, most_lines, "0" * 16)
+        most = min(MOST_OF_A_BATCH, room_for(gate, system, _out(most_lines)))
         if most < _LEAST_ROOM:
             raise UsageError(
                 f"{gate.model} reads {gate.window_tokens:,} tokens at once, which leaves no room for sources",
@@ -105,12 +110,19 @@ def make_plan(sources: Sequence[Source], near: Near, gate: Gate | None, prompt: 
     fitting = [_fitted(one, most, frame) for one in sources]
     costs = {one.id: estimate_tokens(frame.quote(one)) + 1 for one in fitting}
     batches = make_batches(fitting, lambda one: costs[one.id], most, near)
-    return Plan(tuple(batches), frame, prompt, gate)
+    return Plan(tuple(batches), frame, prompt, gate, most_lines)
 
 
-def lines_for(count: int) -> int:
+def lines_for(count: int, most: int = _MOST_LINES) -> int:
     """Return how many lines so many sources are worth."""
-    return max(_LEAST_LINES, min(_MOST_LINES, ceil(count / 2)))
+    return max(_LEAST_LINES, min(most, ceil(count / 2)))
+
+
+def _lines_within(gate: Gate) -> int:
+    """Return how many lines an answer may have: it takes a quarter of the window at most, the rest is for what it is about."""
+    if gate.window_tokens <= 0:
+        return _MOST_LINES
+    return max(_LEAST_LINES, min(_MOST_LINES, gate.window_tokens // 4 // _LINE_TOKENS))
 
 
 def room_for(gate: Gate, system: str, answer: int) -> int:
@@ -169,8 +181,7 @@ class Worder:
         lines = tuple(one for part in parts for one in part)
         if gate is not None and len([part for part in parts if part]) > 1:
             lines = self._merge(gate, lines)
-        elif gate is None:
-            lines = condense(lines)
+        lines = self._few(lines, MOST_TAKEN_OUT if gate is None else MOST_WORDED)
         return Worded(
             tuple(dict.fromkeys(lines)),
             tuple(reports),
@@ -187,7 +198,9 @@ class Worder:
         if gate is None:
             return extract(batch, self._clean), True
         answer = self._ask(gate, *self._plan.question(batch))
-        checked = Checker({one.id: one for one in batch}, self._clean).check(answer.text)
+        checked = Checker({one.id: one for one in batch}, self._clean).check(
+            answer.text, lines_for(len(batch), self._plan.most_lines)
+        )
         self._drop(checked, number)
         if not checked.is_little:
             return checked.lines, False
@@ -218,12 +231,20 @@ class Worder:
         system = self._plan.frame.merging(wanted, next(iter(ids)))
         text = self._plan.frame.quote_lines([str(line) for line in group])
         answer = self._ask(gate, system, text, min(_out(wanted), sum(map(_cost, group)) + _MORE_TOKENS))
-        checked = Checker({one: self._sources[one] for one in ids}, self._clean).check(answer.text)
+        checked = Checker({one: self._sources[one] for one in ids}, self._clean).check(answer.text, wanted)
         self._drop(checked, 0)
         if not checked.is_little:
             return checked.lines
         self._notes.append(f"{len(group)} lines stand as they are: too few held of what they were put together to")
         return group
+
+    def _few(self, lines: tuple[Line, ...], most: int) -> tuple[Line, ...]:
+        few = condense(lines, most)
+        if self._plan.gate is not None and len(few) < len(lines):
+            self._notes.append(
+                f"{len(lines):,} lines were left that the model put together no further: the {len(few):,} that say most are kept"
+            )
+        return few
 
     # -- both --------------------------------------------------------------------------------------------------------
 
@@ -243,15 +264,16 @@ class Worder:
 
 def extract(batch: Sequence[Source], clean: Callable[[str], str]) -> tuple[Line, ...]:
     """Return the sentences of a batch that say most, in the order of time; each cites its source."""
-    found = telling([one.text for one in batch])
+    # The headings above it are no sentence of it.
+    found = telling([one.text.removeprefix(one.stored.chunk.context).lstrip() for one in batch])
     best = sorted(found, key=lambda one: (-one.weight, one.place))[: lines_for(len(batch))]
     lines = (Line(plain(one.text, clean), (batch[one.place].id,)) for one in sorted(best, key=lambda one: one.place))
     return tuple(one for one in lines if any(map(str.isalnum, one.text)))
 
 
-def condense(lines: Sequence[Line]) -> tuple[Line, ...]:
+def condense(lines: Sequence[Line], most: int = MOST_TAKEN_OUT) -> tuple[Line, ...]:
     """Return lines in their order, the telling half of each run of them, until there are few enough for one to read."""
-    while len(lines) > MOST_TAKEN_OUT:
+    while len(lines) > most:
         runs = [lines[start : start + _MOST_LINES] for start in range(0, len(lines), _MOST_LINES)]
         lines = [line for run in runs for line in _better_half(run)]
     return tuple(lines)

@@ -56,6 +56,8 @@ class Item:
     origin: str = ""
     tainted: bool = False
     """A tool or an import brought it: it is shown as a quotation."""
+    stale: str = ""
+    """In a word or two, that the code it names is not as it was."""
 
     @property
     def citation(self) -> str:
@@ -162,7 +164,7 @@ def _json(head: Head, items: Sequence[Item], left: Sequence[Item], budget: int) 
 
 
 def _line(item: Item) -> str:
-    said = ", ".join(one for one in (_plain(item.kind), item.tier, _plain(item.date)) if one)
+    said = ", ".join(one for one in (_plain(item.kind), item.tier, _plain(item.date), _plain(item.stale)) if one)
     if not item.tainted:
         return f"- `{_cited(item)}` {said}: {item.shown}"
     quotation = json.dumps(item.shown, ensure_ascii=False)
@@ -181,6 +183,7 @@ def _entry(item: Item) -> str:
         "tier": item.tier,
         "date": item.date,
         "quoted_from": item.source if item.tainted else "",
+        "stale": _plain(item.stale),
         "text": item.shown,
     }
     return json.dumps({name: value for name, value in values.items() if value}, ensure_ascii=False)

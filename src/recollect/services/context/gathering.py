@@ -128,6 +128,7 @@ def _item_of_hit(hit: Hit, section: str, behind: Mapping[str, Record]) -> Item:
         _told_alike(text, record) if record else text,
         origin,
         hit.trust.tainted or origin in FOREIGN,
+        hit.verdict.word,
     )
 
 

@@ -50,7 +50,10 @@ def _section(record: Record) -> str:
 
 
 def _body(record: Record) -> str:
-    return "\n".join(_MARKUP.sub(r"\1\\", line, count=1) for line in _shown(search_text(record)).split("\n"))
+    shown = _shown(search_text(record))
+    if not shown.strip():  # control characters alone: a section without a word would be none
+        shown = _shown(record.kind)
+    return "\n".join(_MARKUP.sub(r"\1\\", line, count=1) for line in shown.split("\n"))
 
 
 def _shown(text: str) -> str:

@@ -40,6 +40,7 @@ from recollect.services.session.means import Means
 from recollect.services.session.note import make_note
 from recollect.services.session.placing import found_journals, index_journals
 from recollect.services.session.stragglers import capture_stragglers, remember
+from recollect.services.traces.turns import TracedTurn, note_turns
 
 ANSWER_S = 20.0
 """So long a transcript may take to hold the answer that an event speaks of."""
@@ -315,6 +316,8 @@ class _Capture:
         self._touched.add(journal)
         entries = append_entries(Path(self._root.path), memories, drafts[0].when)
         self._captures.note(*(self._row(draft, journal, DONE) for draft in drafts))
+        traced = [TracedTurn(draft.memory, draft.found.turn.id, draft.when, draft.found.told.deeds) for draft in drafts]
+        note_turns(self._means.traces(), self._event, self._means.place.project.id, traced, self._clean)
         return [
             self._captured(draft, entry.path, entry.start_line) for draft, entry in zip(drafts, entries, strict=True)
         ]

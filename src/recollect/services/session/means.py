@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from recollect.core.options import CaptureOptions
 from recollect.core.ports import Embedder, Store
@@ -13,6 +14,9 @@ from recollect.core.session import Summarizer
 from recollect.services.index import IndexJob
 from recollect.services.place import Place
 from recollect.services.roots import Root, Roots
+
+if TYPE_CHECKING:
+    from recollect.services.traces.book import TraceBook
 
 Aside = Callable[[], AbstractContextManager[object]]
 
@@ -31,4 +35,6 @@ class Means:
     """Gives who words notes; None where sentences are taken out."""
     aside: Aside = nullcontext
     """Lets other writers go before, while something takes its time."""
+    traces: Callable[[], TraceBook | None] = lambda: None
+    """Gives the book that the tool calls and errors of turns are kept in."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from recollect.core.code import UNCHECKED, Verdict
 from recollect.core.options import SearchOptions
 from recollect.core.query import Grounding, Hit, SearchReply
 from recollect.core.record import CANDIDATE_TRUST, FOREIGN, Tier, Trust
@@ -49,6 +50,7 @@ class Recalled:
     """Whose words it has where nobody here has answered for them: `tool`, `import`, or `foreign` for what rests on such."""
     trust: Trust = CANDIDATE_TRUST
     grounding: tuple[Grounding, ...] = ()
+    verdict: Verdict = UNCHECKED
 
 
 def recall(
@@ -110,4 +112,4 @@ def _recalled(hit: Hit) -> Recalled:
     # A record is named by its id: its page is made from the ledger, and a path in the index tells an agent nothing.
     is_record = hit.trust.tier in {Tier.CANONICAL, Tier.VERIFIED} and bool(hit.grounding)
     source = f"record {hit.grounding[0].record}" if is_record else hit.source
-    return Recalled(hit.id, text, source, hit.date, hit.relevance, origin, hit.trust, hit.grounding)
+    return Recalled(hit.id, text, source, hit.date, hit.relevance, origin, hit.trust, hit.grounding, hit.verdict)
