@@ -17,7 +17,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
-from recollect.core.errors import StoreUnwritable, UsageError
+from recollect.core.errors import StoreUnwritable
 from recollect.core.options import ListOptions, SearchOptions
 from recollect.core.ports import Comparison, Embedder, Progress, Store, StoreStats
 from recollect.core.query import Coverage, Fate, Filters, SearchReply
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     )
     from recollect.core.transcript import TranscriptReply
     from recollect.retrieval.cache import CacheCounters
-    from recollect.services.answer import Judges
+    from recollect.services.code.sight import CodeSight
     from recollect.services.context.sight import Sight
     from recollect.services.evaluate import EvaluateReply, EvaluateRequest
     from recollect.services.fates import Fates
@@ -51,9 +51,11 @@ if TYPE_CHECKING:
     from recollect.services.lifecycle import Lifecycle
     from recollect.services.reach import Named, Watched
     from recollect.services.records.archive import Archive
+    from recollect.services.search import Searcher
     from recollect.services.session.means import Aside, Means
     from recollect.services.session.recall import Prompt, Recalled
     from recollect.services.tombstones import Tombstones
+    from recollect.services.traces.book import TraceBook
     from recollect.services.upkeep import Upkeep
 
 
@@ -71,6 +73,7 @@ class Engine:
         self._language = tools.language
         self._former = tools.former
         self._recording = tools.recording
+        self._cabinet = tools.cabinet
         self._count_tokens = tools.count_tokens
         self._roots = Roots(place.tenant_folder / "roots.json")
         self._paged = Paged(store, lambda: tools.recording.open().book, place, defaults.chunking)
@@ -89,7 +92,7 @@ class Engine:
         self.close()
 
     def with_embedder(self, change: Callable[[Embedder], Embedder]) -> Engine:
-        """Return this engine with another embedder in the place of its own, if it has one. Only the first needs closing."""
+        """Return this engine with another in the place of its embedder, if it has one. Only the first needs closing."""
         changed = copy(self)
         changed._embedder = None if self._embedder is None else change(self._embedder)  # noqa: SLF001  (one of us)
         return changed
@@ -100,6 +103,7 @@ class Engine:
             return
         self._store.close()
         self._recording.close()
+        self._cabinet.close()
         for model in (self._embedder, self._reranker):
             if model is not None:
                 model.close()
@@ -155,19 +159,14 @@ class Engine:
 
         Records written since the last search are found, too, by their words; every hit says what it is worth.
         """
-        from recollect.services.price import price
-        from recollect.services.records.grounding import at_least
-        from recollect.services.search import Searcher
+        from recollect.services.asking import Asking
 
-        options = at_least(options or self.defaults.search, self._paged.folder)
+        options = options or self.defaults.search
         options = replace(options, filters=self._scoped(options.filters, all_projects=all_projects))
-        searcher = Searcher(self._store, self._embedder, self._analyser, self._judges(), self._caches)
-        reply = self._paged.search(lambda wanted: searcher.search(query, wanted), options)
-        if not options.token_budget:
-            return price(reply)
-        from recollect.services.pack import pack
-
-        return pack(reply, options.token_budget, self._store)
+        asking = Asking(
+            self._searcher(self._embedder), self._paged, self._store, partial(self.code, all_projects=all_projects)
+        )
+        return asking.ask(query, options)
 
     def recall(
         self, prompt: Prompt, *, k: int | None = None, min_relevance: float | None = None, wanted: Callable[[], None]
@@ -179,11 +178,8 @@ class Engine:
         from recollect.services.session.recall import recall
 
         usual = self.defaults.session
-        options = replace(
-            self.defaults.search,
-            k=usual.hits if k is None else k,
-            min_relevance=usual.hits_relevance if min_relevance is None else min_relevance,
-        )
+        relevance = usual.hits_relevance if min_relevance is None else min_relevance
+        options = replace(self.defaults.search, k=usual.hits if k is None else k, min_relevance=relevance)
         self.place.found()
         return recall(prompt, options, self.search, self.place.tenant_folder, wanted)
 
@@ -201,7 +197,6 @@ class Engine:
     def records(self) -> Archive:
         """Return the tenant's records, as they are seen from this project."""
         from recollect.services.records.archive import Archive
-        from recollect.services.search import Searcher
 
         held = self._recording.open()
         projects = visible_projects(self.place.project, () if self.place.project.git else self._store.projects())
@@ -210,9 +205,8 @@ class Engine:
             return self.search(query, options, all_projects=options.filters.projects is None)
 
         def find(embedder: Embedder | None, query: str, options: SearchOptions) -> SearchReply:
-            searcher = Searcher(self._store, embedder, self._analyser, self._judges(), self._caches)
             filters = self._scoped(options.filters, all_projects=options.filters.projects is None)
-            return self._paged.find(partial(searcher.search, query), replace(options, filters=filters))
+            return self._paged.find(partial(self._searcher(embedder).search, query), replace(options, filters=filters))
 
         return Archive(
             self.place,
@@ -235,13 +229,21 @@ class Engine:
         projects = None if all_projects or self.defaults.all_projects else archive.projects
         return Sight(self._store, self.list, archive, self._count_tokens, projects)
 
-    def settle_records(self, go_on: Callable[[], bool] = lambda: True) -> None:
-        """Make what is recorded searchable, by words and then by meaning, as long as `go_on` says so."""
-        from recollect.services.records.settling import settle
+    def code(self, *, all_projects: bool = False) -> CodeSight:
+        """Return what is known of the code, as it is seen from this working tree."""
+        from recollect.services.code.sight import CodeSight
 
-        pages = self._paged.pages()
-        if pages is not None:
-            settle(pages, self._store, self._embedder, self._job(()), go_on)
+        return CodeSight(self._cabinet.code(), self.place, all_projects=all_projects or self.defaults.all_projects)
+
+    def traces(self) -> TraceBook:
+        """Return the tenant's traces: what was called, and what went wrong."""
+        return self._cabinet.traces()
+
+    def settle(self, go_on: Callable[[], bool] = lambda: True) -> None:
+        """Make records searchable, and find out which code memories name, as long as `go_on` says so."""
+        from recollect.services.settling import settle
+
+        settle(self._paged, self._store, self._embedder, self._job(()), self._cabinet.code(), go_on)
 
     def evaluate(
         self, request: EvaluateRequest, *, all_projects: bool = False, progress: Progress | None = None
@@ -299,10 +301,6 @@ class Engine:
         """List memories, or documents, newest first; memories that are superseded or expired only where that is chosen."""
         from recollect.services.listing import list_documents, list_memories
 
-        if limit < 1:
-            raise UsageError(f"the number of entries must be at least 1, not {limit}")
-        if documents and filters and (filters.types or filters.tags):
-            raise UsageError("documents have no type or tags", hint="list memories, without --documents")
         scoped = self._scoped(filters or Filters(), all_projects=all_projects)
         if documents:
             return list_documents(self._store, scoped, limit, self._fates())
@@ -310,11 +308,12 @@ class Engine:
 
     def add(self, memories: Sequence[NewMemory], *, to_global: bool = False) -> Sequence[AddReply]:
         """Append memories to today's journal, all or none, and index them."""
-        from recollect.services.add import add
+        from recollect.services.add import add, at_head
 
         with suppress(StoreUnwritable):  # a memory of a project is kept in the project, whatever the home allows
             self.place.found()
         root = self.place.journal_root(to_global=to_global)
+        memories = memories if to_global else at_head(memories, self.place.project.root)
         replies = add(memories, root, self._job((root,)), self._store, self._embedder)
         with suppress(StoreUnwritable):  # the memory is safe, and journals are found without being remembered
             self._roots.remember([root])
@@ -392,10 +391,12 @@ class Engine:
         """Delete the index; the files it was made from stay, and so does the list of roots."""
         self._store.reset()
 
-    def _judges(self) -> Judges:
+    def _searcher(self, embedder: Embedder | None) -> Searcher:
         from recollect.services.answer import Judges
+        from recollect.services.search import Searcher
 
-        return Judges(self._reranker, self.defaults.rerank, fates=self._fates())
+        judges = Judges(self._reranker, self.defaults.rerank, fates=self._fates())
+        return Searcher(self._store, embedder, self._analyser, judges, self._caches)
 
     def _fates(self) -> Fates:
         from datetime import date

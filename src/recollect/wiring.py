@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from recollect.config import PROJECT_FILE, USER_FILE, Settings, load_settings
+from recollect.config import Settings, load_settings
 from recollect.core.errors import ConfigError, NotFound, UsageError
-from recollect.core.options import EmbedOptions, RerankOptions, StoreOptions
+from recollect.core.options import EmbedOptions, RerankOptions, StoreOptions, TraceOptions
 from recollect.core.paths import home_folder
 from recollect.core.ports import Comparison, Embedder, Reranker, Store
 from recollect.engine import Engine
 from recollect.models.lending import LentEmbedder
+from recollect.services.cabinet import Cabinet
 from recollect.services.outfit import Defaults, Recorded, Recording, Tools
 from recollect.services.place import Place
 from recollect.services.scope import Project, find_project
@@ -125,6 +127,7 @@ def open_engine(here: Standpoint, flags: Mapping[str, object] | None = None) -> 
         count_tokens=_count_tokens,
         language=partial(language, settings, here.home, here.environment, place),
         former=partial(_former, options, place),
+        cabinet=Cabinet(place.tenant_folder, settings.tracing()),
     )
     return Engine(store, tools, place, _defaults(here, settings, options))
 
@@ -148,6 +151,7 @@ class Holdings:
         self._rerankers: dict[RerankOptions, Reranker] = {}
         self._caches: dict[object, Caches] = {}
         self._books: dict[Path, Book] = {}
+        self._cabinets: dict[tuple[Path, TraceOptions], Cabinet] = {}
 
     def engine(self, here: Standpoint, flags: Mapping[str, object] | None = None) -> Engine:
         """Return an engine over what is held; closing it closes nothing."""
@@ -186,6 +190,7 @@ class Holdings:
             Recording(lambda: self._recorded(settings, here, place), lent=True),
             _count_tokens,
             partial(language, settings, here.home, here.environment, place),
+            self._cabinet(place, settings.tracing()),
             partial(_former, options, place),
         )
         return Engine(store, tools, place, defaults)
@@ -198,6 +203,15 @@ class Holdings:
             gone.close()
         return Recorded(book, _keyring(settings, here), settings.recording().agent)
 
+    def _cabinet(self, place: Place, tracing: TraceOptions) -> Cabinet:
+        with self._lock:
+            key = (place.tenant_folder, tracing)
+            cabinet = _used(self._cabinets, key, lambda: Cabinet(place.tenant_folder, tracing))
+            cabinets = _surplus(self._cabinets, _MOST_STORES)
+        for gone in cabinets:
+            gone.close()
+        return cabinet
+
     def rest(self, idle_s: float) -> int:
         """Let go of embedders that nobody has used for so long; return how many are still loaded."""
         with self._lock:
@@ -207,13 +221,15 @@ class Holdings:
     def close(self) -> None:
         """Let go of everything."""
         with self._lock:
-            held: list[Store | Embedder | Reranker | Book] = [
+            held: list[Store | Embedder | Reranker | Book | Cabinet] = [
                 *self._books.values(),
+                *self._cabinets.values(),
                 *self._stores.values(),
                 *self._embedders.values(),
                 *self._rerankers.values(),
             ]
-            self._stores, self._embedders, self._rerankers, self._caches, self._books = {}, {}, {}, {}, {}
+            self._stores, self._embedders, self._rerankers, self._caches = {}, {}, {}, {}
+            self._books, self._cabinets = {}, {}
         for one in held:
             one.close()
 
@@ -277,9 +293,12 @@ def _store(place: Place, analyser: WordAnalyser, embedder: Embedder | None, opti
     model = embedder.model if embedder else "none"
     folder = place.tenant_folder / "index"
     if options.uri:
+        from recollect.services.shared_name import shared_name
         from recollect.stores.milvus import MilvusStore
 
-        return MilvusStore(folder, analyser, options, tenant=place.tenant, provider=provider, model=model)
+        return MilvusStore(
+            folder, analyser, options, tenant=place.tenant, provider=provider, model=model, name_of=shared_name
+        )
     from recollect.stores.embedded import EmbeddedStore
 
     return EmbeddedStore(folder, analyser, provider=provider, model=model)
@@ -287,18 +306,38 @@ def _store(place: Place, analyser: WordAnalyser, embedder: Embedder | None, opti
 
 def copy_store(here: Standpoint, flags: Mapping[str, object], uri: str) -> Comparison:
     """Push the whole index to another store, and return how it stands there. Settings stay as they are."""
+    with _store_at(here, flags, uri, "--to") as store:
+        with store.run(wait_s=10.0), store.writer() as writer:
+            writer.sweep()
+        return store.compare()
+
+
+def leave_store(here: Standpoint, flags: Mapping[str, object], uri: str) -> str:
+    """Delete the index's rows in a Milvus that is not in use any more, and return which. The catalog stays as it is."""
+    from recollect.stores.milvus import MilvusStore
+
+    used = _storing(settings_at(here, flags), here).uri
+    with _store_at(here, flags, uri, "--at") as store:
+        if not isinstance(store, MilvusStore):
+            raise UsageError("there is nothing to leave: files beside the catalog are not in anybody's way")
+        if store.place == used:
+            raise UsageError(f"{used} is in use", hint="set store.uri to another store first, or 'recollect reset'")
+        store.leave()
+        return store.place
+
+
+@contextmanager
+def _store_at(here: Standpoint, flags: Mapping[str, object], uri: str, origin: str) -> Iterator[Store]:
+    """Give the store of this place as it would be under another address."""
     from recollect.config.values import accept, find_setting
     from recollect.retrieval.analyse import WordAnalyser
 
     settings = settings_at(here, flags)
-    wanted = accept(find_setting("store.uri"), uri, "--to")
-    chosen = settings_at(here, {**flags, "store.uri": wanted})
+    chosen = settings_at(here, {**flags, "store.uri": accept(find_setting("store.uri"), uri, origin)})
     embedder = _embedder(_embedding(settings, here))
     store = _store(_place(here, settings), WordAnalyser(), embedder, _storing(chosen, here))
     try:
-        with store.run(wait_s=10.0), store.writer() as writer:
-            writer.sweep()
-        return store.compare()
+        yield store
     finally:
         store.close()
         if embedder is not None:
@@ -323,6 +362,16 @@ def _embedder(options: EmbedOptions) -> Embedder | None:
     from recollect.models import open_embedder
 
     return open_embedder(options)
+
+
+def check_embedder(here: Standpoint, settings: Settings) -> str:
+    """Return who embeds, in words. Raise ConfigError or ModelUnavailable for want of a key or package; nobody is asked."""
+    options = _embedding(settings, here)
+    if options.provider == "none":
+        return "none: words alone answer"
+    from recollect.models.readiness import check_ready
+
+    return check_ready(options)
 
 
 def _former(options: EmbedOptions, place: Place, name: str) -> Embedder | None:
@@ -380,40 +429,3 @@ def _reranker(options: RerankOptions) -> Reranker | None:
     from recollect.models.crossencoder import open_reranker
 
     return open_reranker(options)
-
-
-def settings_of_person(home: Path) -> Settings:
-    """Return what a person has chosen for all places: their own file and environment, and no project's or scope's."""
-    return load_settings(home, None, dict(os.environ), {})
-
-
-def settings_file(here: Standpoint, *, of_project: bool) -> Path:
-    """Return the file that holds a person's settings, or the project's."""
-    return Path(here.project.root) / PROJECT_FILE if of_project else here.home / USER_FILE
-
-
-def change_setting(here: Standpoint, key: str, raw: str | None, *, of_project: bool) -> bool:
-    """Write one setting given as text, or take it out (None); return whether anything was there to change."""
-    from recollect.config.edit import set_value, unset_value
-
-    path = settings_file(here, of_project=of_project)
-    if raw is None:
-        return unset_value(path, key, project=of_project)
-    set_value(path, key, raw, project=of_project)
-    return True
-
-
-def found_settings(here: Standpoint, *, of_project: bool) -> Path:
-    """Write a settings file that chooses nothing and shows everything; return its path."""
-    from recollect.config.edit import write_initial
-
-    path = settings_file(here, of_project=of_project)
-    write_initial(path, project=of_project)
-    return path
-
-
-def setting_text(value: object) -> str:
-    """Return a setting's value as one would write it in a settings file."""
-    from recollect.config.values import as_toml
-
-    return as_toml(value)  # type: ignore[arg-type]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from recollect.config import Settings
-from recollect.core.errors import UsageError
+from recollect.core.errors import RecollectError, UsageError
 from recollect.core.options import LANGUAGE_PROVIDERS, EmbedOptions, LanguageOptions
 from recollect.core.ports import Embedder, LanguageModel
 from recollect.services.place import Place
@@ -59,6 +59,25 @@ def language(
 
     options = _settled(options, home, environment)
     return _gate(cast("LanguageModel", open_language(options, "", environment)), options, place)
+
+
+def check_language(
+    settings: Settings, home: Path, environment: Mapping[str, str]
+) -> Iterator[tuple[str, str, RecollectError | None]]:
+    """Yield each setting that chooses who writes, who that is, and what it lacks: a key, or a program. Asks nobody."""
+    environment = {**os.environ, **environment}
+    for setting, options in (
+        ("llm.provider", settings.language(environment)),
+        ("summarize.provider", settings.summarizing(environment)),
+    ):
+        if options.provider == "none" or (setting, options.provider) == ("summarize.provider", "host"):
+            continue  # notes of a session are then worded by whichever agent's it is
+        from recollect.models.language import check_language as check
+
+        try:
+            yield setting, check(_settled(options, home, environment), environment), None
+        except RecollectError as error:
+            yield setting, options.provider, error
 
 
 def prompt_file(home: Path, path: str) -> str:
