@@ -26,9 +26,10 @@ a newt under the stone
 
 
 def write_notes(directory: Path) -> None:
-    """Write a note, a conversation, and a judged question."""
+    """Write a note, some code, a conversation, and a judged question."""
     (directory / "notes").mkdir(parents=True)
     (directory / "notes" / "a.md").write_text(NOTES, "utf-8")
+    (directory / "beaver.py").write_text("import os\n\n\ndef dam() -> None:\n    dam()\n", "utf-8")
     (directory / "q.jsonl").write_text('{"id": "q", "text": "otter"}\n', "utf-8")
     (directory / "r.tsv").write_text("q\ta.md\t1\n", "utf-8")
     said = {"type": "user", "uuid": "u", "sessionId": "s", "message": {"role": "user", "content": "hi"}}
@@ -121,5 +122,18 @@ def requests(identity: str, told: Told) -> dict[str, dict[str, Any]]:
         "roots.remove": {"paths": ["notes"]},
         "ledger.verify": {"limit": 10},
         "memory.check_store": {},
+        "code.index": {"force": True},
+        "code.status": {},
+        "code.find_definition": {"name": "dam"},
+        "code.find_references": {"name": "dam", "uses": ["call"], "certainty": "name"},
+        "code.find_callers": {"name": "beaver.dam", "depth": 2},
+        "code.find_imports": {"module": "os"},
+        "code.outline": {"path": "."},
+        "code.search": {"query": "dm"},
+        "debug.ingest": {"text": 'Traceback (most recent call last):\n  File "a.py", line 3, in dam\nKeyError: 1\n'},
+        "debug.find_tool_calls": {"tool_name": "memory", "limit": 5},
+        "debug.find_errors": {"error_signature": "KeyError"},
+        "debug.why": {"text": "KeyError: 1"},
+        "code.forget": {},
         "memory.reset": {},
     }

@@ -7,7 +7,9 @@ from typing import Any
 
 from recollect.core.errors import ModelError, NotFound, SourceError, StoreBusy, StoreUnwritable, UsageError
 from recollect.operations import cost, memory, recall, replies, requests, session, session_replies, shapes
+from recollect.operations.catalogue_code import CODE
 from recollect.operations.catalogue_context import CONTEXT
+from recollect.operations.catalogue_debug import DEBUG
 from recollect.operations.catalogue_digests import DIGESTS
 from recollect.operations.catalogue_ledger import LEDGER
 from recollect.operations.catalogue_lifecycle import LIFECYCLE
@@ -200,7 +202,9 @@ _ALL: tuple[Operation[Any, Any], ...] = (
     *LIFECYCLE,
     *RECORDS,
     *DIGESTS,
+    *CODE,
     *CONTEXT,
+    *DEBUG,
     *LEDGER,
     *STORE,
 )

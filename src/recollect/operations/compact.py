@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, TypedDict, cast
 
 from msgspec import Meta
@@ -101,7 +101,8 @@ def compact(engine: Engine, request: CompactRequest, call: Call) -> CompactReply
         prompt_file=located(request.prompt_file, call) if request.prompt_file else "",
         dry_run=request.dry_run,
     )
-    return engine.compact(options, call.progress, call.aside)
+    reply = engine.compact(options, call.progress, call.aside)
+    return replace(reply, notes=(*reply.notes, *engine.defaults.warnings))
 
 
 def compact_shape(reply: CompactReply) -> CompactShape:

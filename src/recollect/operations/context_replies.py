@@ -85,6 +85,7 @@ class ContextItemShape(TypedDict):
     date: str
     origin: str
     tainted: bool
+    stale: str
 
 
 class AgentContextShape(TypedDict):
@@ -169,6 +170,7 @@ def agent_context_shape(context: AgentContext) -> AgentContextShape:
                 "date": one.date,
                 "origin": one.origin,
                 "tainted": one.tainted,
+                "stale": one.stale,
             }
             for one in fitted.items
         ],

@@ -77,7 +77,7 @@ def cost(engine: Engine, request: CostRequest, call: Call) -> CostReply:
 
     receipts = Receipts.of(engine.place.tenant_folder)
     reply = bill(receipts, engine.defaults.spending, day_of(request.since), request.by or USUAL)
-    return replace(reply, notes=engine.defaults.warnings)
+    return replace(reply, notes=(*reply.notes, *engine.defaults.warnings))
 
 
 def cost_shape(reply: CostReply) -> CostShape:

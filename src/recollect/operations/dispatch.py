@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 
-from recollect.core.errors import UsageError
+from recollect.core.errors import RecollectError, UsageError
 from recollect.core.ports import Progress
 from recollect.engine import Engine
 from recollect.operations.catalogue import find_operation
@@ -22,6 +22,7 @@ from recollect.operations.meter import Meter
 from recollect.operations.operation import Call, Operation
 from recollect.operations.requests import Request
 from recollect.operations.turns import Turns
+from recollect.services.traces.recording import Called, note_call
 from recollect.wiring import Standpoint, open_engine, standpoint
 
 _OPTIONAL: dict[type[Request], frozenset[str]] = {}
@@ -55,15 +56,25 @@ class Dispatcher:
         started = time.perf_counter()
         failed = True
         try:
-            shape = self._carry_out(operation, read_request(operation, arguments), caller, progress)
+            try:
+                request = read_request(operation, arguments)
+            except UsageError as error:
+                self._note_refusal(operation, arguments, caller, error)
+                raise
+            with self._engine_for(request, caller) as engine:
+                call = Call(caller.directory, caller.own, progress, self.meter)
+                try:
+                    shape = self._carry_out(engine, operation, request, call)
+                except BaseException as error:
+                    _note(engine, Called(operation.name, arguments, time.perf_counter() - started, error))
+                    raise
+                _note(engine, Called(operation.name, arguments, time.perf_counter() - started, shape))
             failed = False
         finally:
             self.meter.count(operation.name, time.perf_counter() - started, failed=failed)
         return shape
 
-    def _carry_out(
-        self, operation: Operation[Any, Any], request: Request, caller: Caller, progress: Progress | None
-    ) -> dict[str, Any]:
+    def _engine_for(self, request: Request, caller: Caller) -> AbstractContextManager[Engine]:
         here = standpoint(
             home=caller.home,
             project=request.project,
@@ -74,13 +85,27 @@ class Dispatcher:
         flags = {"scope.tenant": request.tenant}
         if not caller.own:
             flags["records.identity"] = ""  # a stranger has nothing signed with this person's key
-        call = Call(caller.directory, caller.own, progress, self.meter)
-        with self._engine_at(here, flags) as engine:
-            if not operation.writes:
-                return dict(operation.show(operation.handle(engine, request, call), request))
-            with self._turns.take(engine.place.tenant_folder, progress) as turn:
-                reply = operation.handle(engine.with_embedder(turn.polite), request, replace(call, aside=turn.aside))
-            return dict(operation.show(reply, request))
+        return self._engine_at(here, flags)
+
+    def _carry_out(
+        self, engine: Engine, operation: Operation[Any, Any], request: Request, call: Call
+    ) -> dict[str, Any]:
+        if not operation.writes:
+            return dict(operation.show(operation.handle(engine, request, call), request))
+        with self._turns.take(engine.place.tenant_folder, call.progress) as turn:
+            reply = operation.handle(engine.with_embedder(turn.polite), request, replace(call, aside=turn.aside))
+        return dict(operation.show(reply, request))
+
+    def _note_refusal(
+        self, operation: Operation[Any, Any], arguments: object, caller: Caller, error: UsageError
+    ) -> None:
+        """Note a call that was asked for wrongly, where its caller stands: for whom it was meant cannot be told."""
+        with suppress(RecollectError), self._engine_for(Request(), caller) as engine:
+            _note(engine, Called(operation.name, arguments, 0.0, error))
+
+
+def _note(engine: Engine, called: Called) -> None:
+    note_call(engine.traces, engine.place.project.id, called)
 
 
 def read_request(operation: Operation[Any, Any], arguments: object) -> Request:

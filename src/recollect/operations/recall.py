@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from recollect.engine import Engine
 from recollect.operations import requests
+from recollect.operations.freshness_shapes import freshness_shape
 from recollect.operations.operation import Call
 from recollect.operations.trust_shapes import grounding_shape, hint_shape, trust_shape
 
@@ -46,6 +47,7 @@ def recall_shape(hits: Sequence[Recalled]) -> RecallShape:
                 "trust": trust_shape(one.trust),
                 "grounding_refs": [grounding_shape(record) for record in one.grounding],
                 "verification_hint": hint_shape(one.trust),
+                "freshness": freshness_shape(one.verdict),
             }
             for one in hits
         ]

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict
 
+from recollect.operations.code_replies import CodeAnswerShape
+from recollect.operations.freshness_shapes import FreshnessShape
 from recollect.operations.trust_shapes import GroundingShape, HintShape, TrustShape
 
 Shape = dict[str, Any]
@@ -108,6 +110,7 @@ class HitShape(PlacedShape):
     trust: TrustShape
     verification_hint: HintShape
     grounding_refs: list[GroundingShape]
+    freshness: FreshnessShape
     packed: NotRequired[PackedShape]
     explanation: NotRequired[list[PartShape]]
 
@@ -122,6 +125,7 @@ class SearchShape(TypedDict):
     coverage: CoverageShape
     packing: PackingShape | None
     notes: list[str]
+    code: CodeAnswerShape | None
 
 
 class ChunkShape(PlacedShape):

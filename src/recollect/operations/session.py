@@ -36,7 +36,7 @@ def capture(engine: Engine, request: requests.CaptureRequest, call: Call) -> Cap
     if request.transcript:
         told["transcript"] = os.path.join(call.directory, os.path.expanduser(request.transcript))  # noqa: PTH111, PTH118
     event = HookEvent.read(told, datetime.now(UTC))
-    means = replace(engine.capturing(), aside=call.aside)
+    means = replace(engine.capturing(), aside=call.aside, traces=engine.traces)
     if not request.everything:
         return capture_turns(event, means, progress=call.progress)
     backfill = Backfill(day_of(request.since) if request.since else "", dry_run=request.dry_run)

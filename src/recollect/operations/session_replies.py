@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from recollect.operations.freshness_shapes import FreshnessShape
 from recollect.operations.trust_shapes import GroundingShape, HintShape, TrustShape
 
 
@@ -19,6 +20,7 @@ class RecalledShape(TypedDict):
     trust: TrustShape
     grounding_refs: list[GroundingShape]
     verification_hint: HintShape
+    freshness: FreshnessShape
 
 
 class RecallShape(TypedDict):

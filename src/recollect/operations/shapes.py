@@ -6,12 +6,14 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, cast
 
 from recollect.core.query import NO_FATE
+from recollect.operations.freshness_shapes import freshness_shape
 from recollect.operations.meter import resident_bytes
 from recollect.operations.trust_shapes import grounding_shape, hint_shape, trust_shape
 
 if TYPE_CHECKING:  # a search needs only its own
     from collections.abc import Sequence
 
+    from recollect.core.code_answers import CodeReply
     from recollect.core.document import Anchor, Document, StoredChunk
     from recollect.core.errors import RecollectError
     from recollect.core.memory import (
@@ -28,6 +30,7 @@ if TYPE_CHECKING:  # a search needs only its own
     from recollect.core.query import Coverage, Fate, Hit, Packing, SearchReply
     from recollect.core.transcript import TranscriptReply
     from recollect.operations import replies
+    from recollect.operations.code_replies import CodeAnswerShape
     from recollect.operations.meter import Meter
     from recollect.operations.replies import Shape
     from recollect.retrieval.cache import CacheCounters
@@ -52,6 +55,7 @@ def search_shape(reply: SearchReply, *, explain: bool) -> replies.SearchShape:
         "coverage": _coverage_shape(reply.coverage),
         "packing": None if reply.packing is None else _packing_shape(reply.packing),
         "notes": list(reply.notes),
+        "code": _code_shape(reply.code),
     }
 
 
@@ -265,6 +269,7 @@ def _hit_shape(hit: Hit, *, explain: bool) -> replies.HitShape:
         "trust": trust_shape(hit.trust),
         "verification_hint": hint_shape(hit.trust),
         "grounding_refs": [grounding_shape(one) for one in hit.grounding],
+        "freshness": freshness_shape(hit.verdict),
     }
     if hit.fate != NO_FATE:
         shape["fate"] = asdict(hit.fate)
@@ -274,6 +279,14 @@ def _hit_shape(hit: Hit, *, explain: bool) -> replies.HitShape:
     if explain:
         shape["explanation"] = [asdict(part) for part in hit.explanation.parts]
     return cast("replies.HitShape", shape)
+
+
+def _code_shape(reply: CodeReply | None) -> CodeAnswerShape | None:
+    if reply is None:
+        return None
+    from recollect.operations.code_replies import code_answer_shape
+
+    return code_answer_shape(reply)
 
 
 def _packing_shape(packing: Packing) -> replies.PackingShape:
