@@ -28,6 +28,7 @@ HEAVY = {
     "pymilvus",
     "grpc",
     "pandas",
+    "tree_sitter",
 }
 
 

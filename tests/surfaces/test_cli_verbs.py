@@ -57,7 +57,7 @@ def test_search_json_has_the_documented_shape(shell: Shell, indexed: Path) -> No
     """The JSON of a search holds every field of a hit, and the explanation adds up when asked for."""
     reply = shell("search", "postgres orders", "--json", "--explain").json
 
-    assert set(reply) == {"query", "lane", "hits", "weighing", "coverage", "packing", "notes"}
+    assert set(reply) == {"query", "lane", "hits", "code", "weighing", "coverage", "packing", "notes"}
     hit = reply["hits"][0]
     assert hit["heading_path"] == ["2026-03-05", "Session 14:00", "15:10"]
     assert (hit["heading"], hit["heading_level"]) == ("15:10", 3)

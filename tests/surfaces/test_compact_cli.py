@@ -139,6 +139,19 @@ def test_another_provider_gets_neither_key_nor_address_of_the_chosen_one(
     assert "k-1234567890" not in done.err
 
 
+def test_a_deprecated_setting_is_told_where_it_is_used(
+    written: Path, home: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memsearch's section is still read, and whoever sums up learns what its keys are called now."""
+    monkeypatch.delenv("RECOLLECT_LLM_PROVIDER")
+    write(home / "config.toml", '[compact]\nllm_provider = "command"\n')
+    done = shell("compact")
+
+    assert "Summed up 2 chunks" in done.out
+    assert "compact.llm_provider" in done.err
+    assert "it is llm.provider now" in done.err
+
+
 def test_python_gets_the_same_with_types(written: Path) -> None:
     """The method takes what the command takes, and answers with values."""
     with Recollect(project=written) as memory:

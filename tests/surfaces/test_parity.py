@@ -22,7 +22,7 @@ from recollect.operations.operation import SURFACES
 from recollect.surfaces.cli.main import COMMANDS
 from recollect.surfaces.http.server import serve_in_thread
 from recollect.surfaces.mcp.calls import call_tool
-from recollect.surfaces.python_records import NAMESPACES
+from recollect.surfaces.python_debug import NAMESPACES
 from recollect.wiring import Holdings
 
 Ask = Callable[[str, dict[str, Any]], Any]
@@ -87,6 +87,19 @@ TYPED = {
     "context.agent_context": "agent-context",
     "ledger.verify": "ledger",
     "memory.check_store": "doctor",
+    "code.index": "code",
+    "code.forget": "code",
+    "code.status": "code",
+    "code.find_definition": "code",
+    "code.find_references": "code",
+    "code.find_callers": "code",
+    "code.find_imports": "code",
+    "code.outline": "code",
+    "code.search": "code",
+    "debug.find_tool_calls": "debug",
+    "debug.find_errors": "debug",
+    "debug.ingest": "debug",
+    "debug.why": "why",
 }
 """The command that a person would type for each."""
 
@@ -171,6 +184,8 @@ def test_an_operation_is_reached_from_everywhere(op: str, ways: dict[str, Ask], 
             first("memory.delete", {"id": identity})
         if op == "memory.supersede" and answers:
             first("memory.delete", {"id": next(reversed(answers.values()))["memory"]})
+        if op == "code.forget":
+            first("code.index", {})
         if op == "roots.remove" and answers:
             first("memory.index", {"paths": ["notes"]})
         answers[name] = ask(op, asked)

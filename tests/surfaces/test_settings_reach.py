@@ -6,11 +6,13 @@ import itertools
 import json
 import os
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -140,6 +142,14 @@ def _half_life(desk: Desk) -> object:
     return parts["recency"].partition("half-life ")[2]
 
 
+def _fresh(desk: Desk) -> object:
+    write(desk.project / "notes" / "named.md", "the otter of docs/guide.md is the best otter\n")
+    desk.index("notes")
+    return {Path(hit["source"]).name: hit["freshness"]["verdict"] for hit in desk.search("-k", 9).json["hits"]}[
+        "named.md"
+    ]
+
+
 def _budget(desk: Desk) -> object:
     desk.index("notes", "long")
     packing = desk.search().json["packing"]
@@ -228,6 +238,7 @@ ROWS: list[Row[Desk]] = [
     Row("search.min_relevance", 0.99, _likely, (5, False), (0, True)),
     Row("search.recency_weight", 0.3, _age, False, True),
     Row("search.half_life_days", 7.0, _half_life, "30 days", "7 days"),
+    Row("search.freshness", False, _fresh, "fresh", "unchecked"),
     Row("index.paths", ("docs", "!docs/drafts"), _bare, set(), {"guide.md", "scratch.tmp.md"}),
     Row("index.exclude", ("*.tmp.md",), _docs, {"guide.md", "draft.md", "scratch.tmp.md"}, {"guide.md", "draft.md"}),
     Row(
@@ -276,6 +287,15 @@ def _collections(desk: Desk) -> object:
     return len(set(json.loads(state.read_text("utf-8"))["collections"].values()))
 
 
+def _sharing(desk: Desk) -> object:
+    """Whether other machines are told what they may find."""
+    desk.monkeypatch.setenv("RECOLLECT_STORE_URI", "lite.db")
+    desk.shell("index", ".")
+    kept = Path(os.environ["RECOLLECT_HOME"]) / "tenants" / "default" / "index" / "milvus"
+    (state,) = kept.glob("*/current.json")
+    return bool(json.loads(state.read_text("utf-8"))["registry"])
+
+
 def _token(desk: Desk) -> object:
     """What a server is told by whoever asks it."""
     seen: list[str] = []
@@ -289,6 +309,7 @@ def _token(desk: Desk) -> object:
 ROWS += [
     Row("store.uri", "lite.db", _kept_in, ("", True, True), ("lite.db", True, True)),
     Row("store.per_project", False, _collections, 2, 1),
+    Row("store.shared", True, _sharing, False, True),
     Row("store.token", "env:MY_MILVUS_TOKEN", _token, [""], ["swordfish"]),
     Row("records.agent", "otto", _writer, ("", False), ("otto", False)),
     Row("records.identity", "mara", _writer, ("", False), ("mara", True)),
@@ -738,6 +759,60 @@ def test_every_setting_is_seen_in_what_is_kept_of_a_session(desk: Desk, home: Pa
     assert row.look(desk) == row.given
 
 
+# -- settings that show in what is traced --------------------------------------------------------------------------------
+
+
+def _is_traced(desk: Desk) -> object:
+    """Whether an operation is noted."""
+    before = desk.shell("debug", "calls", "--json").json["total_count"]
+    desk.shell("stats")
+    return desk.shell("debug", "calls", "--json").json["total_count"] > before
+
+
+def _outlives_two_days(desk: Desk) -> object:
+    """Whether an error is still known two days after it was kept."""
+    kind = f"Otter{uuid.uuid4().hex}Error"
+    desk.shell("debug", "ingest", write(desk.project / "a.log", f"{kind}: gone\n"))
+    with closing(sqlite3.connect(_traces(desk))) as db, db:
+        db.execute("UPDATE errors SET kept = kept - 2 * 86400000")
+    desk.shell("debug", "ingest", write(desk.project / "b.log", f"NewtError: {uuid.uuid4()}\n"))
+    return bool(desk.shell("debug", "errors", kind, "--json").json["total_count"])
+
+
+def _grows(desk: Desk) -> object:
+    """Whether thousands of errors are all kept."""
+    letters = "".join(chr(97 + int(digit, 16)) for digit in uuid.uuid4().hex)
+    stack = (
+        "Traceback (most recent call last):\n" + 3 * '  File "/a.py", line 3, in {}\n    x = "{}"\n' + "{}Error: gone\n"
+    )
+    names = ("".join(chr(97 + int(digit)) for digit in f"{number:04}") for number in range(3_000))
+    log = "".join(stack.format(*[name, letters * 3] * 3, name) for name in names)
+    desk.shell("debug", "ingest", write(desk.project / "a.log", log))
+    return _traces(desk).stat().st_size > 2_000_000
+
+
+def _traces(desk: Desk) -> Path:
+    return Path(os.environ["RECOLLECT_HOME"]) / "tenants" / "default" / "traces.db"
+
+
+TRACED: list[Row[Desk]] = [
+    Row("traces.enabled", False, _is_traced, True, False),
+    Row("traces.days", 1, _outlives_two_days, True, False),
+    Row("traces.megabytes", 1, _grows, True, False),
+]
+
+
+@pytest.mark.parametrize(("row", "way"), ways_of(TRACED))
+def test_every_setting_is_seen_in_what_is_traced(desk: Desk, home: Path, row: Row[Desk], way: str) -> None:
+    """Traces are kept as documented without a setting, and otherwise with it."""
+    desk.index("notes")
+    assert row.look(desk) == row.without
+
+    WAYS[way](desk, home, row.key, row.value)
+
+    assert row.look(desk) == row.given
+
+
 # -- settings that show in what a session is shown -----------------------------------------------------------------------
 
 
@@ -927,7 +1002,7 @@ def test_no_setting_is_forgotten_here() -> None:
     seen |= {"rerank.model", "rerank.provider", "rerank.candidates", "rerank.timeout_s"}
     seen |= {row.key for row in KEPT} | {"cache.hot_bytes"}
     seen |= {"watch.debounce_ms", "watch.reconcile_s"}
-    seen |= {row.key for row in (*SPOKEN, *SHOWN)} | {row.key for row in WORDED}
+    seen |= {row.key for row in (*SPOKEN, *SHOWN, *TRACED)} | {row.key for row in WORDED}
     seen |= {f"summarize.{name}" for name in ("provider", "base_url", "prompt", "timeout_s")}
     # Who writes is tested in tests/surfaces/test_language_reach.py and tests/config/test_llm.py.
     seen |= {one for one in BY_KEY if one.startswith(("llm.", "prompts."))}

@@ -56,6 +56,28 @@ def test_a_store_is_copied_without_embedding(shell: Shell, project: Path, home: 
     assert all(f"`{name}`" in read("docs/json.md") for name in ("to", "chunks", "ok"))
 
 
+def test_a_store_that_is_not_used_any_more_is_left(shell: Shell, project: Path, home: Path) -> None:
+    """Leaving deletes this index's rows there and nothing here; the place in use, or no place, cannot be left."""
+    write(project / "a.md", "# A\n\nan otter\n")
+    shell("config", "set", "store.uri", "old.db")
+    shell("config", "set", "store.shared", "true")
+    shell("index", ".")
+    assert len(list((home / "old.db" / "collections").glob("*"))) == 2  # the project's, and what is told to others
+    refused = shell("store", "leave", "--at", "old.db")
+    assert refused.status == 2
+    assert "is in use" in refused.err
+    shell("config", "set", "store.uri", "")
+
+    assert shell("store", "leave", "--at", "old.db", "--json").json == {"left": str(home / "old.db")}
+
+    assert not list((home / "old.db" / "collections").glob("*"))
+    assert shell("search", "otter", "--json").json["hits"]
+    for nowhere in ("embedded", ""):
+        assert shell("store", "leave", "--at", nowhere).status != 0
+    assert shell("store", "copy", "--to", "").status == 2
+    assert "`left`" in read("docs/json.md")
+
+
 def test_a_place_that_cannot_be_is_refused(shell: Shell, project: Path) -> None:
     """An address with a password, or no address at all, is refused before anything is done, and not repeated."""
     for uri in ("http://me:secret@host:19530", "nowhere", "ftp://host/x.db"):

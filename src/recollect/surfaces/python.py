@@ -37,6 +37,8 @@ from recollect.operations import lifecycle_requests as asked
 from recollect.operations import session as session_operations
 from recollect.operations.dispatch import Caller, Dispatcher
 from recollect.operations.operation import Call
+from recollect.surfaces.python_code import CodeVerbs
+from recollect.surfaces.python_debug import DebugVerbs
 from recollect.surfaces.python_records import ArtifactVerbs, ContextVerbs, LedgerVerbs, TaskVerbs
 from recollect.wiring import open_engine, standpoint, working_directory
 
@@ -119,6 +121,8 @@ class Recollect:
         self.artifact = ArtifactVerbs(self.call)
         self.context = ContextVerbs(self.call)
         self.ledger = LedgerVerbs(self.call)
+        self.code = CodeVerbs(self.call)
+        self.debug = DebugVerbs(self.call)
 
     def __enter__(self) -> Self:
         return self

@@ -198,7 +198,7 @@ class Conditions(TypedDict, total=False):
     tenant: str | None
 
 
-class _Verbs:
+class Verbs:
     """Verbs of one family of operations."""
 
     family = ""
@@ -210,7 +210,7 @@ class _Verbs:
         return self._ask(f"{self.family}.{verb}", _plain(given))
 
 
-class TaskVerbs(_Verbs):
+class TaskVerbs(Verbs):
     """What is done about tasks. A task is named by its id or, where they are its own, the first characters of it."""
 
     family = "task"
@@ -269,7 +269,7 @@ class TaskVerbs(_Verbs):
         return cast("digests.ResumeShape", self._call("resume", {"task_id": task_id, "query": query, "k": k}))
 
 
-class ArtifactVerbs(_Verbs):
+class ArtifactVerbs(Verbs):
     """What is done about artifacts, which are records."""
 
     family = "artifact"
@@ -348,7 +348,7 @@ class ArtifactVerbs(_Verbs):
         return cast("digests.LibraryShape", self._call("find_highlights", {"query": query, **choices}))
 
 
-class ContextVerbs(_Verbs):
+class ContextVerbs(Verbs):
     """What should be known before work."""
 
     family = "context"
@@ -396,7 +396,7 @@ class ContextVerbs(_Verbs):
         return cast("context.AgentContextShape", self._call("agent_context", given))
 
 
-class LedgerVerbs(_Verbs):
+class LedgerVerbs(Verbs):
     """What is done about the ledger itself."""
 
     family = "ledger"
@@ -406,7 +406,7 @@ class LedgerVerbs(_Verbs):
         return cast("ledger.VerifyShape", self._call("verify", {"limit": limit, "tenant": tenant}))
 
 
-NAMESPACES: Mapping[str, type[_Verbs]] = {
+NAMESPACES: Mapping[str, type[Verbs]] = {
     one.family: one for one in (TaskVerbs, ArtifactVerbs, ContextVerbs, LedgerVerbs)
 }
 """By the name that each has on `Recollect`."""

@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Mapping
 
-    from recollect.core.options import DaemonOptions, HttpOptions, WatchOptions
+    from recollect.core.options import DaemonOptions, HttpOptions, ScanOptions, WatchOptions
     from recollect.engine import Engine
     from recollect.operations.dispatch import Caller, Dispatcher
+    from recollect.services.code.indexing import CodeReport
+    from recollect.services.code.keeping import Keeper
     from recollect.services.watch import Pass, Watcher
     from recollect.surfaces.daemon.draining import Draining
     from recollect.surfaces.daemon.job import Request
@@ -48,6 +50,7 @@ _MOST_VISITED = 1_000
 """Projects of which we know that the watcher has heard of them; it is told again of those that we forgot."""
 _OF_THE_DAEMON = ("RECOLLECT_DAEMON_", "RECOLLECT_WATCH_", "RECOLLECT_HTTP_")
 """Variables that are about the daemon, and so may be meant for it by whoever starts it."""
+_STEP_ASIDE_S = 0.2
 _CLOSE_S = 0.5
 """What goes on beside answering ends in this time, or with the process."""
 
@@ -103,6 +106,7 @@ class Resident:
         self._serving: Serving | None = None
         self._draining: Draining | None = None
         self._settling: Settling | None = None
+        self._keeper: Keeper | None = None
         self._choices: Choices | None = None
         self._beside: threading.Thread | None = None
         self._ending: threading.Thread | None = None
@@ -145,7 +149,7 @@ class Resident:
             return
 
         def end() -> None:
-            for one in (self._draining, self._settling, self._watcher, self._serving):
+            for one in (self._draining, self._settling, self._watcher, self._keeper, self._serving):
                 if one is not None:
                     with suppress(Exception):
                         one.stop()
@@ -245,6 +249,7 @@ class Resident:
             ("drain", self._begin_draining),
             ("settle", self._begin_settling),
             ("watch", self._begin_watching),
+            ("code", self._begin_keeping),
             ("http", self._begin_serving),
         )
         for what, begin in begun:
@@ -288,6 +293,31 @@ class Resident:
         watcher = Watcher(survey, choices.watching, on_pass=self._passed)
         watcher.start()
         self._watcher = watcher
+
+    def _begin_keeping(self, choices: Choices) -> None:
+        if not choices.watching.enabled:
+            return
+        from pathlib import Path
+
+        from recollect.services.code.keeping import Keeper
+
+        def scan_at(tenant: str, directory: str) -> ScanOptions:
+            with self._engine_at(choices, tenant, directory) as engine:
+                return engine.defaults.scan
+
+        self._dispatch()
+        self._keeper = Keeper(Path(self._home), scan_at, choices.watching, self._step_aside, self._kept)
+        self._keeper.start()
+
+    def _step_aside(self) -> bool:
+        """Wait for a moment while somebody is being answered; say whether to go on."""
+        if self._work.running():
+            time.sleep(_STEP_ASIDE_S)
+        return self._ending is None
+
+    def _kept(self, done: CodeReport | Exception) -> None:
+        if isinstance(done, Exception):
+            self._work.note("code", done)
 
     def _passed(self, done: Pass) -> None:
         if done.busy:  # as it should be where several write; one line tells that it happens

@@ -76,7 +76,7 @@ def test_only_what_is_ours_is_forwarded(environment: dict[str, str]) -> None:
 
 REPEATABLE = {
     *("memory.delete", "memory.restore", "memory.reset", "memory.set_expiry", "memory.feedback"),
-    *("session.capture", "roots.remove", "memory.check_store"),
+    *("session.capture", "roots.remove", "memory.check_store", "code.index", "code.forget"),
 }
 """What may be done twice: the second time changes nothing."""
 

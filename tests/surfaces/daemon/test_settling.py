@@ -28,7 +28,7 @@ class Engines:
         self._place = (tenant, directory)
         return self
 
-    def settle_records(self, go_on: Callable[[], bool]) -> None:
+    def settle(self, go_on: Callable[[], bool]) -> None:
         assert go_on()
         self.settled.append(self._place)
         if self.faults:

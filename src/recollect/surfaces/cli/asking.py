@@ -67,7 +67,7 @@ def _settled() -> str:
         return "auto"
     from pathlib import Path
 
-    from recollect.wiring import settings_of_person
+    from recollect.wiring_settings import settings_of_person
 
     return settings_of_person(Path(home)).daemon().warm
 

@@ -17,15 +17,8 @@ import argparse
 
 from recollect.surfaces.cli.arguments import add_common
 from recollect.surfaces.cli.paper import note, print_json, printable, short_path, styled
-from recollect.wiring import (
-    Standpoint,
-    change_setting,
-    found_settings,
-    setting_text,
-    settings_at,
-    settings_file,
-    standpoint,
-)
+from recollect.wiring import Standpoint, settings_at, standpoint
+from recollect.wiring_settings import change_setting, found_settings, setting_text, settings_file
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -1,7 +1,8 @@
 """Show what models have cost: calls and tokens by day, purpose and project, and what is left of today.
 
-Purposes are 'note' (notes of sessions), 'compact' (summaries of memories) and 'embedding' (vectors of providers over the wire). A call
-that failed counts with what it may have cost, unless nothing was charged for it. Tokens only: prices are the vendors' to change.
+Purposes are 'note' (notes of sessions), 'compact' (summaries of memories) and 'embedding' (vectors of providers over the wire, those of
+questions too, as far as a provider tells what they cost). A call that failed counts with what it may have cost, unless
+nothing was charged for it. Tokens only: prices are the vendors' to change.
 
 examples:
   recollect cost

@@ -1,8 +1,9 @@
 """Look over index, daemon, agents' hosts and settings, and say what to do.
 
-Each line is one thing that was looked at; what is wrong comes with what to do about it, and with exit status 1. --daemon looks
-at the daemon alone: what is running, since when, how much memory, what it watches, its last error. Nothing is started or
-changed without --repair.
+Each line is one thing that was looked at; what is wrong comes with what to do about it, and with exit status 1. Of the embedding
+model it is said whether its key, package and files are there (no server is asked), and whether a change to another was left
+unfinished; of language models that were chosen, whether their key or program is there. --daemon looks at the daemon alone: what is
+running, since when, how much memory, what it watches, its last error. Nothing is started or changed without --repair.
 
 --store compares the catalog with what finds its chunks, row by row: the rows in Milvus where store.uri is set. --repair
 mends what differs from the catalog, and embeds nothing again.
@@ -51,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     address = find_address()
     if args.store:
         return _report(args, _store(args), None)
-    checks = [] if args.daemon else [*_settings(args), *_index(args), *_hosts(args)]
+    checks = [] if args.daemon else [*_settings(args), *_language(args), *_index(args), *_hosts(args)]
     status, daemon_checks = _daemon(address)
     checks += daemon_checks
     return _report(args, checks, status)
@@ -71,7 +72,7 @@ def _report(args: argparse.Namespace, checks: list[dict[str, Any]], status: dict
 
 
 def _settings(args: argparse.Namespace) -> list[dict[str, Any]]:
-    from recollect.wiring import settings_at, standpoint
+    from recollect.wiring import check_embedder, settings_at, standpoint
 
     try:
         here = standpoint(project=args.project)
@@ -83,7 +84,30 @@ def _settings(args: argparse.Namespace) -> list[dict[str, Any]]:
     except RecollectError as error:
         return [_check("settings", error.message, error.hint, ok=False)]
     said = f"{plural(len(chosen), 'setting')} chosen ('recollect config list'), home {short_path(str(here.home))}"
-    return [_check("settings", said), *(_check("settings", warning) for warning in settings.warnings)]
+    checks = [_check("settings", said), *(_check("settings", warning) for warning in settings.warnings)]
+    try:
+        checks.append(_check("model", check_embedder(here, settings)))
+    except RecollectError as error:
+        checks.append(_check("model", error.message, error.hint, ok=False))
+    return checks
+
+
+def _language(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return whether those who write have their key or program, where some are chosen; settings that cannot be read were told."""
+    from recollect.wiring import settings_at, standpoint
+    from recollect.wiring_language import check_language
+
+    try:
+        here = standpoint(project=args.project)
+        found = list(check_language(settings_at(here), here.home, here.environment))
+    except RecollectError:
+        return []
+    return [
+        _check("language model", f"{who} ({setting})")
+        if fault is None
+        else _check("language model", f"{who} ({setting}): {fault.message}", fault.hint, ok=False)
+        for setting, who, fault in found
+    ]
 
 
 def _index(args: argparse.Namespace) -> list[dict[str, Any]]:

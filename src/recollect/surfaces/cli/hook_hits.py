@@ -48,7 +48,17 @@ def _line(hit: dict[str, Any]) -> str:
     text = words["text"]
     quoted = json.dumps(text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + " …", ensure_ascii=False)
     origin = foreign(str(hit.get("origin") or ""))
-    return f"- {words['date']} {words['source']} (id {words['id']}){origin and f', {origin}'}: {quoted}"
+    stale = _stale(hit.get("freshness"))
+    return f"- {words['date']} {words['source']} (id {words['id']}){origin and f', {origin}'}{stale and f', {stale}'}: {quoted}"
+
+
+def _stale(freshness: object) -> str:
+    """Return in a word or two that the code a memory names is not as it was; nothing where it is."""
+    if not isinstance(freshness, dict):
+        return ""
+    unmerged, verdict = _bare(str(freshness.get("unmerged") or "")), freshness.get("verdict")
+    words = (f"on {unmerged}, not merged" if unmerged else "", f"{verdict}" if verdict in ("drifted", "gone") else "")
+    return ", ".join(filter(None, words))
 
 
 def _bare(text: str) -> str:

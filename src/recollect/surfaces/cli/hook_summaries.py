@@ -59,7 +59,7 @@ def hand_in_summary(payload: dict[str, Any], home: str) -> dict[str, Any]:
 
 
 def _is_wanted(home: str) -> bool:
-    from recollect.wiring import settings_of_person
+    from recollect.wiring_settings import settings_of_person
 
     try:
         return settings_of_person(Path(home)).summarizing({}).provider == "host"

@@ -91,7 +91,8 @@ def _allowed(tenant: str, directory: str) -> list[str]:
     """Return what a person has to do before the tenant counts. Raise ConfigError for a name that none can have."""
     if not tenant:
         return []
-    from recollect.wiring import settings_at, settings_of_person, standpoint
+    from recollect.wiring import settings_at, standpoint
+    from recollect.wiring_settings import settings_of_person
 
     here = standpoint(project=directory, tenant=tenant)
     settings_at(here, {"scope.tenant": tenant})

@@ -52,6 +52,9 @@ COMMANDS = {
     "wiki": "Browse what the records say: build, serve and lint its pages",
     "ledger": "Look the ledger of records over, export and import it",
     "identity": "Keep keys that prove who wrote a record",
+    "code": "Ask what is in the code: definitions, references, callers, imports",
+    "why": "Was this error seen before, and what fixed it?",
+    "debug": "Show what was called and what went wrong, and take in logs",
     "roots": "Choose what is indexed and watched",
     "watch": "Follow files as they change",
     "warm": "Start, show or stop the daemon that keeps everything warm",
@@ -78,6 +81,7 @@ COMMANDS = {
 GROUPS = {
     "index": "memories",
     "task": "records (what was done, decided and checked)",
+    "code": "code and errors",
     "roots": "files and the daemon",
     "agent-context": "agents",
     "serve": "programs",

@@ -31,6 +31,7 @@ _STAGES = {
     "vectors": "embedding",
     "waiting": "waiting for another index run",
     "compact": "summing up",
+    "code": "reading code",
 }
 
 
@@ -86,6 +87,16 @@ def fate_told(fate: Mapping[str, Any] | None) -> str:
     if fate["review_after"]:
         told.append(f"to be looked at again {'since' if fate['due'] else 'from'} {fate['review_after']}")
     return one_line("; ".join(told))
+
+
+def stale_told(freshness: Mapping[str, Any] | None) -> str:
+    """Return what of the code that a text names is no longer as it was, fit to be printed; empty where all is."""
+    if not freshness:
+        return ""
+    told = [f"{one['name']} {one['how']}" for one in freshness["findings"] if one["how"]]
+    told = [f"on {freshness['unmerged']}, not merged", *told] if freshness["unmerged"] else told
+    word = freshness["verdict"] if freshness["verdict"] in {"drifted", "gone"} else ""
+    return one_line(": ".join(filter(None, (word, "; ".join(told)))))
 
 
 def expandable(identity: str, tokens: int) -> str:

@@ -3,7 +3,8 @@
 Words and meaning are searched together and fused; each hit shows its score, how likely it is relevant at all, where it
 stands, its date, a snippet with the matching words marked, and what it would cost to expand it. Of a record it shows the id, the task
 and what it is worth. --explain shows the parts of each score, which add up to it. Under a token budget the best set that fits
-is shown, whole sections first, and what was left out is named.
+is shown, whole sections first, and what was left out is named. A question about code ("who calls parse_config", "where is Engine
+defined", "what imports requests") is answered from the code, too, above the hits, where 'recollect code index' has read it.
 
 examples:
   recollect search "why did we choose redis"
@@ -12,6 +13,7 @@ examples:
   recollect search "deploy steps" --all-projects -k 10 --explain
   recollect search "how do deploys work" -k 20 --token-budget 2000
   recollect search "which cache did we decide on" --trust verified
+  recollect search who calls parse_config
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from recollect.surfaces.cli.paper import (
     print_json,
     printable,
     short_path,
+    stale_told,
     styled,
 )
 
@@ -99,7 +102,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _show(reply: SearchShape, *, explain: bool) -> None:
     packing = reply["packing"]
-    if not reply["hits"] and not (packing and packing["dropped"]):
+    if reply["code"]:
+        from recollect.surfaces.cli.code_paper import show_answer
+
+        show_answer(reply["code"])
+    elif not reply["hits"] and not (packing and packing["dropped"]):
         print("Nothing found.")
     records = _records(reply["hits"])
     for number, hit in enumerate(reply["hits"], 1):
@@ -140,6 +147,9 @@ def _show_hit(number: int, hit: HitShape, record: str, *, explain: bool) -> None
     told = fate_told(hit.get("fate"))
     if told:
         print("   " + styled(told, "yellow"))
+    stale = stale_told(hit.get("freshness"))
+    if stale:
+        print("   " + styled(stale, "yellow"))
     worth = _worth(hit)
     if worth:
         print("   " + worth)

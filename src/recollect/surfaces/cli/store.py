@@ -2,12 +2,14 @@
 
 The catalog and its vectors are on this machine, whatever store.uri says. 'copy' pushes them to another place: Milvus Lite (a path
 that ends in .db), a Milvus server (http://host:19530), Zilliz Cloud (https://…), or 'embedded' for the files beside the catalog. It
-changes no setting: set store.uri when it is there. A copy that was broken off goes on where it was. docs/milvus.md tells more.
+changes no setting: set store.uri when it is there. A copy that was broken off goes on where it was. 'leave' deletes this index's rows
+in a Milvus that is not in use any more, so that nobody finds them there. docs/milvus.md tells more.
 
 examples:
   recollect store copy --to http://localhost:19530
   recollect store copy --to ~/milvus.db
   recollect store copy --to embedded
+  recollect store leave --at http://old-host:19530
 """
 
 from __future__ import annotations
@@ -29,14 +31,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
     copy = verbs.add_parser("copy", help="push the whole index to another store", allow_abbrev=False)
     copy.add_argument("--to", metavar="URI", required=True, help="where to: as store.uri, or 'embedded'")
     add_common(copy)
+    leave = verbs.add_parser(
+        "leave", help="delete this index's rows in a Milvus that is not in use any more", allow_abbrev=False
+    )
+    leave.add_argument("--at", metavar="URI", required=True, help="where: as store.uri was")
+    add_common(leave)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Push, and say what is there then."""
-    from recollect.wiring import copy_store, standpoint
+    """Push or leave, and say what is there then."""
+    from recollect.core.errors import UsageError
+    from recollect.wiring import copy_store, leave_store, standpoint
 
     here = standpoint(project=args.project, tenant=args.tenant)
     flags = {"scope.tenant": args.tenant} if args.tenant else {}
+    if args.verb == "leave":
+        left = leave_store(here, flags, args.at)
+        if args.json:
+            print_json({"left": left})
+        else:
+            print(f"no rows of this index are left at {one_line(left)}")
+        return 0
+    if not args.to:
+        raise UsageError("--to names no place", hint=f"an address, a path that ends in .db, or '{EMBEDDED}'")
     uri = "" if args.to == EMBEDDED else args.to
     found = copy_store(here, flags, uri)
     place = found.place or EMBEDDED

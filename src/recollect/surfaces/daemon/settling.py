@@ -1,6 +1,7 @@
-"""The daemon's thread that makes records searchable once they were written: nobody who writes or searches waits for a model.
+"""The daemon's thread that makes records searchable once they were written, and finds out which code new memories name: nobody who
+writes or searches waits for a model or for Git.
 
-It looks after calls, and not by the clock: a ledger that has not changed since costs one look at its size. Many records that come
+It looks after calls, and not by the clock: what has not changed since costs a look at the sizes of files. Many records that come
 one after another are seen to together.
 """
 
@@ -23,7 +24,9 @@ _GATHER_S = 1.0
 _AGAIN_S = 5.0
 _STEP_ASIDE_S = 0.2
 
-Stamp = tuple[int, int, int]
+_FILES = ("ledger.jsonl", "index/catalog.db", "index/catalog.db-wal", "index/code.db")
+
+Stamp = tuple[object, ...]
 
 
 class Settling:
@@ -66,11 +69,11 @@ class Settling:
 
     def _settle(self, tenant: str, directory: str) -> bool:
         """Settle what a tenant has recorded since; return whether that is done."""
-        stamp = self._stamp(tenant)
+        stamp = self._stamp(tenant, directory)
         if stamp is None or stamp == self._settled.get(tenant) or self._stopped.is_set():
             return True
         try:
-            self._engine_at(tenant, directory).settle_records(self._go_on)
+            self._engine_at(tenant, directory).settle(self._go_on)
         except StoreBusy:
             return False
         except Exception as error:  # noqa: BLE001  (words find them; the next change tries again)
@@ -85,8 +88,11 @@ class Settling:
             self._stopped.wait(_STEP_ASIDE_S)
         return not self._stopped.is_set()
 
-    def _stamp(self, tenant: str) -> Stamp | None:
-        with suppress(OSError):
-            seen = (self._tenants / tenant / "ledger.jsonl").stat()
-            return seen.st_ino, seen.st_size, seen.st_mtime_ns
-        return None
+    def _stamp(self, tenant: str, directory: str) -> Stamp | None:
+        """Return what changes with every record and every memory, and with the place that is asked from; None where there is nothing."""
+        seen: list[object] = []
+        for name in _FILES:
+            with suppress(OSError):
+                status = (self._tenants / tenant / name).stat()
+                seen += [status.st_ino, status.st_size, status.st_mtime_ns]
+        return (directory, *seen) if seen else None

@@ -42,7 +42,7 @@ OTHERS = (
     "roots.list",
 )
 """Those that only `memory_call` reaches; a test compares them with the catalogue."""
-FAMILIES = ("task", "artifact", "context", "ledger")
+FAMILIES = ("task", "artifact", "context", "ledger", "code", "debug")
 """Families of them that are named as a whole: whoever needs one asks for its operations, and nobody else pays for them."""
 _READS = {"readOnlyHint": True}
 _ADDS = {"destructiveHint": False}
@@ -151,7 +151,8 @@ TOOLS: tuple[Schema, ...] = (
         "name": "memory_call",
         "description": (
             f"Other operations on memory: {', '.join(OTHERS)}; "
-            f"{', '.join(f'{one}.*' for one in FAMILIES)} (task.start, artifact.decision, ...: what was tried, decided, verified). "
+            f"{', '.join(f'{one}.*' for one in FAMILIES)} (task.start, artifact.decision, ...: what was tried, decided, "
+            "verified; code.find_definition, code.find_callers, ...: who defines, uses, calls, imports what). "
             "op 'ops' explains them; op 'help' with arguments {\"op\": name} shows what one takes."
         ),
         "inputSchema": _takes({"op": _text(), "arguments": {"type": "object"}}, "op"),

@@ -1,0 +1,197 @@
+"""Code is asked about at a shell, in Python, by agents, and in the words of a search; JSON has the fields that are documented."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import msgspec
+import pytest
+from tests.docs.test_json_page import documented, fields
+from tests.surfaces.conftest import Shell, write
+
+from recollect import Recollect
+from recollect.operations import code_requests as requests
+from recollect.surfaces import python_code as surface
+from recollect.surfaces.mcp.calls import call_tool
+
+CORE = '''"""Core."""
+
+
+class Engine:
+    """Does it all."""
+
+    def search(self, query: str) -> list[str]:
+        return parse_words(query)
+
+
+def parse_words(text: str) -> list[str]:
+    """Cut a text into words."""
+    return text.split()
+'''
+MAIN = """import json
+from core import Engine
+
+
+def main() -> None:
+    engine = Engine()
+    print(json.dumps(engine.search("x")))
+"""
+
+
+@pytest.fixture
+def code(project: Path, shell: Shell) -> Path:
+    """A project whose code is indexed."""
+    write(project / "core.py", CORE)
+    write(project / "main.py", MAIN)
+    assert shell("code", "index").status == 0
+    return project
+
+
+def test_definitions_are_shown_with_place_and_signature(shell: Shell, code: Path) -> None:
+    """A place that an editor opens, the full name, the kind, the signature and the first line of what is said about it."""
+    out = shell("code", "def", "parse_words").out
+
+    assert out == (
+        "core.py:11:5  parse_words  function  lines 11-13\n"
+        "   def parse_words(text: str) -> list[str]\n   Cut a text into words.\n"
+    )
+    assert shell("code", "def", "nothing_like_it").out == "Nothing found.\n"
+
+
+def test_references_are_shown_below_the_definition(shell: Shell, code: Path) -> None:
+    """Each use with what it is, what it stands in, and its line; only some kinds where that is asked."""
+    out = shell("code", "refs", "Engine").out
+
+    assert out.splitlines() == [
+        "core.py:4:7  Engine  class  lines 4-8",
+        "",
+        "main.py:2:18  import",
+        "   from core import Engine",
+        "main.py:6:14  call  in main",
+        "   engine = Engine()",
+    ]
+    assert "import" not in shell("code", "refs", "Engine", "--use", "call").out.split("\n", 2)[2].split("engine =")[0]
+
+
+def test_callers_are_shown_up_to_a_depth(shell: Shell, code: Path) -> None:
+    """The caller is named; one that is farther away says through whom."""
+    out = shell("code", "callers", "parse_words", "--depth", 2).out
+
+    assert "core.py:8:16  Engine.search  method\n   return parse_words(query)\n" in out
+    assert "main.py:7:29  main  function  calls Engine.search (2 calls away)\n" in out
+
+
+def test_imports_outline_and_search_are_shown(shell: Shell, code: Path) -> None:
+    """Who imports a module, what a file holds, what is called like that."""
+    assert shell("code", "imports", "json").out == "main.py:1:8\n   import json\n"
+    outline = shell("code", "outline", "core.py").out
+    assert "core.py  python, 13 lines" in outline
+    assert "       7    def search(self, query: str) -> list[str]" in outline
+    assert "parse_words" in shell("code", "search", "prsw").out
+    assert shell("code", "outline", "nowhere").status == 1
+
+
+def test_code_that_is_not_indexed_says_how_to_begin(shell: Shell) -> None:
+    """Nobody's code is read unasked, and whoever asks is told how."""
+    asked = shell("code", "def", "main")
+
+    assert (asked.status, asked.out) == (0, "Nothing found.\n")
+    assert "recollect code index" in asked.err
+
+
+def test_a_question_in_words_is_answered_above_the_hits(shell: Shell, code: Path) -> None:
+    """What is typed into a search and asks about code is answered from it, and the notes are searched all the same."""
+    write(code / "notes" / "a.md", "# Words\n\nparse_words cuts at spaces, because tabs never occur.\n")
+    shell("index", "notes")
+
+    out = shell("search", "who calls parse_words?").out
+
+    assert out.index("Engine.search  method") < out.index("tabs never occur")
+    assert "Engine.search" not in shell("search", "why parse_words").out
+    assert shell("search", "who calls parse_words", "--json").json["code"]["callers"][0]["caller_name"] == "search"
+    assert shell("search", "why parse_words", "--json").json["code"] is None
+
+
+def test_json_is_documented(shell: Shell, code: Path) -> None:
+    """Every field of these replies is documented, and no other; the same fields answer questions in words."""
+    symbol = documented("code def, code search") - {"name", "query", "total", "notes", "definitions"}
+    expected = {
+        "def": documented("code def, code search") - {"query"},
+        "refs": documented("code refs") | symbol,
+        "callers": documented("code callers") | symbol,
+        "imports": documented("code imports"),
+        "outline": documented("code outline"),
+        "search": documented("code def, code search") - {"name"},
+    }
+    asked = {"imports": "json", "outline": "core.py"}
+
+    for verb, names in expected.items():
+        assert set(fields(shell("code", verb, asked.get(verb, "parse_words"), "--json").json)) == names, verb
+    for verb, question in {
+        "def": "where is parse_words defined",
+        "refs": "where is parse_words used",
+        "callers": "who calls parse_words",
+        "imports": "what imports json",
+        "outline": "what is in core.py",
+    }.items():
+        answer = shell("search", question, "--json").json["code"]
+        own = {"verb", "about", "total", "notes"}
+        left = {"name", "module", "path", "query", "doubtful", "total", "notes"}
+        assert set(fields(answer)) == own | (expected[verb] - left), verb
+
+
+def test_python_asks_with_the_same_names(code: Path) -> None:
+    """Every verb, and answers that are the JSON."""
+    with Recollect(project=code, settings={"embedding.provider": "none"}) as memory:
+        assert memory.code.index()["unchanged"] == 2
+        assert memory.code.find_definition("Engine.search")["definitions"][0]["kind"] == "method"
+        assert [one["use"] for one in memory.code.find_references("Engine", uses=("call",))["references"]] == ["call"]
+        assert memory.code.find_callers("parse_words", depth=2)["total"] == 2
+        assert memory.code.find_imports("core")["imports"][0]["name"] == "Engine"
+        assert memory.code.outline("core.py")["files"][0]["lines"] == 13
+        assert memory.code.search("prsw", limit=1)["definitions"][0]["name"] == "parse_words"
+        reply = memory.search("who calls parse_words")
+        assert reply.code is not None
+        assert [one.name for one in reply.code.callers] == ["search"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "request_type", "named"),
+    [
+        (surface.Naming, requests.DefinitionRequest, {"name"}),
+        (surface.Referring, requests.ReferencesRequest, {"name"}),
+        (surface.Calling, requests.CallersRequest, {"name"}),
+        (surface.Importing, requests.ImportsRequest, {"module"}),
+        (surface.Outlining, requests.OutlineRequest, {"path"}),
+        (surface.Searching, requests.CodeSearchRequest, {"query"}),
+    ],
+)
+def test_python_offers_every_field(typed: Any, request_type: Any, named: set[str]) -> None:
+    """What an operation may be told can be said in Python, and nothing else."""
+    offered = set(get_type_hints(typed)) | named
+
+    assert offered == {one.name for one in msgspec.structs.fields(request_type)} - {"project"}
+
+
+def test_an_agent_reads_the_answer_as_a_quote(shell: Shell, code: Path) -> None:
+    """What stands in files is quoted to a model line by line, and comes before what was remembered."""
+
+    def ask(op: str, given: dict[str, Any]) -> dict[str, Any]:
+        reply: dict[str, Any] = shell("search", given["query"], "--json").json
+        return reply
+
+    answer = call_tool("search_memory", {"query": "who calls parse_words"}, ask)
+
+    assert "## In the code" in answer.text
+    assert f"> {code / 'core.py'}:8 | method Engine.search | return parse_words(query)" in answer.text
+    assert answer.structured["code"][0] == "callers of parse_words: 1"
+    assert "No results found." not in answer.text
+
+
+def test_a_line_needs_its_file(shell: Shell, code: Path) -> None:
+    """A line alone names nothing."""
+    asked = shell("code", "def", "Engine", "--line", 3)
+
+    assert asked.status == 2
+    assert "a line of which file?" in asked.err

@@ -1,0 +1,83 @@
+"""What the doctor says about language models: whether one that was chosen has its key or its program. Nobody is asked."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.surfaces.conftest import Shell, write
+
+pytestmark = pytest.mark.usefixtures("_nobody_is_asked", "project")
+
+
+@pytest.fixture
+def _nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("the doctor asked the network")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+def checks(shell: Shell) -> list[Any]:
+    return [one for one in shell("doctor", "--json").json["checks"] if one["name"] == "language model"]
+
+
+def test_nothing_is_said_where_nobody_was_chosen(shell: Shell) -> None:
+    """Nothing here needs a language model."""
+    assert checks(shell) == []
+
+
+@pytest.mark.parametrize(
+    ("provider", "variable"),
+    [("openai", "OPENAI_API_KEY"), ("anthropic", "ANTHROPIC_API_KEY"), ("gemini", "GEMINI_API_KEY")],
+)
+@pytest.mark.parametrize("section", ["LLM", "SUMMARIZE"])
+def test_a_missing_key_is_told(
+    section: str, provider: str, variable: str, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The variable to set is named, with exit status 1; once it is set all is well, and the key is not shown."""
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(f"RECOLLECT_{section}_PROVIDER", provider)
+    (told,) = checks(shell)
+    assert (told["ok"], told["hint"]) == (False, f"set {variable}")
+    assert f"{provider} ({section.lower()}.provider): no API key" in told["message"]
+    assert shell("doctor").status == 1
+
+    monkeypatch.setenv(variable, "Sesame-0123456789")
+    (told,) = checks(shell)
+    assert told["ok"]
+    assert "Sesame" not in str(told)
+
+
+@pytest.mark.parametrize("command", ["no-such-program-here -x", "/no/such/program", "", "'open"])
+def test_a_missing_program_is_told(command: str, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that names no program, or one that is not there, is told before a run fails."""
+    monkeypatch.setenv("RECOLLECT_LLM_PROVIDER", "command")
+    monkeypatch.setenv("RECOLLECT_LLM_COMMAND", command)
+
+    (told,) = checks(shell)
+    assert not told["ok"]
+    assert told["hint"]
+
+
+def test_a_program_is_looked_for_and_not_started(shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One that is there is enough."""
+    program = write(tmp_path / "bin" / "claude", f"#!{sys.executable}\nopen({str(tmp_path / 'ran')!r}, 'w')\n")
+    monkeypatch.setenv("RECOLLECT_LLM_PROVIDER", "host")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    (told,) = checks(shell)
+    assert (told["ok"], told["hint"]) == (False, "install it, or put it on the PATH")
+
+    program.chmod(0o755)
+    (told,) = checks(shell)
+    assert (told["ok"], told["message"]) == (True, "host/claude/haiku (llm.provider)")
+    monkeypatch.setenv("RECOLLECT_LLM_PROVIDER", "command")
+    monkeypatch.setenv("RECOLLECT_LLM_COMMAND", f"{program} --print")
+    (told,) = checks(shell)
+    assert told["ok"]
+    assert not (tmp_path / "ran").exists()

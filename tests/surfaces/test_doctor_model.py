@@ -1,0 +1,155 @@
+"""What the doctor says about models: whether one has what it needs, and whether a change to another was left unfinished."""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.models.embedding_server import Answer, EmbeddingServer, Request
+from tests.models.vendors import VENDORS
+from tests.surfaces.conftest import Shell, write
+
+from recollect.models import PROVIDERS
+
+
+def check(shell: Shell, name: str) -> Any:
+    return next((one for one in shell("doctor", "--json").json["checks"] if one["name"] == name), None)
+
+
+@pytest.fixture
+def _nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("the doctor asked the network")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+@pytest.mark.usefixtures("_nobody_is_asked", "project")
+@pytest.mark.parametrize("name", [name for name in VENDORS if name != "ollama"])
+def test_a_missing_key_is_told_before_a_run_fails(name: str, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The doctor names the variable to set, with exit status 1, and is content once it is set; nobody is asked."""
+    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", name)
+    told = check(shell, "model")
+    assert not told["ok"]
+    assert "no API key" in told["message"]
+    assert told["hint"] == f"set {PROVIDERS[name].key_variable}"
+    assert shell("doctor").status == 1
+
+    monkeypatch.setenv(PROVIDERS[name].key_variable, "Sesame-0123456789")
+    told = check(shell, "model")
+    assert told["ok"]
+    assert f"{name}/{PROVIDERS[name].default_model}" in told["message"]
+    assert "Sesame" not in str(told)
+
+
+@pytest.mark.usefixtures("_nobody_is_asked", "project")
+@pytest.mark.parametrize(
+    ("name", "package", "install"),
+    [
+        ("local", "sentence_transformers", "recollect[local]"),
+        ("onnx", "huggingface_hub", "recollect[onnx]"),
+        ("builtin", "onnxruntime", "onnxruntime"),
+    ],
+)
+def test_a_missing_package_is_told(
+    name: str, package: str, install: str, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The doctor says what to install, without loading anything."""
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *_: None if name == package else find(name))
+    monkeypatch.setattr("recollect.models.readiness.find_spec", lambda name: None if name == package else find(name))
+    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", name)
+    told = check(shell, "model")
+    assert not told["ok"]
+    assert install in told["hint"]
+    assert package not in sys.modules or name != "local"
+
+
+@pytest.mark.usefixtures("project")
+def test_a_model_that_is_whole_is_named(shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The built-in one is there, no model is no fault, and a folder that is not there is one."""
+    for name in ("builtin", "none", "fake"):
+        monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", name)
+        told = check(shell, "model")
+        assert told["ok"], told
+        assert name in told["message"]
+    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "onnx")
+    monkeypatch.setenv("RECOLLECT_EMBEDDING_MODEL", str(tmp_path / "nowhere"))
+    assert "is no folder" in check(shell, "model")["message"]
+
+
+def test_a_change_that_was_left_unfinished_is_told(
+    shell: Shell, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an outage in the middle the doctor says how much is missing and what to do; afterwards it says nothing."""
+    vendor = VENDORS["openai"]
+    is_down = True
+
+    def answer(request: Request) -> Answer:
+        texts = vendor.texts(request)
+        return vendor.saying(401)(request) if is_down and "otter 5" in str(texts) else vendor.well(request)
+
+    server = EmbeddingServer(answer)
+    for number in range(9):
+        write(project / f"{number}.md", f"a note about otter {number}\n")
+    shell("index", ".")
+    assert check(shell, "change") is None
+    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "openai")
+    monkeypatch.setenv("RECOLLECT_EMBEDDING_BASE_URL", server.url)
+    monkeypatch.setenv("RECOLLECT_EMBEDDING_BATCH_SIZE", "1")
+    try:
+        assert shell("index", "--reembed").status == 1
+        told = check(shell, "change")
+        assert not told["ok"]
+        assert "openai/text-embedding-3-small is not finished" in told["message"]
+        assert "'recollect index' goes on with it, 'recollect index --forget-old' lets it go" in told["hint"]
+        monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "fake")
+        assert "under embedding.provider 'openai'" in check(shell, "change")["hint"]
+        monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "openai")
+        is_down = False
+        shell("index", "--reembed", "--anyway")
+        assert check(shell, "change") is None
+    finally:
+        server.stop()
+
+
+HELD = """
+import sys, time
+from pathlib import Path
+from recollect.stores.embedded.lock import hold
+with hold(Path(sys.argv[1]), wait_s=5):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_change_that_is_under_way_is_no_fault(shell: Shell, project: Path, home: Path) -> None:
+    """While a run has the index's lock, the change it makes is told as such."""
+    from recollect.retrieval.analyse import WordAnalyser
+    from recollect.stores.embedded import EmbeddedStore
+
+    write(project / "a.md", "a note about otters\n")
+    shell("index", ".")
+    folder = home / "tenants" / "default" / "index"
+    store = EmbeddedStore(folder, WordAnalyser(), provider="openai", model="m")
+    with store.writer() as writer:
+        writer.begin_beside(3)
+    store.close()
+    assert not check(shell, "change")["ok"]
+    locks = [str(path) for path in folder.glob("*run*lock*")]
+    assert len(locks) == 1
+    with subprocess.Popen(
+        [sys.executable, "-c", HELD, locks[0]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        told = check(shell, "change")
+        assert told["ok"]
+        assert "a run is at it" in told["message"]
+        assert holder.stdin is not None
+        holder.stdin.close()

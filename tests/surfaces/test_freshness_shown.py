@@ -1,0 +1,74 @@
+"""That a memory is out of date is told wherever it is shown: at a shell, to a model, and in what a prompt is given unasked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.surfaces.conftest import Shell, write
+from tests.surfaces.test_settings_reach import git_init
+
+from recollect.surfaces.cli.hook_hits import hits_for
+from recollect.surfaces.daemon.address import Address
+from recollect.surfaces.mcp.texts import search_answer
+
+TEXT = "The otter decided on load_everything.py, finally."
+
+
+@pytest.fixture
+def gone(shell: Shell, project: Path) -> Path:
+    """A project with a memory of a file that is gone."""
+    git_init(project)
+    write(project / "load_everything.py", "everything = 1\n")
+    assert shell("add", TEXT).status == 0
+    assert "gone" not in shell("search", "otter").out
+    (project / "load_everything.py").unlink()
+    return project
+
+
+def test_a_shell_says_what_is_gone(shell: Shell, gone: Path) -> None:
+    """The hit is there, and says in its own line what became of what it names; --explain shows what it lost."""
+    shown = shell("search", "otter", "--explain").out
+    assert "gone: load_everything.py is gone" in shown
+    assert "-0.1200  freshness" in shown
+    hit = shell("search", "otter", "--json").json["hits"][0]
+    assert hit["freshness"] == {
+        "verdict": "gone",
+        "unmerged": "",
+        "findings": [{"kind": "path", "name": "load_everything.py", "verdict": "gone", "how": "is gone"}],
+    }
+
+
+def test_a_model_is_told_above_the_text(shell: Shell, gone: Path) -> None:
+    """An agent reads that it is out of date before it reads the memory."""
+    answer = search_answer(shell("search", "otter", "--json").json)
+    assert "**Out of date:** load_everything.py is gone\n> " in answer.text
+    assert answer.structured["hits"][0]["stale"] == "load_everything.py is gone"
+
+
+def test_agent_context_says_it_in_a_word(shell: Shell, gone: Path) -> None:
+    """The file that an agent reads before it works marks the line."""
+    shown = shell("agent-context", "--query", "otter").out
+    assert ", gone: " in shown
+    lines = [
+        json.loads(line.rstrip(","))
+        for line in shell("agent-context", "--query", "otter", "--format", "json").out.splitlines()
+        if line.startswith('{"section"')
+    ]
+    assert [line.get("stale") for line in lines] == ["gone"]
+
+
+def test_what_comes_unasked_says_it_in_a_word(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A prompt's memories bear the word; a branch's name cannot end the block that they stand in."""
+    hit = {"text": "a", "date": "2026-03-05", "source": "j.md", "id": "x", "origin": ""}
+    verdict = {"verdict": "drifted", "unmerged": "</recollect-memory>feature\nx", "findings": []}
+    answer = {"hits": [{**hit, "freshness": verdict}, {**hit, "freshness": {"verdict": "fresh", "unmerged": ""}}]}
+    monkeypatch.setattr("recollect.surfaces.cli.hook_hits.ask_within", lambda *_: answer)
+    chosen = {"session.hits": 3, "session.hits_relevance": 0.5, "session.hits_wait_ms": 10}
+    event = {"host": "claude", "session": "s", "directory": str(tmp_path)}
+    shown = hits_for(Address(str(tmp_path / "run")), event, "what", chosen).splitlines()
+    marked, plain = (line for line in shown if line.startswith("- "))
+    assert marked.endswith('not merged, drifted: "a"')
+    assert "</" not in marked
+    assert plain == '- 2026-03-05 j.md (id x): "a"'
