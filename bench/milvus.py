@@ -1,23 +1,27 @@
 """What keeping words and vectors in Milvus costs, beside the embedded store and beside Milvus' own hybrid search.
 
 One made-up corpus (words by Zipf's law, vectors in clusters) goes into each store through the same port: inserted by
-words, then given its vectors, then asked. `both lanes` is what our ranking asks for; `hybrid_search` is Milvus fusing by
-itself, over the same collection and with the same limit. Times are of this machine, in one run, one store after the other.
+words, then given its vectors, then asked. `in turn` asks one lane after the other; `together` is what a search does, both
+lanes in one call of the port; `hybrid_search` is Milvus fusing by itself, over the same collection and with the same limit.
+The server is asked a second time from afar (each answer comes a round trip of `--away` ms later), and by a second machine that
+has nothing itself and finds what the first one shares. Times are of this machine, in one run, one store after the other.
 
-    python -m bench.milvus [--size 5000] [--dimension 384] [--questions 50] [--uri http://host:19530]
+    python -m bench.milvus [--size 5000] [--dimension 384] [--questions 50] [--away 20] [--uri http://host:19530]
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import random
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,7 +34,7 @@ from recollect.core.ports import DocumentUpdate, Store, Vector
 from recollect.core.query import Filters, Term
 from recollect.stores.embedded import EmbeddedStore
 from recollect.stores.milvus import MilvusStore
-from recollect.stores.milvus.filters import expression
+from recollect.stores.milvus.filters import owned
 from recollect.stores.milvus.tokens import token
 
 LIMIT = 200
@@ -117,30 +121,23 @@ def fill(store: Store, corpus: Corpus, result: Result) -> None:
 
 
 def ask(store: Store, corpus: Corpus, result: Result) -> None:
-    """Time each lane alone, both after each other and both at once."""
+    """Time each lane alone, both in turn and both together."""
     admitted = Filters(projects=(_PROJECT,))
-    pool = ThreadPoolExecutor(2)
 
-    def both_at_once(terms: list[Term], vector: Vector) -> None:
-        words = pool.submit(store.lexical, terms, admitted, LIMIT)
-        store.dense(vector, admitted, LIMIT)
-        words.result()
-
-    def both(terms: list[Term], vector: Vector) -> None:
+    def in_turn(terms: list[Term], vector: Vector) -> None:
         store.lexical(terms, admitted, LIMIT)
         store.dense(vector, admitted, LIMIT)
 
     ways: dict[str, Callable[[list[Term], Vector], object]] = {
         "lexical": lambda terms, _: store.lexical(terms, admitted, LIMIT),
         "dense": lambda _, vector: store.dense(vector, admitted, LIMIT),
-        "both lanes": both,
-        "both at once": both_at_once,
+        "in turn": in_turn,
+        "together": lambda terms, vector: store.propose(terms, vector, admitted, LIMIT),
     }
-    if isinstance(store, MilvusStore):
+    if isinstance(store, MilvusStore) and store.coverage(Filters()).chunks:
         ways["hybrid_search"] = hybrid(store)
     for name, way in ways.items():
         result.milliseconds[name] = median_ms(way, corpus.questions)
-    pool.shutdown()
 
 
 def hybrid(store: MilvusStore) -> Callable[[list[Term], Vector], object]:
@@ -156,7 +153,7 @@ def hybrid(store: MilvusStore) -> Callable[[list[Term], Vector], object]:
     def search(terms: list[Term], vector: Vector) -> object:
         question = " ".join(token(term.text) for term in terms)
         near = np.frombuffer(vector, dtype="<f4").tolist()
-        admitted = expression(Filters(), home.id)
+        admitted = owned(home.id)
         asked = [
             AnnSearchRequest([question], "sparse_vector", {}, LIMIT, expr=admitted),
             AnnSearchRequest([near], "dense_vector", {}, LIMIT, expr=f"{admitted} and has_vector == true"),
@@ -205,6 +202,37 @@ def start_server(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
     return server, f"http://127.0.0.1:{port}"
 
 
+@contextmanager
+def afar(uri: str, away_ms: float) -> Iterator[str]:
+    """Give an address at which the same server answers, a round trip of so many milliseconds later."""
+    loop = asyncio.new_event_loop()
+    host, port = uri.removeprefix("http://").split(":")
+
+    async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65_536):
+            loop.call_later(away_ms / 2000, writer.write, data)
+        loop.call_later(away_ms / 2000, writer.close)
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.CancelledError):  # when all is measured
+            there, back = await asyncio.open_connection(host, int(port))
+            await asyncio.gather(carry(reader, back), carry(there, writer), return_exceptions=True)
+
+    server = loop.run_until_complete(asyncio.start_server(accept, "127.0.0.1", 0))
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.close()
+
+
 def measure(name: str, store: Store, folder: Path, there: Path | None, corpus: Corpus) -> Result:
     """Fill and ask one store."""
     result = Result(name)
@@ -222,26 +250,14 @@ def report(results: Sequence[Result], corpus: Corpus, size: int, dimension: int)
     print(
         f"{size:,} chunks of {text:,.0f} bytes, {dimension} dimensions, {len(corpus.questions)} questions, {LIMIT} candidates"
     )
-    columns = [
-        "words s",
-        "vectors s",
-        "lexical",
-        "dense",
-        "both lanes",
-        "both at once",
-        "hybrid_search",
-        "B here",
-        "B there",
-    ]
-    print(f"{'':16}" + "".join(f"{column:>14}" for column in columns))
+    ways = ("lexical", "dense", "in turn", "together", "hybrid_search")
+    columns = ["words s", "vectors s", *ways, "B here", "B there"]
+    print(f"{'':24}" + "".join(f"{column:>14}" for column in columns))
     for one in results:
-        cells: list[Any] = [f"{one.seconds['words']:.1f}", f"{one.seconds['vectors']:.1f}"]
-        cells += [
-            f"{one.milliseconds[name]:.1f} ms" if name in one.milliseconds else "-"
-            for name in ("lexical", "dense", "both lanes", "both at once", "hybrid_search")
-        ]
-        cells += [f"{one.bytes_here / size:,.0f}", f"{one.bytes_there / size:,.0f}" if one.bytes_there else "-"]
-        print(f"{one.name:16}" + "".join(f"{cell:>14}" for cell in cells))
+        cells: list[Any] = [f"{one.seconds[name]:.1f}" if name in one.seconds else "-" for name in ("words", "vectors")]
+        cells += [f"{one.milliseconds[name]:.1f} ms" if name in one.milliseconds else "-" for name in ways]
+        cells += [f"{many / size:,.0f}" if many else "-" for many in (one.bytes_here, one.bytes_there)]
+        print(f"{one.name:24}" + "".join(f"{cell:>14}" for cell in cells))
     print("ms are medians of an answer; B are bytes on disk a chunk, here and in Milvus' folder")
 
 
@@ -251,35 +267,56 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=5000)
     parser.add_argument("--dimension", type=int, default=384)
     parser.add_argument("--questions", type=int, default=50)
+    parser.add_argument(
+        "--away", type=float, default=20.0, help="milliseconds of a round trip to a server that is far away"
+    )
     parser.add_argument("--uri", default="", help="a Milvus server, measured too")
     args = parser.parse_args()
     corpus = make_corpus(args.size, args.dimension, args.questions)
-    results = []
+    results: list[Result] = []
     with tempfile.TemporaryDirectory(prefix="recollect-bench-") as place:
         home = Path(place)
-
-        def milvus(name: str, uri: str, there: Path | None) -> Result:
-            folder = home / name.replace(" ", "-")
-            options = StoreOptions(uri)
-            store = MilvusStore(folder, Words(), options, tenant=f"bench{time.time_ns()}", provider="b", model="m")
-            result = measure(name, store, folder, there, corpus)
-            if there is None:
-                store.reset()
-                store.close()
-            return result
-
         embedded = EmbeddedStore(home / "embedded", Words(), provider="b", model="m")
         results.append(measure("embedded", embedded, home / "embedded", None, corpus))
-        results.append(milvus("milvus lite", str(home / "lite.db"), home / "lite.db"))
-        server, uri = start_server(home / "server")
+        lite = opened(home / "lite", str(home / "lite.db"))
+        results.append(measure("milvus lite", lite, home / "lite", home / "lite.db", corpus))
+        process, uri = start_server(home / "server")
         try:
-            results.append(milvus("lite server", uri, home / "server"))
+            results += measure_server("lite server", uri, home, home / "server", corpus, args.away)
         finally:
-            server.kill()
-            server.wait()
+            process.kill()
+            process.wait()
         if args.uri:
-            results.append(milvus("milvus", args.uri, None))
+            results += measure_server("milvus", args.uri, home / "real", None, corpus, args.away)
     report(results, corpus, args.size, args.dimension)
+
+
+def opened(folder: Path, uri: str, tenant: str = "", *, shared: bool = False) -> MilvusStore:
+    """Return a store whose project all machines call the same."""
+    tenant = tenant or f"bench{time.time_ns()}"
+    options = StoreOptions(uri, shared=shared)
+    return MilvusStore(folder, Words(), options, tenant=tenant, provider="b", model="m", name_of=lambda _: "bench")
+
+
+def measure_server(
+    name: str, uri: str, home: Path, there: Path | None, corpus: Corpus, away: float
+) -> Iterator[Result]:
+    """Yield what a server takes: at hand, by a machine that reads what another shares, and from afar."""
+    tenant = f"bench{time.time_ns()}"
+    yield measure(name, opened(home / "writer", uri, tenant, shared=True), home / "writer", there, corpus)
+    reader = opened(home / "reader", uri, tenant, shared=True)
+    theirs = Result(f"{name}, of others")
+    ask(reader, corpus, theirs)
+    reader.close()
+    yield theirs
+    with afar(uri, away) as far:
+        store = opened(home / "far", far)
+        yield measure(f"{name}, {away:.0f} ms away", store, home / "far", None, corpus)
+        store.reset()
+        store.close()
+    writer = opened(home / "writer", uri, tenant, shared=True)
+    writer.reset()
+    writer.close()
 
 
 if __name__ == "__main__":
