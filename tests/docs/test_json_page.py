@@ -16,7 +16,7 @@ from recollect.operations.replies import LatencyShape
 from recollect.records.kinds import FIELDS, Type
 
 PAGE = sections(read("docs/json.md"))
-BY_NAME = {"projects": "", "settings": ".KEY"}
+BY_NAME = {"projects": "", "settings": ".KEY", "languages": "", "trees[].languages": "", "left_out": ""}
 """Objects whose keys are names of things, not fields."""
 
 LATENCY = LatencyShape.__annotations__
@@ -72,9 +72,16 @@ def journal(project: Path, shell: Shell) -> Path:
     return path
 
 
+def names_a_file(shell: Shell, journal: Path) -> None:
+    """Remember something about a file of the project."""
+    write(journal.parents[1] / "cache_it.py", "redis = 1\n")
+    assert shell("add", "redis is in cache_it.py").status == 0
+
+
 def test_search_is_documented(shell: Shell, journal: Path) -> None:
     """Every field of a search, with or without a token budget, is documented, and no other."""
     assert shell("decide", "redis it is", "--because", "it is fast").status == 0
+    names_a_file(shell, journal)
     plain = shell("search", "redis", "--json", "--explain").json
     small = shell("search", "redis", "--json", "--token-budget", 10).json
     large = shell("search", "redis", "--json", "--token-budget", 10_000).json
@@ -210,6 +217,7 @@ def test_called_operations_are_documented(shell: Shell, journal: Path) -> None:
     counted = shell("call", "metrics").json | {"operations": [dict.fromkeys(LATENCY, 0)], "cache": {}}
     assert set(fields(counted)) == documented("metrics")
     shell("call", "artifact.decision", "--json", '{"summary": "redis it is", "agent_id": "mara"}')
+    names_a_file(shell, journal)
     recalled = shell("call", "session.recall", "--json", '{"prompt": "redis", "k": 9, "min_relevance": 0}').json
     assert set(fields(recalled)) == documented("session.recall")
 
