@@ -25,7 +25,7 @@ test: $(VENV)/.ready lint  ## everything that must hold: lint, types, directions
 
 test-local:  ## embedding.provider = local with the real sentence-transformers (installs torch into .bench/local, once)
 	test -x .bench/local/bin/python || $(PYTHON) -m venv .bench/local
-	.bench/local/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[local]' pytest
+	.bench/local/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[local]' pytest hypothesis
 	RECOLLECT_TEST_LOCAL=1 .bench/local/bin/python -m pytest tests/models/test_local_real.py
 
 e2e: $(VENV)/.ready  ## prove it in the real hosts, on loopback (make e2e ARGS='claude --only capture'; installs them once, 1.8 GB)

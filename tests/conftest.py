@@ -7,6 +7,12 @@ import socket
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# The same examples each time, so that a run says the same twice, on a slow machine too. RECOLLECT_TEST_EXPLORE=1 looks for new ones.
+settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("exploring", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("exploring" if os.environ.get("RECOLLECT_TEST_EXPLORE") else "repeatable")
 
 
 @pytest.fixture(autouse=True)
