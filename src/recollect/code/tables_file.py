@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from recollect.code.tables_schema import APPLICATION_ID, SCHEMA, VERSION
 from recollect.core.errors import StoreBusy, StoreDamaged, StoreError, StoreUnwritable
+from recollect.core.locking import choose_wal
 
 _BUSY_S = 30.0
 _REMEDY = "it is made of your files and can be made again: recollect code index"
@@ -100,7 +101,7 @@ def _founded(path: Path) -> sqlite3.Connection:
     db = _connected(path, "mode=rw")
     try:
         if _marks(db) == (0, 0) and not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            db.execute("PRAGMA journal_mode = WAL")
+            choose_wal(db, _BUSY_S)
             db.execute("BEGIN IMMEDIATE")
             for statement in filter(str.strip, SCHEMA.split(";")):
                 db.execute(statement)
@@ -108,7 +109,7 @@ def _founded(path: Path) -> sqlite3.Connection:
             db.execute(f"PRAGMA user_version = {VERSION}")
             db.execute("COMMIT")
         _check(db)
-        db.execute("PRAGMA journal_mode = WAL")
+        choose_wal(db, _BUSY_S)
         db.execute("PRAGMA synchronous = NORMAL")  # derived: what a power cut takes away is read again
         db.execute("PRAGMA cache_size = -65536")  # rows of uses go everywhere; their pages should still be at hand
         db.execute("PRAGMA wal_autocheckpoint = 4000")

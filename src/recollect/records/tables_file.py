@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from recollect.core.errors import StoreBusy, StoreError, StoreUnwritable
+from recollect.core.locking import choose_wal
 from recollect.records.tables_schema import APPLICATION_ID, SCHEMA, VERSION
 
 _BUSY_S = 30.0
@@ -51,7 +52,7 @@ def _connect(path: Path | None) -> sqlite3.Connection:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     db = sqlite3.connect(path or ":memory:", timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
     try:
-        db.execute("PRAGMA journal_mode = WAL")
+        choose_wal(db, _BUSY_S)
         # Derived: what a power cut takes away is applied again.
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute("PRAGMA cache_size = -32768")  # while a long ledger is replayed, its indexes stay in reach

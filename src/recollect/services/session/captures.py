@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from recollect.core.errors import StoreBusy, StoreError, StoreIncompatible, StoreUnwritable
-from recollect.core.locking import locks_within
+from recollect.core.locking import choose_wal, locks_within
 from recollect.core.session import HostCaptures
 
 VERSION = 1
@@ -270,7 +270,7 @@ class Captures:
             ) from error
         connection = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
         try:
-            _choose_wal(connection)
+            choose_wal(connection, _BUSY_S)
             connection.execute("PRAGMA synchronous = FULL")
             self._migrate(connection)
         except BaseException:
@@ -359,17 +359,3 @@ def _translated(error: sqlite3.Error, path: Path) -> StoreError:
 
 def _iso(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)) if seconds else ""
-
-
-def _choose_wal(connection: sqlite3.Connection) -> None:
-    """Choose the journal that readers do not wait for. While another one does so SQLite does not wait, it refuses: we do."""
-    deadline = time.monotonic() + _BUSY_S
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
-        else:
-            return

@@ -9,10 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from recollect.core.errors import StoreBusy, StoreError, StoreIncompatible, StoreUnwritable
+from recollect.core.locking import choose_wal
 
 VERSION = 1
 _BUSY_S = 5.0
-_TRIES = 300
 SCHEMA = """
 CREATE TABLE calls (
     id INTEGER PRIMARY KEY, mark TEXT NOT NULL UNIQUE, at INTEGER NOT NULL, tool TEXT NOT NULL, source TEXT NOT NULL,
@@ -95,7 +95,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     try:
         if db.execute("PRAGMA page_count").fetchone() == (0,):
             db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # what is dropped is given back, a piece at a time
-        _choose_wal(db)
+        choose_wal(db, _BUSY_S)
         db.execute("PRAGMA synchronous = NORMAL")  # traces that a power cut takes away are missed by nobody
         _migrate(db, path)
     except BaseException:
@@ -124,15 +124,3 @@ def _migrate(db: sqlite3.Connection, path: Path) -> None:
         with suppress(sqlite3.Error):
             db.execute("ROLLBACK")
         raise
-
-
-def _choose_wal(db: sqlite3.Connection) -> None:
-    """Choose the journal that readers do not wait for. While another one does so SQLite does not wait, it refuses: we try again."""
-    for _ in range(_TRIES):
-        try:
-            db.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError:
-            time.sleep(0.01)
-        else:
-            return
-    db.execute("PRAGMA journal_mode = WAL")

@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from recollect.core.errors import StoreDamaged, StoreIncompatible
+from recollect.core.locking import choose_wal
 from recollect.stores.embedded.faults import REBUILD, translating
 from recollect.stores.embedded.migrations import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION
 
@@ -39,7 +40,7 @@ def open_writer(path: Path) -> sqlite3.Connection:
         database = _connect_checked(path, "mode=rwc")
         try:
             # The catalog is derived: NORMAL survives kill -9, and after a power cut the files' stamps show what to redo.
-            database.execute("PRAGMA journal_mode = WAL")
+            choose_wal(database, _BUSY_MS / 1000)
             database.execute("PRAGMA synchronous = NORMAL")
             _migrate(database)
             path.chmod(0o600)

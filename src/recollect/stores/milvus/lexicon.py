@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import RLock
 from typing import TypeVar
 
+from recollect.core.locking import choose_wal
 from recollect.core.ports import SHORT, Analyser
 from recollect.core.query import Candidate, Term
 from recollect.stores.embedded import log
@@ -26,6 +27,7 @@ _A_TIME = 500
 
 _Value = TypeVar("_Value", int, str)
 
+_BUSY_S = 10.0
 _SCHEMA = (
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE words (word TEXT PRIMARY KEY, holds INTEGER NOT NULL) WITHOUT ROWID",
@@ -220,7 +222,7 @@ class Lexicon:
             self._path.chmod(0o600)
             self.close()
             self._reader = (self._path.stat().st_ino, database)
-            database.execute("PRAGMA journal_mode = WAL")
+            choose_wal(database, _BUSY_S)
             with transaction(database):
                 for statement in _SCHEMA:
                     database.execute(statement)
@@ -228,7 +230,7 @@ class Lexicon:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10.0)
+    database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=_BUSY_S)
     database.execute("PRAGMA synchronous = NORMAL")
     return database
 
