@@ -10,7 +10,7 @@ help:  ## show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 $(VENV)/.ready: requirements/dev.txt pyproject.toml hatch_build.py scripts/fetch_model.py
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "recollect needs Python 3.11 or newer; try: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "lorelog needs Python 3.11 or newer; try: make PYTHON=python3.12"; exit 1; }
 	@echo "Setting up .venv: about a minute, once. Packages first, then the built-in model (34 MB)."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
@@ -26,7 +26,7 @@ test: $(VENV)/.ready lint  ## everything that must hold: lint, types, directions
 test-local:  ## embedding.provider = local with the real sentence-transformers (installs torch into .bench/local, once)
 	test -x .bench/local/bin/python || $(PYTHON) -m venv .bench/local
 	.bench/local/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[local]' pytest hypothesis
-	RECOLLECT_TEST_LOCAL=1 .bench/local/bin/python -m pytest tests/models/test_local_real.py
+	LORELOG_TEST_LOCAL=1 .bench/local/bin/python -m pytest tests/models/test_local_real.py
 
 e2e: $(VENV)/.ready  ## prove it in the real hosts, on loopback (make e2e ARGS='claude --only capture'; installs them once, 1.8 GB)
 	$(BIN)/python -m e2e $(ARGS)
@@ -44,7 +44,7 @@ fix: $(VENV)/.ready  ## format, and mend what can be mended
 docs: $(VENV)/.ready  ## write the generated parts of docs/
 	$(BIN)/python scripts/generate_reference.py
 
-plugins: $(VENV)/.ready  ## write plugins/ from src/recollect/hosts
+plugins: $(VENV)/.ready  ## write plugins/ from src/lorelog/hosts
 	$(BIN)/python scripts/generate_plugins.py
 
 plugins-check: $(VENV)/.ready  ## check the plugins' TypeScript against the hosts' own types (npm, cached)

@@ -24,17 +24,17 @@ class ModelHook(BuildHookInterface[Any]):
         if self.target_name != "wheel":
             return
         script = _load(Path(self.root) / "scripts" / "fetch_model.py")
-        target = Path(self.root) / "src" / "recollect" / "models" / "data" / "e5-small-v2"
+        target = Path(self.root) / "src" / "lorelog" / "models" / "data" / "e5-small-v2"
         try:
             script.ensure_model(target)
         except script.FetchError as error:
-            sys.exit(f"recollect cannot be built without its model: {error}")
+            sys.exit(f"lorelog cannot be built without its model: {error}")
 
 
 def _load(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("recollect_fetch_model", path)
+    spec = importlib.util.spec_from_file_location("lorelog_fetch_model", path)
     if spec is None or spec.loader is None:
-        sys.exit(f"recollect cannot be built: {path} is missing")
+        sys.exit(f"lorelog cannot be built: {path} is missing")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up by name
     spec.loader.exec_module(module)

@@ -31,15 +31,15 @@ os.environ |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM
 from bench.scale.contender import Deadline
 from bench.scale.making import SEED, make
 from bench.scale.material import Material, Question
-from bench.scale.with_recollect import STORE, GivenVectors
+from bench.scale.with_lorelog import STORE, GivenVectors
 
-from recollect.core.options import CacheOptions, SearchOptions
-from recollect.core.query import SearchReply
-from recollect.core.vectors import unit
-from recollect.retrieval.analyse import WordAnalyser
-from recollect.retrieval.cache import Caches
-from recollect.services.search import Searcher
-from recollect.stores.embedded import EmbeddedStore
+from lorelog.core.options import CacheOptions, SearchOptions
+from lorelog.core.query import SearchReply
+from lorelog.core.vectors import unit
+from lorelog.retrieval.analyse import WordAnalyser
+from lorelog.retrieval.cache import Caches
+from lorelog.services.search import Searcher
+from lorelog.stores.embedded import EmbeddedStore
 
 NEW, REPEATED, NEAR = "new", "repeated", "nearly repeated"
 SHARES = {NEW: 50, REPEATED: 35, NEAR: 15}

@@ -27,11 +27,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from recollect.code.parsed import RECIPE, Parsed, rows_of
-from recollect.code.tables import CodeTables
-from recollect.code.tables_writing import writing
-from recollect.core.code import Extract, Span, Symbol, SymbolKind, Use, UseKind
-from recollect.services.code.indexing import CodeJob, index_code
+from lorelog.code.parsed import RECIPE, Parsed, rows_of
+from lorelog.code.tables import CodeTables
+from lorelog.code.tables_writing import writing
+from lorelog.core.code import Extract, Span, Symbol, SymbolKind, Use, UseKind
+from lorelog.services.code.indexing import CodeJob, index_code
 
 PACKAGES = ("pip", "mypy", "hypothesis", "rich", "pymilvus")
 CORES = 2

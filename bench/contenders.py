@@ -72,22 +72,22 @@ class Memsearch:
 
 
 @dataclass(frozen=True)
-class Recollect:
+class Lorelog:
     """Ours, as installed beside the interpreter that runs the bench."""
 
     program: Path
     service: EmbeddingService
     home: Path
-    name: str = field(default="recollect", init=False)
+    name: str = field(default="lorelog", init=False)
 
     def environment(self) -> dict[str, str]:
         return clean_environment(self.home) | {
-            "RECOLLECT_HOME": str(self.home),
-            "RECOLLECT_EMBEDDING_PROVIDER": "openai",
-            "RECOLLECT_EMBEDDING_MODEL": MODEL,
-            "RECOLLECT_EMBEDDING_BASE_URL": self.service.base_url,
+            "LORELOG_HOME": str(self.home),
+            "LORELOG_EMBEDDING_PROVIDER": "openai",
+            "LORELOG_EMBEDDING_MODEL": MODEL,
+            "LORELOG_EMBEDDING_BASE_URL": self.service.base_url,
             "OPENAI_API_KEY": API_KEY,
-            "RECOLLECT_DAEMON_WARM": "off",  # a command on its own, like the rival's; `latency.py` says otherwise
+            "LORELOG_DAEMON_WARM": "off",  # a command on its own, like the rival's; `latency.py` says otherwise
         }
 
     def help_command(self) -> list[str]:
@@ -99,12 +99,12 @@ class Recollect:
     def search_command(self, query: str) -> list[str]:
         return [str(self.program), "search", query, "-k", str(HITS), "--json"]
 
-    def in_home(self, home: Path) -> "Recollect":
-        return Recollect(self.program, self.service, home)
+    def in_home(self, home: Path) -> "Lorelog":
+        return Lorelog(self.program, self.service, home)
 
 
 def start_index(contender: Contender, path: Path) -> Running:
-    """Start indexing, with the corpus as working directory: recollect takes its project from there."""
+    """Start indexing, with the corpus as working directory: lorelog takes its project from there."""
     return Running(contender.index_command(path), contender.environment(), path)
 
 
@@ -124,8 +124,8 @@ def hits(measured: Measured) -> int:
 
 
 def own_program() -> Path:
-    """The recollect command of the environment the bench runs in."""
-    return Path(sys.executable).parent / "recollect"
+    """The lorelog command of the environment the bench runs in."""
+    return Path(sys.executable).parent / "lorelog"
 
 
 def rival_program(directory: Path) -> Path:
@@ -157,7 +157,7 @@ def versions(directory: Path) -> str:
 
 def own_version(program: Path) -> str:
     answer = subprocess.run([str(program), "--version"], capture_output=True, text=True, check=False)
-    return answer.stdout.strip() or "recollect, version unknown"
+    return answer.stdout.strip() or "lorelog, version unknown"
 
 
 def chunks_reported(measured: Measured) -> int | None:

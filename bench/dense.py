@@ -1,6 +1,6 @@
 """Measures ways of finding the nearest vectors: what the dense lane was chosen by.
 
-python bench/dense.py --size 100000 --vectors DIR --only recollect,numpy
+python bench/dense.py --size 100000 --vectors DIR --only lorelog,numpy
 
 Every contender builds in one process and answers in another, so that memory and cold start are its own. Quantised ones
 propose `--rescore` candidates, which are then scored exactly from the mapped float32 file. Contenders whose package is
@@ -220,7 +220,7 @@ def _open_onnx(matrix: Array, file: Path, limit: int) -> Ask:
     """MatMulInteger over the codes, which are the left side so that they need no transposing."""
     import onnxruntime
 
-    # A model of one node, spelled as protobuf by hand: onnx itself is not installed where recollect is.
+    # A model of one node, spelled as protobuf by hand: onnx itself is not installed where lorelog is.
     def field(number: int, payload: bytes) -> bytes:
         return bytes([number << 3 | 2, *_varint(len(payload))]) + payload
 
@@ -246,16 +246,16 @@ def _varint(number: int) -> list[int]:
     return [number] if number < 128 else [number & 127 | 128, *_varint(number >> 7)]
 
 
-def _build_recollect(matrix: Array, file: Path) -> None:
-    from recollect.stores.embedded.codes_making import build_codes
+def _build_lorelog(matrix: Array, file: Path) -> None:
+    from lorelog.stores.embedded.codes_making import build_codes
 
     file.unlink(missing_ok=True)
     if not build_codes(file, matrix, np.arange(1, len(matrix) + 1)):
         raise ValueError("these vectors are not worth coding")
 
 
-def _open_recollect(matrix: Array, file: Path, limit: int) -> Ask:
-    from recollect.stores.embedded.codes import open_codes
+def _open_lorelog(matrix: Array, file: Path, limit: int) -> Ask:
+    from lorelog.stores.embedded.codes import open_codes
 
     codes = open_codes(file, DIMENSION, len(matrix))
     assert codes is not None
@@ -263,7 +263,7 @@ def _open_recollect(matrix: Array, file: Path, limit: int) -> Ask:
 
 
 CONTENDERS: dict[str, Contender] = {
-    "recollect": Contender("recollect", _build_recollect, _open_recollect),
+    "lorelog": Contender("lorelog", _build_lorelog, _open_lorelog),
     "numpy": Contender("numpy", _nothing, _open_numpy, rescored=False),
     "binary": Contender("numpy", _build_binary, _open_binary),
     "principal48": Contender("numpy", _build_principal, _open_principal),

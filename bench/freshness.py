@@ -22,12 +22,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from recollect.core.code import UNCHECKED
-from recollect.core.memory import NewMemory
-from recollect.engine import Engine
-from recollect.services.code.indexing import CodeJob, index_code
-from recollect.services.freshness.checking import Checker, claim_of_hit
-from recollect.wiring import open_engine, standpoint
+from lorelog.core.code import UNCHECKED
+from lorelog.core.memory import NewMemory
+from lorelog.engine import Engine
+from lorelog.services.code.indexing import CodeJob, index_code
+from lorelog.services.freshness.checking import Checker, claim_of_hit
+from lorelog.wiring import open_engine, standpoint
 
 SETTINGS = {"embedding.provider": "none", "search.lane": "lexical"}
 ASKED = 0.95
@@ -199,7 +199,7 @@ def bring_about(repository: Path, each: int, rng: random.Random, work: Path) -> 
         repository,
         root,
         symlinks=True,
-        ignore=shutil.ignore_patterns(".git", ".venv", "node_modules", ".recollect", "__pycache__"),
+        ignore=shutil.ignore_patterns(".git", ".venv", "node_modules", ".lorelog", "__pycache__"),
     )
     environment = {
         **os.environ,

@@ -1,4 +1,4 @@
-"""What a hook costs its host: recollect's, whatever is broken around it, beside a bare interpreter and memsearch's own.
+"""What a hook costs its host: lorelog's, whatever is broken around it, beside a bare interpreter and memsearch's own.
 
 Under each condition four processes take turns: `python -c pass` and our hook at three moments (a session starts in a project with
 30 journals, a prompt is submitted, a turn ends), each fed through a pipe as a host does. Every answer must be JSON and every
@@ -9,7 +9,7 @@ on a machine with other work the bare interpreter's own p99 says how much of a m
 memsearch's hooks come with its source archive, which `pip download` fetches once. They run with its real command, a `claude`
 that answers at once, and no network.
 
-    python bench/hooks.py [--runs 1000] [--rival-runs 3] [--rival-env DIR] [--only recollect] [--condition NAME]
+    python bench/hooks.py [--runs 1000] [--rival-runs 3] [--rival-env DIR] [--only lorelog] [--condition NAME]
 """
 
 import argparse
@@ -42,7 +42,7 @@ WANTED_S = 0.100
 JOURNALS, ENTRIES = 30, 600
 MOMENTS = ("session-start", "prompt", "turn-end")
 BARE = "python -c pass"
-INSIDE = "RECOLLECT_BENCH_INSIDE"
+INSIDE = "LORELOG_BENCH_INSIDE"
 QUOTED_STOP_S = 15
 
 
@@ -83,7 +83,7 @@ def main() -> int:
         if options.condition in (None, condition.name):
             with tempfile.TemporaryDirectory(prefix="hooks-") as made:
                 missed += _measure(condition, _place(Path(made)), options.runs)
-    if options.only != "recollect":
+    if options.only != "lorelog":
         with tempfile.TemporaryDirectory(prefix="hooks-") as made, embedding_service() as service:
             _rival(options, Path(made), service)
     print(
@@ -98,7 +98,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=1000, metavar="N")
     parser.add_argument("--rival-runs", type=int, default=3, metavar="N")
     parser.add_argument("--rival-env", type=Path, default=REPOSITORY / ".bench" / "memsearch", metavar="DIR")
-    parser.add_argument("--only", choices=["recollect"], help="leave memsearch out")
+    parser.add_argument("--only", choices=["lorelog"], help="leave memsearch out")
     parser.add_argument(
         "--condition", choices=[one.name for one in _conditions()], help="measure under one condition only"
     )
@@ -121,7 +121,7 @@ def _place(made: Path) -> Place:
     (project / ".git" / "objects").mkdir(parents=True)
     (project / ".git" / "refs").mkdir()
     (project / ".git" / "HEAD").write_text("ref: refs/heads/main\n", "utf-8")
-    journals = project / ".recollect" / "memory"
+    journals = project / ".lorelog" / "memory"
     write_journals(journals, ENTRIES)
     if len(list(journals.glob("*.md"))) != JOURNALS:
         raise CommandFailed(f"{ENTRIES} entries are not {JOURNALS} journals any more")
@@ -134,9 +134,9 @@ def _place(made: Path) -> Place:
         "turn-end": {**common, "prompt_id": "p1", "stop_hook_active": False, "last_assistant_message": "Done. " * 200},
     }
     environment = clean_environment(made) | {
-        "RECOLLECT_HOME": str(home),
-        "RECOLLECT_EMBEDDING_PROVIDER": "none",
-        "RECOLLECT_WATCH_ENABLED": "false",
+        "LORELOG_HOME": str(home),
+        "LORELOG_EMBEDDING_PROVIDER": "none",
+        "LORELOG_WATCH_ENABLED": "false",
     }
     return Place(home, project, {name: json.dumps(one).encode() for name, one in payloads.items()}, environment)
 
@@ -264,7 +264,7 @@ def _conditions() -> tuple[Condition, ...]:
 @contextmanager
 def _alive(place: Place) -> Iterator[None]:
     program = own_program()
-    require(run([program, "warm", "start"], place.environment, place.project), "recollect warm start")
+    require(run([program, "warm", "start"], place.environment, place.project), "lorelog warm start")
     try:
         yield
     finally:

@@ -24,9 +24,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from recollect import Recollect
-from recollect.services.records.book import Book
-from recollect.services.records.keys_folder import KeyFolder
+from lorelog import Lorelog
+from lorelog.services.records.book import Book
+from lorelog.services.records.keys_folder import KeyFolder
 
 SETTINGS = {"embedding.provider": "none"}
 ROUNDS = 4
@@ -76,7 +76,7 @@ class Desk:
 def write(desk: Desk, name: str, tell: int, rounds: int) -> None:
     """Write as an agent does, and tell of every answer. The first of them signs."""
     settings = {**SETTINGS, **({"records.identity": name} if name == SIGNER else {"records.agent": name})}
-    with Recollect(project=desk.project, home=desk.home, settings=settings) as memory:
+    with Lorelog(project=desk.project, home=desk.home, settings=settings) as memory:
         for number in range(rounds):
             task = memory.task.start(f"task {number} of {name}")
             os.write(tell, f"{task['artifact_id']}\n".encode())
@@ -127,7 +127,7 @@ def cycle(desk: Desk, writers: int, chance: random.Random, *, finish: bool) -> t
 
 def look(desk: Desk, told: set[str], tally: Tally) -> int:
     """Compare what is there with what somebody was told of; return how many records there are."""
-    from recollect.services.records.keys import Keyring
+    from lorelog.services.records.keys import Keyring
 
     keyring = Keyring(desk.home / "identities")
     book = Book(desk.tenant, keyring.key_of)
@@ -166,7 +166,7 @@ def run(cycles: int, writers: int, seed: int, *, finish: bool = False) -> Tally:
 
 def _desks() -> Iterator[Desk]:
     while True:
-        place = Path(tempfile.mkdtemp(prefix="recollect-kill-"))
+        place = Path(tempfile.mkdtemp(prefix="lorelog-kill-"))
         desk = Desk(place / "home", place / "project")
         desk.project.mkdir()
         KeyFolder(desk.home / "identities").create(SIGNER)

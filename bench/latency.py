@@ -1,10 +1,10 @@
-"""What a warm answer costs: recollect's daemon beside memsearch's command, in one run.
+"""What a warm answer costs: lorelog's daemon beside memsearch's command, in one run.
 
 Four commands take turns, each a process of its own as a shell or a hook starts it: a bare interpreter, memsearch's search,
-recollect's search through the daemon, and recollect's search on its own. Then sixteen clients ask at once, and ten thousand
+lorelog's search through the daemon, and lorelog's search on its own. Then sixteen clients ask at once, and ten thousand
 operations show whether the daemon grows. Exits with 1 when a target is missed.
 
-    python bench/latency.py [--rival-env DIR] [--entries 2000] [--rounds 20] [--only recollect]
+    python bench/latency.py [--rival-env DIR] [--entries 2000] [--rounds 20] [--only lorelog]
 """
 
 import argparse
@@ -22,7 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.contenders import Contender, Memsearch, Recollect, hits, own_program, own_version, rival_program, versions
+from bench.contenders import Contender, Lorelog, Memsearch, hits, own_program, own_version, rival_program, versions
 from bench.corpus import questions, write_journals
 from bench.measure import CommandFailed, Measured, embedding_service, median, require, run
 
@@ -60,11 +60,11 @@ def main() -> int:
         place = Path(made)
         corpus = place / "corpus"
         write_journals(corpus, options.entries)
-        contenders: list[Contender] = [Recollect(own_program(), service, _folder(place / "ours"))]
-        if options.only != "recollect":
+        contenders: list[Contender] = [Lorelog(own_program(), service, _folder(place / "ours"))]
+        if options.only != "lorelog":
             contenders.append(Memsearch(rival_program(options.rival_env), service, _folder(place / "theirs")))
         for contender in contenders:
-            environment = contender.environment() | {"RECOLLECT_DAEMON_WARM": "off"}
+            environment = contender.environment() | {"LORELOG_DAEMON_WARM": "off"}
             require(run(contender.index_command(corpus), environment, corpus), f"{contender.name}'s index")
         print(_heading(options, contenders))
         for title, builtin in (
@@ -87,7 +87,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rival-env", type=Path, default=REPOSITORY / ".bench" / "memsearch", metavar="DIR")
     parser.add_argument("--entries", type=int, default=2000, help="journal entries (default 2000)")
     parser.add_argument("--rounds", type=int, default=20, help="searches of each command (default 20)")
-    parser.add_argument("--only", choices=["recollect"], help="leave memsearch out; ratios are not judged")
+    parser.add_argument("--only", choices=["lorelog"], help="leave memsearch out; ratios are not judged")
     parser.add_argument("--client", nargs=2, metavar=("DIRECTORY", "NUMBER"), help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -115,12 +115,12 @@ def _warm_commands(
 ) -> None:
     """Let the commands take turns, and compare their medians."""
     ours = contenders[0]
-    warm = ours.environment() | {"RECOLLECT_DAEMON_WARM": "required"}
+    warm = ours.environment() | {"LORELOG_DAEMON_WARM": "required"}
     if builtin:
         warm = _with_builtin(warm, ours.home)
-        require(run(ours.index_command(corpus), warm | {"RECOLLECT_DAEMON_WARM": "off"}, corpus), "the index")
+        require(run(ours.index_command(corpus), warm | {"LORELOG_DAEMON_WARM": "off"}, corpus), "the index")
         contenders = contenders[:1]
-    cold = warm | {"RECOLLECT_DAEMON_WARM": "off"}
+    cold = warm | {"LORELOG_DAEMON_WARM": "off"}
     seen: dict[str, list[Measured]] = {}
     asked = iter(questions(rounds + 1))
     with _daemon(warm, corpus):
@@ -128,8 +128,8 @@ def _warm_commands(
             query = next(asked)
             turn = {
                 "python -c pass": run([sys.executable, "-c", "pass"], cold, corpus),
-                "recollect search, warm": run(ours.search_command(query), warm, corpus),
-                "recollect search, --warm off": run(ours.search_command(query), cold, corpus),
+                "lorelog search, warm": run(ours.search_command(query), warm, corpus),
+                "lorelog search, --warm off": run(ours.search_command(query), cold, corpus),
             }
             for rival in contenders[1:]:
                 turn["memsearch search"] = run(rival.search_command(query), rival.environment(), corpus)
@@ -149,10 +149,10 @@ def _warm_commands(
 
 def _judge_commands(title: str, seen: Mapping[str, Sequence[Measured]], verdicts: Verdicts) -> None:
     middle = {name: median(one.wall_s for one in many) for name, many in seen.items()}
-    warm, bare = middle["recollect search, warm"], middle["python -c pass"]
+    warm, bare = middle["lorelog search, warm"], middle["python -c pass"]
     if "memsearch search" in middle:
         times = middle["memsearch search"] / warm
-        what = "memsearch's search over recollect's warm one"
+        what = "memsearch's search over lorelog's warm one"
         verdicts.judge(what, f"{times:.1f}x", f">= {TIMES_FASTER:g}x", met=times >= TIMES_FASTER)
     over = warm - bare
     what = f"warm search beyond a bare interpreter, {title}"
@@ -160,12 +160,12 @@ def _judge_commands(title: str, seen: Mapping[str, Sequence[Measured]], verdicts
 
 
 def _warm(ours: Contender) -> dict[str, str]:
-    return ours.environment() | {"RECOLLECT_DAEMON_WARM": "auto"}
+    return ours.environment() | {"LORELOG_DAEMON_WARM": "auto"}
 
 
 def _with_builtin(environment: Mapping[str, str], home: Path) -> dict[str, str]:
-    kept = {name: value for name, value in environment.items() if not name.startswith("RECOLLECT_EMBEDDING_")}
-    return kept | {"RECOLLECT_HOME": str(home / "builtin")}
+    kept = {name: value for name, value in environment.items() if not name.startswith("LORELOG_EMBEDDING_")}
+    return kept | {"LORELOG_HOME": str(home / "builtin")}
 
 
 @contextmanager
@@ -211,15 +211,15 @@ def _at_once(ours: Contender, corpus: Path, verdicts: Verdicts) -> None:
 
 def _be_client(directory: str, number: str) -> int:
     """Ask questions that nobody asked before; print how long each took."""
-    from recollect.core.errors import RecollectError
-    from recollect.surfaces.daemon import client
+    from lorelog.core.errors import LorelogError
+    from lorelog.surfaces.daemon import client
 
     seconds, errors = [], 0
     for query in questions(ASKED_BY_EACH, seed=1000 + int(number)):
         started = time.perf_counter()
         try:
             client.ask("memory.search", {"query": f"{query} {number}"}, directory=directory)
-        except RecollectError as error:
+        except LorelogError as error:
             print(error, file=sys.stderr)
             errors += 1
         seconds.append(time.perf_counter() - started)
@@ -232,7 +232,7 @@ def _be_client(directory: str, number: str) -> int:
 
 def _growth(ours: Contender, corpus: Path, pid: int, verdicts: Verdicts) -> None:
     """Ask for ten thousand things, and see what the daemon holds after one thousand and at the end."""
-    from recollect.surfaces.daemon import client
+    from lorelog.surfaces.daemon import client
 
     asked = iter(questions(MANY, seed=77))
     held: dict[int, int] = {}

@@ -28,14 +28,14 @@ from typing import Any
 
 import numpy as np
 
-from recollect.core.document import Chunk, Document, Stamp
-from recollect.core.options import StoreOptions
-from recollect.core.ports import DocumentUpdate, Store, Vector
-from recollect.core.query import Filters, Term
-from recollect.stores.embedded import EmbeddedStore
-from recollect.stores.milvus import MilvusStore
-from recollect.stores.milvus.filters import owned
-from recollect.stores.milvus.tokens import token
+from lorelog.core.document import Chunk, Document, Stamp
+from lorelog.core.options import StoreOptions
+from lorelog.core.ports import DocumentUpdate, Store, Vector
+from lorelog.core.query import Filters, Term
+from lorelog.stores.embedded import EmbeddedStore
+from lorelog.stores.milvus import MilvusStore
+from lorelog.stores.milvus.filters import owned
+from lorelog.stores.milvus.tokens import token
 
 LIMIT = 200
 _PROJECT = "/bench"
@@ -274,7 +274,7 @@ def main() -> None:
     args = parser.parse_args()
     corpus = make_corpus(args.size, args.dimension, args.questions)
     results: list[Result] = []
-    with tempfile.TemporaryDirectory(prefix="recollect-bench-") as place:
+    with tempfile.TemporaryDirectory(prefix="lorelog-bench-") as place:
         home = Path(place)
         embedded = EmbeddedStore(home / "embedded", Words(), provider="b", model="m")
         results.append(measure("embedded", embedded, home / "embedded", None, corpus))

@@ -27,13 +27,13 @@ from bench.latency import Verdicts
 from bench.measure import median
 from bench.records_corpus import Corpus, Crowd, Question, corpora
 
-from recollect.core.errors import RecollectError
-from recollect.core.version import VERSION
-from recollect.operations.dispatch import Caller, Dispatcher
-from recollect.records.ledger import Ledger
-from recollect.records.tables import RecordTables
-from recollect.surfaces.daemon import client
-from recollect.wiring import Holdings, standpoint
+from lorelog.core.errors import LorelogError
+from lorelog.core.version import VERSION
+from lorelog.operations.dispatch import Caller, Dispatcher
+from lorelog.records.ledger import Ledger
+from lorelog.records.tables import RecordTables
+from lorelog.surfaces.daemon import client
+from lorelog.wiring import Holdings, standpoint
 
 HIT_3, MRR = 1.0, 0.95
 SEARCH_S, RESUME_S, BRIEF_S, WRITE_S, REPLAY_S = 0.010, 0.050, 0.200, 0.015, 20.0
@@ -52,9 +52,9 @@ class Desk:
         self.environment = {
             **{name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ},
             "HOME": str(folder),
-            "RECOLLECT_HOME": str(folder / "home"),
-            "RECOLLECT_EMBEDDING_PROVIDER": provider,
-            "RECOLLECT_CACHE_ANSWERS": "false",
+            "LORELOG_HOME": str(folder / "home"),
+            "LORELOG_EMBEDDING_PROVIDER": provider,
+            "LORELOG_CACHE_ANSWERS": "false",
         }
         self.holdings = Holdings()
         self._caller = Caller(str(self.project), self.environment)
@@ -140,7 +140,7 @@ def _arguments() -> argparse.Namespace:
 
 def _heading(options: argparse.Namespace) -> str:
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
-    return f"recollect {VERSION}, {options.rounds} rounds. {machine}, load {os.getloadavg()[0]:.1f}."
+    return f"lorelog {VERSION}, {options.rounds} rounds. {machine}, load {os.getloadavg()[0]:.1f}."
 
 
 # -- quality -------------------------------------------------------------------------------------------------------------
@@ -297,7 +297,7 @@ def _searches(desk: Desk, timed: _Timed, where: str, questions: Sequence[str]) -
             seconds = [took(ask, "task.search", {"query": said, "k": 5}) for said in asked]
             timed.row(what, where, seconds, SEARCH_S)
     finally:
-        with contextlib.suppress(RecollectError):
+        with contextlib.suppress(LorelogError):
             desk.by_daemon("daemon.stop", {})
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from recollect.core.record import Draft
+from lorelog.core.record import Draft
 
 CORPORA = Path(__file__).with_name("corpora")
 _OPERATIONS = {

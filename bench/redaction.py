@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from recollect.ingest.redact import Redacted, redact
+from lorelog.ingest.redact import Redacted, redact
 
 CONTEXT = 40
 SECTIONS = ("transcripts/claude_code/*.jsonl.gz", "transcripts/opencode/*.json.gz")

@@ -12,7 +12,7 @@ from bench.measure import Measured, median
 from bench.scenarios import CONTENTION, EDITS, Seen, WhileIndexing
 
 RIVAL = "memsearch"
-OURS = "recollect"
+OURS = "lorelog"
 LINEAR = 1.3
 SAME_WORK = 0.05
 

@@ -1,4 +1,4 @@
-"""The speed run: recollect beside memsearch, the same files, the same embedding service, one table.
+"""The speed run: lorelog beside memsearch, the same files, the same embedding service, one table.
 
 Responsible for the command and the order of the run; `scenarios.py` does the work, `report.py` judges it. Exits with 1
 when a target is missed or the two did not do the same work.
@@ -19,7 +19,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.contenders import Contender, Memsearch, Recollect, own_program, own_version, rival_program, versions
+from bench.contenders import Contender, Lorelog, Memsearch, own_program, own_version, rival_program, versions
 from bench.corpus import ENTRIES_PER_FILE, SEED, write_journals
 from bench.measure import CommandFailed, EmbeddingService, Measured, embedding_service
 from bench.report import (
@@ -53,11 +53,9 @@ class Outcome:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description="Time recollect beside memsearch. Exits with 1 when a target is missed."
-    )
+    parser = argparse.ArgumentParser(description="Time lorelog beside memsearch. Exits with 1 when a target is missed.")
     parser.add_argument("--rival-env", type=Path, default=REPOSITORY / ".bench" / "memsearch", metavar="DIR")
-    parser.add_argument("--recollect", type=Path, default=own_program(), metavar="PROGRAM")
+    parser.add_argument("--lorelog", type=Path, default=own_program(), metavar="PROGRAM")
     parser.add_argument("--sizes", type=sizes, default=(2000, 20000), help="entries: one or two numbers")
     parser.add_argument(
         "--repeat", type=int, default=3, metavar="N", help="first indexes of each; others three times as many"
@@ -86,9 +84,9 @@ def take_part(options: argparse.Namespace, service: EmbeddingService) -> list[Co
     if options.only != OURS:
         taking_part.append(Memsearch(rival_program(options.rival_env.resolve()), service, Path()))
     if options.only != RIVAL:
-        if not options.recollect.exists():
-            raise CommandFailed(f"no recollect at {options.recollect}: install it, or give --recollect PROGRAM")
-        taking_part.append(Recollect(options.recollect.resolve(), service, Path()))
+        if not options.lorelog.exists():
+            raise CommandFailed(f"no lorelog at {options.lorelog}: install it, or give --lorelog PROGRAM")
+        taking_part.append(Lorelog(options.lorelog.resolve(), service, Path()))
     return taking_part
 
 
@@ -162,7 +160,7 @@ def _numbers(sample: Measured | int) -> dict[str, float] | int:
 
 
 def heading(options: argparse.Namespace) -> str:
-    names = [own_version(options.recollect)] if options.only != RIVAL else []
+    names = [own_version(options.lorelog)] if options.only != RIVAL else []
     names += [versions(options.rival_env.resolve())] if options.only != OURS else []
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     return f"{machine}; load {os.getloadavg()[0]:.1f}; {'; '.join(names)}; medians of {options.repeat} first indexes."
@@ -186,7 +184,7 @@ def show(outcome: Outcome, head: str) -> None:
 def main() -> int:
     options = arguments()
     try:
-        with embedding_service() as service, tempfile.TemporaryDirectory(prefix="recollect-bench-") as place:
+        with embedding_service() as service, tempfile.TemporaryDirectory(prefix="lorelog-bench-") as place:
             contenders = take_part(options, service)
             head = heading(options)
             outcome = measure_all(options, Ground(Path(place).resolve(), service, options.repeat), contenders)

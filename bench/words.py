@@ -38,7 +38,7 @@ SUFFIXES = (".md", ".markdown")
 
 @dataclass(frozen=True)
 class Memory:
-    """A recollect home, asked from outside."""
+    """A lorelog home, asked from outside."""
 
     program: Path
     home: Path
@@ -61,7 +61,7 @@ class Memory:
         return run([self.program, *words], self._environment(), self.files)
 
     def _environment(self) -> dict[str, str]:
-        return clean_environment(self.home) | {"RECOLLECT_HOME": str(self.home), "RECOLLECT_DAEMON_WARM": "off"}
+        return clean_environment(self.home) | {"LORELOG_HOME": str(self.home), "LORELOG_DAEMON_WARM": "off"}
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def _until_searchable(
         if documents >= files and memory.finds(word, path):
             return time.perf_counter() - started
         if ended:
-            require(indexer.finish(), "recollect index")
+            require(indexer.finish(), "lorelog index")
             break
         time.sleep(POLL_S)
     raise CommandFailed(f"{documents} of {files} files are there, and '{word}' should find {path.name}")
@@ -161,7 +161,7 @@ def number(stats: Mapping[str, Any], *names: str) -> int:
 
 def empty_memory(program: Path, place: Path) -> Memory:
     if not program.exists():
-        raise CommandFailed(f"no recollect at {program}: install it, or give --recollect PROGRAM")
+        raise CommandFailed(f"no lorelog at {program}: install it, or give --lorelog PROGRAM")
     (place / "home").mkdir()
     return Memory(program.resolve(), place / "home", place / "files")
 
@@ -210,14 +210,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Seconds until a documentation tree is searchable by words.")
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="holds corpora/NAME.tar.gz")
     parser.add_argument("--corpus", default="kubernetes_en", metavar="NAME")
-    parser.add_argument("--recollect", type=Path, default=own_program(), metavar="PROGRAM")
+    parser.add_argument("--lorelog", type=Path, default=own_program(), metavar="PROGRAM")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--observe", type=float, default=60.0, metavar="SECONDS", help="how long to watch the vectors")
     options = parser.parse_args()
     cores = hold_to(options.cores)
     try:
-        with tempfile.TemporaryDirectory(prefix="recollect-words-") as place:
-            memory = empty_memory(options.recollect, Path(place).resolve())
+        with tempfile.TemporaryDirectory(prefix="lorelog-words-") as place:
+            memory = empty_memory(options.lorelog, Path(place).resolve())
             paths = unpack(options.data / "corpora" / f"{options.corpus}.tar.gz", memory.files)
             seen = watch(memory, paths, options.observe)
     except (CommandFailed, OSError) as error:

@@ -34,7 +34,7 @@ from e2e.model import Model
 from e2e.world import Failed, World
 
 FAILED, NOT_INSTALLED = 1, 3
-_INSIDE = "RECOLLECT_E2E_INSIDE"
+_INSIDE = "LORELOG_E2E_INSIDE"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Cell:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m e2e", description="Prove recollect in the real hosts.")
+    parser = argparse.ArgumentParser(prog="python -m e2e", description="Prove lorelog in the real hosts.")
     parser.add_argument("hosts", nargs="*", metavar="HOST", help=f"of {', '.join(HOSTS)}; all by default")
     parser.add_argument("--only", action="append", metavar="ROW", help=f"of {', '.join(BEHAVIOURS)}; repeatable")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="behaviours at once (default: 1)")

@@ -16,8 +16,8 @@ from e2e.world import Entry, eventually
 
 
 def approvals(host: Host) -> list[str]:
-    """What `recollect hosts status` says the person has still to approve."""
-    told = json.loads(host.world.recollect("hosts", "status", host.name, "--json"))["hosts"][0]
+    """What `lorelog hosts status` says the person has still to approve."""
+    told = json.loads(host.world.lorelog("hosts", "status", host.name, "--json"))["hosts"][0]
     found: list[str] = told["approve"]
     return found
 

@@ -63,7 +63,7 @@ def of(entries: Iterable[Entry], word: str) -> list[Entry]:
 
 def write_journal(world: World, line: str, day: str = "") -> None:
     """A journal as a person may have written it by hand."""
-    folder = world.project / ".recollect" / "memory"
+    folder = world.project / ".lorelog" / "memory"
     folder.mkdir(parents=True, exist_ok=True)
     name = day or dt.datetime.now().astimezone().date().isoformat()
     with (folder / f"{name}.md").open("a") as file:
@@ -92,17 +92,17 @@ def tell(host: Host, word: str, *steps: Step) -> str:
     return f"Please decide about {word} now."
 
 
-@behaviour("install", "`recollect hosts install` is enough, and uninstalling gives every byte back", bare=True)
+@behaviour("install", "`lorelog hosts install` is enough, and uninstalling gives every byte back", bare=True)
 def installs(host: Host) -> None:
     before = {path: path.read_bytes() for path in host.settings() if path.exists()}
-    host.world.recollect("hosts", "install", host.name)
-    host.world.recollect("hosts", "uninstall", host.name)
+    host.world.lorelog("hosts", "install", host.name)
+    host.world.lorelog("hosts", "uninstall", host.name)
     after = {path: path.read_bytes() for path in host.settings() if path.exists()}
     differ = [path.name for path in {*before, *after} if before.get(path) != after.get(path)]
     holds(not differ, f"uninstalling leaves {differ} changed")
     host.install()
     captures_a_turn(host)
-    told = json.loads(host.world.recollect("hosts", "status", host.name, "--json"))["hosts"][0]
+    told = json.loads(host.world.lorelog("hosts", "status", host.name, "--json"))["hosts"][0]
     holds(told["installed"] == "current" and told["last_capture"], f"the status says {told}")
     holds(not told["approve"] and not told["warnings"], f"the status asks for more: {told}")
 
@@ -143,14 +143,14 @@ def captured(host: Host) -> None:
 
 
 def transcript_of(world: World, word: str) -> str:
-    """What `recollect transcript` tells of the entry that a search for the word finds."""
+    """What `lorelog transcript` tells of the entry that a search for the word finds."""
 
     def found() -> bool:
         return any(word in hit["content"] for hit in world.found(word))
 
     eventually(found, f"a search does not find {word}", 30)
     hit = next(hit for hit in world.found(word) if word in hit["content"])
-    return world.recollect("transcript", hit["id"], "--json")
+    return world.lorelog("transcript", hit["id"], "--json")
 
 
 @behaviour("recall", "a turn is found by search and is there in a new session")
@@ -168,8 +168,8 @@ def recalled(host: Host) -> None:
 def skill(host: Host) -> None:
     word, asked = mark("meadow"), mark("asking")
     write_journal(host.world, f"The {word} cache is cleared on Tuesdays", "2026-01-05")
-    host.world.recollect("index")
-    search = host.run_shell(f"recollect search {word}")
+    host.world.lorelog("index")
+    search = host.run_shell(f"lorelog search {word}")
     outcome = host.use_skill(asked, f"when is the {word} cache cleared", search)
     offered = [request for request in outcome.requests if request.tools and host.skill_mark in request.text]
     holds(offered, "no request offers the skill")
@@ -335,7 +335,7 @@ def daemon_dies(host: Host) -> None:
 
 @behaviour("no daemon", "with the daemon switched off, turns are captured all the same")
 def no_daemon(host: Host) -> None:
-    host.world.recollect("config", "set", "daemon.warm", "off")
+    host.world.lorelog("config", "set", "daemon.warm", "off")
     words = [mark(stem) for stem in ("romeo", "tulip")]
     session = ""
     for word in words:
@@ -344,14 +344,14 @@ def no_daemon(host: Host) -> None:
     holds(not host.world.daemon(), "there is a daemon nevertheless")
 
 
-@behaviour("backfill", "a session from before is captured by `recollect hosts backfill`, once", bare=True)
+@behaviour("backfill", "a session from before is captured by `lorelog hosts backfill`, once", bare=True)
 def backfilled(host: Host) -> None:
     words = [mark(stem) for stem in ("uniform", "victor")]
     first = host.turn(tell(host, words[0]))
     holds(not host.world.entries(), "something was captured although nothing is installed")
-    host.world.recollect("hosts", "backfill", host.name)
+    host.world.lorelog("hosts", "backfill", host.name)
     once_each(host.world, words[0])
-    host.world.recollect("hosts", "backfill", host.name)
+    host.world.lorelog("hosts", "backfill", host.name)
     host.bring_plugin()
     host.turn(tell(host, words[1]), first.session)
     once_each(host.world, *words)
@@ -384,12 +384,12 @@ def no_secrets(host: Host) -> None:
 
 def written_by_us(world: World) -> list[Path]:
     """Every file of ours: the home, and what lies in the project."""
-    folders = (world.memory_home, world.project / ".recollect")
+    folders = (world.memory_home, world.project / ".lorelog")
     return [path for folder in folders for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
 
 
-@behaviour("absent", "with recollect gone from the PATH, the host's turn goes on as ever")
+@behaviour("absent", "with lorelog gone from the PATH, the host's turn goes on as ever")
 def absent(host: Host) -> None:
-    host.world.remove_recollect()
+    host.world.remove_lorelog()
     outcome = host.turn("Are you there?")
     holds(PLAIN_ANSWER in outcome.answer, f"the host answered {outcome.answer!r}")

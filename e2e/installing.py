@@ -55,7 +55,7 @@ def pinned() -> dict[str, dict[str, str]]:
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """Where hosts are kept between runs."""
-    return Path(environment.get("RECOLLECT_E2E_CACHE") or "~/.cache/recollect-e2e").expanduser().resolve()
+    return Path(environment.get("LORELOG_E2E_CACHE") or "~/.cache/lorelog-e2e").expanduser().resolve()
 
 
 def install(name: str, cache: Path) -> Installed:

@@ -1,7 +1,7 @@
-"""A person's machine in a folder: a home, a project under git, recollect on the PATH, and nothing of the real one.
+"""A person's machine in a folder: a home, a project under git, lorelog on the PATH, and nothing of the real one.
 
 Every row of the table has a world of its own, so that a failure is told by its files alone. The home is HOME and
-RECOLLECT_HOME is not set, because some hosts start MCP servers with hardly any environment: what works here works for a
+LORELOG_HOME is not set, because some hosts start MCP servers with hardly any environment: what works here works for a
 person who set nothing. Hosts get proxies that lead nowhere, and, where the machine lets us, a network with loopback only.
 """
 
@@ -65,7 +65,7 @@ class World:
         self._make_project()
         # Codex runs commands in a login shell, whose PATH is made anew: as an installer for users does, tell the profile.
         (self.home / ".profile").write_text(f'export PATH="{self.bin}:$PATH"\n')
-        (self.bin / "recollect").symlink_to(Path(sys.executable).with_name("recollect"))
+        (self.bin / "lorelog").symlink_to(Path(sys.executable).with_name("lorelog"))
 
     def _make_project(self) -> None:
         git = ["git", "-c", "user.name=e2e", "-c", "user.email=e2e@localhost", "-C", str(self.project)]
@@ -75,7 +75,7 @@ class World:
 
     @property
     def memory_home(self) -> Path:
-        return self.home / ".recollect"
+        return self.home / ".lorelog"
 
     def environment(self, **more: str) -> dict[str, str]:
         """All that a program started here knows."""
@@ -97,9 +97,9 @@ class World:
             **more,
         }
 
-    def recollect(self, *arguments: str, directory: Path | None = None) -> str:
-        """What recollect prints, run as the person of this world runs it. Raise Failed when it ends badly."""
-        program = Path(sys.executable).with_name("recollect")
+    def lorelog(self, *arguments: str, directory: Path | None = None) -> str:
+        """What lorelog prints, run as the person of this world runs it. Raise Failed when it ends badly."""
+        program = Path(sys.executable).with_name("lorelog")
         done = subprocess.run(
             [program, *arguments],
             cwd=directory or self.project,
@@ -110,12 +110,12 @@ class World:
             check=False,
         )
         if done.returncode != 0:
-            raise Failed(f"recollect {' '.join(arguments)} ended with {done.returncode}: {done.stderr.strip()[-400:]}")
+            raise Failed(f"lorelog {' '.join(arguments)} ended with {done.returncode}: {done.stderr.strip()[-400:]}")
         return done.stdout
 
     def found(self, words: str) -> list[dict[str, Any]]:
         """What a search finds."""
-        hits: list[dict[str, Any]] = json.loads(self.recollect("search", words, "--json"))["hits"]
+        hits: list[dict[str, Any]] = json.loads(self.lorelog("search", words, "--json"))["hits"]
         return hits
 
     def journals(self) -> str:
@@ -123,9 +123,9 @@ class World:
         return "\n".join(path.read_text() for path in sorted(self._journal_files()))
 
     def _journal_files(self) -> Iterator[Path]:
-        yield from self.project.rglob(".recollect/**/memory/*.md")
-        yield from self.home.rglob(".recollect/**/memory/*.md")
-        yield from (self.home / ".openclaw").rglob("workspace*/.recollect/**/*.md")
+        yield from self.project.rglob(".lorelog/**/memory/*.md")
+        yield from self.home.rglob(".lorelog/**/memory/*.md")
+        yield from (self.home / ".openclaw").rglob("workspace*/.lorelog/**/*.md")
 
     def entries(self, *, turns_only: bool = True) -> list[Entry]:
         """The journals' entries in their order."""
@@ -184,9 +184,9 @@ class World:
             return True
         return False
 
-    def remove_recollect(self) -> None:
+    def remove_lorelog(self) -> None:
         """Take the program away, as an uninstalled or broken environment does."""
-        (self.bin / "recollect").unlink()
+        (self.bin / "lorelog").unlink()
 
     def close(self) -> None:
         """End what was started here."""

@@ -19,27 +19,27 @@ QUESTIONS = (
 
 def main() -> int:
     """Run the demo in a temporary home, so that nothing of the person's is touched."""
-    with tempfile.TemporaryDirectory(prefix="recollect-demo-") as place:
+    with tempfile.TemporaryDirectory(prefix="lorelog-demo-") as place:
         project = Path(place) / "harbor"
         shutil.copytree(HERE / "fortnight" / "memory", project / "memory")
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
-        environment["RECOLLECT_HOME"] = str(Path(place) / "home")
-        environment["RECOLLECT_DAEMON_WARM"] = "off"  # nothing stays behind, not even for half an hour
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("LORELOG_")}
+        environment["LORELOG_HOME"] = str(Path(place) / "home")
+        environment["LORELOG_DAEMON_WARM"] = "off"  # nothing stays behind, not even for half an hour
         steps = [["index", "memory"], *(["search", *question] for question in QUESTIONS)]
         for step in steps:
-            print(f"\n$ recollect {' '.join(repr(word) if ' ' in word else word for word in step)}", flush=True)
+            print(f"\n$ lorelog {' '.join(repr(word) if ' ' in word else word for word in step)}", flush=True)
             status = subprocess.run(
-                [sys.executable, "-m", "recollect", *step], cwd=project, env=environment, check=False
+                [sys.executable, "-m", "lorelog", *step], cwd=project, env=environment, check=False
             ).returncode
             if status:
                 return status
     print(
         "That was a temporary copy. On your own notes:\n\n"
         "    source .venv/bin/activate              # or: python -m pip install .\n"
-        "    recollect index ~/notes --global\n"
-        '    recollect search "what did I decide about …?"\n'
-        '    recollect add "what I learned today" --type lesson\n\n'
-        "recollect --help shows the rest."
+        "    lorelog index ~/notes --global\n"
+        '    lorelog search "what did I decide about …?"\n'
+        '    lorelog add "what I learned today" --type lesson\n\n'
+        "lorelog --help shows the rest."
     )
     return 0
 

@@ -1,7 +1,7 @@
 """Checks the TypeScript of plugins/ against the hosts' own types, pinned, from npm.
 
-The packages are installed once into a cache, which the end-to-end tests share (RECOLLECT_E2E_CACHE, default
-~/.cache/recollect-e2e). OpenClaw brings its types only with itself, half a gigabyte; so this is not a part of `make test`.
+The packages are installed once into a cache, which the end-to-end tests share (LORELOG_E2E_CACHE, default
+~/.cache/lorelog-e2e). OpenClaw brings its types only with itself, half a gigabyte; so this is not a part of `make test`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ PINNED = {
     "openclaw": (f"openclaw@{HOSTS['openclaw']['openclaw']}",),
 }
 NOT_INSTALLED = 3
-CHECKED = ("plugins/opencode/recollect.ts", "plugins/openclaw/index.ts")
+CHECKED = ("plugins/opencode/lorelog.ts", "plugins/openclaw/index.ts")
 
 
 def main() -> int:
     """Install what is missing, and run the compiler."""
     npm = shutil.which("npm")
-    cache = Path(os.environ.get("RECOLLECT_E2E_CACHE") or "~/.cache/recollect-e2e").expanduser()
+    cache = Path(os.environ.get("LORELOG_E2E_CACHE") or "~/.cache/lorelog-e2e").expanduser()
     for name, packages in PINNED.items():
         if not _installed(cache / name, packages):
             why = "npm is not there" if npm is None else _install(npm, cache / name, packages)

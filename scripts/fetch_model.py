@@ -74,7 +74,7 @@ E5_SMALL_V2 = Model(
         "model.onnx": "d74a213ce7122581aa2e024601e79e969373e7fe3cd3aa78c4996a5c79d4c5ad",
     },
 )
-TARGET = Path(__file__).resolve().parent.parent / "src" / "recollect" / "models" / "data" / "e5-small-v2"
+TARGET = Path(__file__).resolve().parent.parent / "src" / "lorelog" / "models" / "data" / "e5-small-v2"
 
 
 def ensure_model(target: Path = TARGET, model: Model = E5_SMALL_V2, source: Path | None = None) -> bool:
@@ -84,7 +84,7 @@ def ensure_model(target: Path = TARGET, model: Model = E5_SMALL_V2, source: Path
     """
     try:
         if not _is_complete(target, model):
-            with tempfile.TemporaryDirectory(prefix="recollect-model-") as scratch:
+            with tempfile.TemporaryDirectory(prefix="lorelog-model-") as scratch:
                 _place(_read(source or _download(model, Path(scratch)), model), target)
             return True
         if not (target / "LICENSE").is_file():

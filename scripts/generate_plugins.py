@@ -1,4 +1,4 @@
-"""Writes plugins/ and the marketplace from src/recollect/hosts, or with --check fails when they are out of date.
+"""Writes plugins/ and the marketplace from src/lorelog/hosts, or with --check fails when they are out of date.
 
 Whatever else lies in a bundle's directory is removed: a file that is not generated would be shipped and never looked at.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))  # the tree this script belongs to, whatever is installed
 
-from recollect.hosts.bundles import repository  # noqa: E402
+from lorelog.hosts.bundles import repository  # noqa: E402
 
 KEPT = {"plugins/package.json", "plugins/package-lock.json", "plugins/tsconfig.json"}
 """Written by hand: how the TypeScript is checked."""

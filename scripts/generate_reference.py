@@ -23,13 +23,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))  # the tree this script belongs to, whatever is installed
 
-from recollect.config.schema import SETTINGS, Setting  # noqa: E402
-from recollect.config.values import as_toml  # noqa: E402
-from recollect.core.errors import RecollectError, UsageError  # noqa: E402
-from recollect.operations.replies import Shape  # noqa: E402
-from recollect.operations.schema import catalogue  # noqa: E402
-from recollect.stores.embedded.connection import open_writer  # noqa: E402
-from recollect.surfaces.cli.main import COMMANDS, command_parser  # noqa: E402
+from lorelog.config.schema import SETTINGS, Setting  # noqa: E402
+from lorelog.config.values import as_toml  # noqa: E402
+from lorelog.core.errors import LorelogError, UsageError  # noqa: E402
+from lorelog.operations.replies import Shape  # noqa: E402
+from lorelog.operations.schema import catalogue  # noqa: E402
+from lorelog.stores.embedded.connection import open_writer  # noqa: E402
+from lorelog.surfaces.cli.main import COMMANDS, command_parser  # noqa: E402
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,14 +144,14 @@ def render_errors() -> str:
     return "\n".join(lines)
 
 
-def error_classes(top: type[RecollectError] = RecollectError) -> Iterator[type[RecollectError]]:
+def error_classes(top: type[LorelogError] = LorelogError) -> Iterator[type[LorelogError]]:
     """Yield an error class and all below it."""
     yield top
     for kind in top.__subclasses__():
         yield from error_classes(kind)
 
 
-def exit_status(kind: type[RecollectError]) -> str:
+def exit_status(kind: type[LorelogError]) -> str:
     """Return the exit status of a command that ends with such an error."""
     return "2" if issubclass(kind, UsageError) else "1"
 

@@ -93,9 +93,9 @@ def environment_at(place: Path) -> dict[str, str]:
     return {
         "PATH": programs,
         "HOME": str(place),
-        "RECOLLECT_HOME": str(place / "home"),
-        "RECOLLECT_EMBEDDING_PROVIDER": "none",
-        "RECOLLECT_DAEMON_WARM": "off",
+        "LORELOG_HOME": str(place / "home"),
+        "LORELOG_EMBEDDING_PROVIDER": "none",
+        "LORELOG_DAEMON_WARM": "off",
         "LANG": "C.UTF-8",
         "TZ": "UTC",
     }

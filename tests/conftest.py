@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# The same examples each time, so that a run says the same twice, on a slow machine too. RECOLLECT_TEST_EXPLORE=1 looks for new ones.
+# The same examples each time, so that a run says the same twice, on a slow machine too. LORELOG_TEST_EXPLORE=1 looks for new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("exploring", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("exploring" if os.environ.get("RECOLLECT_TEST_EXPLORE") else "repeatable")
+settings.load_profile("exploring" if os.environ.get("LORELOG_TEST_EXPLORE") else "repeatable")
 
 
 @pytest.fixture(autouse=True)
@@ -20,13 +20,13 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     """A home of its own, so that nothing of the person's is read or written."""
     place = tmp_path_factory.mktemp("home")
     for name in list(os.environ):
-        if name.startswith("RECOLLECT_") or name.endswith("_API_KEY") or name in {"OPENAI_BASE_URL", "NO_COLOR"}:
+        if name.startswith("LORELOG_") or name.endswith("_API_KEY") or name in {"OPENAI_BASE_URL", "NO_COLOR"}:
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(place))
-    monkeypatch.setenv("RECOLLECT_HOME", str(place / ".recollect"))
-    monkeypatch.setenv("RECOLLECT_DAEMON_WARM", "off")  # those that are about the daemon say so
+    monkeypatch.setenv("LORELOG_HOME", str(place / ".lorelog"))
+    monkeypatch.setenv("LORELOG_DAEMON_WARM", "off")  # those that are about the daemon say so
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
-    return place / ".recollect"
+    return place / ".lorelog"
 
 
 @pytest.fixture(autouse=True)

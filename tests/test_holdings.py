@@ -6,21 +6,21 @@ from pathlib import Path
 
 from tests.models.embedding_server import EmbeddingServer
 
-from recollect.operations.dispatch import Caller, Dispatcher
-from recollect.wiring import Holdings, standpoint
+from lorelog.operations.dispatch import Caller, Dispatcher
+from lorelog.wiring import Holdings, standpoint
 
 
 def model(number: int) -> dict[str, str]:
     """Return what chooses a model that is never asked anything."""
     chosen = {"PROVIDER": "openai", "MODEL": f"model-{number}", "BASE_URL": "http://127.0.0.1:9/v1"}
-    return {"OPENAI_API_KEY": "k", **{f"RECOLLECT_EMBEDDING_{name}": value for name, value in chosen.items()}}
+    return {"OPENAI_API_KEY": "k", **{f"LORELOG_EMBEDDING_{name}": value for name, value in chosen.items()}}
 
 
 def test_only_the_last_used_are_kept_open(tmp_path: Path, home: Path) -> None:
     """A hundred tenants, models and caches do not stay; the one that was asked first is answered again."""
     holdings = Holdings()
     dispatcher = Dispatcher(holdings.engine)
-    caller = Caller(str(tmp_path), {"RECOLLECT_HOME": str(home), "RECOLLECT_EMBEDDING_PROVIDER": "fake"})
+    caller = Caller(str(tmp_path), {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "fake"})
     kept = dispatcher.call("memory.add", {"text": "the okapi hides", "tenant": "t0"}, caller)["memory"]
     for number in range(1, 40):
         environment = {**caller.environment, **model(number)}
@@ -37,7 +37,7 @@ def test_only_the_last_used_are_kept_open(tmp_path: Path, home: Path) -> None:
 def test_an_engine_outlives_its_place_among_the_held(tmp_path: Path, home: Path) -> None:
     """Whoever is at work while others push out what they use goes on."""
     holdings = Holdings()
-    environment = {"RECOLLECT_HOME": str(home), "RECOLLECT_EMBEDDING_PROVIDER": "fake"}
+    environment = {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "fake"}
     (tmp_path / "note.md").write_text("# Note\n\nthe okapi hides\n", "utf-8")
     Dispatcher(holdings.engine).call("memory.index", {"paths": ["note.md"]}, Caller(str(tmp_path), environment))
     here = standpoint(home=home, directory=str(tmp_path), environment=environment)
@@ -59,8 +59,8 @@ def test_keys_are_not_what_things_are_known_by(tmp_path: Path, home: Path) -> No
     try:
         for key in ("secret-one", "secret-two"):
             environment = {
-                "RECOLLECT_HOME": str(home),
-                "RECOLLECT_EMBEDDING_PROVIDER": "openai",
+                "LORELOG_HOME": str(home),
+                "LORELOG_EMBEDDING_PROVIDER": "openai",
                 "OPENAI_BASE_URL": server.url,
                 "OPENAI_API_KEY": key,
             }

@@ -23,15 +23,15 @@ from pathlib import Path
 from bench.code import truth
 from bench.code.truth import Place, Tooling
 
-from recollect.code.extract import extract
-from recollect.code.languages import language_of
-from recollect.code.reading import read_source
-from recollect.core.code import Symbol, SymbolKind
-from recollect.core.code_answers import Certainty
-from recollect.services.code.asking import Bounds, CodeAsker
-from recollect.services.code.finding import Wanted
-from recollect.services.code.indexing import CodeJob, index_code
-from recollect.wiring import Standpoint, open_engine, standpoint
+from lorelog.code.extract import extract
+from lorelog.code.languages import language_of
+from lorelog.code.reading import read_source
+from lorelog.core.code import Symbol, SymbolKind
+from lorelog.core.code_answers import Certainty
+from lorelog.services.code.asking import Bounds, CodeAsker
+from lorelog.services.code.finding import Wanted
+from lorelog.services.code.indexing import CodeJob, index_code
+from lorelog.wiring import Standpoint, open_engine, standpoint
 
 PACKAGES = ("rich", "starlette", "hypothesis", "_pytest", "mcp", "httpx2")
 DEFINITIONS, REFERENCES = 0.98, 0.90

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from bench.quality.pipeline import Bench, Place
 from bench.quality.sets import JudgedSet, Question
 
-from recollect.retrieval.measure import auroc, calibration_error
+from lorelog.retrieval.measure import auroc, calibration_error
 
 MOST_OF_A_KIND = 200
 

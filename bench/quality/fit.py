@@ -25,13 +25,13 @@ import numpy as np
 from bench.quality.pipeline import Bench
 from bench.quality.sets import JudgedSet, Question, load, names_in
 
-from recollect.core.options import SearchOptions
-from recollect.core.query import Filters
-from recollect.core.vectors import unit
-from recollect.retrieval import entry
-from recollect.retrieval.closeread import LANES, CloseReader
-from recollect.retrieval.weigh import Evidence, Weights, find_unread_share
-from recollect.services import candidates
+from lorelog.core.options import SearchOptions
+from lorelog.core.query import Filters
+from lorelog.core.vectors import unit
+from lorelog.retrieval import entry
+from lorelog.retrieval.closeread import LANES, CloseReader
+from lorelog.retrieval.weigh import Evidence, Weights, find_unread_share
+from lorelog.services import candidates
 
 EVIDENCE = ("base", "coverage", "terms", "lead", "unread", "known")
 READING = ("coverage", "phrase", "proximity", "part-words", "entry")

@@ -24,10 +24,10 @@ from bench.quality.fit import arguments
 from bench.quality.pipeline import Bench
 from bench.quality.sets import JudgedSet, Question, load, load_questions, names_in
 
-from recollect.retrieval.closeread import Reading
-from recollect.retrieval.measure import auroc, calibration_error
-from recollect.retrieval.relevance import Asked
-from recollect.services import answer
+from lorelog.retrieval.closeread import Reading
+from lorelog.retrieval.measure import auroc, calibration_error
+from lorelog.retrieval.relevance import Asked
+from lorelog.services import answer
 
 LOOKED_AT = 5
 NAMES = ("base", "terms", "coverage", "proximity", "part-words", "unread", "unread x coverage", "distance", "score")

@@ -16,9 +16,9 @@ from bench.quality.calibration import Claim, claim, negatives, spread
 from bench.quality.pipeline import RANKINGS, Bench, Place, parts_of
 from bench.quality.sets import JudgedSet, Question, load, load_questions, names_in
 
-from recollect.retrieval.measure import DEPTH, measure
-from recollect.retrieval.snippet import Snippet
-from recollect.services import answer
+from lorelog.retrieval.measure import DEPTH, measure
+from lorelog.retrieval.snippet import Snippet
+from lorelog.services import answer
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def _folder(keep: Path | None, name: str) -> Iterator[Path]:
         (keep / name).mkdir(parents=True, exist_ok=True)
         yield (keep / name).resolve()
         return
-    with tempfile.TemporaryDirectory(prefix="recollect-quality-") as folder:
+    with tempfile.TemporaryDirectory(prefix="lorelog-quality-") as folder:
         yield Path(folder).resolve()
 
 

@@ -18,16 +18,16 @@ from bench.quality.rivals import CUT, PlainBM25, memsearch
 from bench.quality.sets import JudgedSet, Question
 from bench.quality.vectors import KeptEmbedder, VectorFolder
 
-from recollect.core.document import Key
-from recollect.core.query import Filters, Hit
-from recollect.core.vectors import unit
-from recollect.retrieval.analyse import WordAnalyser
-from recollect.retrieval.measure import DEPTH
-from recollect.services.evaluate import deepen
-from recollect.services.reach import Named
-from recollect.services.scope import Project
-from recollect.stores.embedded import EmbeddedStore
-from recollect.wiring import Standpoint, open_engine
+from lorelog.core.document import Key
+from lorelog.core.query import Filters, Hit
+from lorelog.core.vectors import unit
+from lorelog.retrieval.analyse import WordAnalyser
+from lorelog.retrieval.measure import DEPTH
+from lorelog.services.evaluate import deepen
+from lorelog.services.reach import Named
+from lorelog.services.scope import Project
+from lorelog.stores.embedded import EmbeddedStore
+from lorelog.wiring import Standpoint, open_engine
 
 RANKINGS = ("BM25", "dense", "memsearch", "ours")
 _UNGROUPED = "corpus"
@@ -54,7 +54,7 @@ class Bench:
         project = Project(id=str(folder / "here"), root=str(folder / "here"), name="here", git=False)
         (folder / "here").mkdir(exist_ok=True)
         # Without the cache of answers: what is measured is searching, and each search is to be seen.
-        settings = {"RECOLLECT_CACHE_ANSWERS": "false"}
+        settings = {"LORELOG_CACHE_ANSWERS": "false"}
         self._engine = open_engine(Standpoint(folder / "home", project, settings))
         inner = self._engine._embedder  # noqa: SLF001  (wired as for everyone, then taught to remember)
         if inner is None:

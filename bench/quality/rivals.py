@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from recollect.core.document import Key
+from lorelog.core.document import Key
 
 K1, B = 1.5, 0.75
 CUT = 10

@@ -11,7 +11,7 @@ from bench.quality.calibration import Calibration, calibrate
 from bench.quality.measuring import SetResult
 from bench.quality.pipeline import RANKINGS
 
-from recollect.retrieval.measure import difference, interval, names_of
+from lorelog.retrieval.measure import difference, interval, names_of
 
 NDCG = "nDCG@10"
 ALLOWED_BELOW_BEST = 0.01

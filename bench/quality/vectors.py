@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from recollect.core.ports import EmbeddedTexts, Embedder, Vector
+from lorelog.core.ports import EmbeddedTexts, Embedder, Vector
 
 _KEY_BYTES = 65  # a digest in hex and the end of its line
 _AT_ONCE = 64

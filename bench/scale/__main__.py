@@ -1,4 +1,4 @@
-"""The scale run: recollect's embedded store beside Milvus Lite, LanceDB, Chroma and Qdrant local, one table a size.
+"""The scale run: lorelog's embedded store beside Milvus Lite, LanceDB, Chroma and Qdrant local, one table a size.
 
 Responsible for the command; `rounds.py` does the work, `report.py` judges it. Exits with 0 whether targets are met or
 missed, as the numbers are the result; with 1 when it could not be run.
@@ -29,7 +29,7 @@ RIVALS = tuple(name for name in CONTENDERS if name != OURS)
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m bench.scale", description="Recollect's store beside other embedded stores."
+        prog="python -m bench.scale", description="Lorelog's store beside other embedded stores."
     )
     parser.add_argument("--size", type=between(100, 10**8), default=100_000, metavar="N", help="rows (100000)")
     parser.add_argument("--sizes", type=sizes, metavar="N,N", help="several sizes, one after the other")

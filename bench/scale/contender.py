@@ -16,7 +16,7 @@ from typing import Protocol
 
 from bench.scale.material import Material, Question, Row
 
-OURS = "recollect"
+OURS = "lorelog"
 HITS = 10
 
 
@@ -79,9 +79,9 @@ class Entry:
 
 CONTENDERS = {
     OURS: Entry(
-        "recollect",
-        "with_recollect",
-        packages=("recollect", "tantivy", "numpy"),
+        "lorelog",
+        "with_lorelog",
+        packages=("lorelog", "tantivy", "numpy"),
         does="BM25 and vectors, 200 candidates of each, fusion, repeats folded, snippets, explanations",
     ),
     "milvus": Entry(

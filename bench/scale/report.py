@@ -131,7 +131,7 @@ def _most(what: str, ours: float, limit: float) -> Judged:
 
 
 def judged_table(lines: Sequence[Judged]) -> str:
-    head = ["", "rival", "recollect", "ratio", "target", ""]
+    head = ["", "rival", "lorelog", "ratio", "target", ""]
     return markdown(head, [line.cells() for line in lines], right=3)
 
 

@@ -14,7 +14,7 @@ from e2e.model import Step
 from e2e.terminal import Terminal
 from e2e.world import REPOSITORY
 
-_ALLOWED = "Bash,Read,Write,Skill,mcp__plugin_recollect_recollect"
+_ALLOWED = "Bash,Read,Write,Skill,mcp__plugin_lorelog_lorelog"
 _KEY = "sk-ant-e2e"
 
 
@@ -40,7 +40,7 @@ class ClaudeCode(Host):
 
     def install_natively(self) -> None:
         self.run_aside("plugin", "marketplace", "add", str(REPOSITORY))
-        self.run_aside("plugin", "install", "recollect@recollect")
+        self.run_aside("plugin", "install", "lorelog@lorelog")
 
     def settings(self) -> list[Path]:
         return [self._folder / "settings.json"]
@@ -104,7 +104,7 @@ class ClaudeCode(Host):
         return Step(tool="Write", arguments={"file_path": str(path), "content": text})
 
     def mcp_call(self, name: str, arguments: dict[str, str]) -> Step:
-        return Step(tool=f"mcp__plugin_recollect_recollect__{name}", arguments=dict(arguments))
+        return Step(tool=f"mcp__plugin_lorelog_lorelog__{name}", arguments=dict(arguments))
 
     def transcripts(self) -> list[Path]:
         return list((self.world.home / ".claude" / "projects").glob("*/*.jsonl"))
@@ -119,7 +119,7 @@ class ClaudeCode(Host):
 
     def use_skill(self, asked: str, question: str, search: Step) -> Outcome:
         """Through the host's own tool: the skill runs in a context of its own, whose request holds the question."""
-        call = Step(tool="Skill", arguments={"skill": "recollect:memory-recall", "args": question})
+        call = Step(tool="Skill", arguments={"skill": "lorelog:memory-recall", "args": question})
         self.world.model.script(question, search, Step("It says so."))
         self.world.model.script(asked, call, Step("Read it."))
         return self.turn(f"{asked}: look it up.")

@@ -46,7 +46,7 @@ class Codex(Host):
 
     def bring_plugin(self) -> None:
         self.run_aside("plugin", "marketplace", "add", str(REPOSITORY))
-        self.run_aside("plugin", "add", "recollect@recollect")
+        self.run_aside("plugin", "add", "lorelog@lorelog")
         self.trust_hooks()
 
     def install(self) -> None:
@@ -160,7 +160,7 @@ class Codex(Host):
         return Step(tool=self.shell, arguments={"cmd": f"apply_patch <<'EOF'\n{patch}EOF"})
 
     def mcp_call(self, name: str, arguments: dict[str, str]) -> Step:
-        return Step(tool=name, namespace="mcp__recollect", arguments=dict(arguments))
+        return Step(tool=name, namespace="mcp__lorelog", arguments=dict(arguments))
 
     def transcripts(self) -> list[Path]:
         return list((self._folder / "sessions").rglob("*.jsonl"))

@@ -114,11 +114,11 @@ class Host(abc.ABC):
         self.bring_plugin()
 
     def install(self) -> None:
-        """Follow the instructions: `recollect hosts install`, and what it says is still to be done."""
-        self.world.recollect("hosts", "install", self.name)
+        """Follow the instructions: `lorelog hosts install`, and what it says is still to be done."""
+        self.world.lorelog("hosts", "install", self.name)
 
     def install_unasked(self) -> None:
-        """`recollect hosts install` alone: what it says is still to be done is not."""
+        """`lorelog hosts install` alone: what it says is still to be done is not."""
         self.install()
 
     @abc.abstractmethod

@@ -67,19 +67,19 @@ class OpenClaw(Host):
         settings = json.loads(path.read_text())
         settings["plugins"] = {
             "load": {"paths": [str(self.plugins / "openclaw")]},
-            "slots": {"memory": "recollect"},
-            "entries": {"recollect": {"enabled": True, "hooks": {"allowConversationAccess": True}}},
+            "slots": {"memory": "lorelog"},
+            "entries": {"lorelog": {"enabled": True, "hooks": {"allowConversationAccess": True}}},
         }
         path.write_text(json.dumps(settings, indent=1))
 
     def install(self) -> None:
-        self.world.recollect("hosts", "install", self.name, "--approve")
+        self.world.lorelog("hosts", "install", self.name, "--approve")
 
     def install_natively(self) -> None:
         bundle = str(self.plugins / "openclaw")
         self.run_aside("plugins", "install", "--link", bundle, "--force", "--accept-capabilities")
         # Its installer asks for no leave to see conversations, without which no hook of ours is ever called.
-        self.run_aside("config", "set", "plugins.entries.recollect.hooks.allowConversationAccess", "true")
+        self.run_aside("config", "set", "plugins.entries.lorelog.hooks.allowConversationAccess", "true")
 
     def settings(self) -> list[Path]:
         return [self._folder / "openclaw.json"]

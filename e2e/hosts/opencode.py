@@ -71,7 +71,7 @@ class OpenCode(Host):
     def bring_plugin(self) -> None:
         path = self._folder / "opencode.json"
         settings = json.loads(path.read_text())
-        settings["plugin"] = [str(self.plugins / "opencode" / "recollect.ts")]
+        settings["plugin"] = [str(self.plugins / "opencode" / "lorelog.ts")]
         path.write_text(json.dumps(settings, indent=1))
 
     def settings(self) -> list[Path]:
@@ -170,7 +170,7 @@ class OpenCode(Host):
         return Step(tool="write", arguments={"filePath": str(path), "content": text})
 
     def mcp_call(self, name: str, arguments: dict[str, str]) -> Step:
-        return Step(tool=f"recollect_{name}", arguments=dict(arguments))
+        return Step(tool=f"lorelog_{name}", arguments=dict(arguments))
 
     def transcripts(self) -> list[Path]:
         return list((self.world.home / ".local" / "share" / "opencode").glob("opencode.db*"))
@@ -183,6 +183,6 @@ class OpenCode(Host):
         call = Step(tool="skill", arguments={"name": "memory-recall"})
         self.world.model.script(asked, call, search, Step("Read it."))
         outcome = self.turn(f"{asked}: {question}?")
-        if not any("recollect search" in result for request in outcome.requests for result in request.results):
+        if not any("lorelog search" in result for request in outcome.requests for result in request.results):
             raise Failed("the skill's text did not come back to the model")
         return outcome

@@ -1,8 +1,8 @@
-// Generated from src/recollect/hosts/sources/openclaw.ts: change it there and run `make plugins`.
+// Generated from src/lorelog/hosts/sources/openclaw.ts: change it there and run `make plugins`.
 import { spawn } from "node:child_process"
 import type { AnyAgentTool, OpenClawPluginApi } from "openclaw/plugin-sdk/plugin-entry"
 
-const COMMAND = "recollect"
+const COMMAND = "lorelog"
 const WAIT_MS = 2_000
 const STUCK_MS = 20_000
 const LEND_MS = 15_000
@@ -10,7 +10,7 @@ const MOST_TOLD = 8
 
 type Payload = Record<string, string | number | undefined>
 
-/** Tells recollect what happened and gives back what is to be told to the model. Never throws, never waits long. */
+/** Tells lorelog what happened and gives back what is to be told to the model. Never throws, never waits long. */
 const hook = (host: string, moment: string, payload: Payload): Promise<string> =>
   say(host, moment, payload, WAIT_MS).then(contextOf)
 
@@ -58,14 +58,14 @@ type Written = { text: string; tokens_in: number; tokens_out: number }
 
 let lends = true
 
-/** Lends recollect the host's own model for the notes of a turn, where a person has chosen that. Never throws. */
+/** Lends lorelog the host's own model for the notes of a turn, where a person has chosen that. Never throws. */
 async function lend(host: string, session: string, write: (wanted: Wanted) => Promise<Written>): Promise<void> {
   if (!lends) return
   try {
     const asked = JSON.parse(await say(host, "summary-request", { session }, LEND_MS)) as { summarize?: Wanted | null }
     lends = asked.summarize !== undefined
     if (!asked.summarize) return
-    // Nothing written is told, too: recollect then takes the note out of the turn, and need not wait.
+    // Nothing written is told, too: lorelog then takes the note out of the turn, and need not wait.
     const written = await write(asked.summarize).catch(() => ({ text: "" }))
     await say(host, "summary", { id: asked.summarize.id, ...written }, WAIT_MS)
   } catch {
@@ -76,12 +76,12 @@ async function lend(host: string, session: string, write: (wanted: Wanted) => Pr
 /** A map of the whole process: a host may load and register a plugin several times, and hooks of one turn run in any of them. */
 function shared<Value>(name: string): Map<string, Value> {
   const held = globalThis as unknown as Record<symbol, Map<string, Value> | undefined>
-  return (held[Symbol.for(`recollect.${name}`)] ??= new Map<string, Value>())
+  return (held[Symbol.for(`lorelog.${name}`)] ??= new Map<string, Value>())
 }
 
 const told = shared<string[]>("told")
 
-/** Keeps what was told at earlier prompts of a session at hand: recollect never says the same twice. */
+/** Keeps what was told at earlier prompts of a session at hand: lorelog never says the same twice. */
 function remembered(session: string, said: string): string {
   const before = (told.get(session) ?? []).filter((one) => one !== said)
   const all = [...before, said].filter(Boolean).slice(-MOST_TOLD)
@@ -96,7 +96,7 @@ type Session = { sessionId?: string; agentId?: string; workspaceDir?: string; ru
 const started = shared<Promise<string>>("started")
 const places = shared<Session>("places")
 
-/** Runs a recollect command without a shell and gives back its JSON; what went wrong is JSON too, for the model to read. */
+/** Runs a lorelog command without a shell and gives back its JSON; what went wrong is JSON too, for the model to read. */
 function ask(directory: string | undefined, words: string[], signal?: AbortSignal): Promise<string> {
   return new Promise((resolve) => {
     const [verb = "", ...rest] = words
@@ -105,8 +105,8 @@ function ask(directory: string | undefined, words: string[], signal?: AbortSigna
     const child = spawn(COMMAND, [verb, "--json", ...place, ...rest], options)
     let said = ""
     child.stdout.on("data", (piece) => (said += String(piece)))
-    child.on("error", (fault) => resolve(JSON.stringify({ error: { message: `recollect: ${fault.message}` } })))
-    child.on("close", () => resolve(said.trim() || JSON.stringify({ error: { message: "recollect did not answer" } })))
+    child.on("error", (fault) => resolve(JSON.stringify({ error: { message: `lorelog: ${fault.message}` } })))
+    child.on("close", () => resolve(said.trim() || JSON.stringify({ error: { message: "lorelog did not answer" } })))
   })
 }
 
@@ -152,11 +152,11 @@ const TOOLS = {
   ),
 }
 
-/** Passes a command on to recollect in this terminal. */
+/** Passes a command on to lorelog in this terminal. */
 function passOn(...words: string[]): Promise<void> {
   return new Promise((resolve) => {
     const child = spawn(COMMAND, words, { stdio: "inherit" })
-    child.on("error", (fault) => console.error(`recollect: ${fault.message}`))
+    child.on("error", (fault) => console.error(`lorelog: ${fault.message}`))
     child.on("close", (status) => {
       process.exitCode = status ?? 1
       resolve()
@@ -165,8 +165,8 @@ function passOn(...words: string[]): Promise<void> {
 }
 
 export default {
-  id: "recollect",
-  name: "recollect",
+  id: "lorelog",
+  name: "lorelog",
   description: "Long-term memory for coding agents: every turn captured, the right one recalled",
   kind: "memory" as const,
   register(api: OpenClawPluginApi) {
@@ -186,7 +186,7 @@ export default {
 
     const write = async ({ system, text, max_tokens }: Wanted): Promise<Written> => {
       const messages = [{ role: "user" as const, content: text }]
-      const asked = { messages, systemPrompt: system, maxTokens: max_tokens, purpose: "recollect: notes of a turn" }
+      const asked = { messages, systemPrompt: system, maxTokens: max_tokens, purpose: "lorelog: notes of a turn" }
       const { text: said, usage } = await api.runtime.llm.complete(asked)
       const { inputTokens = 0, cacheReadTokens = 0, cacheWriteTokens = 0, outputTokens = 0 } = usage
       return { text: said, tokens_in: inputTokens + cacheReadTokens + cacheWriteTokens, tokens_out: outputTokens }
@@ -226,11 +226,11 @@ export default {
 
     api.registerCli(
       ({ program }) => {
-        const own = program.command("recollect").description("Long-term memory for coding agents: every turn captured, the right one recalled")
+        const own = program.command("lorelog").description("Long-term memory for coding agents: every turn captured, the right one recalled")
         own.command("search").argument("<query...>").description("Find what was learned").action((query: string[]) => passOn("search", "--", ...query))
         own.command("status").description("Show whether capture works").action(() => passOn("hosts", "status", "openclaw"))
       },
-      { commands: ["recollect"], descriptors: [{ name: "recollect", description: "Long-term memory for coding agents: every turn captured, the right one recalled", hasSubcommands: true }] },
+      { commands: ["lorelog"], descriptors: [{ name: "lorelog", description: "Long-term memory for coding agents: every turn captured, the right one recalled", hasSubcommands: true }] },
     )
   },
 }

@@ -5,9 +5,9 @@ from pathlib import Path
 from bench.cache import ARRANGEMENTS, NEAR, NEW, REPEATED, main, measure, tables, workload
 from bench.scale.contender import Deadline
 from bench.scale.making import make
-from bench.scale.with_recollect import STORE
+from bench.scale.with_lorelog import STORE
 
-from recollect.retrieval.cache import wording
+from lorelog.retrieval.cache import wording
 
 
 def test_the_mix_is_what_it_says(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from tests.records.drafts import draft
 
 from bench import kill
-from recollect.records.ledger import Ledger
+from lorelog.records.ledger import Ledger
 
 SCRIPT = Path(__file__).resolve().parents[2] / "bench" / "kill.py"
 

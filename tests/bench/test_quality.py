@@ -22,8 +22,8 @@ from bench.quality.sets import BadSet, Question, load
 from bench.quality.tables import Bar, verdict
 from bench.quality.vectors import BadVectors, KeptEmbedder, VectorFolder
 
-from recollect.core.ports import EmbeddedTexts, Vector
-from recollect.core.query import Hit
+from lorelog.core.ports import EmbeddedTexts, Vector
+from lorelog.core.query import Hit
 
 ROOT = Path(__file__).resolve().parents[2]
 

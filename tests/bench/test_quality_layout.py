@@ -10,8 +10,8 @@ from bench.quality.sets import Text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect.core.options import ChunkOptions
-from recollect.ingest.markdown import chunk_markdown
+from lorelog.core.options import ChunkOptions
+from lorelog.ingest.markdown import chunk_markdown
 
 WORDS = st.sampled_from(["otter", "# Title", "## 10:00", "- item", "", "    code", "> said", "text text text"])
 TEXTS = st.lists(WORDS, min_size=1, max_size=8).map("\n".join)

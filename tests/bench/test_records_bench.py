@@ -6,8 +6,8 @@ import pytest
 from bench.records import KINDS, Answered, Desk, distinct, fill, hit_at, mean_rank
 from bench.records_corpus import Corpus, Crowd, Question, corpora
 
-from recollect.records.ledger import Ledger
-from recollect.records.tables import RecordTables
+from lorelog.records.ledger import Ledger
+from lorelog.records.tables import RecordTables
 
 CORPORA = corpora()
 

@@ -119,7 +119,7 @@ def test_a_worker_that_fails_says_why(tmp_path: Path) -> None:
     task = {"do": "cold", "contender": OURS, "folder": str(tmp_path), "material": str(tmp_path / "none"), "question": 0}
     with (
         Worker(Workplace(tmp_path), task) as worker,
-        pytest.raises(CommandFailed, match=r"recollect: FileNotFound.*none"),
+        pytest.raises(CommandFailed, match=r"lorelog: FileNotFound.*none"),
     ):
         worker.take(60)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recollect.core.code import Extract
+from lorelog.core.code import Extract
 
 
 def rendered(said: Extract) -> str:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect.code.extract import extract
-from recollect.code.languages import LANGUAGES, language_of
-from recollect.core.code import Extract
+from lorelog.code.extract import extract
+from lorelog.code.languages import LANGUAGES, language_of
+from lorelog.core.code import Extract
 
 NAMES = [language.name for language in LANGUAGES]
 PIECES = [

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.code.repositories import git, repository, write
 
-from recollect.code.git import Git
+from lorelog.code.git import Git
 
 
 def test_tracked_and_new_files_are_listed_and_ignored_ones_are_not(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.code.git import Git
-from recollect.code.history import History
+from lorelog.code.git import Git
+from lorelog.code.history import History
 
 TEXT = "".join(f"line {number} of something\n" for number in range(30))
 

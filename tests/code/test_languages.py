@@ -7,8 +7,8 @@ import importlib.util
 
 import pytest
 
-from recollect.code.extract import extract, grammar, query_of
-from recollect.code.languages import BY_NAME, LANGUAGES, Language, language_of, may_be_code
+from lorelog.code.extract import extract, grammar, query_of
+from lorelog.code.languages import BY_NAME, LANGUAGES, Language, language_of, may_be_code
 
 NAMES = [language.name for language in LANGUAGES]
 
@@ -59,7 +59,7 @@ def test_no_suffix_has_two_languages() -> None:
 def test_every_grammar_and_hook_of_the_table_is_installed(language: Language) -> None:
     """What a row names is there, offline: grammars come inside wheels, queries inside the package."""
     assert grammar(language.name).node_kind_count > 10
-    folder = importlib.resources.files("recollect.code") / "queries"
+    folder = importlib.resources.files("lorelog.code") / "queries"
     assert all((folder / f"{name}.scm").is_file() for name in language.queries)
     assert language.name == "python" or query_of(language.name) is not None
     assert not language.hooks or importlib.util.find_spec(language.hooks) is not None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from recollect.code.extract import extract
-from recollect.code.languages import language_of
-from recollect.core.code import Extract
+from lorelog.code.extract import extract
+from lorelog.code.languages import language_of
+from lorelog.core.code import Extract
 
 
 def said(language: str, source: str) -> Extract:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from tests.code.rendering import rendered
 
-from recollect.code.extract import extract
-from recollect.code.languages import LANGUAGES, language_of
+from lorelog.code.extract import extract
+from lorelog.code.languages import LANGUAGES, language_of
 
 SAMPLES = sorted(path for path in (Path(__file__).parent / "samples").iterdir() if path.suffix != ".txt")
 

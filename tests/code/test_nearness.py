@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.code.nearness import Likeness
+from lorelog.code.nearness import Likeness
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.code.packing import KINDS, pack_numbers, pack_uses, unpack_numbers, unpack_uses
-from recollect.core.code import Use, UseKind
+from lorelog.code.packing import KINDS, pack_numbers, pack_uses, unpack_numbers, unpack_uses
+from lorelog.core.code import Use, UseKind
 
 _USES = st.lists(
     st.builds(

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import recollect
-from recollect.code.extract import extract
-from recollect.core.code import Extract, Import, Symbol, Use
+import lorelog
+from lorelog.code.extract import extract
+from lorelog.core.code import Extract, Import, Symbol, Use
 
 
 def read(source: str) -> Extract:
@@ -461,7 +461,7 @@ def calls(tree: ast.AST) -> list[tuple[int, int, str]]:
 
 def test_our_own_code_is_read_as_python_reads_it() -> None:
     """Every function, class and call of this package is found where Python finds it, and nothing else is."""
-    for path in sorted(Path(recollect.__file__).parent.rglob("*.py")):
+    for path in sorted(Path(lorelog.__file__).parent.rglob("*.py")):
         data = path.read_bytes()
         if not data.isascii():
             continue  # Python counts bytes, we count characters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.code.extract import extract
+from lorelog.code.extract import extract
 
 
 def receiver(body: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.code.reading import Reading, read_source
+from lorelog.code.reading import Reading, read_source
 
 TEXT = "# größe\nname = 'ä'\n"
 

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect.code.names import base_name, tail_of
-from recollect.code.parsed import Parsed, rows_of
-from recollect.code.tables import CodeTables
-from recollect.code.tables_writing import CodeWriter, writing
-from recollect.core.code import Extract, Import, Span, Symbol, SymbolKind, Use, UseKind
-from recollect.core.errors import StoreBusy, StoreDamaged, StoreError, StoreUnwritable
+from lorelog.code.names import base_name, tail_of
+from lorelog.code.parsed import Parsed, rows_of
+from lorelog.code.tables import CodeTables
+from lorelog.code.tables_writing import CodeWriter, writing
+from lorelog.core.code import Extract, Import, Span, Symbol, SymbolKind, Use, UseKind
+from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreUnwritable
 
 ROOT, OTHER = "/tree", "/other"
 
@@ -359,7 +359,7 @@ def test_damage_that_only_a_reader_met_is_mended_too(path: Path) -> None:
 
 
 def test_a_file_of_another_version_is_nothing_to_readers_and_replaced_by_who_writes(path: Path) -> None:
-    """Whoever goes back or forth between versions of recollect reads nothing wrong."""
+    """Whoever goes back or forth between versions of lorelog reads nothing wrong."""
     put(path, {ROOT: [parsed("a.py", symbol("f"))]})
     with sqlite3.connect(path) as db:
         db.execute("PRAGMA user_version = 99")

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.stores.making import update, vector
 from tests.stores.test_embedded import open_store
 
-from recollect.stores.embedded.migrations import SCHEMA_VERSION
+from lorelog.stores.embedded.migrations import SCHEMA_VERSION
 
 
 def main() -> None:

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect.config import PROJECT_FILE, USER_FILE, load_settings
-from recollect.config.edit import initial_text, set_value, unset_value, write_initial
-from recollect.config.schema import SETTINGS, Kind, Setting, Value
-from recollect.core.errors import ConfigError
+from lorelog.config import PROJECT_FILE, USER_FILE, load_settings
+from lorelog.config.edit import initial_text, set_value, unset_value, write_initial
+from lorelog.config.schema import SETTINGS, Kind, Setting, Value
+from lorelog.core.errors import ConfigError
 
 COMMENTED = """\
 # my settings, do not lose this
@@ -135,7 +135,7 @@ def test_project_file_keeps_its_mode(tmp_path: Path) -> None:
 
 def test_link_stays_a_link(tmp_path: Path) -> None:
     """A settings file that is a link into a dotfiles directory stays one, and its target is changed."""
-    kept = tmp_path / "dotfiles" / "recollect.toml"
+    kept = tmp_path / "dotfiles" / "lorelog.toml"
     kept.parent.mkdir()
     kept.write_text("[search]\nk = 7\n")
     path = tmp_path / USER_FILE

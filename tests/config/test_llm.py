@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from recollect.config import Settings, load_settings
-from recollect.config.edit import set_value, unset_value
-from recollect.config.schema import BY_KEY, RENAMED, SECTIONS
-from recollect.core.errors import ConfigError
-from recollect.core.options import LanguageOptions, SpendOptions, SummarizeOptions
+from lorelog.config import Settings, load_settings
+from lorelog.config.edit import set_value, unset_value
+from lorelog.config.schema import BY_KEY, RENAMED, SECTIONS
+from lorelog.core.errors import ConfigError
+from lorelog.core.options import LanguageOptions, SpendOptions, SummarizeOptions
 
 KEY = "sk-Sesame-0123456789"
 OLD = """\
@@ -123,7 +123,7 @@ def test_new_keys_go_before_old_ones(home: Path) -> None:
         assert settings.value("llm.provider") == "gemini"
         assert any("llm.provider now, which goes first" in one for one in settings.warnings)
     assert load(home, OLD, llm__provider="ollama").value("llm.provider") == "ollama"
-    environment = {"RECOLLECT_LLM_MODEL": "m"}
+    environment = {"LORELOG_LLM_MODEL": "m"}
     assert load_settings(home, None, environment, {}).value("llm.model") == "m"
 
 
@@ -142,7 +142,7 @@ def test_old_keys_are_held_to_what_the_new_ones_accept(home: Path) -> None:
 def test_a_project_may_not_say_it_in_old_words_either(home: Path, key: str) -> None:
     """A clone must not choose where texts are sent, whatever it calls that."""
     section, _, field = key.partition(".")
-    path = home / "project" / ".recollect.toml"
+    path = home / "project" / ".lorelog.toml"
     path.write_text(f'[{section}]\n{field} = ""\n', "utf-8")
 
     with pytest.raises(ConfigError, match=f"sets {key}, which a project file may not choose") as raised:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from recollect.config import Chosen, Settings, load_settings
-from recollect.config.schema import BY_KEY, SECTIONS, SETTINGS, Kind, Setting
-from recollect.config.values import as_toml
-from recollect.core.errors import ConfigError
-from recollect.core.options import ChunkOptions, EmbedOptions, ScanOptions, SearchOptions
-from recollect.core.query import Fusion, Lane
+from lorelog.config import Chosen, Settings, load_settings
+from lorelog.config.schema import BY_KEY, SECTIONS, SETTINGS, Kind, Setting
+from lorelog.config.values import as_toml
+from lorelog.core.errors import ConfigError
+from lorelog.core.options import ChunkOptions, EmbedOptions, ScanOptions, SearchOptions
+from lorelog.core.query import Fusion, Lane
 
 
 class Place:
@@ -27,7 +27,7 @@ class Place:
         self.home.mkdir()
         self.project.mkdir()
         self.user_file = self.home / "config.toml"
-        self.project_file = self.project / ".recollect.toml"
+        self.project_file = self.project / ".lorelog.toml"
 
     def load(self, environment: Mapping[str, str] | None = None, flags: Mapping[str, object] | None = None) -> Settings:
         return load_settings(self.home, self.project, environment or {}, flags or {})
@@ -69,14 +69,14 @@ def test_each_layer_covers_the_one_below(place: Place) -> None:
     note(place.load())
     place.project_file.write_text("[search]\nk = 12\n")
     note(place.load())
-    note(place.load({"RECOLLECT_SEARCH_K": "13"}))
-    note(place.load({"RECOLLECT_SEARCH_K": "13"}, {"search.k": 14}))
+    note(place.load({"LORELOG_SEARCH_K": "13"}))
+    note(place.load({"LORELOG_SEARCH_K": "13"}, {"search.k": 14}))
 
     assert chosen == [
         (5, "default"),
         (11, f"user: {place.user_file}"),
         (12, f"project: {place.project_file}"),
-        (13, "environment: RECOLLECT_SEARCH_K"),
+        (13, "environment: LORELOG_SEARCH_K"),
         (14, "flag"),
     ]
 
@@ -86,7 +86,7 @@ def test_layers_mix(place: Place) -> None:
     place.user_file.write_text("[search]\nk = 11\nlane = 'dense'\n[embedding]\ntimeout_s = 5\n")
     place.project_file.write_text("[chunking]\nmax_chunk_size = 800\n")
 
-    settings = place.load({"RECOLLECT_SEARCH_FUSION": "rrf"}, {"search.lane": Lane.LEXICAL, "search.k": None})
+    settings = place.load({"LORELOG_SEARCH_FUSION": "rrf"}, {"search.lane": Lane.LEXICAL, "search.k": None})
 
     assert settings.search() == SearchOptions(k=11, lane=Lane.LEXICAL, fusion=Fusion.RRF)
     assert settings.chunking() == ChunkOptions(max_chunk_size=800)
@@ -102,7 +102,7 @@ def test_a_project_may_ask_to_be_left_out_and_not_to_be_taken_in(place: Place) -
     place.user_file.write_text("[capture]\nskip = true\n")
     place.project_file.write_text("[capture]\nskip = false\n")
     assert not place.load().capturing().enabled
-    assert place.load({"RECOLLECT_CAPTURE_SKIP": "false"}).capturing().enabled
+    assert place.load({"LORELOG_CAPTURE_SKIP": "false"}).capturing().enabled
 
     place.project_file.write_text("[capture]\nenabled = true\n")
     assert "capture.enabled" in place.error().message
@@ -213,7 +213,7 @@ def test_more_bad_values(place: Place, key: str, value: str) -> None:
 
 def test_nearest_choice(place: Place) -> None:
     """A misspelt choice comes with the nearest one."""
-    assert place.error({"RECOLLECT_SEARCH_LANE": "lexcal"}).hint == "did you mean lexical?"
+    assert place.error({"LORELOG_SEARCH_LANE": "lexcal"}).hint == "did you mean lexical?"
 
 
 def test_covered_errors_are_found(place: Place) -> None:
@@ -374,15 +374,15 @@ def test_project_paths_inside(place: Place) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "value"),
     [
-        ("RECOLLECT_SEARCH_K", " 7 ", 7),
-        ("RECOLLECT_SEARCH_ALL_PROJECTS", "TRUE", True),
-        ("RECOLLECT_SEARCH_ALL_PROJECTS", "off", False),
-        ("RECOLLECT_EMBEDDING_TIMEOUT_S", "2.5", 2.5),
-        ("RECOLLECT_EMBEDDING_MODEL", "team/model-1", "team/model-1"),
-        ("RECOLLECT_INDEX_EXCLUDE", "drafts/, *.tmp.md,", ("drafts/", "*.tmp.md")),
-        ("RECOLLECT_INDEX_EXCLUDE", '["a,b", "c"]', ("a,b", "c")),
-        ("RECOLLECT_INDEX_IGNORE_FILES", "[]", ()),
-        ("RECOLLECT_SEARCH_K", "", 5),
+        ("LORELOG_SEARCH_K", " 7 ", 7),
+        ("LORELOG_SEARCH_ALL_PROJECTS", "TRUE", True),
+        ("LORELOG_SEARCH_ALL_PROJECTS", "off", False),
+        ("LORELOG_EMBEDDING_TIMEOUT_S", "2.5", 2.5),
+        ("LORELOG_EMBEDDING_MODEL", "team/model-1", "team/model-1"),
+        ("LORELOG_INDEX_EXCLUDE", "drafts/, *.tmp.md,", ("drafts/", "*.tmp.md")),
+        ("LORELOG_INDEX_EXCLUDE", '["a,b", "c"]', ("a,b", "c")),
+        ("LORELOG_INDEX_IGNORE_FILES", "[]", ()),
+        ("LORELOG_SEARCH_K", "", 5),
     ],
 )
 def test_environment(place: Place, name: str, text: str, value: object) -> None:
@@ -395,16 +395,16 @@ def test_environment(place: Place, name: str, text: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("RECOLLECT_SEARCH_K", "five"),
-        ("RECOLLECT_SEARCH_K", "1_0"),
-        ("RECOLLECT_SEARCH_K", "5.0"),
-        ("RECOLLECT_SEARCH_K", "9" * 5000),
-        ("RECOLLECT_SEARCH_ALL_PROJECTS", "maybe"),
-        ("RECOLLECT_EMBEDDING_TIMEOUT_S", "nan"),
-        ("RECOLLECT_EMBEDDING_TIMEOUT_S", "soon"),
-        ("RECOLLECT_INDEX_EXCLUDE", "[drafts]"),
-        ("RECOLLECT_INDEX_EXCLUDE", "[" * 50_000),
-        ("RECOLLECT_INDEX_EXCLUDE", "[1]"),
+        ("LORELOG_SEARCH_K", "five"),
+        ("LORELOG_SEARCH_K", "1_0"),
+        ("LORELOG_SEARCH_K", "5.0"),
+        ("LORELOG_SEARCH_K", "9" * 5000),
+        ("LORELOG_SEARCH_ALL_PROJECTS", "maybe"),
+        ("LORELOG_EMBEDDING_TIMEOUT_S", "nan"),
+        ("LORELOG_EMBEDDING_TIMEOUT_S", "soon"),
+        ("LORELOG_INDEX_EXCLUDE", "[drafts]"),
+        ("LORELOG_INDEX_EXCLUDE", "[" * 50_000),
+        ("LORELOG_INDEX_EXCLUDE", "[1]"),
     ],
 )
 def test_bad_environment(place: Place, name: str, text: str) -> None:
@@ -418,11 +418,11 @@ def test_bad_environment(place: Place, name: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("RECOLLECT_SEARCH_LANES", "RECOLLECT_SEARCH_LANE"),
-        ("RECOLLECT_INDEX_EXCLUDES", "RECOLLECT_INDEX_EXCLUDE"),
-        ("RECOLLECT_SERACH_K", "RECOLLECT_SEARCH_K"),
-        ("RECOLLECT_EMBED_PROVIDER", "RECOLLECT_EMBEDDING_PROVIDER"),
-        ("RECOLLECT_SCOPE_ZZZZZZZZZ", "docs/configuration.md"),
+        ("LORELOG_SEARCH_LANES", "LORELOG_SEARCH_LANE"),
+        ("LORELOG_INDEX_EXCLUDES", "LORELOG_INDEX_EXCLUDE"),
+        ("LORELOG_SERACH_K", "LORELOG_SEARCH_K"),
+        ("LORELOG_EMBED_PROVIDER", "LORELOG_EMBEDDING_PROVIDER"),
+        ("LORELOG_SCOPE_ZZZZZZZZZ", "docs/configuration.md"),
     ],
 )
 def test_unknown_variable(place: Place, name: str, hint: str) -> None:
@@ -435,7 +435,7 @@ def test_unknown_variable(place: Place, name: str, hint: str) -> None:
 
 def test_other_variables(place: Place) -> None:
     """Variables of others, and those that are not settings, are left alone."""
-    others = {"RECOLLECT_HOME": "/x", "RECOLLECT_PROJECT": "/y", "RECOLLECT_HOOK_DEBUG": "1", "SEARCH_K": "no"}
+    others = {"LORELOG_HOME": "/x", "LORELOG_PROJECT": "/y", "LORELOG_HOOK_DEBUG": "1", "SEARCH_K": "no"}
 
     assert place.load(others).origin("search.k") == "default"
 
@@ -464,7 +464,7 @@ def test_unknown_key_asked(place: Place) -> None:
 
 def test_every_setting_is_declared_soundly() -> None:
     """Keys are section.field, unique and described, and every default is accepted by its own setting."""
-    from recollect.config.values import accept
+    from lorelog.config.values import accept
 
     assert len(BY_KEY) == len(SETTINGS) == len({setting.variable for setting in SETTINGS})
     for setting in SETTINGS:
@@ -478,7 +478,7 @@ def test_every_setting_is_declared_soundly() -> None:
 def test_cheap_import(place: Place) -> None:
     """Loading settings without files imports neither the TOML libraries nor difflib."""
     code = (
-        "import sys; from pathlib import Path; from recollect.config import load_settings;"
+        "import sys; from pathlib import Path; from lorelog.config import load_settings;"
         "load_settings(Path(sys.argv[1]), Path(sys.argv[2]), {}, {}).search();"
         "print(sorted({'tomllib', 'tomlkit', 'difflib', 'numpy'} & set(sys.modules)))"
     )

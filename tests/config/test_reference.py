@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from recollect.config.schema import SETTINGS
+from lorelog.config.schema import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 

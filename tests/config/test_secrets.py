@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect.config import load_settings
-from recollect.config.edit import set_value
-from recollect.core.errors import ConfigError
+from lorelog.config import load_settings
+from lorelog.config.edit import set_value
+from lorelog.core.errors import ConfigError
 
 KEY = "sk-live-4f9a77c2e1"
 
@@ -49,7 +49,7 @@ def test_no_reference(tmp_path: Path) -> None:
 @pytest.mark.parametrize("written", [KEY, f"env:{KEY}", f"env: {KEY}", f"{KEY}\n"])
 def test_literal_key_is_refused(tmp_path: Path, written: str) -> None:
     """A literal key is refused by every layer with the way to do it, and is not repeated."""
-    environment = {"RECOLLECT_EMBEDDING_API_KEY": written}
+    environment = {"LORELOG_EMBEDDING_API_KEY": written}
     user = tmp_path / "config.toml"
     errors = []
     for load in (
@@ -93,7 +93,7 @@ def test_plain_address(tmp_path: Path, address: str) -> None:
 
 def test_project_file_is_not_repeated_either(tmp_path: Path) -> None:
     """A key in a project file is refused without being repeated."""
-    write(tmp_path / ".recollect.toml", f'api_key = "{KEY}"')
+    write(tmp_path / ".lorelog.toml", f'api_key = "{KEY}"')
 
     with pytest.raises(ConfigError, match="may not choose") as caught:
         load_settings(tmp_path / "home", tmp_path, {}, {})

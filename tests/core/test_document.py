@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.stores.making import chunk
 
-from recollect.core.document import embedded_text
+from lorelog.core.document import embedded_text
 
 MOMENTS = [
     "14:30",

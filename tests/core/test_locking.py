@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.core.locking import choose_wal, locks_within
+from lorelog.core.locking import choose_wal, locks_within
 
 
 def test_a_lock_is_held_by_one_and_ends_with_its_descriptor(tmp_path: Path) -> None:

@@ -35,12 +35,12 @@ def command_lines(text: str) -> Iterator[str]:
     for block in blocks(text, "console"):
         yield from (line[2:] for line in block.split("\n") if line.startswith("$ "))
     for span in _SPAN.findall(_FENCE.sub("", text)):
-        if span.startswith("recollect ") and "COMMAND" not in span:
+        if span.startswith("lorelog ") and "COMMAND" not in span:
             yield span
 
 
-def recollect_words(line: str) -> Iterator[list[str]]:
-    """Yield the words of each recollect command on a command line."""
+def lorelog_words(line: str) -> Iterator[list[str]]:
+    """Yield the words of each lorelog command on a command line."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;<>")
     lexer.whitespace_split = True
     command: list[str] = []
@@ -49,7 +49,7 @@ def recollect_words(line: str) -> Iterator[list[str]]:
             command.append(word)
             continue
         words = [one for one in _until_redirected(command) if not re.fullmatch(r"[A-Z_]+=.*", one)]
-        if words[:1] == ["recollect"]:
+        if words[:1] == ["lorelog"]:
             yield words[1:]
         command = []
 

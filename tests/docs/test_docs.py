@@ -8,17 +8,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import PAGES, ROOT, blocks, command_lines, headings, links, read, recollect_words, rows, spans
+from tests.docs.pages import PAGES, ROOT, blocks, command_lines, headings, links, lorelog_words, read, rows, spans
 
-from recollect.config.schema import SETTINGS
-from recollect.core.errors import RecollectError, UsageError
-from recollect.surfaces.cli import main as cli
+from lorelog.config.schema import SETTINGS
+from lorelog.core.errors import LorelogError, UsageError
+from lorelog.surfaces.cli import main as cli
 
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 HAVE_COMMANDS = [
     name
     for name in NAMES
-    if not name.startswith("bench") and any(map(list, map(recollect_words, command_lines(read(name)))))
+    if not name.startswith("bench") and any(map(list, map(lorelog_words, command_lines(read(name)))))
 ]
 
 
@@ -31,7 +31,7 @@ def all_parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser
     return found
 
 
-def all_errors(top: type[RecollectError] = RecollectError) -> list[type[RecollectError]]:
+def all_errors(top: type[LorelogError] = LorelogError) -> list[type[LorelogError]]:
     """Return an error class and all below it."""
     return [top, *(one for kind in top.__subclasses__() for one in all_errors(kind))]
 
@@ -66,10 +66,10 @@ def test_every_error_is_documented() -> None:
 
 def test_the_error_tree_is_drawn_whole() -> None:
     """Every error class stands in the tree that docs/errors.md draws."""
-    (tree,) = (block for block in blocks(read("docs/errors.md"), "text") if "RecollectError" in block)
+    (tree,) = (block for block in blocks(read("docs/errors.md"), "text") if "LorelogError" in block)
 
     assert {line.strip("│├└─ ") for line in tree.split("\n") if line} == {kind.__name__ for kind in all_errors()}
-    assert issubclass(UsageError, RecollectError)
+    assert issubclass(UsageError, LorelogError)
 
 
 def test_every_setting_is_documented() -> None:
@@ -84,7 +84,7 @@ def test_every_command_line_shown_can_be_typed(name: str) -> None:
     """Whatever a page tells its reader to type, the real parsers accept."""
     wrong = []
     for line in command_lines(read(name)):
-        for command, *words in recollect_words(line):
+        for command, *words in lorelog_words(line):
             if command in {"--help", "--version"}:
                 continue
             if command not in cli.COMMANDS:
@@ -93,8 +93,8 @@ def test_every_command_line_shown_can_be_typed(name: str) -> None:
             try:
                 cli.command_parser(command).parse_args(words)
             except (SystemExit, UsageError):
-                # In prose a command may stand for itself: `recollect search`.
-                if words or line != f"recollect {command}":
+                # In prose a command may stand for itself: `lorelog search`.
+                if words or line != f"lorelog {command}":
                     wrong.append(line)
 
     assert wrong == []
@@ -127,7 +127,7 @@ def test_python_examples_run(name: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", "\n".join(examples)],
         cwd=tmp_path,
-        env={"RECOLLECT_HOME": str(tmp_path / "home"), "RECOLLECT_EMBEDDING_PROVIDER": "fake", "PATH": ""},
+        env={"LORELOG_HOME": str(tmp_path / "home"), "LORELOG_EMBEDDING_PROVIDER": "fake", "PATH": ""},
         capture_output=True,
         text=True,
         check=False,
@@ -139,11 +139,11 @@ def test_python_examples_run(name: str, tmp_path: Path) -> None:
 
 def test_python_page_names_what_is_exported() -> None:
     """docs/python.md lists exactly the names that the package exports."""
-    import recollect
+    import lorelog
 
     listed = read("docs/python.md").split("## Names")[1]
 
-    assert {name for name in spans(listed) if name in recollect.__all__} == set(recollect.__all__)
+    assert {name for name in spans(listed) if name in lorelog.__all__} == set(lorelog.__all__)
     assert "no others" in listed
 
 
@@ -151,7 +151,7 @@ def test_architecture_names_what_there_is() -> None:
     """Each row of ARCHITECTURE.md's table names files that exist and names that stand in them."""
     wrong = []
     for question, files, names in (row for row in rows(read("ARCHITECTURE.md")) if len(row) == 3):
-        found = [(ROOT / "src" / "recollect" / one, ROOT / one) for one in spans(files)]
+        found = [(ROOT / "src" / "lorelog" / one, ROOT / one) for one in spans(files)]
         paths = [next((path for path in pair if path.is_file()), None) for pair in found]
         if not paths or None in paths:
             wrong.append(question)

@@ -1,4 +1,4 @@
-"""docs/json.md describes what `recollect code index` and `recollect code status` print, field by field and in both directions."""
+"""docs/json.md describes what `lorelog code index` and `lorelog code status` print, field by field and in both directions."""
 
 from __future__ import annotations
 

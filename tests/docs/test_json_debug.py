@@ -9,7 +9,7 @@ from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 from tests.docs.test_json_page import documented, fields
 from tests.surfaces.conftest import Shell, write
 
-from recollect.operations.debug_replies import ErrorsShape, IngestShape, ToolCallsShape, WhyShape
+from lorelog.operations.debug_replies import ErrorsShape, IngestShape, ToolCallsShape, WhyShape
 
 STACK = """\
 Traceback (most recent call last):

@@ -11,9 +11,9 @@ import pytest
 from tests.docs.pages import blocks, read, rows, sections, spans
 from tests.surfaces.conftest import Shell, write
 
-from recollect.core.document import short_hash
-from recollect.operations.replies import LatencyShape
-from recollect.records.kinds import FIELDS, Type
+from lorelog.core.document import short_hash
+from lorelog.operations.replies import LatencyShape
+from lorelog.records.kinds import FIELDS, Type
 
 PAGE = sections(read("docs/json.md"))
 BY_NAME = {"projects": "", "settings": ".KEY", "languages": "", "trees[].languages": "", "left_out": ""}

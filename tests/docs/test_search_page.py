@@ -8,12 +8,12 @@ import re
 import pytest
 from tests.docs.pages import blocks, read, rows, sections, spans
 
-from recollect.core.query import Lane
-from recollect.retrieval import closeread, entry, rerank, weigh
-from recollect.retrieval.closeread import Reading
-from recollect.retrieval.neighbours import LEAST, find_share
-from recollect.retrieval.when import describe, find_time
-from recollect.services import answer, candidates, timing
+from lorelog.core.query import Lane
+from lorelog.retrieval import closeread, entry, rerank, weigh
+from lorelog.retrieval.closeread import Reading
+from lorelog.retrieval.neighbours import LEAST, find_share
+from lorelog.retrieval.when import describe, find_time
+from lorelog.services import answer, candidates, timing
 
 PAGE = sections(read("docs/search.md"))
 ASKED = dt.date(2026, 3, 13)

@@ -8,7 +8,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import ROOT, blocks, read, recollect_words
+from tests.docs.pages import ROOT, blocks, lorelog_words, read
 from tests.surfaces.conftest import Outcome, Shell
 
 PLACE = re.compile(r"(\S+\.md:\d+-\d+)(?=\s|$)")
@@ -18,15 +18,15 @@ IDENTITY = re.compile(r"(\S+\.md:\d+-\d+)  .*?([0-9a-f]{16})$", re.MULTILINE)
 
 def steps() -> list[tuple[str, str]]:
     """Return each command of the transcript with what it printed; `add` was typed on a day of its own."""
-    (block,) = (block for block in blocks(read("README.md"), "console") if "recollect index memory" in block)
+    (block,) = (block for block in blocks(read("README.md"), "console") if "lorelog index memory" in block)
     typed = (part.partition("\n")[::2] for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:])
     today = date.today().isoformat()  # noqa: DTZ011  (a journal has its writer's day)
-    return [(line, re.sub(r"(?<=\.recollect/memory/)[\d-]+", today, out)) for line, out in typed]
+    return [(line, re.sub(r"(?<=\.lorelog/memory/)[\d-]+", today, out)) for line, out in typed]
 
 
 def words_of(line: str, shown: dict[str, str], real: dict[str, str]) -> list[str]:
     """Return a command's words, ids of the transcript replaced by those that the same places have here."""
-    (words,) = recollect_words(line)
+    (words,) = lorelog_words(line)
     if words[0] == "expand":
         place = next(place for place, identity in shown.items() if identity.startswith(words[1]))
         words[1] = real[place]
@@ -45,7 +45,7 @@ def scores(text: str) -> list[float]:
 
 def test_the_transcript_is_true(shell: Shell, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The commands of the README, with the built-in model, find the places, with the scores, and print the sections that it shows."""
-    monkeypatch.delenv("RECOLLECT_EMBEDDING_PROVIDER")
+    monkeypatch.delenv("LORELOG_EMBEDDING_PROVIDER")
     shutil.copytree(ROOT / "examples" / "fortnight" / "memory", project / "memory")
     (first, _), *typed = steps()
     assert first.startswith("cp -r examples/fortnight ")

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.hosts import HOSTS, MOMENTS, TITLES, dialect, known_host, recognise
-from recollect.hosts.fields import answer_mark
+from lorelog.hosts import HOSTS, MOMENTS, TITLES, dialect, known_host, recognise
+from lorelog.hosts.fields import answer_mark
 
 FIELDS = {"session", "turn", "transcript", "directory", "agent", "source", "answer", "again"}
 CLAUDE_STOP = {

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import recollect
+import lorelog
 
-SOURCE = Path(recollect.__file__).parent
+SOURCE = Path(lorelog.__file__).parent
 MODULE_LINES, FUNCTION_LINES, PARAMETERS = 450, 60, 7
 VAGUE = {"utils", "util", "helpers", "helper", "manager", "common", "misc", "base"}
 
@@ -63,10 +63,10 @@ def test_every_module_says_what_it_is_for() -> None:
 
 def test_the_public_names_are_pinned() -> None:
     """The package exports these names and no others, at most twenty, and each of them is there."""
-    assert recollect.__all__ == sorted(recollect.__all__, key=lambda name: (name.startswith("_"), name))
-    assert len(recollect.__all__) <= 20
-    assert all(getattr(recollect, name) is not None for name in recollect.__all__)
-    assert set(recollect._HOMES) == set(recollect.__all__) - {"__version__"}
+    assert lorelog.__all__ == sorted(lorelog.__all__, key=lambda name: (name.startswith("_"), name))
+    assert len(lorelog.__all__) <= 20
+    assert all(getattr(lorelog, name) is not None for name in lorelog.__all__)
+    assert set(lorelog._HOMES) == set(lorelog.__all__) - {"__version__"}
 
 
 def test_nothing_committed_names_a_workplace() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.surfaces.daemon import client
+from lorelog.surfaces.daemon import client
 
 HEAVY = {
     "numpy",
@@ -36,7 +36,7 @@ HEAVY = {
 def warm_home(tmp_path: Path, home: Path) -> Iterator[dict[str, str]]:
     """An environment in which a daemon runs and knows one note."""
     (tmp_path / "a.md").write_text("# A\n\nalpha\n", "utf-8")
-    environment = {**os.environ, "RECOLLECT_EMBEDDING_PROVIDER": "fake", "RECOLLECT_DAEMON_WARM": "required"}
+    environment = {**os.environ, "LORELOG_EMBEDDING_PROVIDER": "fake", "LORELOG_DAEMON_WARM": "required"}
     client.ask("memory.index", {"paths": ["a.md"]}, directory=str(tmp_path), environment=environment, starts=True)
     yield environment
     client.ask("daemon.stop", environment=environment)
@@ -46,7 +46,7 @@ def loaded_by(words: list[str], cwd: Path, env: dict[str, str] | None = None) ->
     """Return the modules that a command has loaded when it ends."""
     script = (
         "import sys\n"
-        "from recollect.surfaces.cli.main import main\n"
+        "from lorelog.surfaces.cli.main import main\n"
         "try: status = main(sys.argv[1:])\n"
         "except SystemExit: pass\n"
         "loaded = sorted(sys.modules)\n"
@@ -92,13 +92,13 @@ def test_a_warm_command_loads_next_to_nothing(words: list[str], tmp_path: Path, 
     loaded = loaded_by(words, tmp_path, warm_home)
 
     assert loaded & (HEAVY | WARM) == set()
-    rooms = {name.split(".")[1] for name in loaded if name.startswith("recollect.")}
+    rooms = {name.split(".")[1] for name in loaded if name.startswith("lorelog.")}
     assert rooms == {"core", "surfaces"}
 
 
 def test_importing_the_package_loads_nothing(tmp_path: Path) -> None:
-    """`import recollect` loads none of its rooms until a name is used."""
-    script = "import recollect, sys; print([m for m in sys.modules if m.startswith('recollect.')])"
+    """`import lorelog` loads none of its rooms until a name is used."""
+    script = "import lorelog, sys; print([m for m in sys.modules if m.startswith('lorelog.')])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
 
     assert done.stdout.strip() == "[]"
@@ -107,7 +107,7 @@ def test_importing_the_package_loads_nothing(tmp_path: Path) -> None:
 def test_an_unchanged_index_loads_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Finding nothing to do loads neither numpy nor tantivy nor a model nor the ignore rules."""
     (tmp_path / "a.md").write_text("# A\n\nalpha\n", "utf-8")
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "fake")
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
     loaded_by(["index", "a.md"], tmp_path)
 
     assert loaded_by(["index", "a.md"], tmp_path) & {"numpy", "tantivy", "onnxruntime", "pathspec", "rich"} == set()
@@ -116,7 +116,7 @@ def test_an_unchanged_index_loads_no_model(tmp_path: Path, monkeypatch: pytest.M
 def test_words_are_searched_without_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lexical lane alone needs no arithmetic package and no model."""
     (tmp_path / "a.md").write_text("# A\n\nalpha\n", "utf-8")
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "fake")
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
     loaded_by(["index", "a.md"], tmp_path)
 
     assert loaded_by(["search", "alpha", "--lane", "lexical"], tmp_path) & {"numpy", "onnxruntime", "rich"} == set()
@@ -140,12 +140,12 @@ HOOK = {
 @pytest.mark.parametrize("moment", ["session-start", "prompt", "turn-end", "session-end"])
 def test_a_hook_loads_next_to_nothing(moment: str, tmp_path: Path, warm_home: dict[str, str]) -> None:
     """With a daemon, a hook loads a few light modules of ours, none of the heavy and none of the settings."""
-    journals = tmp_path / ".recollect" / "memory"
+    journals = tmp_path / ".lorelog" / "memory"
     journals.mkdir(parents=True)
     (journals / "2026-11-15.md").write_text("- alpha\n", "utf-8")
 
     loaded = loaded_by(["hook", "claude", moment], tmp_path, warm_home)
 
     assert loaded & (HEAVY | WARM | HOOK) == set()
-    rooms = {name.split(".")[1] for name in loaded if name.startswith("recollect.")}
+    rooms = {name.split(".")[1] for name in loaded if name.startswith("lorelog.")}
     assert rooms == {"core", "hosts", "services", "surfaces"}

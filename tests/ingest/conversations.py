@@ -9,9 +9,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from recollect.core.transcript import Turn
-from recollect.ingest.transcripts.building import Tally
-from recollect.ingest.transcripts.detect import open_conversation
+from lorelog.core.transcript import Turn
+from lorelog.ingest.transcripts.building import Tally
+from lorelog.ingest.transcripts.detect import open_conversation
 
 Record = dict[str, Any]
 

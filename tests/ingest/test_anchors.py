@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.core.document import Anchor
-from recollect.core.options import ChunkOptions
-from recollect.ingest.anchors import parse_anchor, parse_covers
-from recollect.ingest.markdown import chunk_markdown
+from lorelog.core.document import Anchor
+from lorelog.core.options import ChunkOptions
+from lorelog.ingest.anchors import parse_anchor, parse_covers
+from lorelog.ingest.markdown import chunk_markdown
 
 
 @pytest.mark.parametrize(

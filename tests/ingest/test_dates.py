@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.ingest.dates import Moment, day_of_name
+from lorelog.ingest.dates import Moment, day_of_name
 
 BASE = Moment("2026-01-01")
 

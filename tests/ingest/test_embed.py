@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.core.errors import ModelFault, ModelUnavailable
-from recollect.core.ports import EmbeddedTexts, Vector
-from recollect.ingest.embed import EmbedReport, embed_texts
-from recollect.models.fake import FakeEmbedder
+from lorelog.core.errors import ModelFault, ModelUnavailable
+from lorelog.core.ports import EmbeddedTexts, Vector
+from lorelog.ingest.embed import EmbedReport, embed_texts
+from lorelog.models.fake import FakeEmbedder
 
 Reply = Callable[[Sequence[str]], EmbeddedTexts]
 

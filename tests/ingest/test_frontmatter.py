@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.ingest.frontmatter import FrontMatter, front_matter_length, parse_front_matter
+from lorelog.ingest.frontmatter import FrontMatter, front_matter_length, parse_front_matter
 
 
 def parse(text: str) -> FrontMatter:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect.core.options import ChunkOptions
-from recollect.ingest.bounds import section_bounds
-from recollect.ingest.glance import Glance
-from recollect.ingest.markdown import chunk_markdown
+from lorelog.core.options import ChunkOptions
+from lorelog.ingest.bounds import section_bounds
+from lorelog.ingest.glance import Glance
+from lorelog.ingest.markdown import chunk_markdown
 
 WORDS = st.text(alphabet="abcdefgh äé", min_size=1, max_size=60).filter(lambda text: bool(text.strip()))
 FENCE = "```sh\n# not a heading\nmake\n```"

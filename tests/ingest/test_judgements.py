@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.core.errors import SourceError
-from recollect.ingest.judgements import Question, Reference, parse_reference, read_judgements, read_questions
+from lorelog.core.errors import SourceError
+from lorelog.ingest.judgements import Question, Reference, parse_reference, read_judgements, read_questions
 
 
 def written(path: Path, *lines: str | bytes) -> Path:

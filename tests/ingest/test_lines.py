@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.ingest.lines import read_outline
+from lorelog.ingest.lines import read_outline
 
 
 def headings(text: str) -> list[tuple[int, int, str]]:

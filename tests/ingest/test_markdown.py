@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from recollect.core.document import Anchor, Chunk
-from recollect.core.options import ChunkOptions
-from recollect.ingest.markdown import ParsedDocument, chunk_markdown
+from lorelog.core.document import Anchor, Chunk
+from lorelog.core.options import ChunkOptions
+from lorelog.ingest.markdown import ParsedDocument, chunk_markdown
 
 
 def parse(text: str, source: str = "/m/notes.md", fallback_date: str = "", **options: int) -> ParsedDocument:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.core.document import Chunk
-from recollect.core.options import ChunkOptions
-from recollect.ingest.lines import is_blank, read_outline
-from recollect.ingest.markdown import chunk_markdown
+from lorelog.core.document import Chunk
+from lorelog.core.options import ChunkOptions
+from lorelog.ingest.lines import is_blank, read_outline
+from lorelog.ingest.markdown import chunk_markdown
 
 _FRAGMENTS = st.sampled_from(
     [

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from recollect.core.document import chunk_id, short_hash
-from recollect.core.errors import SourceError
-from recollect.core.options import ChunkOptions, ScanOptions
-from recollect.ingest.markdown import ParsedDocument, chunk_markdown
-from recollect.ingest.scan import read_text, scan
+from lorelog.core.document import chunk_id, short_hash
+from lorelog.core.errors import SourceError
+from lorelog.core.options import ChunkOptions, ScanOptions
+from lorelog.ingest.markdown import ParsedDocument, chunk_markdown
+from lorelog.ingest.scan import read_text, scan
 
 Span = tuple[str, int, int, int]
 

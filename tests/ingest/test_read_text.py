@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.core.document import SourceFile
-from recollect.core.errors import SourceError
-from recollect.core.options import ScanOptions
-from recollect.ingest.scan import read_text, scan
+from lorelog.core.document import SourceFile
+from lorelog.core.errors import SourceError
+from lorelog.core.options import ScanOptions
+from lorelog.ingest.scan import read_text, scan
 
 
 def scanned(path: Path, data: bytes) -> SourceFile:
@@ -97,9 +97,9 @@ def test_an_unreadable_file_is_found_and_refused(tmp_path: Path, run_unprivilege
     path.chmod(0)
     code = """if True:
         import sys
-        from recollect.core.errors import SourceError
-        from recollect.core.options import ScanOptions
-        from recollect.ingest.scan import read_text, scan
+        from lorelog.core.errors import SourceError
+        from lorelog.core.options import ScanOptions
+        from lorelog.ingest.scan import read_text, scan
         (file,) = scan([sys.argv[1]], ScanOptions()).files
         try:
             read_text(file)

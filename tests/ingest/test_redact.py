@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.ingest.secrets import KINDS, LETTERS, LOOKALIKES, PLACEHOLDERS, Kind, jwt, pem, some
 
-from recollect.core.errors import ConfigError
-from recollect.ingest.redact import redact
+from lorelog.core.errors import ConfigError
+from lorelog.ingest.redact import redact
 
 ROUNDS = 12
 ASSIGNMENTS = (
@@ -291,7 +291,7 @@ def test_hostile_texts_end() -> None:
     script = (
         "import json, resource, sys\n"
         "resource.setrlimit(resource.RLIMIT_CPU, (60, 60))\n"  # not by the clock: other programs may run meanwhile
-        "from recollect.ingest.redact import redact\n"
+        "from lorelog.ingest.redact import redact\n"
         "for piece in json.load(sys.stdin):\n"
         "    redact(piece * (130_000 // len(piece)))\n"
         "redact('key=password: eyJ-' * 20_000)\n"

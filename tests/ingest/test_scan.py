@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.core.options import ScanOptions
-from recollect.ingest.scan import ScanResult, scan
+from lorelog.core.options import ScanOptions
+from lorelog.ingest.scan import ScanResult, scan
 
 Plant = Callable[[Mapping[str, str]], Path]
 
@@ -43,9 +43,9 @@ def test_stamps_are_what_the_file_system_says(plant: Plant) -> None:
 
 def test_hidden_names_are_skipped_below_a_root_only(plant: Plant) -> None:
     """Names with a leading dot are skipped below a root, but a root may itself be hidden."""
-    root = plant({".recollect/memory/a.md": "", ".recollect/memory/.b.md": "", ".recollect/memory/.c/d.md": ""})
+    root = plant({".lorelog/memory/a.md": "", ".lorelog/memory/.b.md": "", ".lorelog/memory/.c/d.md": ""})
     assert found(scan_one(root), root) == []
-    assert found(scan_one(root / ".recollect" / "memory"), root) == [".recollect/memory/a.md"]
+    assert found(scan_one(root / ".lorelog" / "memory"), root) == [".lorelog/memory/a.md"]
 
 
 def test_a_symlinked_root_is_resolved(plant: Plant, tmp_path: Path) -> None:
@@ -177,8 +177,8 @@ def test_unreadable_directories_protect_what_is_below(plant: Plant, run_unprivil
     (root / "listed").chmod(0o400)  # names can be read, files cannot be looked at
     code = """if True:
         import sys
-        from recollect.core.options import ScanOptions
-        from recollect.ingest.scan import scan
+        from lorelog.core.options import ScanOptions
+        from lorelog.ingest.scan import scan
         root = sys.argv[1]
         result = scan([root], ScanOptions())
         print([file.path[len(root) + 1:] for file in result.files])
@@ -196,7 +196,7 @@ def test_unreadable_directories_protect_what_is_below(plant: Plant, run_unprivil
 def test_pathspec_is_not_imported_without_patterns(plant: Plant) -> None:
     """A scan without patterns and ignore files does not pay for importing pathspec; one with an ignore file does."""
     code = (
-        "import sys; from recollect.core.options import ScanOptions; from recollect.ingest.scan import scan;"
+        "import sys; from lorelog.core.options import ScanOptions; from lorelog.ingest.scan import scan;"
         "scan([sys.argv[1]], ScanOptions()); print('pathspec' in sys.modules)"
     )
     root = plant({"a.md": ""})

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect.core.errors import UsageError
-from recollect.core.options import ScanOptions
-from recollect.ingest.scan import scan
+from lorelog.core.errors import UsageError
+from lorelog.core.options import ScanOptions
+from lorelog.ingest.scan import scan
 
 Plant = Callable[[Mapping[str, str]], Path]
 
@@ -57,7 +57,7 @@ def test_nested_ignore_files_come_after_their_parents(plant: Plant) -> None:
 
 def test_ignore_files_have_the_names_that_were_chosen(plant: Plant) -> None:
     """Only files of the configured names hold rules; both default names do."""
-    root = plant({".gitignore": "a.md", ".recollectignore": "b.md", ".otherignore": "c.md", "a.md": "", "b.md": ""})
+    root = plant({".gitignore": "a.md", ".lorelogignore": "b.md", ".otherignore": "c.md", "a.md": "", "b.md": ""})
     plant({"c.md": ""})
     assert found(root) == ["c.md"]
     assert found(root, ignore_files=()) == ["a.md", "b.md", "c.md"]
@@ -103,8 +103,8 @@ def test_an_unreadable_ignore_file_closes_its_directory(plant: Plant, run_unpriv
     (root / "sub" / ".gitignore").chmod(0)
     code = """if True:
         import sys
-        from recollect.core.options import ScanOptions
-        from recollect.ingest.scan import scan
+        from lorelog.core.options import ScanOptions
+        from lorelog.ingest.scan import scan
         root = sys.argv[1]
         result = scan([root], ScanOptions())
         print([file.path[len(root) + 1:] for file in result.files], [problem.path[len(root) + 1:] for problem in

@@ -6,10 +6,10 @@ from itertools import pairwise
 
 import pytest
 
-from recollect.core.document import Chunk
-from recollect.core.options import ChunkOptions
-from recollect.ingest.markdown import chunk_markdown
-from recollect.ingest.split_line import split_line
+from lorelog.core.document import Chunk
+from lorelog.core.options import ChunkOptions
+from lorelog.ingest.markdown import chunk_markdown
+from lorelog.ingest.split_line import split_line
 
 
 def pieces(text: str, size: int, overlap: int = 0) -> tuple[Chunk, ...]:

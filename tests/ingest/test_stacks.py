@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.core.trace import Frame, StackTrace
-from recollect.ingest.stacks import find_traces, shortened
+from lorelog.core.trace import Frame, StackTrace
+from lorelog.ingest.stacks import find_traces, shortened
 
 CHAINED = """\
 Traceback (most recent call last):

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from recollect.core.trace import FoundTrace
-from recollect.ingest.stacks import Recogniser, find_traces
+from lorelog.core.trace import FoundTrace
+from lorelog.ingest.stacks import Recogniser, find_traces
 
 STACK = ("Traceback (most recent call last):", '  File "/a.py", line 3, in f', "    g()", "KeyError: 'a'")
 

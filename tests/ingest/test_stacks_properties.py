@@ -7,10 +7,10 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect.core.trace import Frame, StackTrace
-from recollect.ingest.stacks import Recogniser, find_traces
-from recollect.ingest.stacks_lines import plain, take_apart, time_of
-from recollect.ingest.stacks_signature import family, normalised, signature
+from lorelog.core.trace import Frame, StackTrace
+from lorelog.ingest.stacks import Recogniser, find_traces
+from lorelog.ingest.stacks_lines import plain, take_apart, time_of
+from lorelog.ingest.stacks_signature import family, normalised, signature
 
 _NAME = st.from_regex(r"[a-z][a-z_]{2,12}", fullmatch=True)
 _TYPE = st.sampled_from(["ValueError", "KeyError", "TypeError", "RuntimeError", "app.errors.NotThere"])
@@ -177,7 +177,7 @@ def test_lines_that_mean_nothing_may_be_passed_over_in_one_go(lines: list[str], 
 
 
 def _tells(line: str) -> bool:
-    from recollect.ingest.stacks import may_tell
+    from lorelog.ingest.stacks import may_tell
 
     return may_tell(line + "\n")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.ingest.conversations import claude, claude_turn, names, read, said, tool_result, tool_use, write_lines
 
-from recollect.core.transcript import ToolCall
+from lorelog.core.transcript import ToolCall
 
 
 def test_a_message_split_over_lines_is_one_answer(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.ingest.conversations import Record, codex, codex_message, names, read, said, write_lines
 
-from recollect.core.transcript import ToolCall
+from lorelog.core.transcript import ToolCall
 
 META = codex("session_meta", {"id": "thread-1", "cwd": "/p", "cli_version": "0.166.0"})
 ENVIRONMENT = "<environment_context>\n<cwd>/p</cwd>\n</environment_context>"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.core.session import Deed
-from recollect.ingest.transcripts.deeds import deed_of, failure_of
+from lorelog.core.session import Deed
+from lorelog.ingest.transcripts.deeds import deed_of, failure_of
 
 PATCH = "*** Begin Patch\n*** Add File: a.py\n+x\n*** Update File: b/c.py\n*** Move to: b/d.py\n*** End Patch"
 

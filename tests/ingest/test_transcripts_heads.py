@@ -20,9 +20,9 @@ from tests.ingest.conversations import (
     write_lines,
 )
 
-from recollect.ingest.transcripts.building import Tally
-from recollect.ingest.transcripts.detect import open_conversation
-from recollect.ingest.transcripts.heads import Head, read_head
+from lorelog.ingest.transcripts.building import Tally
+from lorelog.ingest.transcripts.detect import open_conversation
+from lorelog.ingest.transcripts.heads import Head, read_head
 
 MADE = datetime(2026, 3, 5, 14, 0, tzinfo=UTC).timestamp()
 

@@ -24,10 +24,10 @@ from tests.ingest.conversations import (
     write_lines,
 )
 
-from recollect.core.errors import NotFound, SourceError
-from recollect.ingest.transcripts import lines
-from recollect.ingest.transcripts.building import RESULT_CHARS, TEXT_CHARS, TOOLS
-from recollect.ingest.transcripts.detect import open_conversation
+from lorelog.core.errors import NotFound, SourceError
+from lorelog.ingest.transcripts import lines
+from lorelog.ingest.transcripts.building import RESULT_CHARS, TEXT_CHARS, TOOLS
+from lorelog.ingest.transcripts.detect import open_conversation
 
 
 def test_what_is_no_transcript_is_refused(tmp_path: Path) -> None:
@@ -61,8 +61,8 @@ def test_a_file_without_permission_is_refused(tmp_path: Path, run_unprivileged: 
     path.chmod(0)
     code = (
         "import sys\n"
-        "from recollect.core.errors import SourceError\n"
-        "from recollect.ingest.transcripts.detect import open_conversation\n"
+        "from lorelog.core.errors import SourceError\n"
+        "from lorelog.ingest.transcripts.detect import open_conversation\n"
         "try:\n    open_conversation(sys.argv[1])\n"
         "except SourceError as error:\n    print(error.message)\n"
     )
@@ -160,7 +160,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, form: str) -> None:
                 message = opencode_message(f"m{number}", "user", [text_part(filler)])
                 file.write(("," if number else "") + json.dumps(message))
             file.write("]}")
-    from recollect.ingest.transcripts.building import Tally
+    from lorelog.ingest.transcripts.building import Tally
 
     conversation = open_conversation(str(path))
     tracemalloc.start()

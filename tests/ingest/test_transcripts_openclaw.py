@@ -20,10 +20,10 @@ from tests.ingest.conversations import (
     write_lines,
 )
 
-from recollect.core.transcript import ToolCall
-from recollect.ingest.transcripts import openclaw as openclaw_reader
-from recollect.ingest.transcripts.detect import open_conversation
-from recollect.ingest.transcripts.lines import unpack
+from lorelog.core.transcript import ToolCall
+from lorelog.ingest.transcripts import openclaw as openclaw_reader
+from lorelog.ingest.transcripts.detect import open_conversation
+from lorelog.ingest.transcripts.lines import unpack
 
 EXPECTED = [("How long is it up?", "Three days."), ("Thanks", "You are welcome.")]
 

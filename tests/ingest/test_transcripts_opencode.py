@@ -20,9 +20,9 @@ from tests.ingest.conversations import (
     tool_part,
 )
 
-from recollect.core.errors import NotFound, SourceError
-from recollect.core.transcript import ToolCall
-from recollect.ingest.transcripts.detect import open_conversation
+from lorelog.core.errors import NotFound, SourceError
+from lorelog.core.transcript import ToolCall
+from lorelog.ingest.transcripts.detect import open_conversation
 
 
 def talk() -> list[Record]:

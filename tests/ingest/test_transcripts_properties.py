@@ -28,9 +28,9 @@ from tests.ingest.conversations import (
     write_lines,
 )
 
-from recollect.core.errors import RecollectError
-from recollect.core.transcript import Turn
-from recollect.ingest.transcripts.building import INPUT_CHARS, RESULT_CHARS, TEXT_CHARS, TOOLS, moment
+from lorelog.core.errors import LorelogError
+from lorelog.core.transcript import Turn
+from lorelog.ingest.transcripts.building import INPUT_CHARS, RESULT_CHARS, TEXT_CHARS, TOOLS, moment
 
 _PROPERTY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=80)
 _WORDS = st.sampled_from(["", "user", "assistant", "message", "tool_use", "text", "u1", "\ud800", "turn-1", "x\ny"])
@@ -92,7 +92,7 @@ def outcome(path: Path) -> list[Turn]:
     """Return the turns, or none when the file is refused in our own words."""
     try:
         return read(path)[0]
-    except RecollectError:
+    except LorelogError:
         return []
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from recollect.core.options import EmbedOptions
-from recollect.models.builtin import FOLDER, BuiltinEmbedder
+from lorelog.core.options import EmbedOptions
+from lorelog.models.builtin import FOLDER, BuiltinEmbedder
 
 
 @pytest.fixture(scope="session")

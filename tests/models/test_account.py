@@ -8,8 +8,8 @@ from urllib.parse import quote, unquote
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.models.account import Account
-from recollect.models.endpoint import Endpoint, Reply
+from lorelog.models.account import Account
+from lorelog.models.endpoint import Endpoint, Reply
 
 KEYS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=8, max_size=80)
 STATUSES = st.sampled_from([200, 302, 400, 401, 402, 404, 422, 429, 500])

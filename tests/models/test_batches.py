@@ -9,8 +9,8 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.models.batches import batches, guess_tokens
-from recollect.models.pace import Pace
+from lorelog.models.batches import batches, guess_tokens
+from lorelog.models.pace import Pace
 
 TEXTS = st.lists(st.text(max_size=60), max_size=30)
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect.core.errors import ModelUnavailable
-from recollect.core.options import EmbedOptions
-from recollect.models.builtin import FOLDER, BuiltinEmbedder
+from lorelog.core.errors import ModelUnavailable
+from lorelog.core.options import EmbedOptions
+from lorelog.models.builtin import FOLDER, BuiltinEmbedder
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -92,7 +92,7 @@ def test_threads_are_bounded() -> None:
     for caller in callers:
         caller.start()
     while any(caller.is_alive() for caller in callers):
-        seen |= {thread for thread in threading.enumerate() if thread.name.startswith("recollect-embed")}
+        seen |= {thread for thread in threading.enumerate() if thread.name.startswith("lorelog-embed")}
     for caller in callers:
         caller.join()
     embedder.close()
@@ -100,8 +100,8 @@ def test_threads_are_bounded() -> None:
 
 
 EMBED_ONCE = """
-from recollect.core.options import EmbedOptions
-from recollect.models.builtin import BuiltinEmbedder
+from lorelog.core.options import EmbedOptions
+from lorelog.models.builtin import BuiltinEmbedder
 embedder = BuiltinEmbedder(EmbedOptions(threads=8))
 embedder.embed_query("x")
 """
@@ -172,9 +172,9 @@ def test_a_missing_package_says_what_to_install(package: str, tmp_path: Path) ->
     """Without one of its packages the model can be opened, is unavailable when used, and says what to install."""
     (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError('No module named {package}')")
     program = (
-        "from recollect.core.errors import ModelUnavailable\n"
-        "from recollect.core.options import EmbedOptions\n"
-        "from recollect.models import open_embedder\n"
+        "from lorelog.core.errors import ModelUnavailable\n"
+        "from lorelog.core.options import EmbedOptions\n"
+        "from lorelog.models import open_embedder\n"
         "embedder = open_embedder(EmbedOptions())\n"
         "try:\n    embedder.embed_query('x')\n"
         "except ModelUnavailable as error:\n    print(error.message, '|', error.hint)\n"

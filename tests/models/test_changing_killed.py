@@ -40,12 +40,12 @@ class Wire:
 
     def begin(self, model: str, *words: str) -> subprocess.Popen[str]:
         chosen = {
-            "RECOLLECT_EMBEDDING_PROVIDER": "openai",
-            "RECOLLECT_EMBEDDING_MODEL": model,
-            "RECOLLECT_EMBEDDING_BASE_URL": self.server.url,
-            "RECOLLECT_EMBEDDING_BATCH_SIZE": "1",
+            "LORELOG_EMBEDDING_PROVIDER": "openai",
+            "LORELOG_EMBEDDING_MODEL": model,
+            "LORELOG_EMBEDDING_BASE_URL": self.server.url,
+            "LORELOG_EMBEDDING_BATCH_SIZE": "1",
         }
-        command = [sys.executable, "-m", "recollect", *words, "--json"]
+        command = [sys.executable, "-m", "lorelog", *words, "--json"]
         environment = {**os.environ, **chosen}
         return subprocess.Popen(command, cwd=self._place, env=environment, stdout=subprocess.PIPE, text=True)
 

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 from tests.models.tiny_crossencoder import SEPARATOR_PAIRS, write_model
 
-from recollect.core.errors import ConfigError, ModelFault, ModelUnavailable
-from recollect.core.options import RERANKERS, RerankOptions
-from recollect.core.ports import Reranker
-from recollect.models import crossencoder
-from recollect.models.crossencoder import open_reranker
-from recollect.wiring import open_engine, standpoint
+from lorelog.core.errors import ConfigError, ModelFault, ModelUnavailable
+from lorelog.core.options import RERANKERS, RerankOptions
+from lorelog.core.ports import Reranker
+from lorelog.models import crossencoder
+from lorelog.models.crossencoder import open_reranker
+from lorelog.wiring import open_engine, standpoint
 
 SOURCE = Path(__file__).parents[2] / "src"
 HEAVY = {
@@ -143,8 +143,8 @@ def test_an_unknown_provider_is_a_config_error() -> None:
 def test_opening_is_light(provider: str) -> None:
     """Opening a reranker, whichever it is, loads no package of a model."""
     program = (
-        "import sys\nfrom recollect.core.options import RerankOptions\n"
-        "from recollect.models.crossencoder import open_reranker\n"
+        "import sys\nfrom lorelog.core.options import RerankOptions\n"
+        "from lorelog.models.crossencoder import open_reranker\n"
         f"one = open_reranker(RerankOptions({provider!r}, '/nowhere'))\n"
         f"assert (one.provider, one.model) == ({provider!r}, '/nowhere')\n"
         "one.close()\none.close()\nassert one.score('x', [], None) == []\nprint(*sys.modules)"
@@ -245,9 +245,9 @@ def test_a_folder_of_a_clone_is_no_id(tmp_path: Path, no_cache: Path, monkeypatc
 def in_a_process(tmp_path: Path, *on_path: Path, **environment: str) -> str:
     """What is said of the model otters/tiny-reranker in a process of its own."""
     program = (
-        "from recollect.core.errors import ModelUnavailable\n"
-        "from recollect.core.options import RerankOptions\n"
-        "from recollect.models.crossencoder import open_reranker\n"
+        "from lorelog.core.errors import ModelUnavailable\n"
+        "from lorelog.core.options import RerankOptions\n"
+        "from lorelog.models.crossencoder import open_reranker\n"
         "one = open_reranker(RerankOptions(model='otters/tiny-reranker'))\n"
         "try:\n    print(one.score('x', ['y'], None))\n"
         "except ModelUnavailable as error:\n    print(error.message, '|', error.hint)\n"
@@ -322,14 +322,14 @@ def test_closing_twice_is_fine_and_reopening_works(reranker: Reranker) -> None:
 def test_off_by_default_loads_nothing(tmp_path: Path) -> None:
     """An engine of the default settings has no cross-encoder, and not even its module is imported."""
     program = (
-        "import sys\nfrom recollect.wiring import open_engine, standpoint\n"
+        "import sys\nfrom lorelog.wiring import open_engine, standpoint\n"
         f"engine = open_engine(standpoint(home={str(tmp_path)!r}, project={str(tmp_path)!r}))\n"
         "assert engine._reranker is None\nengine.close()\nprint(*sys.modules)"
     )
     environment = {"PYTHONPATH": str(SOURCE), "HOME": str(tmp_path), "PATH": os.environ["PATH"]}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True)
-    assert "recollect.wiring" in done.stdout.split()
-    assert "recollect.models.crossencoder" not in done.stdout.split()
+    assert "lorelog.wiring" in done.stdout.split()
+    assert "lorelog.models.crossencoder" not in done.stdout.split()
 
 
 def test_an_engine_closes_its_cross_encoder(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from recollect.core.errors import ModelFault, ModelUnavailable
-from recollect.core.options import RerankOptions
-from recollect.models import crossencoder_local
-from recollect.models.crossencoder import open_reranker
+from lorelog.core.errors import ModelFault, ModelUnavailable
+from lorelog.core.options import RerankOptions
+from lorelog.models import crossencoder_local
+from lorelog.models.crossencoder import open_reranker
 
 
 class CrossEncoder:

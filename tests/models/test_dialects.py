@@ -9,10 +9,10 @@ import pytest
 from tests.models.embedding_server import Answer, Request, numbers_of
 from tests.models.vendors import VENDORS, Rig, each_vendor, packed, unpacked
 
-from recollect.core.errors import ConfigError, ModelFault
-from recollect.core.options import EmbedOptions
-from recollect.models import open_embedder
-from recollect.models.batches import guess_tokens
+from lorelog.core.errors import ConfigError, ModelFault
+from lorelog.core.options import EmbedOptions
+from lorelog.models import open_embedder
+from lorelog.models.batches import guess_tokens
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.models import fake
+from lorelog.models import fake
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -26,7 +26,7 @@ def cosine(one: bytes, other: bytes) -> float:
 def test_the_same_text_gives_the_same_bytes_in_every_process() -> None:
     """Another process, with another hash seed, gives the same vector."""
     program = (
-        "from recollect.models.fake import FakeEmbedder\nprint(FakeEmbedder().embed_query('Redis cache, 缓存').hex())"
+        "from lorelog.models.fake import FakeEmbedder\nprint(FakeEmbedder().embed_query('Redis cache, 缓存').hex())"
     )
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONHASHSEED": seed}

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.core.options import EmbedOptions
-from recollect.models import open_embedder
-from recollect.models.families import FAMILIES, family_of, forms_of_prompts, identity
+from lorelog.core.options import EmbedOptions
+from lorelog.models import open_embedder
+from lorelog.models.families import FAMILIES, family_of, forms_of_prompts, identity
 
 SENTENCE = "Represent this sentence for searching relevant passages: "
 INSTRUCT = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: "

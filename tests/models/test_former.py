@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.core.options import EmbedOptions
-from recollect.models import former_embedder, open_embedder
+from lorelog.core.options import EmbedOptions
+from lorelog.models import former_embedder, open_embedder
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Golden vectors: what the built-in model says on this machine is what it said where they were made.
 
 `golden.json` was made by this file, run as a script (`python tests/models/test_golden.py --write`), on aarch64 with
-onnxruntime 1.31 and tokenizers 0.23, by the plain recipe of `by_the_recipe` and not by recollect's own code. Other
+onnxruntime 1.31 and tokenizers 0.23, by the plain recipe of `by_the_recipe` and not by lorelog's own code. Other
 processors round differently in places, which int8 scales amplify: cosine .999 admits that, and would not admit a wrong
 prefix (.97 and less), a missing mask, another pooling or a saturating int8 kernel.
 """
@@ -18,7 +18,7 @@ from typing import TypedDict
 
 import pytest
 
-from recollect.models.builtin import FOLDER, BuiltinEmbedder
+from lorelog.models.builtin import FOLDER, BuiltinEmbedder
 
 GOLDEN = Path(__file__).parent / "golden.json"
 TEXTS = {

@@ -11,8 +11,8 @@ from contextlib import suppress
 import pytest
 from tests.models.embedding_server import EmbeddingServer, well
 
-from recollect.core.errors import ModelUnavailable
-from recollect.models.endpoint import Endpoint, Reply
+from lorelog.core.errors import ModelUnavailable
+from lorelog.models.endpoint import Endpoint, Reply
 
 GOOD = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"

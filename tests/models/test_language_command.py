@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from recollect.core.errors import ConfigError, ModelFault, ModelUnavailable
-from recollect.core.options import LanguageOptions
-from recollect.core.ports import Completion
-from recollect.models.language import open_language
-from recollect.models.language_host import HostLanguage
+from lorelog.core.errors import ConfigError, ModelFault, ModelUnavailable
+from lorelog.core.options import LanguageOptions
+from lorelog.core.ports import Completion
+from lorelog.models.language import open_language
+from lorelog.models.language_host import HostLanguage
 
 _PROGRAM = """#!{python}
 import json, os, sys, time
@@ -100,7 +100,7 @@ def test_it_stands_in_an_empty_directory_with_our_hooks_off(bench: Bench) -> Non
     bench.ask("writer")
 
     assert bench.seen["inside"] == []
-    assert bench.seen["env"]["RECOLLECT_HOOKS"] == "off"
+    assert bench.seen["env"]["LORELOG_HOOKS"] == "off"
     assert "CLAUDE_PLUGIN_ROOT" not in bench.seen["env"]
 
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from recollect.core.errors import ModelError, ModelFault, ModelUnavailable
-from recollect.core.options import SummarizeOptions
-from recollect.core.ports import Completion
-from recollect.models.child import MOST_BYTES, run_child
-from recollect.models.language import open_language
-from recollect.models.language_host import HostLanguage, child_environment, find_program
+from lorelog.core.errors import ModelError, ModelFault, ModelUnavailable
+from lorelog.core.options import SummarizeOptions
+from lorelog.core.ports import Completion
+from lorelog.models.child import MOST_BYTES, run_child
+from lorelog.models.language import open_language
+from lorelog.models.language_host import HostLanguage, child_environment, find_program
 
 _RECORDS = """#!{python}
 import json, os, sys, time, subprocess
@@ -110,7 +110,7 @@ def test_the_child_is_kept_from_everything_else(agents: Agents, name: str) -> No
     assert not Path(seen["cwd"]).exists()
     assert "The conversation." in seen["stdin"]
     assert "The conversation." not in json.dumps(seen["argv"])
-    assert seen["env"]["RECOLLECT_HOOKS"] == "off"
+    assert seen["env"]["LORELOG_HOOKS"] == "off"
     assert not {"CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CLAUDE_PLUGIN_ROOT"} & set(seen["env"])
     assert {"CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK", "HOME"} <= set(seen["env"])
 
@@ -310,5 +310,5 @@ def test_hosts_that_only_their_plugin_can_ask_have_no_program() -> None:
 
 
 def test_hooks_of_the_child_are_off_whatever_the_environment_says() -> None:
-    """RECOLLECT_HOOKS=on of a person does not reach the child."""
-    assert child_environment({"RECOLLECT_HOOKS": "on", "X": "1"}) == {"RECOLLECT_HOOKS": "off", "X": "1"}
+    """LORELOG_HOOKS=on of a person does not reach the child."""
+    assert child_environment({"LORELOG_HOOKS": "on", "X": "1"}) == {"LORELOG_HOOKS": "off", "X": "1"}

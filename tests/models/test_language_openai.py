@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from tests.models.embedding_server import Answer, Behaviour, EmbeddingServer
 
-from recollect.core.errors import ConfigError, ModelError, ModelFault, ModelUnavailable
-from recollect.core.options import SummarizeOptions
-from recollect.core.ports import Completion
-from recollect.models.language import open_language
-from recollect.models.language_openai import DEFAULT_MODEL, OpenAILanguage
+from lorelog.core.errors import ConfigError, ModelError, ModelFault, ModelUnavailable
+from lorelog.core.options import SummarizeOptions
+from lorelog.core.ports import Completion
+from lorelog.models.language import open_language
+from lorelog.models.language_openai import DEFAULT_MODEL, OpenAILanguage
 
 KEY = "sk-test-Secret+Key/0123456789"
 

@@ -16,10 +16,10 @@ from tests.docs.pages import read, rows
 from tests.models.embedding_server import Answer, Behaviour, EmbeddingServer, Request
 from tests.models.fake_docker import FakeDocker
 
-from recollect.core.errors import ConfigError, ModelFault, ModelUnavailable
-from recollect.core.options import LANGUAGE_PROVIDERS, LanguageOptions, OllamaOptions
-from recollect.core.ports import Completion, LanguageModel
-from recollect.models.language import PROVIDERS, open_language, settled
+from lorelog.core.errors import ConfigError, ModelFault, ModelUnavailable
+from lorelog.core.options import LANGUAGE_PROVIDERS, LanguageOptions, OllamaOptions
+from lorelog.core.ports import Completion, LanguageModel
+from lorelog.models.language import PROVIDERS, open_language, settled
 
 KEY = "Sesame+open/0123456789abcdef"
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from tests.models.vendors import unpacked
 
-from recollect.core.errors import ModelFault, ModelUnavailable
-from recollect.core.options import EmbedOptions
-from recollect.core.ports import Embedder
-from recollect.models import open_embedder
+from lorelog.core.errors import ModelFault, ModelUnavailable
+from lorelog.core.options import EmbedOptions
+from lorelog.core.ports import Embedder
+from lorelog.models import open_embedder
 
 
 class Rows(list[Any]):
@@ -157,4 +157,4 @@ def test_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(ModelUnavailable, match="sentence_transformers") as caught:
         opened("known").embed_query("q")
-    assert "pip install 'recollect[local]'" in caught.value.hint
+    assert "pip install 'lorelog[local]'" in caught.value.hint

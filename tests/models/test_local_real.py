@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from tests.models.vendors import unpacked
 
-from recollect.core.errors import ModelUnavailable
-from recollect.core.options import EmbedOptions
-from recollect.models import open_embedder
-from recollect.models.builtin import FOLDER
+from lorelog.core.errors import ModelUnavailable
+from lorelog.core.options import EmbedOptions
+from lorelog.models import open_embedder
+from lorelog.models.builtin import FOLDER
 
-if os.environ.get("RECOLLECT_TEST_LOCAL"):
+if os.environ.get("LORELOG_TEST_LOCAL"):
     import sentence_transformers
     import torch
     import transformers

@@ -20,12 +20,12 @@ import pytest
 from tests.models.fake_docker import FakeDocker
 from tests.models.vendors import VENDORS, Rig, unpacked
 
-from recollect.core.errors import ModelUnavailable
-from recollect.core.options import EmbedOptions, OllamaOptions
-from recollect.core.ports import Embedder
-from recollect.models import ollama_docker, open_embedder, settled
-from recollect.models.ollama import address
-from recollect.models.ollama_keeper import keep
+from lorelog.core.errors import ModelUnavailable
+from lorelog.core.options import EmbedOptions, OllamaOptions
+from lorelog.core.ports import Embedder
+from lorelog.models import ollama_docker, open_embedder, settled
+from lorelog.models.ollama import address
+from lorelog.models.ollama_keeper import keep
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -132,7 +132,7 @@ def test_a_container_is_started_as_loop_does(docker: FakeDocker, options: EmbedO
     reply = embedder.embed_documents(["abc"])
     assert unpacked(reply.vectors[0]) == [len("search_document: abc"), 1.0, 0.0]
     assert reply.tokens == 5
-    name = "recollect-ollama"
+    name = "lorelog-ollama"
     volume, bound = f"{name}:/root/.ollama", f"127.0.0.1:{port}:11434"
     assert docker.calls() == [
         ["inspect", "--format", "{{.State.Running}}", name],
@@ -156,7 +156,7 @@ def test_a_model_that_is_there_is_not_pulled(docker: FakeDocker, options: EmbedO
     opened(options).embed_query("q")
     assert docker.verbs() == ["inspect", "rm", "run", "exec list"]
     opened(changed(options, model="nomic-embed")).embed_query("q")
-    assert docker.calls()[-1] == ["exec", "recollect-ollama", "ollama", "pull", "nomic-embed"]
+    assert docker.calls()[-1] == ["exec", "lorelog-ollama", "ollama", "pull", "nomic-embed"]
 
 
 def test_it_is_looked_after_once_in_a_process(docker: FakeDocker, options: EmbedOptions, opened: Any) -> None:
@@ -251,7 +251,7 @@ def test_a_container_that_never_answers_is_given_up(
     monkeypatch.setattr(ollama_docker, "READY_S", 0.5)
     with pytest.raises(ModelUnavailable, match=r"did not become ready within 0\.5 s") as caught:
         opened(options).embed_query("q")
-    assert "docker logs recollect-ollama" in caught.value.hint
+    assert "docker logs lorelog-ollama" in caught.value.hint
     assert ollama_docker.READY_S == 0.5
 
 
@@ -282,8 +282,8 @@ def test_docker_is_given_no_keys(
 
 STARTER = """
 import json, sys
-from recollect.core.options import EmbedOptions, OllamaOptions
-from recollect.models import open_embedder
+from lorelog.core.options import EmbedOptions, OllamaOptions
+from lorelog.models import open_embedder
 given = json.loads(sys.argv[1])
 embedder = open_embedder(EmbedOptions(provider="ollama", base_url=given["url"], ollama=OllamaOptions(**given["ollama"])))
 embedder.embed_query("q")
@@ -338,8 +338,8 @@ def test_an_idle_container_is_stopped_though_its_starter_has_ended(docker: FakeD
         assert until(lambda: not (Path(options.ollama.folder) / "started").exists())
         assert docker.verbs().count("run") == times
     assert docker.calls()[-2:] == [
-        ["inspect", "--format", "{{.State.Running}}", "recollect-ollama"],
-        ["rm", "-f", "recollect-ollama"],
+        ["inspect", "--format", "{{.State.Running}}", "lorelog-ollama"],
+        ["rm", "-f", "lorelog-ollama"],
     ]
 
 
@@ -361,7 +361,7 @@ def test_a_use_while_the_keeper_waits_for_its_turn_counts(docker: FakeDocker, tm
     os.utime(tmp_path / "last-used", (0, 0))
     starting = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(starting, fcntl.LOCK_EX)
-    keeper = threading.Thread(target=keep, args=(tmp_path, "recollect-ollama", 1.0))
+    keeper = threading.Thread(target=keep, args=(tmp_path, "lorelog-ollama", 1.0))
     keeper.start()
     time.sleep(0.3)
     (tmp_path / "last-used").touch()
@@ -378,7 +378,7 @@ def test_there_is_one_keeper(docker: FakeDocker, tmp_path: Path) -> None:
     os.utime(tmp_path / "last-used", (0, 0))
     first = os.open(tmp_path / "keeper.lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(first, fcntl.LOCK_EX)
-    keep(tmp_path, "recollect-ollama", 1.0)
+    keep(tmp_path, "lorelog-ollama", 1.0)
     os.close(first)
     assert docker.calls() == []
 
@@ -401,14 +401,14 @@ def test_a_server_of_ones_own_is_never_stopped(docker: FakeDocker, tmp_path: Pat
 
 
 @pytest.mark.skipif(
-    not os.environ.get("RECOLLECT_TEST_DOCKER"), reason="set RECOLLECT_TEST_DOCKER=1 to use the real Docker"
+    not os.environ.get("LORELOG_TEST_DOCKER"), reason="set LORELOG_TEST_DOCKER=1 to use the real Docker"
 )
 def test_the_real_docker_runs_the_real_ollama(tmp_path: Path, port: int, opened: Any) -> None:
     """With a real Docker a container comes, embeds with a real model, and goes (downloads gigabytes the first time)."""
     assert shutil.which("docker")
-    name = f"recollect-test-{uuid.uuid4().hex[:8]}"
+    name = f"lorelog-test-{uuid.uuid4().hex[:8]}"
     managed = OllamaOptions(
-        manage=True, container=name, volume="recollect-test-ollama", idle_s=5.0, folder=str(tmp_path / "ollama")
+        manage=True, container=name, volume="lorelog-test-ollama", idle_s=5.0, folder=str(tmp_path / "ollama")
     )
     options = EmbedOptions(
         provider="ollama", model="all-minilm", base_url=f"http://127.0.0.1:{port}", ollama=managed, timeout_s=120

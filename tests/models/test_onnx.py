@@ -15,11 +15,11 @@ import pytest
 from tests.models.tiny_encoder import states_of, write_encoder
 from tests.models.vendors import unpacked
 
-from recollect.core.errors import ModelFault, ModelUnavailable
-from recollect.core.options import EmbedOptions
-from recollect.core.ports import Embedder
-from recollect.models import open_embedder
-from recollect.models.builtin import FOLDER, BuiltinEmbedder
+from lorelog.core.errors import ModelFault, ModelUnavailable
+from lorelog.core.options import EmbedOptions
+from lorelog.core.ports import Embedder
+from lorelog.models import open_embedder
+from lorelog.models.builtin import FOLDER, BuiltinEmbedder
 
 SOURCE = Path(__file__).parents[2] / "src"
 TEXT = "the otter sleeps in the river"
@@ -264,9 +264,9 @@ def test_a_missing_package_for_downloads_says_what_to_install(tmp_path: Path) ->
     """Without huggingface_hub an id that is not in the cache is one line with the extra to install."""
     (tmp_path / "huggingface_hub.py").write_text("raise ModuleNotFoundError('No module named huggingface_hub')")
     program = (
-        "from recollect.core.errors import ModelUnavailable\n"
-        "from recollect.core.options import EmbedOptions\n"
-        "from recollect.models import open_embedder\n"
+        "from lorelog.core.errors import ModelUnavailable\n"
+        "from lorelog.core.options import EmbedOptions\n"
+        "from lorelog.models import open_embedder\n"
         "try:\n    open_embedder(EmbedOptions(provider='onnx')).embed_query('x')\n"
         "except ModelUnavailable as error:\n    print(error.message, '|', error.hint)\n"
     )
@@ -274,7 +274,7 @@ def test_a_missing_package_for_downloads_says_what_to_install(tmp_path: Path) ->
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True)
     message, _, hint = done.stdout.partition("|")
     assert "gpahal/bge-m3-onnx-int8 is not in the Hugging Face cache" in message
-    assert "pip install 'recollect[onnx]'" in hint
+    assert "pip install 'lorelog[onnx]'" in hint
 
 
 def test_what_goes_with_a_model_is_downloaded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 from tests.models.embedding_server import Answer, Behaviour, EmbeddingServer, Request, numbers_of, well
 
-from recollect.core.errors import ConfigError, ModelError, ModelFault, ModelUnavailable
-from recollect.core.options import EmbedOptions
-from recollect.core.ports import Embedder
-from recollect.models import open_embedder, settled
+from lorelog.core.errors import ConfigError, ModelError, ModelFault, ModelUnavailable
+from lorelog.core.options import EmbedOptions
+from lorelog.core.ports import Embedder
+from lorelog.models import open_embedder, settled
 
 KEY = "sk-test-Secret+Key/0123456789"
 

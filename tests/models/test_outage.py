@@ -10,8 +10,8 @@ import pytest
 from tests.models.embedding_server import Answer, Behaviour, EmbeddingServer, Request
 from tests.models.vendors import Vendor, each_vendor
 
-from recollect.models import PROVIDERS
-from recollect.surfaces.cli.main import main
+from lorelog.models import PROVIDERS
+from lorelog.surfaces.cli.main import main
 
 NOTES = 40
 
@@ -51,12 +51,12 @@ def test_an_outage_costs_nothing_that_was_done(
 
     server = EmbeddingServer(answer)
     for name, value in {
-        "RECOLLECT_EMBEDDING_PROVIDER": vendor.name,
-        "RECOLLECT_EMBEDDING_BASE_URL": vendor.base_url(server),
-        "RECOLLECT_EMBEDDING_BATCH_SIZE": "2",
-        "RECOLLECT_EMBEDDING_TIMEOUT_S": "1",
+        "LORELOG_EMBEDDING_PROVIDER": vendor.name,
+        "LORELOG_EMBEDDING_BASE_URL": vendor.base_url(server),
+        "LORELOG_EMBEDDING_BATCH_SIZE": "2",
+        "LORELOG_EMBEDDING_TIMEOUT_S": "1",
         PROVIDERS[vendor.name].key_variable: "key",
-        **({"RECOLLECT_EMBEDDING_DIMENSIONS": "3"} if vendor.name == "google" else {}),
+        **({"LORELOG_EMBEDDING_DIMENSIONS": "3"} if vendor.name == "google" else {}),
     }.items():
         monkeypatch.setenv(name, value)
     try:

@@ -11,9 +11,9 @@ import pytest
 from tests.docs.pages import read, rows
 from tests.models.vendors import VENDORS, Rig
 
-from recollect.core.options import EmbedOptions
-from recollect.models import PROVIDERS, open_embedder
-from recollect.models.families import family_of
+from lorelog.core.options import EmbedOptions
+from lorelog.models import PROVIDERS, open_embedder
+from lorelog.models.families import family_of
 
 PAGE = "docs/providers.md"
 TESTS = Path(__file__).parents[1]
@@ -52,7 +52,7 @@ def test_the_table_tells_who_can_be_asked_for_fewer_dimensions() -> None:
             assert said == "cut", name
         else:
             models = {"voyage": "voyage-3.5", "mistral": "codestral-embed"}
-            dialect = import_module(f"recollect.models.{name}").DIALECT
+            dialect = import_module(f"lorelog.models.{name}").DIALECT
             assert dialect.takes_dimensions(models.get(name, provider.default_model)), name
             assert said.startswith("asked for"), name
 
@@ -61,7 +61,7 @@ def test_the_table_tells_where_texts_are_sent() -> None:
     """The address of each vendor that has no variable for it is the one that is asked."""
     for name, provider in PROVIDERS.items():
         if provider.key_variable and not provider.url_variable:
-            base_url = import_module(f"recollect.models.{name}").DIALECT.base_url
+            base_url = import_module(f"lorelog.models.{name}").DIALECT.base_url
             assert base_url.startswith(f"https://{TABLE[name][4]}/"), name
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from recollect.core.errors import ConfigError
-from recollect.core.options import PROVIDERS as NAMES
-from recollect.core.options import EmbedOptions
-from recollect.models import PROVIDERS, open_embedder, texts_at_once
+from lorelog.core.errors import ConfigError
+from lorelog.core.options import PROVIDERS as NAMES
+from lorelog.core.options import EmbedOptions
+from lorelog.models import PROVIDERS, open_embedder, texts_at_once
 
 SOURCE = Path(__file__).parents[2] / "src"
 HEAVY = {
@@ -121,9 +121,9 @@ def loaded_after(program: str) -> set[str]:
 @pytest.mark.parametrize("name", ["", *sorted(PROVIDERS)])
 def test_opening_is_light(name: str) -> None:
     """Importing the register, and opening any provider, loads no numpy, no onnxruntime and no HTTP client."""
-    program = "from recollect.core.options import EmbedOptions; from recollect.models import open_embedder"
+    program = "from lorelog.core.options import EmbedOptions; from lorelog.models import open_embedder"
     if name:
         program += f"; open_embedder(EmbedOptions(provider={name!r}))"
     loaded = loaded_after(program)
-    assert "recollect.models" in loaded
+    assert "lorelog.models" in loaded
     assert not loaded & HEAVY

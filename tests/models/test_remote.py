@@ -12,10 +12,10 @@ import pytest
 from tests.models.embedding_server import Answer, Request, numbers_of
 from tests.models.vendors import KEY, VENDORS, Rig, Vendor, each_vendor, unpacked
 
-from recollect.core.errors import ConfigError, ModelError, ModelFault, ModelUnavailable
-from recollect.core.options import EmbedOptions
-from recollect.core.ports_models import PricedQuestions
-from recollect.models import PROVIDERS, open_embedder, settled
+from lorelog.core.errors import ConfigError, ModelError, ModelFault, ModelUnavailable
+from lorelog.core.options import EmbedOptions
+from lorelog.core.ports_models import PricedQuestions
+from lorelog.models import PROVIDERS, open_embedder, settled
 
 PLAIN = {"query_prefix": "", "document_prefix": ""}
 

@@ -13,8 +13,8 @@ import pytest
 from tests.models.embedding_server import Answer, EmbeddingServer, Request
 from tests.models.vendors import VENDORS, Vendor, each_vendor
 
-from recollect.models import PROVIDERS
-from recollect.surfaces.cli.main import main
+from lorelog.models import PROVIDERS
+from lorelog.surfaces.cli.main import main
 
 KEY = "Sesame+open/0123456789abcdef"
 MORE = "Another-Sesame-fedcba9876543210"
@@ -44,10 +44,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def chosen(vendor: Vendor) -> dict[str, str]:
     """Return the environment that chooses a vendor, with its key."""
-    usual = {"RECOLLECT_EMBEDDING_DIMENSIONS": "3"} if vendor.name == "google" else {}
+    usual = {"LORELOG_EMBEDDING_DIMENSIONS": "3"} if vendor.name == "google" else {}
     return {
-        "RECOLLECT_EMBEDDING_PROVIDER": vendor.name,
-        "RECOLLECT_EMBEDDING_TIMEOUT_S": "5",
+        "LORELOG_EMBEDDING_PROVIDER": vendor.name,
+        "LORELOG_EMBEDDING_TIMEOUT_S": "5",
         PROVIDERS[vendor.name].key_variable: KEY,
         **usual,
     }
@@ -90,14 +90,14 @@ def test_the_key_is_nowhere(
     printed, asked = "", []
     well = servers(vendor.well)
     for server in (well, *(servers(refuse(status)) for status in (401, 400, 404, 429, 500)), servers(nan)):
-        monkeypatch.setenv("RECOLLECT_EMBEDDING_BASE_URL", vendor.base_url(server))
+        monkeypatch.setenv("LORELOG_EMBEDDING_BASE_URL", vendor.base_url(server))
         for words in (["index", ".", "--reembed"], ["search", "otters", "--explain"], ["search", "otters", "--json"]):
             main(words)
         asked += server.requests
     assert {request.headers[vendor.key_header].removeprefix("Bearer ") for request in asked} == {KEY}
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_BASE_URL", vendor.base_url(well))
+    monkeypatch.setenv("LORELOG_EMBEDDING_BASE_URL", vendor.base_url(well))
     monkeypatch.setenv("TEAM_KEY", MORE)
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_API_KEY", "env:TEAM_KEY")
+    monkeypatch.setenv("LORELOG_EMBEDDING_API_KEY", "env:TEAM_KEY")
     for words in (["config", "list"], ["config", "list", "--json"], ["stats"], ["doctor"], ["search", "rivers"]):
         main(words)
     assert well.requests[-1].headers[vendor.key_header].removeprefix("Bearer ") == MORE
@@ -113,13 +113,13 @@ def test_the_key_is_nowhere(
 def test_a_daemon_keeps_the_key_to_itself(servers: Any, project: Path, home: Path) -> None:
     """A daemon that was handed the key by its callers writes it nowhere: not to its log, not to its folder."""
     vendor = VENDORS["google"]
-    environment = {**os.environ, **chosen(vendor), "RECOLLECT_DAEMON_WARM": "auto"}
+    environment = {**os.environ, **chosen(vendor), "LORELOG_DAEMON_WARM": "auto"}
 
-    def recollect(*words: str, url: str) -> str:
+    def lorelog(*words: str, url: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "recollect", *words],
+            [sys.executable, "-m", "lorelog", *words],
             cwd=project,
-            env={**environment, "RECOLLECT_EMBEDDING_BASE_URL": url},
+            env={**environment, "LORELOG_EMBEDDING_BASE_URL": url},
             capture_output=True,
             text=True,
             check=False,
@@ -132,9 +132,9 @@ def test_a_daemon_keeps_the_key_to_itself(servers: Any, project: Path, home: Pat
     try:
         for url in (well.url, bad.url):
             for words in (("index", "."), ("search", "otters"), ("search", "rivers", "--json"), ("warm", "status")):
-                printed += recollect(*words, url=url)
+                printed += lorelog(*words, url=url)
     finally:
-        printed += recollect("warm", "stop", url=well.url)
+        printed += lorelog("warm", "stop", url=well.url)
     assert "process" in printed
     assert well.requests
     assert bad.requests

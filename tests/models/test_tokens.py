@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from recollect.core.errors import ModelUnavailable
-from recollect.models.tokens import TOKENIZER, TokenCounter
+from lorelog.core.errors import ModelUnavailable
+from lorelog.models.tokens import TOKENIZER, TokenCounter
 
 COUNT = TokenCounter()
 REAL = Tokenizer.from_buffer(TOKENIZER.read_bytes())

@@ -10,7 +10,7 @@ import shutil
 import struct
 from pathlib import Path
 
-from recollect.models.builtin import FOLDER
+from lorelog.models.builtin import FOLDER
 
 FLOAT, INT64 = 1, 7
 SEPARATOR_PAIRS = 1

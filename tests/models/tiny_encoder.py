@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.models.tiny_crossencoder import FLOAT, INT64, _described, _field, _node, _number, _varint, _whole
 
-from recollect.models.builtin import FOLDER
+from lorelog.models.builtin import FOLDER
 
 WEIGHTS, OFFSETS = (0.001, -0.002, 0.0005), (1.0, 2.0, 3.0)
 

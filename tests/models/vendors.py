@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from tests.models.embedding_server import Answer, Behaviour, EmbeddingServer, Request, numbers_of
 
-from recollect.core.options import EmbedOptions
-from recollect.core.ports import Embedder
-from recollect.models import open_embedder
+from lorelog.core.options import EmbedOptions
+from lorelog.core.ports import Embedder
+from lorelog.models import open_embedder
 
 KEY = "key-Secret+Key/0123456789"
 Rows = list[Any]

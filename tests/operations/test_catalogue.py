@@ -7,10 +7,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from recollect.core.errors import UsageError
-from recollect.operations.catalogue import OPERATIONS, find_operation
-from recollect.operations.operation import SURFACES, Operation
-from recollect.operations.schema import catalogue, describe
+from lorelog.core.errors import UsageError
+from lorelog.operations.catalogue import OPERATIONS, find_operation
+from lorelog.operations.operation import SURFACES, Operation
+from lorelog.operations.schema import catalogue, describe
 
 EVERY = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda one: one.name)
 

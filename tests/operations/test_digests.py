@@ -9,10 +9,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from recollect.core.errors import NotFound, UsageError
-from recollect.operations.catalogue import OPERATIONS
-from recollect.operations.dispatch import Caller, Dispatcher
-from recollect.operations.schema import describe
+from lorelog.core.errors import NotFound, UsageError
+from lorelog.operations.catalogue import OPERATIONS
+from lorelog.operations.dispatch import Caller, Dispatcher
+from lorelog.operations.schema import describe
 
 Ask = Callable[..., dict[str, Any]]
 LIBRARIES = ("find_failures", "find_decisions", "find_evidence", "find_highlights")
@@ -24,7 +24,7 @@ def ask(tmp_path: Path, home: Path) -> Ask:
     dispatcher = Dispatcher()
     place = tmp_path / "app"
     place.mkdir()
-    caller = Caller(str(place), {"RECOLLECT_HOME": str(home), "RECOLLECT_EMBEDDING_PROVIDER": "none"})
+    caller = Caller(str(place), {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "none"})
 
     def carry_out(op: str, **arguments: Any) -> dict[str, Any]:
         shape = dispatcher.call(op, arguments, caller)

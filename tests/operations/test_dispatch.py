@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from tests.models.embedding_server import EmbeddingServer
 from tests.operations.sample import requests, tell, write_notes
 
-from recollect.core.errors import ConfigError, NotFound, RecollectError, UsageError
-from recollect.operations.catalogue import OPERATIONS
-from recollect.operations.dispatch import Caller, Dispatcher, read_request
-from recollect.operations.schema import describe
-from recollect.wiring import Holdings
+from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError
+from lorelog.operations.catalogue import OPERATIONS
+from lorelog.operations.dispatch import Caller, Dispatcher, read_request
+from lorelog.operations.schema import describe
+from lorelog.wiring import Holdings
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def caller(tmp_path: Path, home: Path) -> Caller:
     """Someone who stands in a project with two sections, and has vectors from the fake provider."""
     project = tmp_path / "app"
     write_notes(project)
-    environment = {"RECOLLECT_HOME": str(home), "RECOLLECT_EMBEDDING_PROVIDER": "fake"}
+    environment = {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "fake"}
     return Caller(str(project), environment)
 
 
@@ -156,7 +156,7 @@ def test_many_writers_lose_nothing(dispatcher: Dispatcher, caller: Caller) -> No
     def add(number: int) -> None:
         try:
             dispatcher.call("add", {"text": f"heron number {number}"}, caller)
-        except RecollectError as error:
+        except LorelogError as error:
             faults.append(error)
 
     threads = [threading.Thread(target=add, args=(number,)) for number in range(16)]
@@ -205,8 +205,8 @@ def test_keys_and_addresses_are_the_callers_own(dispatcher: Dispatcher, caller: 
     for key in ("one", "two"):
         server = EmbeddingServer()
         environment = {
-            "RECOLLECT_HOME": str(Path(caller.environment["RECOLLECT_HOME"]) / key),
-            "RECOLLECT_EMBEDDING_PROVIDER": "openai",
+            "LORELOG_HOME": str(Path(caller.environment["LORELOG_HOME"]) / key),
+            "LORELOG_EMBEDDING_PROVIDER": "openai",
             "OPENAI_BASE_URL": server.url,
             "OPENAI_API_KEY": key,
         }

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.services.records.desk import Desk
 
-from recollect.core.errors import NotFound, RecollectError, UsageError
+from lorelog.core.errors import LorelogError, NotFound, UsageError
 
 VERIFIED = "verified_record"
 COUNTERSIGNING = ("review", "revision", "verification", "decision")
@@ -191,7 +191,7 @@ def test_worth_cannot_be_given(table: Table, field: str) -> None:
         ({"artifact_kind": "verification", "reply_to_artifact_id": "019aaaaa-0000-7000-8000-000000000000"}, NotFound),
     ],
 )
-def test_what_cannot_be_is_not_written(table: Table, said: dict[str, Any], error: type[RecollectError]) -> None:
+def test_what_cannot_be_is_not_written(table: Table, said: dict[str, Any], error: type[LorelogError]) -> None:
     """Digests cannot be written, and nothing replies to what is not there, or is another tenant's."""
     before = table.desk.lines()
     with pytest.raises(error):
@@ -283,7 +283,7 @@ def test_one_writer_alone_verifies_nothing(acts: list[tuple[str, str, int, int |
                 "evidence_kind": "x" if kind == "evidence" else "",
             }
             page = {"artifact_role": "concept", "content": "# x", "related_artifact_ids": ids}
-            with suppress(RecollectError):
+            with suppress(LorelogError):
                 ids.append(table.desk("artifact.create", **said | (page if kind == "wiki_page" else {}))["artifact_id"])
 
         shown = [table.desk("artifact.get", artifact_id=one)["artifact"]["trust"] for one in ids]

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from tests.models.embedding_server import Answer, EmbeddingServer, Request, well
 
-from recollect.core.errors import Cancelled
-from recollect.operations.dispatch import Caller, Dispatcher
-from recollect.operations.turns import Turns
-from recollect.wiring import Holdings
+from lorelog.core.errors import Cancelled
+from lorelog.operations.dispatch import Caller, Dispatcher
+from lorelog.operations.turns import Turns
+from lorelog.wiring import Holdings
 
 ONE = Path("one")
 
@@ -130,12 +130,12 @@ def test_nobody_waits_for_another_ones_model(
     server, free = hung
     holdings = Holdings()
     dispatcher = Dispatcher(holdings.engine)
-    plain = Caller(str(tmp_path), {"RECOLLECT_HOME": str(home), "RECOLLECT_EMBEDDING_PROVIDER": "none"})
+    plain = Caller(str(tmp_path), {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "none"})
     slow = {
-        "RECOLLECT_HOME": str(home),
-        "RECOLLECT_EMBEDDING_PROVIDER": "openai",
-        "RECOLLECT_EMBEDDING_MODEL": "late",
-        "RECOLLECT_EMBEDDING_BASE_URL": server.url,
+        "LORELOG_HOME": str(home),
+        "LORELOG_EMBEDDING_PROVIDER": "openai",
+        "LORELOG_EMBEDDING_MODEL": "late",
+        "LORELOG_EMBEDDING_BASE_URL": server.url,
         "OPENAI_API_KEY": "a-key",
     }
     said: list[dict[str, Any]] = []
@@ -163,7 +163,7 @@ def test_nobody_waits_for_another_ones_model(
 def test_a_memory_whose_teller_went_while_it_waited_is_not_written(tmp_path: Path, home: Path) -> None:
     """A call that is called off while it waits for its turn leaves no journal."""
     dispatcher = Dispatcher()
-    caller = Caller(str(tmp_path), {"RECOLLECT_HOME": str(home), "RECOLLECT_EMBEDDING_PROVIDER": "none"})
+    caller = Caller(str(tmp_path), {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "none"})
     folder = home / "tenants" / "default"
     said: list[str] = []
 
@@ -183,4 +183,4 @@ def test_a_memory_whose_teller_went_while_it_waited_is_not_written(tmp_path: Pat
     adding.join()
 
     assert said == ["cancelled"]
-    assert not (tmp_path / ".recollect").exists()
+    assert not (tmp_path / ".lorelog").exists()

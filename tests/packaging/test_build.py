@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MODEL = "src/recollect/models/data/e5-small-v2"
+MODEL = "src/lorelog/models/data/e5-small-v2"
 OUTSIDE = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
 """No package index: whatever needs one fails."""
 
@@ -26,7 +26,7 @@ def checkout(tmp_path: Path) -> Path:
     shutil.copytree(ROOT / "scripts", place / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("hatch_build.py", "pyproject.toml", "LICENSE", "NOTICE", ".gitignore"):
         shutil.copy(ROOT / name, place / name)
-    (place / "README.md").write_text("# recollect\n")
+    (place / "README.md").write_text("# lorelog\n")
     return place
 
 
@@ -54,14 +54,12 @@ def test_the_wheel_embeds_without_a_network(checkout: Path, tmp_path: Path) -> N
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")
     names = {path.relative_to(tmp_path / "site").as_posix() for path in (tmp_path / "site").rglob("*")}
-    assert {
-        f"recollect/models/data/e5-small-v2/{name}" for name in ("model.onnx", "tokenizer.json", "LICENSE")
-    } <= names
-    assert {f"recollect/hosts/sources/{name}" for name in ("SKILL.md", "hook.ts", "commands/recall.md")} <= names
+    assert {f"lorelog/models/data/e5-small-v2/{name}" for name in ("model.onnx", "tokenizer.json", "LICENSE")} <= names
+    assert {f"lorelog/hosts/sources/{name}" for name in ("SKILL.md", "hook.ts", "commands/recall.md")} <= names
     assert {name.rpartition("/")[2] for name in names if ".dist-info/licenses/" in name} == {"LICENSE", "NOTICE"}
     program = (
-        "import recollect.models as models\n"
-        "from recollect.core.options import EmbedOptions\n"
+        "import lorelog.models as models\n"
+        "from lorelog.core.options import EmbedOptions\n"
         "embedder = models.open_embedder(EmbedOptions())\n"
         "print(models.__file__, len(embedder.embed_query('hello')))\n"
     )

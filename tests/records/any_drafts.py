@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from recollect.core.record import ORIGINS, Draft
-from recollect.records.kinds import FIELDS, KINDS, Type, allowed
+from lorelog.core.record import ORIGINS, Draft
+from lorelog.records.kinds import FIELDS, KINDS, Type, allowed
 
 TEXT = st.text(max_size=30)
 SAID = TEXT.filter(str.strip)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from recollect.core.record import Draft
-from recollect.records.kinds import complete
+from lorelog.core.record import Draft
+from lorelog.records.kinds import complete
 
 TASK = "task-1"
 LEAST: dict[str, dict[str, Any]] = {

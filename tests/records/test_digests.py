@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from tests.records.any_drafts import drafts
 from tests.records.drafts import draft
 
-from recollect.core.record import DIGEST, Draft, Record, Tier, Trust
-from recollect.records.digests import Digest, Role, digest_id, make_digest, words_of
-from recollect.records.digests_build import Brief, View, brief, library
-from recollect.records.digests_items import MAKERS, newest_first
-from recollect.records.digests_resume import Resume, resume
-from recollect.records.ledger import Ledger
-from recollect.records.tables import RecordTables
-from recollect.records.trust import tiers
+from lorelog.core.record import DIGEST, Draft, Record, Tier, Trust
+from lorelog.records.digests import Digest, Role, digest_id, make_digest, words_of
+from lorelog.records.digests_build import Brief, View, brief, library
+from lorelog.records.digests_items import MAKERS, newest_first
+from lorelog.records.digests_resume import Resume, resume
+from lorelog.records.ledger import Ledger
+from lorelog.records.tables import RecordTables
+from lorelog.records.trust import tiers
 
 PROJECT = "/home/me/app"
 VIEW = View((PROJECT, ""), "app")

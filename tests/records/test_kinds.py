@@ -10,10 +10,10 @@ from hypothesis import given
 from tests.records.any_drafts import drafts
 from tests.records.drafts import LEAST, TASK, draft
 
-from recollect.core.errors import UsageError
-from recollect.core.record import Draft, Record
-from recollect.records.kinds import FIELDS, KINDS, Kind, allowed, check, check_draft, complete
-from recollect.records.text import search_text
+from lorelog.core.errors import UsageError
+from lorelog.core.record import Draft, Record
+from lorelog.records.kinds import FIELDS, KINDS, Kind, allowed, check, check_draft, complete
+from lorelog.records.text import search_text
 
 PARENT = Record("r-1", 1, "evidence", "t", project="p", task="t-1", thread="th", fields={"challenge_id": "c"})
 

@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 from tests.records.drafts import draft
 
-from recollect.core.errors import StoreError, StoreIncompatible, StoreUnwritable, UsageError
-from recollect.records import line as lines
-from recollect.records.ledger import Ledger
-from recollect.records.line import NOTHING_BEFORE
+from lorelog.core.errors import StoreError, StoreIncompatible, StoreUnwritable, UsageError
+from lorelog.records import line as lines
+from lorelog.records.ledger import Ledger
+from lorelog.records.line import NOTHING_BEFORE
 
 SOURCE = Path(__file__).resolve().parents[2]
 
@@ -199,7 +199,7 @@ def test_a_line_of_a_newer_format_is_refused(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "ledger.jsonl").write_bytes(lines.encode(draft(id="r", at="x"), 1, NOTHING_BEFORE) + b"\n")
     monkeypatch.undo()
 
-    with pytest.raises(StoreIncompatible, match="newer recollect"):
+    with pytest.raises(StoreIncompatible, match="newer lorelog"):
         list(ledger.read())
 
 
@@ -266,7 +266,7 @@ WRITER = """
 import os, sys
 from pathlib import Path
 from tests.records.drafts import draft
-from recollect.records.ledger import Ledger
+from lorelog.records.ledger import Ledger
 folder, name, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 ledger = Ledger(folder, most_bytes=20_000)
 for number in range(count):

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.records.any_drafts import drafts
 from tests.records.drafts import draft
 
-from recollect.core.record import SIGNED, Draft, Record, signed_bytes
-from recollect.records.chain import Position
-from recollect.records.ledger import Ledger
+from lorelog.core.record import SIGNED, Draft, Record, signed_bytes
+from lorelog.records.chain import Position
+from lorelog.records.ledger import Ledger
 
 ANY = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from tests.records.any_drafts import drafts
 from tests.records.drafts import draft
 
-from recollect.core.errors import StoreUnwritable
-from recollect.core.identity import new_id
-from recollect.core.record import Draft, Promotion, Record
-from recollect.records.ledger import Ledger
-from recollect.records.tables import Asked, Named, RecordTables, Relation
-from recollect.records.trust import tiers
+from lorelog.core.errors import StoreUnwritable
+from lorelog.core.identity import new_id
+from lorelog.core.record import Draft, Promotion, Record
+from lorelog.records.ledger import Ledger
+from lorelog.records.tables import Asked, Named, RecordTables, Relation
+from lorelog.records.trust import tiers
 
 
 class Place:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.core.record import CANDIDATE_TRUST, DIGEST_TRUST, Promotion, Record, Tier
-from recollect.records.kinds import KINDS
-from recollect.records.trust import COUNTERSIGNING, Standing, identity, judge, tiers
+from lorelog.core.record import CANDIDATE_TRUST, DIGEST_TRUST, Promotion, Record, Tier
+from lorelog.records.kinds import KINDS
+from lorelog.records.trust import COUNTERSIGNING, Standing, identity, judge, tiers
 
 CLAIM = Record("claim", 1, "evidence", "t", agent="mara", verified=True)
 SPEAKS = Record("speaks", 2, "verification", "t", agent="otto", reply_to="claim", supports_claim=True, verified=True)

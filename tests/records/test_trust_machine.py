@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.records.drafts import draft
 
-from recollect.core.errors import UsageError
-from recollect.core.identity import new_id
-from recollect.core.record import ORIGINS, Draft, Tier
-from recollect.records import line as lines
-from recollect.records.kinds import KINDS, complete
-from recollect.records.ledger import Ledger
-from recollect.records.tables import RecordTables
-from recollect.records.trust import tiers
+from lorelog.core.errors import UsageError
+from lorelog.core.identity import new_id
+from lorelog.core.record import ORIGINS, Draft, Tier
+from lorelog.records import line as lines
+from lorelog.records.kinds import KINDS, complete
+from lorelog.records.ledger import Ledger
+from lorelog.records.tables import RecordTables
+from lorelog.records.trust import tiers
 
 NAME = st.sampled_from(["mara", "Mara", " mara ", "MARA\t", "ｍａｒａ", "m\u200bara", "mara\ufe0f", "", "  ", "\u2060"])
 FORGED = st.dictionaries(
@@ -38,7 +38,7 @@ class OneWriter(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(mkdtemp(prefix="recollect-"))
+        self.folder = Path(mkdtemp(prefix="lorelog-"))
         self.ledger = Ledger(self.folder, most_bytes=5000)
         self.tables = RecordTables(None)
         self.ids = ["elsewhere"]

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from recollect.core.ports import Analyser
-from recollect.retrieval.analyse import MOST_TERMS, WordAnalyser
-from recollect.retrieval.identifiers import LONGEST
+from lorelog.core.ports import Analyser
+from lorelog.retrieval.analyse import MOST_TERMS, WordAnalyser
+from lorelog.retrieval.identifiers import LONGEST
 
 ANALYSER = WordAnalyser()
 
@@ -212,7 +212,7 @@ def test_contract() -> None:
 def test_import_is_light() -> None:
     """Importing the room loads neither the stemmer nor numpy."""
     modules = ("analyse", "dedupe", "fuse", "snippet", "weigh")
-    code = "".join(f"import recollect.retrieval.{name}\n" for name in modules)
+    code = "".join(f"import lorelog.retrieval.{name}\n" for name in modules)
     code += "import sys\nprint([name for name in ('Stemmer', 'numpy', 'tantivy') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -7,8 +7,8 @@ import string
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from recollect.retrieval.analyse import WordAnalyser
-from recollect.retrieval.identifiers import LONGEST
+from lorelog.retrieval.analyse import WordAnalyser
+from lorelog.retrieval.identifiers import LONGEST
 
 ANALYSER = WordAnalyser()
 _PIECES = [

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.stores.making import chunk, update, vector
 
-from recollect.core.document import Key, StoredChunk
-from recollect.core.options import CacheOptions, SearchOptions
-from recollect.core.query import Coverage, Explanation, Filters, Hit, Lane, SearchReply
-from recollect.models.fake import FakeEmbedder
-from recollect.retrieval.analyse import WordAnalyser
-from recollect.retrieval.cache import AnswerCache, CacheCounters, Caches, HotTier, Inquiry, Kept, tidy, wording
-from recollect.services.search import Searcher
-from recollect.stores.embedded import EmbeddedStore
-from recollect.stores.memory import MemoryStore
+from lorelog.core.document import Key, StoredChunk
+from lorelog.core.options import CacheOptions, SearchOptions
+from lorelog.core.query import Coverage, Explanation, Filters, Hit, Lane, SearchReply
+from lorelog.models.fake import FakeEmbedder
+from lorelog.retrieval.analyse import WordAnalyser
+from lorelog.retrieval.cache import AnswerCache, CacheCounters, Caches, HotTier, Inquiry, Kept, tidy, wording
+from lorelog.services.search import Searcher
+from lorelog.stores.embedded import EmbeddedStore
+from lorelog.stores.memory import MemoryStore
 
 DAY = "2026-03-05"
 EAST, NEARLY_EAST, NORTH = vector(1, 0), vector(1, 0.05), vector(0, 1)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.core.query import Term
-from recollect.retrieval.closeread import COVERAGE, LANES, PART_WORDS, PHRASE, PROXIMITY, CloseReader, Reading
-from recollect.retrieval.entry import ENTRY
+from lorelog.core.query import Term
+from lorelog.retrieval.closeread import COVERAGE, LANES, PART_WORDS, PHRASE, PROXIMITY, CloseReader, Reading
+from lorelog.retrieval.entry import ENTRY
 
 WORDS = st.lists(st.sampled_from(["red", "cache", "cachewarm", "cold", "start", "restart", "x", "缓存"]), max_size=30)
 RARITY = st.dictionaries(st.sampled_from(["red", "cache", "cold", "start", "x", "缓存"]), st.floats(0.0, 15.0))

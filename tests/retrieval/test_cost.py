@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import recollect
-from recollect.retrieval.cost import estimate_tokens
+import lorelog
+from lorelog.retrieval.cost import estimate_tokens
 
 PROSE = (
     "The cache was too eager: it kept a shipment for an hour after the carrier had changed it, and customers saw stale "
@@ -108,7 +108,7 @@ def test_it_is_near_the_built_in_tokenizer_on_our_own_prose_and_code() -> None:
     """Over all modules of this package the estimate is within 15 % of what the built-in model's tokenizer counts."""
     from tokenizers import Tokenizer
 
-    source = Path(recollect.__file__).parent
+    source = Path(lorelog.__file__).parent
     tokenizer = Tokenizer.from_file(str(source / "models" / "data" / "e5-small-v2" / "tokenizer.json"))
     tokenizer.no_truncation()
     tokenizer.no_padding()

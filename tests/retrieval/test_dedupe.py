@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from recollect.core.document import Chunk, StoredChunk
-from recollect.core.query import Part
-from recollect.retrieval.dedupe import Ranked, drop_repeats
-from recollect.retrieval.fuse import Fused
+from lorelog.core.document import Chunk, StoredChunk
+from lorelog.core.query import Part
+from lorelog.retrieval.dedupe import Ranked, drop_repeats
+from lorelog.retrieval.fuse import Fused
 
 
 def pair(key: int, score: float, text: str, date: str = "") -> tuple[Fused, StoredChunk]:

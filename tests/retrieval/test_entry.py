@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.retrieval.entry import ENTRY, MOST, explain, find_share, find_worth
+from lorelog.retrieval.entry import ENTRY, MOST, explain, find_share, find_worth
 
 
 def test_fewer_chunks_are_worth_more() -> None:

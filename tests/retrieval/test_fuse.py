@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from recollect.core.document import Key
-from recollect.core.query import Candidate, Explanation, Lane
-from recollect.retrieval.fuse import Fused, Mix, fuse_convex, fuse_rrf, rank_single
-from recollect.retrieval.neighbours import NONE, Support
+from lorelog.core.document import Key
+from lorelog.core.query import Candidate, Explanation, Lane
+from lorelog.retrieval.fuse import Fused, Mix, fuse_convex, fuse_rrf, rank_single
+from lorelog.retrieval.neighbours import NONE, Support
 
 SCORES = st.floats(allow_nan=True, allow_infinity=True)
 BM25 = st.floats(0.0, 100.0)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect.retrieval.measure import auroc, calibration_error, difference, interval, measure, names_of
+from lorelog.retrieval.measure import auroc, calibration_error, difference, interval, measure, names_of
 
 NAMES = st.sampled_from([f"d{number}" for number in range(30)])
 RANKED = st.lists(NAMES, unique=True)

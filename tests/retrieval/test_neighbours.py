@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.core.document import Key
-from recollect.core.ports import Surroundings
-from recollect.retrieval.neighbours import LEAST, LONGEST, NONE, SHARE, find_share, lend
+from lorelog.core.document import Key
+from lorelog.core.ports import Surroundings
+from lorelog.retrieval.neighbours import LEAST, LONGEST, NONE, SHARE, find_share, lend
 
 KEYS = st.integers(0, 6)
 SCORES = st.dictionaries(KEYS, st.floats(0.0, 100.0))

@@ -8,8 +8,8 @@ from itertools import pairwise, product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect.core.query import Form
-from recollect.retrieval.pack import MOST_WEIGHED, Choice, Offer, Plan, SectionOffer, choose, points_of, worth
+from lorelog.core.query import Form
+from lorelog.retrieval.pack import MOST_WEIGHED, Choice, Offer, Plan, SectionOffer, choose, points_of, worth
 
 Shelf = tuple[list[Offer], list[SectionOffer]]
 

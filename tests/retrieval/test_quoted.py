@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.retrieval.closeread import COVERAGE, LANES, PART_WORDS, PHRASE, PROXIMITY
-from recollect.retrieval.entry import ENTRY
-from recollect.retrieval.quoted import QUOTED, find_phrases, look_for
+from lorelog.retrieval.closeread import COVERAGE, LANES, PART_WORDS, PHRASE, PROXIMITY
+from lorelog.retrieval.entry import ENTRY
+from lorelog.retrieval.quoted import QUOTED, find_phrases, look_for
 
 
 def held(question: str, text: str) -> tuple[int, int]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.retrieval.recency import Recency
+from lorelog.retrieval.recency import Recency
 
 TODAY = dt.date(2026, 3, 12)
 RECENCY = Recency(0.2, 10.0, TODAY)

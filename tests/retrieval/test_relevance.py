@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.retrieval.closeread import Reading
-from recollect.retrieval.relevance import Asked, judge
+from lorelog.retrieval.closeread import Reading
+from lorelog.retrieval.relevance import Asked, judge
 
 SHARE = st.floats(0.0, 1.0)
 ASKED = st.builds(Asked, st.integers(0, 2_000), SHARE)

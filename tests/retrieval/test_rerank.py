@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.core.errors import ModelError, ModelFault, ModelUnavailable
-from recollect.core.options import RerankOptions
-from recollect.core.query import Explanation, Part
-from recollect.retrieval.rerank import NAME, SURE, WEIGHT, Reranked, blend, code_share, rerank
+from lorelog.core.errors import ModelError, ModelFault, ModelUnavailable
+from lorelog.core.options import RerankOptions
+from lorelog.core.query import Explanation, Part
+from lorelog.retrieval.rerank import NAME, SURE, WEIGHT, Reranked, blend, code_share, rerank
 
 QUESTION = "where did the otter sleep"
 PROSE = "We saw it sleeping below the old bridge, on a bed of dry reed."

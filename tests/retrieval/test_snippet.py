@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.retrieval.analyse import WordAnalyser
-from recollect.retrieval.snippet import ELLIPSIS, WIDTH, Snippet, cut_snippet
+from lorelog.retrieval.analyse import WordAnalyser
+from lorelog.retrieval.snippet import ELLIPSIS, WIDTH, Snippet, cut_snippet
 
 ANALYSER = WordAnalyser()
 FILLER = "lorem ipsum dolor sit amet " * 40

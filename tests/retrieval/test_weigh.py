@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.retrieval.weigh import EXACT, Evidence, find_unread_share, weigh
+from lorelog.retrieval.weigh import EXACT, Evidence, find_unread_share, weigh
 
 LITERAL = [
     "parse_config",

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from recollect.retrieval.when import NEUTRAL, TimeHint, describe, find_time, preference
+from lorelog.retrieval.when import NEUTRAL, TimeHint, describe, find_time, preference
 
 TODAY = date(2026, 11, 11)  # a Wednesday
 DAYS = st.dates(date(1990, 1, 1), date(2060, 12, 31))

@@ -7,13 +7,13 @@ from math import cos, sin
 
 from tests.stores.making import update, vector
 
-from recollect.core.options import SearchOptions
-from recollect.core.ports import EmbeddedTexts, Embedder, Store, Vector
-from recollect.core.query import Filters, Fusion, Lane, SearchReply
-from recollect.retrieval.analyse import WordAnalyser
-from recollect.services.answer import Judges
-from recollect.services.search import Searcher
-from recollect.stores.memory import MemoryStore
+from lorelog.core.options import SearchOptions
+from lorelog.core.ports import EmbeddedTexts, Embedder, Store, Vector
+from lorelog.core.query import Filters, Fusion, Lane, SearchReply
+from lorelog.retrieval.analyse import WordAnalyser
+from lorelog.services.answer import Judges
+from lorelog.services.search import Searcher
+from lorelog.stores.memory import MemoryStore
 
 
 class DirectedEmbedder:

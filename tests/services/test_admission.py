@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import Recollect
-from recollect.core.errors import UsageError
-from recollect.core.memory import Admission, Decision, NewMemory
-from recollect.core.record import DIGEST_MARK
-from recollect.services.admission import admit
+from lorelog import Lorelog
+from lorelog.core.errors import UsageError
+from lorelog.core.memory import Admission, Decision, NewMemory
+from lorelog.core.record import DIGEST_MARK
+from lorelog.services.admission import admit
 
 TODAY = date(2026, 3, 5)
 FAKE = {"embedding.provider": "fake"}
@@ -149,12 +149,12 @@ def test_one_more_word_of_content_admits(text: str, origin: str) -> None:
 def test_a_refusal_writes_nothing_and_a_batch_is_all_or_none(tmp_path: Path) -> None:
     """The error tells why; no journal appears; of a batch with chatter in it nothing is kept."""
     (tmp_path / "app").mkdir()
-    with Recollect(project=tmp_path / "app", settings=FAKE) as memory:
+    with Lorelog(project=tmp_path / "app", settings=FAKE) as memory:
         with pytest.raises(UsageError, match="not remembered: it acknowledges"):
             memory.call("memory.add", {"text": "Done.", "origin": "agent"})
         with pytest.raises(UsageError, match="not remembered"):
             memory.add_batch([{"text": "seven otters", "origin": "agent"}, {"text": "ok", "origin": "agent"}])
-        assert not (tmp_path / "app" / ".recollect").exists()
+        assert not (tmp_path / "app" / ".lorelog").exists()
         reply = memory.add("ok")
 
     assert reply.admission.decision is EPHEMERAL

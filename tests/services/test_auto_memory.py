@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.services.watching import Watch, engine_in, eventually, index
 
-from recollect.core.document import GLOBAL
-from recollect.core.errors import UsageError
-from recollect.services.auto_memory import auto_memory_places, encodings, find_auto_memory
-from recollect.services.reach import Named
-from recollect.services.scope import find_project
+from lorelog.core.document import GLOBAL
+from lorelog.core.errors import UsageError
+from lorelog.services.auto_memory import auto_memory_places, encodings, find_auto_memory
+from lorelog.services.reach import Named
+from lorelog.services.scope import find_project
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     place.mkdir()
     subprocess.run(["git", "init", "-q", str(place)], check=True)
     monkeypatch.chdir(place)
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "none")
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "none")
     return place
 
 
@@ -180,7 +180,7 @@ def test_a_bare_index_takes_them_and_the_switch_turns_them_off(
     index(project)
     assert indexed(project) == {str(path): str(project) for path in (memory, agents, notes)}
 
-    monkeypatch.setenv("RECOLLECT_INDEX_AUTO_MEMORY", "false")
+    monkeypatch.setenv("LORELOG_INDEX_AUTO_MEMORY", "false")
     index(project)
     assert indexed(project) == {str(notes): str(project)}
     with engine_in(project) as engine:
@@ -190,7 +190,7 @@ def test_a_bare_index_takes_them_and_the_switch_turns_them_off(
 def test_switched_off_there_is_nothing_to_index(claude: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With nothing else known, a bare index then says so as it always did."""
     write(project / "AGENTS.md", "beaver")
-    monkeypatch.setenv("RECOLLECT_INDEX_AUTO_MEMORY", "false")
+    monkeypatch.setenv("LORELOG_INDEX_AUTO_MEMORY", "false")
 
     with pytest.raises(UsageError, match="nothing to index yet"):
         index(project)

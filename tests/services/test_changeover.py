@@ -20,19 +20,19 @@ from hypothesis import strategies as st
 from tests.services.test_index import CountingEmbedder
 from tests.surfaces.conftest import write
 
-from recollect.core.errors import ModelUnavailable, NotFound, StoreBusy
-from recollect.core.memory import IndexReport
-from recollect.core.options import ChunkOptions, ScanOptions, SearchOptions
-from recollect.core.ports import EmbeddedTexts, Embedder, Progress, Store, Vector
-from recollect.core.query import Filters, Lane, SearchReply
-from recollect.models.fake import FakeEmbedder
-from recollect.retrieval.analyse import WordAnalyser
-from recollect.services.changeover import forget_old, question_of, roll_back
-from recollect.services.index import IndexJob, IndexRun
-from recollect.services.roots import Root
-from recollect.services.search import Searcher
-from recollect.stores.embedded import EmbeddedStore
-from recollect.stores.memory import MemoryStore
+from lorelog.core.errors import ModelUnavailable, NotFound, StoreBusy
+from lorelog.core.memory import IndexReport
+from lorelog.core.options import ChunkOptions, ScanOptions, SearchOptions
+from lorelog.core.ports import EmbeddedTexts, Embedder, Progress, Store, Vector
+from lorelog.core.query import Filters, Lane, SearchReply
+from lorelog.models.fake import FakeEmbedder
+from lorelog.retrieval.analyse import WordAnalyser
+from lorelog.services.changeover import forget_old, question_of, roll_back
+from lorelog.services.index import IndexJob, IndexRun
+from lorelog.services.roots import Root
+from lorelog.services.search import Searcher
+from lorelog.stores.embedded import EmbeddedStore
+from lorelog.stores.memory import MemoryStore
 
 CHUNKS = 40
 ANIMALS = ("otter", "beaver", "heron", "stoat", "badger", "linnet", "marten", "plover")

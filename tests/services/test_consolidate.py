@@ -7,32 +7,32 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Recollect
-from recollect.core.errors import NotFound, UsageError
+from lorelog import Lorelog
+from lorelog.core.errors import NotFound, UsageError
 
 FAKE = {"embedding.provider": "fake"}
 
 
 @pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Recollect]:
+def memory(tmp_path: Path) -> Iterator[Lorelog]:
     """An empty memory."""
     (tmp_path / "app").mkdir()
-    with Recollect(project=tmp_path / "app", settings=FAKE) as opened:
+    with Lorelog(project=tmp_path / "app", settings=FAKE) as opened:
         yield opened
 
 
-def walk(memory: Recollect, *texts: str, origin: str = "user") -> list[str]:
+def walk(memory: Lorelog, *texts: str, origin: str = "user") -> list[str]:
     """Remember things of the episode `walk`; return their ids."""
     given = [{"text": text, "tags": ["episode:walk"], "origin": origin} for text in texts]
     return [one.memory for one in memory.add_batch(given)]
 
 
-def shown(memory: Recollect) -> set[str]:
+def shown(memory: Lorelog) -> set[str]:
     """Ids of the memories that are listed."""
     return {one.chunk.anchor.memory for one in memory.list().memories if one.chunk.anchor}
 
 
-def test_a_summary_has_a_sentence_of_each_and_cites_all(memory: Recollect) -> None:
+def test_a_summary_has_a_sentence_of_each_and_cites_all(memory: Lorelog) -> None:
     """In the order of time, what was said before left out; its type and tag tell what it is; the sources stay."""
     sources = walk(
         memory,
@@ -55,7 +55,7 @@ def test_a_summary_has_a_sentence_of_each_and_cites_all(memory: Recollect) -> No
     assert set(sources) < shown(memory)
 
 
-def test_the_same_is_summed_up_once(memory: Recollect) -> None:
+def test_the_same_is_summed_up_once(memory: Lorelog) -> None:
     """Asked for again nothing is written; with one memory more there is a new summary in the place of the old one."""
     walk(memory, "Otters sleep in holts", "Kelp holds otters")
     first = memory.consolidate_episode("walk")
@@ -72,7 +72,7 @@ def test_the_same_is_summed_up_once(memory: Recollect) -> None:
     assert memory.get(first.summary.memory).fate.superseded_by == second.summary.memory
 
 
-def test_sources_are_hidden_when_they_are_not_to_be_retained(memory: Recollect) -> None:
+def test_sources_are_hidden_when_they_are_not_to_be_retained(memory: Lorelog) -> None:
     """The summary alone is shown then, still only once; deleting it brings the sources back."""
     sources = walk(memory, "Otters sleep in holts", "Kelp holds otters")
     memory.consolidate_episode("walk")
@@ -98,7 +98,7 @@ def test_sources_are_hidden_when_they_are_not_to_be_retained(memory: Recollect) 
         (["import", "tool"], "import"),
     ],
 )
-def test_a_summary_bears_the_worst_origin(memory: Recollect, origins: list[str], worst: str) -> None:
+def test_a_summary_bears_the_worst_origin(memory: Lorelog, origins: list[str], worst: str) -> None:
     """What a tool put out or an import brought taints what is made of it."""
     for number, origin in enumerate(origins):
         walk(memory, f"otter number {number} sleeps", origin=origin)
@@ -110,7 +110,7 @@ def test_a_summary_bears_the_worst_origin(memory: Recollect, origins: list[str],
     assert stored.chunk.anchor.origin == worst
 
 
-def test_a_session_is_an_episode(memory: Recollect, tmp_path: Path) -> None:
+def test_a_session_is_an_episode(memory: Lorelog, tmp_path: Path) -> None:
     """Memories noted in a session belong to the episode of that name; what names no origin is a person's own file."""
     notes = "# A\n<!-- session:s-1 turn:1 -->\n- Outcome: the otters sleep\n\n# B\n<!-- session:s-2 -->\nminks\n"
     (tmp_path / "app" / "n.md").write_text(notes, "utf-8")
@@ -125,7 +125,7 @@ def test_a_session_is_an_episode(memory: Recollect, tmp_path: Path) -> None:
     assert reply.notes == ("1 of its sources are still shown: they have no id, or belong to no project",)
 
 
-def test_the_newest_are_taken_and_the_rest_is_told(memory: Recollect) -> None:
+def test_the_newest_are_taken_and_the_rest_is_told(memory: Lorelog) -> None:
     """Beyond as many as were asked for, the older ones are left out."""
     sources = walk(memory, *(f"otter number {number} sleeps" for number in range(4)))
 
@@ -135,7 +135,7 @@ def test_the_newest_are_taken_and_the_rest_is_told(memory: Recollect) -> None:
     assert reply.notes == ("2 older memories of the episode are not in it",)
 
 
-def test_an_episode_that_is_not_there_is_said(memory: Recollect) -> None:
+def test_an_episode_that_is_not_there_is_said(memory: Lorelog) -> None:
     """Neither is one made up, nor can any text be its id."""
     with pytest.raises(NotFound, match="no memory belongs"):
         memory.consolidate_episode("nothing")

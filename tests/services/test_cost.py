@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.core.options import SpendOptions
-from recollect.core.ports import EmbeddedTexts, Vector
-from recollect.services.cost import KEYS, CostLine, DayLimit, cost
-from recollect.services.counted import CountedEmbedder
-from recollect.services.receipts import EMBEDDING, NOTE, Errand, Outcome, Receipts
+from lorelog.core.options import SpendOptions
+from lorelog.core.ports import EmbeddedTexts, Vector
+from lorelog.services.cost import KEYS, CostLine, DayLimit, cost
+from lorelog.services.counted import CountedEmbedder
+from lorelog.services.receipts import EMBEDDING, NOTE, Errand, Outcome, Receipts
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from tests.models.vendors import VENDORS, Rig
 
-from recollect.core.errors import ModelUnavailable
-from recollect.core.ports import EmbeddedTexts, Vector
-from recollect.models.fake import FakeEmbedder
-from recollect.models.lending import LentEmbedder
-from recollect.services.counted import CountedEmbedder
-from recollect.services.receipts import Receipts
+from lorelog.core.errors import ModelUnavailable
+from lorelog.core.ports import EmbeddedTexts, Vector
+from lorelog.models.fake import FakeEmbedder
+from lorelog.models.lending import LentEmbedder
+from lorelog.services.counted import CountedEmbedder
+from lorelog.services.receipts import Receipts
 
 
 class Priced(FakeEmbedder):
@@ -63,17 +63,17 @@ def test_what_a_failing_run_had_made_is_written_down(tmp_path: Path) -> None:
 
 
 def test_searches_are_on_the_bill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`recollect cost` counts the tokens of an index run and of the searches after it."""
-    from recollect.surfaces.cli.main import main
+    """`lorelog cost` counts the tokens of an index run and of the searches after it."""
+    from lorelog.surfaces.cli.main import main
 
     vendor, rig = VENDORS["openai"], Rig()
     server = rig.serve(vendor.well)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.md").write_text("otters sleep in rivers\n", "utf-8")
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "openai")
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_BASE_URL", server.url)
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "openai")
+    monkeypatch.setenv("LORELOG_EMBEDDING_BASE_URL", server.url)
     home = tmp_path / "home"
-    monkeypatch.setenv("RECOLLECT_HOME", str(home))
+    monkeypatch.setenv("LORELOG_HOME", str(home))
     try:
         for words in (["index", "."], ["search", "otters"], ["search", "rivers"]):
             assert main(words) == 0

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.services.compact.scripted import Notebook, Scripted, quoted
 
-from recollect.core.document import Anchor, Chunk, StoredChunk
-from recollect.core.options import SearchOptions
-from recollect.core.ports import Covering
-from recollect.core.query import Fusion, Hit, Part
-from recollect.retrieval.dedupe import Ranked
-from recollect.retrieval.fuse import Fused
-from recollect.services.coverings import Coverings, put_below
+from lorelog.core.document import Anchor, Chunk, StoredChunk
+from lorelog.core.options import SearchOptions
+from lorelog.core.ports import Covering
+from lorelog.core.query import Fusion, Hit, Part
+from lorelog.retrieval.dedupe import Ranked
+from lorelog.retrieval.fuse import Fused
+from lorelog.services.coverings import Coverings, put_below
 
 OTTER = "Otters sleep in holts near the river."
 KELP = "Otters hold kelp while they sleep; the ford has code E77."

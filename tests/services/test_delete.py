@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Recollect, RecollectError
-from recollect.core.errors import NotFound, StoreDamaged
-from recollect.services.tombstones import Tombstone, Tombstones
+from lorelog import Lorelog, LorelogError
+from lorelog.core.errors import NotFound, StoreDamaged
+from lorelog.services.tombstones import Tombstone, Tombstones
 
 FAKE = {"embedding.provider": "fake"}
 
@@ -24,19 +24,19 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def memory(project: Path) -> Iterator[Recollect]:
+def memory(project: Path) -> Iterator[Lorelog]:
     """A memory with both of them indexed."""
-    with Recollect(project=project, settings=FAKE) as opened:
+    with Lorelog(project=project, settings=FAKE) as opened:
         opened.index([project / "a.md"])
         yield opened
 
 
-def headings(memory: Recollect) -> set[str]:
+def headings(memory: Lorelog) -> set[str]:
     """What a search for everything finds."""
     return {hit.heading for hit in memory.search("otter beaver river dam", k=50).hits}
 
 
-def test_a_deleted_section_is_found_no_more(memory: Recollect, project: Path) -> None:
+def test_a_deleted_section_is_found_no_more(memory: Lorelog, project: Path) -> None:
     """Neither search nor list nor expand shows it, its neighbour stays, and the file is as it was."""
     before = (project / "a.md").read_bytes()
     identity = next(hit.id for hit in memory.search("otter").hits if hit.heading == "Otter")
@@ -51,7 +51,7 @@ def test_a_deleted_section_is_found_no_more(memory: Recollect, project: Path) ->
     assert (project / "a.md").read_bytes() == before
 
 
-def test_it_stays_deleted(memory: Recollect, project: Path) -> None:
+def test_it_stays_deleted(memory: Lorelog, project: Path) -> None:
     """Reading the file again, editing it elsewhere, and deleting the index bring nothing back."""
     memory.delete(next(hit.id for hit in memory.search("otter").hits if hit.heading == "Otter"))
 
@@ -66,7 +66,7 @@ def test_it_stays_deleted(memory: Recollect, project: Path) -> None:
     assert headings(memory) == {"Beaver", "Crane"}
 
 
-def test_it_comes_back(memory: Recollect) -> None:
+def test_it_comes_back(memory: Lorelog) -> None:
     """Restored, it is found as before; `get` tells the three states apart."""
     identity = next(hit.id for hit in memory.search("otter").hits if hit.heading == "Otter")
 
@@ -82,7 +82,7 @@ def test_it_comes_back(memory: Recollect) -> None:
         memory.restore(identity)
 
 
-def test_a_memory_is_deleted_whole(memory: Recollect) -> None:
+def test_a_memory_is_deleted_whole(memory: Lorelog) -> None:
     """A journal entry that was cut into pieces goes as one, by its own id or by that of a piece, wherever it moves."""
     added = memory.add("\n\n".join(f"walrus paragraph {number} " + "word " * 80 for number in range(12)))
     pieces = [hit for hit in memory.search("walrus", k=50).hits if "walrus" in hit.content]
@@ -98,7 +98,7 @@ def test_a_memory_is_deleted_whole(memory: Recollect) -> None:
     assert len([hit for hit in memory.search("walrus", k=50).hits if "walrus" in hit.content]) == len(pieces)
 
 
-def test_a_tombstone_holds_no_text(memory: Recollect, home: Path) -> None:
+def test_a_tombstone_holds_no_text(memory: Lorelog, home: Path) -> None:
     """What is written down about a deletion is ids and a hash."""
     memory.delete(next(hit.id for hit in memory.search("otter").hits if hit.heading == "Otter"))
 
@@ -130,11 +130,11 @@ def test_a_line_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
         list(Tombstones(path).all())
 
 
-def test_a_damaged_list_of_deletions_stops_indexing(memory: Recollect, home: Path, project: Path) -> None:
+def test_a_damaged_list_of_deletions_stops_indexing(memory: Lorelog, home: Path, project: Path) -> None:
     """An index run over a damaged list fails with a message, and what was indexed stays."""
     (home / "tenants" / "default" / "tombstones.jsonl").write_text("nonsense\n", "utf-8")
     (project / "a.md").write_text("# New\n\nnew text\n", "utf-8")
 
-    with pytest.raises(RecollectError, match="tombstones"):
+    with pytest.raises(LorelogError, match="tombstones"):
         memory.index()
     assert headings(memory) == {"Otter", "Beaver"}

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Recollect
-from recollect.core.errors import NotFound, UsageError
-from recollect.services.tombstones import Tombstone, Tombstones
+from lorelog import Lorelog
+from lorelog.core.errors import NotFound, UsageError
+from lorelog.services.tombstones import Tombstone, Tombstones
 
 FAKE = {"embedding.provider": "fake"}
 TWO = "# Otter\n\nan otter in the river\n\n# Beaver\n\na beaver's dam\n"
@@ -26,20 +26,20 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def memory(project: Path) -> Iterator[Recollect]:
+def memory(project: Path) -> Iterator[Lorelog]:
     """A memory with the directory indexed."""
-    with Recollect(project=project, settings=FAKE) as opened:
+    with Lorelog(project=project, settings=FAKE) as opened:
         opened.index([project / "notes"])
         yield opened
 
 
-def found(memory: Recollect) -> list[str]:
+def found(memory: Lorelog) -> list[str]:
     """The headings of all chunks, by source and place."""
     hits = memory.search("otter beaver river dam walrus word", k=100).hits
     return [hit.heading for hit in sorted(hits, key=lambda hit: (hit.source, hit.start_line))]
 
 
-def named(memory: Recollect, heading: str) -> str:
+def named(memory: Lorelog, heading: str) -> str:
     """The id of a chunk under a heading."""
     return next(one.id for one in memory.search(heading, k=100).hits if one.heading == heading)
 
@@ -58,27 +58,27 @@ def once(action: Callable[[], object], stage: str = "words") -> Callable[[str, i
 # -- while an index run is under way ------------------------------------------------------------------------------------
 
 
-def test_a_run_under_way_brings_nothing_back(memory: Recollect, project: Path) -> None:
+def test_a_run_under_way_brings_nothing_back(memory: Lorelog, project: Path) -> None:
     """What is deleted after a run has read its file, and before it puts it, stays deleted."""
     identity = named(memory, "Otter")
-    with Recollect(project=project, settings=FAKE) as other:
+    with Lorelog(project=project, settings=FAKE) as other:
         memory.index(force=True, progress=once(lambda: other.delete(identity)))
 
     assert found(memory) == ["Beaver"]
     assert memory.get(identity).deleted_at
 
 
-def test_a_run_under_way_hides_nothing_again(memory: Recollect, project: Path) -> None:
+def test_a_run_under_way_hides_nothing_again(memory: Lorelog, project: Path) -> None:
     """What is restored after a run has read its file, and before it puts it, is shown."""
     identity = named(memory, "Otter")
     memory.delete(identity)
-    with Recollect(project=project, settings=FAKE) as other:
+    with Lorelog(project=project, settings=FAKE) as other:
         memory.index(force=True, progress=once(lambda: other.restore(identity)))
 
     assert found(memory) == ["Otter", "Beaver"]
 
 
-def test_a_changed_file_brings_nothing_back(memory: Recollect, project: Path) -> None:
+def test_a_changed_file_brings_nothing_back(memory: Lorelog, project: Path) -> None:
     """It stays deleted too when the file changes once more between being read and being put."""
     identity = named(memory, "Otter")
 
@@ -86,7 +86,7 @@ def test_a_changed_file_brings_nothing_back(memory: Recollect, project: Path) ->
         other.delete(identity)
         (project / "notes" / "a.md").write_text(TWO + "\n# Crane\n\na crane by the dam\n", "utf-8")
 
-    with Recollect(project=project, settings=FAKE) as other:
+    with Lorelog(project=project, settings=FAKE) as other:
         memory.index(force=True, progress=once(meanwhile))
 
     assert found(memory) == ["Beaver", "Crane"]
@@ -107,7 +107,7 @@ def test_a_list_that_others_append_to_is_read_again(tmp_path: Path) -> None:
 # -- copies and moves ---------------------------------------------------------------------------------------------------
 
 
-def test_a_memory_goes_from_every_file_it_stands_in(memory: Recollect, project: Path) -> None:
+def test_a_memory_goes_from_every_file_it_stands_in(memory: Lorelog, project: Path) -> None:
     """A journal that was copied has its memories twice; deleting one, by either id, hides both, and both come back."""
     added = memory.add("walrus on the ice")
     for number in range(12):
@@ -122,7 +122,7 @@ def test_a_memory_goes_from_every_file_it_stands_in(memory: Recollect, project: 
     assert memory.restore(added.memory).chunks == 13
 
 
-def test_a_moved_journal_gives_its_memories_back(memory: Recollect, project: Path) -> None:
+def test_a_moved_journal_gives_its_memories_back(memory: Lorelog, project: Path) -> None:
     """A memory that was deleted in one file and now stands in another is shown there once it is restored."""
     added = memory.add("walrus on the ice")
     memory.delete(added.memory)
@@ -135,7 +135,7 @@ def test_a_moved_journal_gives_its_memories_back(memory: Recollect, project: Pat
     assert [hit.source for hit in memory.search("walrus").hits if "walrus" in hit.content] == [reply.source]
 
 
-def test_the_next_run_shows_what_was_restored_without_the_index(memory: Recollect, project: Path) -> None:
+def test_the_next_run_shows_what_was_restored_without_the_index(memory: Lorelog, project: Path) -> None:
     """A restoration that could not be followed, because the file was away, is heeded by the next ordinary run."""
     identity = named(memory, "Otter")
     memory.delete(identity)
@@ -151,7 +151,7 @@ def test_the_next_run_shows_what_was_restored_without_the_index(memory: Recollec
     assert found(memory) == ["Otter", "Beaver"]
 
 
-def test_the_next_run_hides_what_was_deleted_elsewhere(memory: Recollect, home: Path) -> None:
+def test_the_next_run_hides_what_was_deleted_elsewhere(memory: Lorelog, home: Path) -> None:
     """A deletion that the index did not follow (its writer was stopped, the list came from a backup) is heeded by the next run."""
     memory.delete(named(memory, "Otter"))
     path = home / "tenants" / "default" / "tombstones.jsonl"
@@ -167,7 +167,7 @@ def test_the_next_run_hides_what_was_deleted_elsewhere(memory: Recollect, home: 
 
 
 @pytest.mark.parametrize("place", ["notes/b.md", "notes/deeper/a.md"])
-def test_a_renamed_file_brings_nothing_back(memory: Recollect, project: Path, place: str) -> None:
+def test_a_renamed_file_brings_nothing_back(memory: Lorelog, project: Path, place: str) -> None:
     """A section without an id of its own stays deleted wherever in the project its file goes, and can be restored there."""
     identity = named(memory, "Otter")
     memory.delete(identity)
@@ -180,7 +180,7 @@ def test_a_renamed_file_brings_nothing_back(memory: Recollect, project: Path, pl
     assert found(memory) == ["Otter", "Beaver"]
 
 
-def test_an_edited_section_is_a_new_one(memory: Recollect, project: Path) -> None:
+def test_an_edited_section_is_a_new_one(memory: Lorelog, project: Path) -> None:
     """White space may change; a word that does makes it another section, which is shown."""
     memory.delete(named(memory, "Otter"))
     (project / "notes" / "a.md").write_text(TWO.replace("otter in", "otter  in"), "utf-8")
@@ -202,7 +202,7 @@ def long(heading: str) -> str:
 
 
 @pytest.mark.parametrize("piece", [0, 2])
-def test_a_long_section_goes_whole(memory: Recollect, project: Path, piece: int) -> None:
+def test_a_long_section_goes_whole(memory: Lorelog, project: Path, piece: int) -> None:
     """A section that was cut goes with all its pieces, by the id of any; the one before it, of the same name, stays."""
     (project / "notes" / "long.md").write_text("# Walrus\n\nword of another\n\n" + long("Walrus") + TWO, "utf-8")
     memory.index()
@@ -218,20 +218,20 @@ def test_a_long_section_goes_whole(memory: Recollect, project: Path, piece: int)
     assert found(memory).count("Walrus") == 1 + len(hits)
 
 
-def test_a_long_section_stays_deleted_however_it_is_cut(memory: Recollect, project: Path) -> None:
+def test_a_long_section_stays_deleted_however_it_is_cut(memory: Lorelog, project: Path) -> None:
     """Other settings for cutting do not make another section of it."""
     (project / "notes" / "long.md").write_text(long("Walrus"), "utf-8")
     memory.index()
     memory.delete(named(memory, "Walrus"))
 
-    with Recollect(
+    with Lorelog(
         project=project, settings=FAKE | {"chunking.max_chunk_size": 700, "chunking.overlap_lines": 0}
     ) as other:
         other.index()
         assert "Walrus" not in found(other)
 
 
-def test_equal_sections_go_together_and_are_counted(memory: Recollect, project: Path) -> None:
+def test_equal_sections_go_together_and_are_counted(memory: Lorelog, project: Path) -> None:
     """Two sections that say the same under the same heading are one; the reply tells how many chunks went."""
     (project / "notes" / "a.md").write_text(TWO + "\n# Otter\n\nan otter in the river\n", "utf-8")
     memory.index()
@@ -244,7 +244,7 @@ def test_equal_sections_go_together_and_are_counted(memory: Recollect, project: 
 
 
 @pytest.mark.parametrize("identity", ["", " ", "\t\n"])
-def test_nothing_names_nothing(memory: Recollect, identity: str) -> None:
+def test_nothing_names_nothing(memory: Lorelog, identity: str) -> None:
     """White space restores nothing."""
     memory.delete(named(memory, "Otter"))
 
@@ -253,7 +253,7 @@ def test_nothing_names_nothing(memory: Recollect, identity: str) -> None:
     assert found(memory) == ["Beaver"]
 
 
-def test_a_few_characters_name_nothing(memory: Recollect) -> None:
+def test_a_few_characters_name_nothing(memory: Lorelog) -> None:
     """Three characters of an id are too few, four are enough, and white space around them does not count."""
     identity = named(memory, "Otter")
     memory.delete(identity)
@@ -263,7 +263,7 @@ def test_a_few_characters_name_nothing(memory: Recollect) -> None:
     assert memory.restore(f" {identity[:4]} ").chunks == 1
 
 
-def test_a_beginning_that_several_share_is_refused(memory: Recollect, home: Path) -> None:
+def test_a_beginning_that_several_share_is_refused(memory: Lorelog, home: Path) -> None:
     """It names them, restores none, and the whole id of one restores that one, of the same file or not."""
     identity = named(memory, "Otter")
     memory.delete(identity)

@@ -11,15 +11,15 @@ import pytest
 from tests.services.test_index import CountingEmbedder
 from tests.surfaces.conftest import write
 
-from recollect.core.errors import ModelUnavailable
-from recollect.core.memory import IndexReport
-from recollect.core.options import ChunkOptions, ScanOptions
-from recollect.core.ports import EmbeddedTexts, Store
-from recollect.core.query import Filters
-from recollect.retrieval.analyse import WordAnalyser
-from recollect.services.index import IndexJob, IndexRun
-from recollect.services.roots import Root
-from recollect.stores.embedded import EmbeddedStore
+from lorelog.core.errors import ModelUnavailable
+from lorelog.core.memory import IndexReport
+from lorelog.core.options import ChunkOptions, ScanOptions
+from lorelog.core.ports import EmbeddedTexts, Store
+from lorelog.core.query import Filters
+from lorelog.retrieval.analyse import WordAnalyser
+from lorelog.services.index import IndexJob, IndexRun
+from lorelog.services.roots import Root
+from lorelog.stores.embedded import EmbeddedStore
 
 
 class Gone(CountingEmbedder):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from recollect.core.query import Explanation, Hit
-from recollect.services.evaluate import deepen
+from lorelog.core.query import Explanation, Hit
+from lorelog.services.evaluate import deepen
 
 
 def hit(source: str) -> Hit:

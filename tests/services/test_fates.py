@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import Recollect
-from recollect.core.errors import NotFound, StoreDamaged, UsageError
-from recollect.core.ports import Supersession
-from recollect.services.fates import Calendar, Days, Successors, day_or_none
+from lorelog import Lorelog
+from lorelog.core.errors import NotFound, StoreDamaged, UsageError
+from lorelog.core.ports import Supersession
+from lorelog.services.fates import Calendar, Days, Successors, day_or_none
 
 FAKE = {"embedding.provider": "fake"}
 YESTERDAY = (date.today() - timedelta(days=1)).isoformat()  # noqa: DTZ011
@@ -30,9 +30,9 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def memory(project: Path) -> Iterator[Recollect]:
+def memory(project: Path) -> Iterator[Lorelog]:
     """A memory of that project."""
-    with Recollect(project=project, settings=FAKE) as opened:
+    with Lorelog(project=project, settings=FAKE) as opened:
         yield opened
 
 
@@ -43,12 +43,12 @@ def note(project: Path, text: str, name: str = "notes.md") -> Path:
     return path
 
 
-def found(memory: Recollect, query: str = "otter", **choices: bool) -> list[str]:
+def found(memory: Lorelog, query: str = "otter", **choices: bool) -> list[str]:
     """The last lines of what a search shows, sorted."""
     return sorted(hit.content.strip().splitlines()[-1] for hit in memory.search(query, k=20, **choices).hits)  # type: ignore[arg-type]
 
 
-def listed(memory: Recollect, **choices: bool) -> list[str]:
+def listed(memory: Lorelog, **choices: bool) -> list[str]:
     """The last lines of what a list shows, sorted."""
     return sorted(one.chunk.content.strip().splitlines()[-1] for one in memory.list(**choices).memories)  # type: ignore[arg-type]
 
@@ -56,7 +56,7 @@ def listed(memory: Recollect, **choices: bool) -> list[str]:
 # -- superseded --------------------------------------------------------------------------------------------------------
 
 
-def test_a_superseded_memory_is_hidden_everywhere_and_told_by_get(memory: Recollect) -> None:
+def test_a_superseded_memory_is_hidden_everywhere_and_told_by_get(memory: Lorelog) -> None:
     """Search, list and recall show the new one only; `get` names it; asked for, both are shown."""
     old = memory.add("seven otters in the river", type="count", tags=["otter"])
     new = memory.supersede(old.memory, "eight otters in the river").added
@@ -74,14 +74,14 @@ def test_a_superseded_memory_is_hidden_everywhere_and_told_by_get(memory: Recoll
     assert (stored.chunk.type, stored.chunk.tags) == ("count", ("otter",))
 
 
-def test_it_survives_a_reset_and_is_undone_by_deleting_the_newer(memory: Recollect, project: Path) -> None:
+def test_it_survives_a_reset_and_is_undone_by_deleting_the_newer(memory: Lorelog, project: Path) -> None:
     """An index made anew knows it from the files; deleting the newer memory brings the old one back, restoring hides it."""
     old = memory.add("seven otters")
     new = memory.supersede(old.memory, "eight otters").added
     journal = Path(old.source).read_bytes()
 
     memory.reset()
-    memory.index([project / ".recollect" / "memory"])
+    memory.index([project / ".lorelog" / "memory"])
     assert found(memory) == ["eight otters"]
     memory.delete(new.memory)
     assert found(memory) == ["seven otters"]
@@ -91,7 +91,7 @@ def test_it_survives_a_reset_and_is_undone_by_deleting_the_newer(memory: Recolle
     assert Path(old.source).read_bytes() == journal
 
 
-def test_a_hand_written_anchor_supersedes(memory: Recollect, project: Path) -> None:
+def test_a_hand_written_anchor_supersedes(memory: Lorelog, project: Path) -> None:
     """Several ids, separated by commas, are superseded by one memory; removing the line shows them again."""
     old = "# A\n<!-- memory:m1 -->\none otter\n\n# B\n<!-- memory:m2 -->\ntwo otters\n\n"
     path = note(project, old + "# C\n<!-- memory:m3 supersedes:m1,m2 -->\nthree otters\n")
@@ -103,7 +103,7 @@ def test_a_hand_written_anchor_supersedes(memory: Recollect, project: Path) -> N
     assert found(memory) == ["one otter", "three otters", "two otters"]
 
 
-def test_a_near_repeat_does_not_take_the_newer_one_with_it(memory: Recollect) -> None:
+def test_a_near_repeat_does_not_take_the_newer_one_with_it(memory: Lorelog) -> None:
     """Where old and new say nearly the same, which is folded into one hit otherwise, the new one is shown."""
     words = " ".join(f"word{letter}" for letter in "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz")
     old = memory.add(f"otter {words} {words} otter otter")
@@ -112,7 +112,7 @@ def test_a_near_repeat_does_not_take_the_newer_one_with_it(memory: Recollect) ->
     assert [hit.id for hit in memory.search("otter").hits] == [new.id]
 
 
-def test_a_warm_process_sees_it_at_once(memory: Recollect) -> None:
+def test_a_warm_process_sees_it_at_once(memory: Lorelog) -> None:
     """An answer that was given before is not given again once a memory of it is superseded or expires."""
     one, two = memory.add("one otter"), memory.add("two otters")
     assert len(found(memory)) == 2
@@ -124,14 +124,14 @@ def test_a_warm_process_sees_it_at_once(memory: Recollect) -> None:
     assert found(memory) == ["three otters", "two otters"]
 
 
-def test_another_projects_file_hides_nothing(memory: Recollect, project: Path, tmp_path: Path) -> None:
+def test_another_projects_file_hides_nothing(memory: Lorelog, project: Path, tmp_path: Path) -> None:
     """What a cloned repository says to supersede counts in that project only; a global memory is not hidden by a project's."""
     here = memory.add("otters here")
     everywhere = memory.add("otters everywhere", to_global=True)
     other = tmp_path / "clone"
     other.mkdir()
     path = note(other, f"# X\n<!-- memory:x supersedes:{here.memory},{everywhere.memory} -->\notters elsewhere\n")
-    with Recollect(project=other, settings=FAKE) as theirs:
+    with Lorelog(project=other, settings=FAKE) as theirs:
         theirs.index([path])
         assert found(theirs) == ["otters elsewhere", "otters everywhere"]
 
@@ -139,13 +139,13 @@ def test_another_projects_file_hides_nothing(memory: Recollect, project: Path, t
     assert len(memory.search("otters", all_projects=True).hits) == 3
 
 
-def test_a_global_memory_is_superseded_globally(memory: Recollect, tmp_path: Path) -> None:
+def test_a_global_memory_is_superseded_globally(memory: Lorelog, tmp_path: Path) -> None:
     """From whatever project, the new memory goes where the old one is; a memory of another project is superseded there."""
     old = memory.add("otters everywhere", to_global=True)
     mine = memory.add("otters here")
     other = tmp_path / "other"
     other.mkdir()
-    with Recollect(project=other, settings=FAKE) as theirs:
+    with Lorelog(project=other, settings=FAKE) as theirs:
         theirs.supersede(old.memory, "otters nowhere")
         assert found(theirs) == ["otters nowhere"]
         with pytest.raises(UsageError, match="belongs to") as raised:
@@ -155,7 +155,7 @@ def test_a_global_memory_is_superseded_globally(memory: Recollect, tmp_path: Pat
     assert found(memory) == ["otters here", "otters nowhere"]
 
 
-def test_no_memory_hides_a_record(memory: Recollect, project: Path) -> None:
+def test_no_memory_hides_a_record(memory: Lorelog, project: Path) -> None:
     """Neither an anchor written by hand nor the verbs can take a record out of a search."""
     told = memory.call("task.start", {"goal": "count the otters", "agent_id": "mara"})
     record = told["artifact_id"]
@@ -169,7 +169,7 @@ def test_no_memory_hides_a_record(memory: Recollect, project: Path) -> None:
         memory.set_expiry(record, expires=YESTERDAY)
 
 
-def test_what_cannot_be_superseded_is_said(memory: Recollect, project: Path) -> None:
+def test_what_cannot_be_superseded_is_said(memory: Lorelog, project: Path) -> None:
     """A section without an id, a memory that is superseded already, one that is not there: each with what to do."""
     memory.index([note(project, "# A\n\nan otter\n")])
     (section,) = memory.search("otter").hits
@@ -187,7 +187,7 @@ def test_what_cannot_be_superseded_is_said(memory: Recollect, project: Path) -> 
         memory.supersede(new.memory, "  ")
 
 
-def test_circles_do_no_harm(memory: Recollect, project: Path) -> None:
+def test_circles_do_no_harm(memory: Lorelog, project: Path) -> None:
     """What supersedes itself is shown; of a circle the one that said so last is shown, and the others are hidden by it."""
     memory.index(
         [
@@ -236,7 +236,7 @@ def test_something_is_always_left(edges: list[tuple[int, int]]) -> None:
 # -- days --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_memory_is_hidden_after_its_last_day(memory: Recollect, project: Path) -> None:
+def test_a_memory_is_hidden_after_its_last_day(memory: Lorelog, project: Path) -> None:
     """On that day it is still shown; what is no day hides nothing; asked for, what has expired is shown."""
     memory.add("otter for today", expires="today")
     memory.index([note(project, f"# A\n<!-- memory:na expires:{YESTERDAY} -->\notter of yesterday\n")])
@@ -250,7 +250,7 @@ def test_a_memory_is_hidden_after_its_last_day(memory: Recollect, project: Path)
     assert sorted(one.text for one in recalled) == ["otter for today", "otter of someday"]
 
 
-def test_days_are_given_and_taken_back_without_touching_the_file(memory: Recollect, home: Path) -> None:
+def test_days_are_given_and_taken_back_without_touching_the_file(memory: Lorelog, home: Path) -> None:
     """What is not given stays, None takes back what was given and what the anchor says, and nothing at all is an error."""
     added = memory.add("an otter", expires="14d")
     journal = Path(added.source).read_bytes()
@@ -272,18 +272,18 @@ def test_days_are_given_and_taken_back_without_touching_the_file(memory: Recolle
     assert "otter" not in lifecycle.read_text("utf-8")
 
 
-def test_days_survive_a_reset(memory: Recollect, project: Path) -> None:
+def test_days_survive_a_reset(memory: Lorelog, project: Path) -> None:
     """They are kept beside the index, not in it."""
     added = memory.add("an otter")
     memory.set_expiry(added.memory, expires=YESTERDAY)
     memory.reset()
-    memory.index([project / ".recollect" / "memory"])
+    memory.index([project / ".lorelog" / "memory"])
 
     assert found(memory) == []
     assert found(memory, include_expired=True) == ["an otter"]
 
 
-def test_what_is_due_is_listed_and_told_by_health(memory: Recollect) -> None:
+def test_what_is_due_is_listed_and_told_by_health(memory: Lorelog) -> None:
     """The longest due first; what is not due yet, is hidden or was put off is not among them."""
     first, second, later, hidden = (memory.add(f"otter {number}") for number in range(4))
     memory.set_expiry(second.memory, review_after="2026-01-02")

@@ -8,26 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Recollect
-from recollect.core.errors import NotFound, UsageError
-from recollect.services.feedback import LOWERED
+from lorelog import Lorelog
+from lorelog.core.errors import NotFound, UsageError
+from lorelog.services.feedback import LOWERED
 
 FAKE = {"embedding.provider": "fake"}
 QUERY = "where do otters sleep"
 
 
 @pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Recollect]:
+def memory(tmp_path: Path) -> Iterator[Lorelog]:
     """A memory of three otters, and a section without an id."""
     (tmp_path / "app").mkdir()
     (tmp_path / "app" / "n.md").write_text("# N\n\nwhere do otters sleep, asked nobody\n", "utf-8")
-    with Recollect(project=tmp_path / "app", settings=FAKE) as opened:
+    with Lorelog(project=tmp_path / "app", settings=FAKE) as opened:
         opened.add_batch(["otters sleep in holts", "where do otters sleep? in kelp", "otters do not sleep"])
         opened.index([tmp_path / "app" / "n.md"])
         yield opened
 
 
-def test_what_was_judged_irrelevant_comes_lower_for_the_same_question(memory: Recollect) -> None:
+def test_what_was_judged_irrelevant_comes_lower_for_the_same_question(memory: Lorelog) -> None:
     """Its score has a part that says so and the parts still add up; other questions are answered as before."""
     before = memory.search(QUERY, k=9).hits
     other = memory.search("otters in kelp", k=9).hits
@@ -43,7 +43,7 @@ def test_what_was_judged_irrelevant_comes_lower_for_the_same_question(memory: Re
     assert memory.search("otters in kelp", k=9).hits == other
 
 
-def test_the_last_word_holds(memory: Recollect) -> None:
+def test_the_last_word_holds(memory: Lorelog) -> None:
     """Who changes their mind is heard, and saying the same twice is written once."""
     before = memory.search(QUERY, k=9).hits
 
@@ -54,7 +54,7 @@ def test_the_last_word_holds(memory: Recollect) -> None:
     assert memory.search(QUERY, k=9).hits == before
 
 
-def test_a_section_without_id_is_judged_by_what_it_says(memory: Recollect, tmp_path: Path) -> None:
+def test_a_section_without_id_is_judged_by_what_it_says(memory: Lorelog, tmp_path: Path) -> None:
     """Its judgement holds though its lines move, and ends when it says something else."""
     path = tmp_path / "app" / "n.md"
     identity = next(hit.id for hit in memory.search(QUERY, k=9).hits if hit.heading == "N")
@@ -72,7 +72,7 @@ def test_a_section_without_id_is_judged_by_what_it_says(memory: Recollect, tmp_p
     assert not is_lowered()
 
 
-def test_questions_are_for_their_owners_eyes(memory: Recollect, home: Path) -> None:
+def test_questions_are_for_their_owners_eyes(memory: Lorelog, home: Path) -> None:
     """The file is readable by its owner only, and no other file of the home holds the question."""
     memory.feedback("is ottilie leaving the company", memory.list().memories[0].id, relevant=True)
 
@@ -82,7 +82,7 @@ def test_questions_are_for_their_owners_eyes(memory: Recollect, home: Path) -> N
     assert holders == [kept]
 
 
-def test_searches_are_measured_by_feedback(memory: Recollect) -> None:
+def test_searches_are_measured_by_feedback(memory: Lorelog) -> None:
     """Without files, what was judged is asked; the judgement itself does not move what is measured."""
     with pytest.raises(UsageError, match="nothing was judged relevant"):
         memory.evaluate()
@@ -102,7 +102,7 @@ def test_searches_are_measured_by_feedback(memory: Recollect) -> None:
         memory.call("memory.evaluate", {"queries": "q"})
 
 
-def test_an_unhelpful_judgement_does_not_flatter_the_measure(memory: Recollect) -> None:
+def test_an_unhelpful_judgement_does_not_flatter_the_measure(memory: Lorelog) -> None:
     """What was judged irrelevant stands where the search alone would put it while it is measured."""
     first, second, *_ = memory.search(QUERY, k=9).hits
     memory.feedback(QUERY, first.id, relevant=False)
@@ -114,7 +114,7 @@ def test_an_unhelpful_judgement_does_not_flatter_the_measure(memory: Recollect) 
     assert ours.measures["MRR"].mean == 0.5
 
 
-def test_what_cannot_be_judged_is_said(memory: Recollect) -> None:
+def test_what_cannot_be_judged_is_said(memory: Lorelog) -> None:
     """No such memory, no question."""
     with pytest.raises(NotFound):
         memory.feedback(QUERY, "nobody", relevant=True)

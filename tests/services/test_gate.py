@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from recollect.core.errors import Capped, ConfigError, ModelFault, ModelUnavailable, StoreError, error_of
-from recollect.core.ports import Completion
-from recollect.services.gate import Gate, Terms
-from recollect.services.receipts import FAILURES, Receipts
+from lorelog.core.errors import Capped, ConfigError, ModelFault, ModelUnavailable, StoreError, error_of
+from lorelog.core.ports import Completion
+from lorelog.services.gate import Gate, Terms
+from lorelog.services.receipts import FAILURES, Receipts
 
 
 class Model:

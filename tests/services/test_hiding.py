@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.core.document import Document, Stamp
-from recollect.core.options import ChunkOptions
-from recollect.core.ports import DocumentUpdate
-from recollect.ingest.markdown import chunk_markdown
-from recollect.services.hiding import is_cut_by, keys_of, left_out, without_deleted
+from lorelog.core.document import Document, Stamp
+from lorelog.core.options import ChunkOptions
+from lorelog.core.ports import DocumentUpdate
+from lorelog.ingest.markdown import chunk_markdown
+from lorelog.services.hiding import is_cut_by, keys_of, left_out, without_deleted
 
 PARAGRAPHS = st.lists(st.text("ab \n", min_size=1, max_size=60).filter(str.strip), min_size=1, max_size=6)
 TEXTS = st.lists(PARAGRAPHS, min_size=1, max_size=4).map(

@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 from tests.surfaces.conftest import write
 
-from recollect.core.errors import ModelUnavailable
-from recollect.core.options import ChunkOptions, ScanOptions, SearchOptions
-from recollect.core.ports import EmbeddedTexts, Progress, Store, Vector
-from recollect.core.query import Lane
-from recollect.models.fake import FakeEmbedder
-from recollect.retrieval.analyse import WordAnalyser
-from recollect.services.index import IndexJob, IndexRun
-from recollect.services.roots import Root
-from recollect.services.search import Searcher
-from recollect.stores.embedded import EmbeddedStore
-from recollect.stores.memory import MemoryStore
+from lorelog.core.errors import ModelUnavailable
+from lorelog.core.options import ChunkOptions, ScanOptions, SearchOptions
+from lorelog.core.ports import EmbeddedTexts, Progress, Store, Vector
+from lorelog.core.query import Lane
+from lorelog.models.fake import FakeEmbedder
+from lorelog.retrieval.analyse import WordAnalyser
+from lorelog.services.index import IndexJob, IndexRun
+from lorelog.services.roots import Root
+from lorelog.services.search import Searcher
+from lorelog.stores.embedded import EmbeddedStore
+from lorelog.stores.memory import MemoryStore
 
 
 class CountingEmbedder(FakeEmbedder):
@@ -144,7 +144,7 @@ def test_vanished_and_excluded_files_lose_their_chunks(bench: Bench) -> None:
     assert bench.run("drafts", exclude=("*.tmp.md",))[3] == 1
     left = [Path(document.source).name for document in bench.store.documents()]
     assert left == ["e.md", "stays.md"]
-    write(bench.place / ".recollectignore", "drafts-v2/\n")
+    write(bench.place / ".lorelogignore", "drafts-v2/\n")
     assert bench.run("drafts", exclude=("*.tmp.md",))[3] == 1
     assert [Path(document.source).name for document in bench.store.documents()] == ["stays.md"]
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.core.errors import StoreUnwritable, UsageError
-from recollect.core.memory import NewMemory
-from recollect.core.options import ChunkOptions
-from recollect.ingest.markdown import chunk_markdown
-from recollect.services.journal import append_entries, stands_in
+from lorelog.core.errors import StoreUnwritable, UsageError
+from lorelog.core.memory import NewMemory
+from lorelog.core.options import ChunkOptions
+from lorelog.ingest.markdown import chunk_markdown
+from lorelog.services.journal import append_entries, stands_in
 
 NOW = datetime(2026, 3, 5, 14, 30, tzinfo=UTC)
 

@@ -10,11 +10,11 @@ import pytest
 from tests.stores.making import PlainAnalyser, chunk, update
 from tests.surfaces.conftest import run_process, write
 
-from recollect.core.document import Chunk
-from recollect.core.ports import DocumentUpdate
-from recollect.core.query import Filters
-from recollect.services.listing import list_documents, list_memories
-from recollect.stores.memory import MemoryStore
+from lorelog.core.document import Chunk
+from lorelog.core.ports import DocumentUpdate
+from lorelog.core.query import Filters
+from lorelog.services.listing import list_documents, list_memories
+from lorelog.stores.memory import MemoryStore
 
 Listed = Callable[[MemoryStore, Filters], list[str]]
 
@@ -153,13 +153,13 @@ def test_an_empty_index_lists_nothing() -> None:
 @pytest.mark.parametrize("words", [["--type", "decision"], ["--tag", "db"]])
 def test_documents_have_no_type_and_no_tags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
     """Asking for documents of a type or with a tag is a usage error; memories can be asked for so."""
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "fake")
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
     write(tmp_path / "notes" / "a.md", "the otter swims\n")
     assert run_process(["index", "notes"], tmp_path).status == 0
 
     refused = run_process(["list", "--documents", *words], tmp_path)
 
     assert (refused.status, refused.out) == (2, "")
-    assert refused.err.startswith("recollect: ")
+    assert refused.err.startswith("lorelog: ")
     assert run_process(["list", "--documents"], tmp_path).status == 0
     assert run_process(["list", *words], tmp_path).status == 0

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from tests.stores.making import chunk, update, vector
 
-from recollect import Recollect
-from recollect.core.document import Anchor
-from recollect.core.errors import UsageError
-from recollect.core.memory import TwinsReply
-from recollect.core.ports import Store
-from recollect.core.query import Filters
-from recollect.retrieval.analyse import WordAnalyser
-from recollect.services.fates import Fates
-from recollect.services.near import NearOptions, find_near
-from recollect.stores.memory import MemoryStore
+from lorelog import Lorelog
+from lorelog.core.document import Anchor
+from lorelog.core.errors import UsageError
+from lorelog.core.memory import TwinsReply
+from lorelog.core.ports import Store
+from lorelog.core.query import Filters
+from lorelog.retrieval.analyse import WordAnalyser
+from lorelog.services.fates import Fates
+from lorelog.services.near import NearOptions, find_near
+from lorelog.stores.memory import MemoryStore
 
 FAKE = {"embedding.provider": "fake"}
 LONG = "we chose kafka for the event bus because replays matter to billing"
@@ -112,7 +112,7 @@ def test_short_texts_are_the_same_only_when_they_are(store: Store, tmp_path: Pat
 def test_what_was_superseded_is_settled(tmp_path: Path) -> None:
     """A memory in whose place another stands is no repetition of it; and nothing was changed by looking."""
     (tmp_path / "app").mkdir()
-    with Recollect(project=tmp_path / "app", settings=FAKE) as memory:
+    with Lorelog(project=tmp_path / "app", settings=FAKE) as memory:
         old = memory.add(LONG, type="decision")
         assert memory.find_near_duplicates().groups == ()
         again = memory.add(LONG + " now")

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect import Recollect, SearchReply
-from recollect.core.errors import UsageError
-from recollect.core.query import Form
-from recollect.retrieval.cost import estimate_tokens
+from lorelog import Lorelog, SearchReply
+from lorelog.core.errors import UsageError
+from lorelog.core.query import Form
+from lorelog.retrieval.cost import estimate_tokens
 
 NOTES = {
     "cache.md": "# Cache\n\nThe otter cache keeps shipments for five minutes.\n\n"
@@ -33,9 +33,9 @@ def notes(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def memory(tmp_path: Path, notes: Path) -> Iterator[Recollect]:
+def memory(tmp_path: Path, notes: Path) -> Iterator[Lorelog]:
     """A memory of three notes about otters: one with subsections, one short, one long enough to be cut."""
-    with Recollect(project=tmp_path, settings=WORDS_ALONE) as opened:
+    with Lorelog(project=tmp_path, settings=WORDS_ALONE) as opened:
         opened.index([notes])
         yield opened
 
@@ -44,7 +44,7 @@ def forms(reply: SearchReply) -> list[Form | None]:
     return [hit.packed.form if hit.packed else None for hit in reply.hits]
 
 
-def test_every_hit_says_what_it_and_its_section_cost(memory: Recollect) -> None:
+def test_every_hit_says_what_it_and_its_section_cost(memory: Lorelog) -> None:
     """A hit carries the cost of its snippet, and of exactly the section that expanding it shows."""
     hits = memory.search("otter", k=20).hits
 
@@ -53,7 +53,7 @@ def test_every_hit_says_what_it_and_its_section_cost(memory: Recollect) -> None:
     assert [hit.expand_tokens for hit in hits] == [memory.expand(hit.id).tokens for hit in hits]
 
 
-def test_a_search_without_a_budget_packs_nothing(memory: Recollect) -> None:
+def test_a_search_without_a_budget_packs_nothing(memory: Lorelog) -> None:
     """All hits are there, without packed text."""
     reply = memory.search("otter", k=20)
 
@@ -61,7 +61,7 @@ def test_a_search_without_a_budget_packs_nothing(memory: Recollect) -> None:
     assert {hit.packed for hit in reply.hits} == {None}
 
 
-def test_a_large_budget_shows_whole_sections_once(memory: Recollect) -> None:
+def test_a_large_budget_shows_whole_sections_once(memory: Lorelog) -> None:
     """With room for all, every hit is shown by its section as `expand` gives it, and no text stands there twice."""
     found = memory.search("otter", k=20).hits
     reply = memory.search("otter", k=20, token_budget=20_000)
@@ -78,7 +78,7 @@ def test_a_large_budget_shows_whole_sections_once(memory: Recollect) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
 @given(budget=st.integers(1, 3000))
-def test_the_budget_holds_for_what_is_shown(memory: Recollect, budget: int) -> None:
+def test_the_budget_holds_for_what_is_shown(memory: Lorelog, budget: int) -> None:
     """Whatever the budget: what is shown is paid for within it, in rank order, and every other hit is named as dropped."""
     found = [hit.id for hit in memory.search("otter", k=20).hits]
     reply = memory.search("otter", k=20, token_budget=budget)
@@ -96,7 +96,7 @@ def test_the_budget_holds_for_what_is_shown(memory: Recollect, budget: int) -> N
     assert shown or all(one.tokens > budget for one in packing.dropped)
 
 
-def test_a_budget_that_fits_nothing_says_so(memory: Recollect) -> None:
+def test_a_budget_that_fits_nothing_says_so(memory: Lorelog) -> None:
     """With room for no snippet there are no hits, each of them is named, and a note says what the shortest needs."""
     reply = memory.search("otter queue", k=3, token_budget=3)
 
@@ -108,7 +108,7 @@ def test_a_budget_that_fits_nothing_says_so(memory: Recollect) -> None:
     assert memory.search("otter queue", k=3, token_budget=least).hits != ()
 
 
-def test_nothing_found_is_not_a_matter_of_budget(memory: Recollect) -> None:
+def test_nothing_found_is_not_a_matter_of_budget(memory: Lorelog) -> None:
     """A search that finds nothing has nothing to drop, and no note about tokens."""
     reply = memory.search("xylophone", token_budget=5)
 
@@ -117,7 +117,7 @@ def test_nothing_found_is_not_a_matter_of_budget(memory: Recollect) -> None:
 
 
 @pytest.mark.parametrize("fate", ["gone", "rewritten", "a link"])
-def test_a_file_that_went_or_changed_is_shown_as_indexed(memory: Recollect, notes: Path, fate: str) -> None:
+def test_a_file_that_went_or_changed_is_shown_as_indexed(memory: Lorelog, notes: Path, fate: str) -> None:
     """Where the section cannot be read any more, the indexed chunk is the most that is shown, and what it costs."""
     path = notes / "cache.md"
     path.unlink()
@@ -133,7 +133,7 @@ def test_a_file_that_went_or_changed_is_shown_as_indexed(memory: Recollect, note
     assert hit.expand_tokens == estimate_tokens(hit.content)
 
 
-def test_a_budget_below_nothing_is_refused(memory: Recollect) -> None:
+def test_a_budget_below_nothing_is_refused(memory: Lorelog) -> None:
     """A negative budget is a mistake, not an empty answer."""
     with pytest.raises(UsageError, match="-1"):
         memory.search("otter", token_budget=-1)
@@ -146,7 +146,7 @@ def test_expand_says_what_the_transcript_would_cost(tmp_path: Path, notes: Path)
     (notes / "day.md").write_text(
         entry.format("talk.jsonl", "amber") + "\n" + entry.format("none.jsonl", "birch"), "utf-8"
     )
-    with Recollect(project=tmp_path, settings=WORDS_ALONE) as memory:
+    with Lorelog(project=tmp_path, settings=WORDS_ALONE) as memory:
         memory.index([notes])
         there, missing = (memory.expand(memory.search(word).hits[0].id) for word in ("amber", "birch"))
 

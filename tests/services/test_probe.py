@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import pytest
 from tests.stores.making import PlainAnalyser, update, vector
 
-from recollect.core.errors import ModelUnavailable
-from recollect.core.ports import EmbeddedTexts, Vector
-from recollect.retrieval.weigh import Evidence, weigh
-from recollect.services import probe
-from recollect.services.probe import keep_fresh, known
-from recollect.stores.memory import MemoryStore
+from lorelog.core.errors import ModelUnavailable
+from lorelog.core.ports import EmbeddedTexts, Vector
+from lorelog.retrieval.weigh import Evidence, weigh
+from lorelog.services import probe
+from lorelog.services.probe import keep_fresh, known
+from lorelog.stores.memory import MemoryStore
 
 SUBJECTS = 60
 CHUNKS = 240

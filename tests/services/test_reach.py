@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from recollect.core.document import GLOBAL
-from recollect.core.errors import UsageError
-from recollect.services.place import Place
-from recollect.services.reach import Named, given_roots, usual_roots
-from recollect.services.roots import Root
-from recollect.services.scope import find_project
+from lorelog.core.document import GLOBAL
+from lorelog.core.errors import UsageError
+from lorelog.services.place import Place
+from lorelog.services.reach import Named, given_roots, usual_roots
+from lorelog.services.roots import Root
+from lorelog.services.scope import find_project
 
 
 class World:
@@ -204,7 +204,7 @@ def test_patterns_are_kept_with_the_given_roots_only(world: World) -> None:
 
 def test_a_bare_index_takes_journals_paths_and_known_roots(world: World) -> None:
     """Without paths come the journals here and of no project, configured paths, and known roots of both."""
-    journals = world.make("here", ".recollect", "memory")
+    journals = world.make("here", ".lorelog", "memory")
     global_journals = world.make("home", "tenants", "default", "memory")
     configured = world.make("here", "docs")
     mine = Root(str(world.make("notes")), str(world.here), ("/x",), ("*.tmp",))
@@ -257,4 +257,4 @@ def test_nothing_to_index_is_said_with_what_to_do(world: World) -> None:
     with pytest.raises(UsageError) as refused:
         world.usual(known=[others])
 
-    assert "recollect index" in refused.value.hint
+    assert "lorelog index" in refused.value.hint

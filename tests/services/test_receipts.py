@@ -16,9 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect.core.errors import Capped, ModelUnavailable, StoreBusy, StoreUnwritable
-from recollect.services import receipts as module
-from recollect.services.receipts import (
+from lorelog.core.errors import Capped, ModelUnavailable, StoreBusy, StoreUnwritable
+from lorelog.services import receipts as module
+from lorelog.services.receipts import (
     EMBEDDING,
     FAILURES,
     NOTE,
@@ -343,8 +343,8 @@ def test_threads_never_spend_more_than_the_limit(
 _PROCESS = """
 import random, sys
 from pathlib import Path
-from recollect.core.errors import Capped
-from recollect.services.receipts import Errand, Outcome, Receipts
+from lorelog.core.errors import Capped
+from lorelog.services.receipts import Errand, Outcome, Receipts
 shared, chance, spent = Receipts(Path(sys.argv[1])), random.Random(int(sys.argv[3])), 0
 for _ in range(60):
     tokens = chance.randrange(1, 300)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect.core.document import GLOBAL
-from recollect.services.scope import Project, find_project, visible_projects
+from lorelog.core.document import GLOBAL
+from lorelog.services.scope import Project, find_project, visible_projects
 
 
 @pytest.fixture

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from recollect.core.errors import ConfigError
-from recollect.services.scope_file import find_scope
-from recollect.wiring import settings_at, standpoint
+from lorelog.core.errors import ConfigError
+from lorelog.services.scope_file import find_scope
+from lorelog.wiring import settings_at, standpoint
 
 
 def scope(directory: Path, **entry: object) -> Path:
     """Write a directory's scope file."""
-    file = directory / ".recollect" / "scope.json"
+    file = directory / ".lorelog" / "scope.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(entry), "utf-8")
     return file
@@ -88,9 +88,9 @@ def test_an_explicit_tenant_leaves_the_file_out(tmp_path: Path, home: Path, monk
     assert borrowed.project.id == str(tmp_path)
     assert own.project.id == str(below)
     assert settings_at(own, {"scope.tenant": "other"}).tenant() == "other"
-    monkeypatch.setenv("RECOLLECT_SCOPE_TENANT", "third")
+    monkeypatch.setenv("LORELOG_SCOPE_TENANT", "third")
     assert settings_at(standpoint(project=below)).tenant() == "third"
-    (tmp_path / ".recollect" / "scope.json").write_text("broken", "utf-8")
+    (tmp_path / ".lorelog" / "scope.json").write_text("broken", "utf-8")
     assert settings_at(standpoint(project=below)).tenant() == "third"
 
 

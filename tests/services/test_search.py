@@ -9,12 +9,12 @@ import pytest
 from tests.services.shelf import DirectedEmbedder, Shelf, away, shelf_of
 from tests.stores.making import vector
 
-from recollect.core.errors import ModelFault, ModelUnavailable, UsageError
-from recollect.core.ports import Store, Vector
-from recollect.core.query import Fusion, Hit, Lane
-from recollect.retrieval.analyse import WordAnalyser
-from recollect.stores.embedded import EmbeddedStore
-from recollect.stores.memory import MemoryStore
+from lorelog.core.errors import ModelFault, ModelUnavailable, UsageError
+from lorelog.core.ports import Store, Vector
+from lorelog.core.query import Fusion, Hit, Lane
+from lorelog.retrieval.analyse import WordAnalyser
+from lorelog.stores.embedded import EmbeddedStore
+from lorelog.stores.memory import MemoryStore
 
 
 class SilentEmbedder(DirectedEmbedder):
@@ -183,7 +183,7 @@ def test_no_vectors_at_all_is_said(shelf: Shelf, lane: Lane) -> None:
     reply = shelf.search("otter", lane=lane)
 
     assert len(reply.hits) == (lane is Lane.HYBRID)
-    assert [note for note in reply.notes if "has vectors" in note and "recollect index" in note]
+    assert [note for note in reply.notes if "has vectors" in note and "lorelog index" in note]
 
 
 @pytest.mark.parametrize("lane", list(Lane))
@@ -192,7 +192,7 @@ def test_nothing_indexed_says_what_to_do(shelf: Shelf, lane: Lane) -> None:
     reply = shelf.search("otter", lane=lane)
 
     assert reply.hits == ()
-    assert [note for note in reply.notes if "recollect index" in note]
+    assert [note for note in reply.notes if "lorelog index" in note]
 
 
 def test_other_projects_are_hinted_at(shelf: Shelf) -> None:

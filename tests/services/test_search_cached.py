@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 from tests.stores.making import update, vector
 
-from recollect.core.errors import ModelUnavailable
-from recollect.core.options import CacheOptions, RerankOptions, SearchOptions
-from recollect.core.ports import EmbeddedTexts, Vector
-from recollect.core.query import SearchReply
-from recollect.retrieval.analyse import WordAnalyser
-from recollect.retrieval.cache import Caches
-from recollect.services.answer import Judges
-from recollect.services.search import Searcher
-from recollect.stores.memory import MemoryStore
+from lorelog.core.errors import ModelUnavailable
+from lorelog.core.options import CacheOptions, RerankOptions, SearchOptions
+from lorelog.core.ports import EmbeddedTexts, Vector
+from lorelog.core.query import SearchReply
+from lorelog.retrieval.analyse import WordAnalyser
+from lorelog.retrieval.cache import Caches
+from lorelog.services.answer import Judges
+from lorelog.services.search import Searcher
+from lorelog.stores.memory import MemoryStore
 
 
 class Model:

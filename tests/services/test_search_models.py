@@ -11,16 +11,16 @@ from tests.models.conftest import embedder as embedder  # noqa: PLC0414 (a fixtu
 from tests.services.shelf import DirectedEmbedder, Shelf, away, shelf_of
 from tests.stores.making import vector
 
-from recollect.core.errors import ModelFault, ModelUnavailable, UsageError
-from recollect.core.options import RerankOptions
-from recollect.core.ports import Embedder, Store, Vector
-from recollect.core.query import Fusion, Lane, SearchReply
-from recollect.models.builtin import BuiltinEmbedder
-from recollect.retrieval.analyse import WordAnalyser
-from recollect.retrieval.rerank import NAME
-from recollect.services.answer import Judges
-from recollect.stores.embedded import EmbeddedStore
-from recollect.stores.memory import MemoryStore
+from lorelog.core.errors import ModelFault, ModelUnavailable, UsageError
+from lorelog.core.options import RerankOptions
+from lorelog.core.ports import Embedder, Store, Vector
+from lorelog.core.query import Fusion, Lane, SearchReply
+from lorelog.models.builtin import BuiltinEmbedder
+from lorelog.retrieval.analyse import WordAnalyser
+from lorelog.retrieval.rerank import NAME
+from lorelog.services.answer import Judges
+from lorelog.stores.embedded import EmbeddedStore
+from lorelog.stores.memory import MemoryStore
 
 TEXTS = {
     "the otter sleeps below the old bridge": away(0.1),
@@ -96,7 +96,7 @@ def test_another_model_is_answered_by_words_alone(other: Shelf, fusion: Fusion) 
     assert all(part.name != "dense" for hit in reply.hits for part in hit.explanation.parts)
     (note,) = [note for note in reply.notes if "vectors of another model" in note]
     assert "words alone answered" in note
-    assert "recollect index --reembed" in note
+    assert "lorelog index --reembed" in note
     assert isinstance(other.embedder, DirectedEmbedder)
     assert other.embedder.asked == [], "a question whose vector fits nothing need not be embedded"
 

@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from tests.services.shelf import DirectedEmbedder, away
 from tests.stores.making import chunk, update, vector
 
-from recollect.core.options import SearchOptions
-from recollect.core.ports import Store, Vector
-from recollect.core.query import Fusion, Lane
-from recollect.retrieval.analyse import WordAnalyser
-from recollect.services.answer import Judges
-from recollect.services.search import Searcher
-from recollect.stores.embedded import EmbeddedStore
-from recollect.stores.memory import MemoryStore
+from lorelog.core.options import SearchOptions
+from lorelog.core.ports import Store, Vector
+from lorelog.core.query import Fusion, Lane
+from lorelog.retrieval.analyse import WordAnalyser
+from lorelog.services.answer import Judges
+from lorelog.services.search import Searcher
+from lorelog.stores.embedded import EmbeddedStore
+from lorelog.stores.memory import MemoryStore
 
 TODAY = dt.date(2026, 3, 12)
 ANALYSER = WordAnalyser()

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.services.scope import find_project
-from recollect.services.shared_name import shared_name
+from lorelog.services.scope import find_project
+from lorelog.services.shared_name import shared_name
 
 
 def repository(place: Path, *remotes: tuple[str, str]) -> str:

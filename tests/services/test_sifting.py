@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.core.options import SearchOptions
-from recollect.core.query import Coverage, Explanation, Hit, Lane, SearchReply
-from recollect.services.sifting import every, sift
+from lorelog.core.options import SearchOptions
+from lorelog.core.query import Coverage, Explanation, Hit, Lane, SearchReply
+from lorelog.services.sifting import every, sift
 
 
 def hit(number: int) -> Hit:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.services.telling import telling
+from lorelog.services.telling import telling
 
 TURN = """### 04:35
 - User asked: bring it up to date with main

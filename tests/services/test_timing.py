@@ -8,14 +8,14 @@ from collections.abc import Sequence
 import pytest
 from tests.stores.making import chunk, update
 
-from recollect.core.document import Chunk
-from recollect.core.options import SearchOptions
-from recollect.core.query import Hit, SearchReply
-from recollect.retrieval.analyse import WordAnalyser
-from recollect.services.answer import Judges
-from recollect.services.search import Searcher
-from recollect.services.timing import WEIGHT
-from recollect.stores.memory import MemoryStore
+from lorelog.core.document import Chunk
+from lorelog.core.options import SearchOptions
+from lorelog.core.query import Hit, SearchReply
+from lorelog.retrieval.analyse import WordAnalyser
+from lorelog.services.answer import Judges
+from lorelog.services.search import Searcher
+from lorelog.services.timing import WEIGHT
+from lorelog.stores.memory import MemoryStore
 
 TODAY = dt.date(2026, 3, 12)
 """A Thursday."""

@@ -22,16 +22,16 @@ from tests.ingest.conversations import (
     write_lines,
 )
 
-from recollect.core.document import Document, Stamp
-from recollect.core.errors import NotFound, RecollectError, SourceError, UsageError
-from recollect.core.options import ChunkOptions
-from recollect.core.ports import DocumentUpdate, Store
-from recollect.core.transcript import TranscriptReply
-from recollect.ingest.markdown import chunk_markdown
-from recollect.retrieval.analyse import WordAnalyser
-from recollect.services import transcript
-from recollect.services.transcript import read_transcript
-from recollect.stores.memory import MemoryStore
+from lorelog.core.document import Document, Stamp
+from lorelog.core.errors import LorelogError, NotFound, SourceError, UsageError
+from lorelog.core.options import ChunkOptions
+from lorelog.core.ports import DocumentUpdate, Store
+from lorelog.core.transcript import TranscriptReply
+from lorelog.ingest.markdown import chunk_markdown
+from lorelog.retrieval.analyse import WordAnalyser
+from lorelog.services import transcript
+from lorelog.services.transcript import read_transcript
+from lorelog.stores.memory import MemoryStore
 
 
 def ids(reply: TranscriptReply) -> list[str]:
@@ -359,7 +359,7 @@ def test_any_place_is_survived(tmp_path: Path, place: str) -> None:
     """Whatever is asked for, the answer is a reply or an error of ours."""
     try:
         reply = read_transcript(place, empty_store(), directory=str(tmp_path))
-    except RecollectError as error:
+    except LorelogError as error:
         message = error.message
     else:
         message = reply.address

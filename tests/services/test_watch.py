@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 from tests.services.watching import PATIENCE_S, Watch, engine_in, eventually, index
 
-from recollect.core.errors import StoreBusy
-from recollect.core.options import WatchOptions
-from recollect.engine import Engine
-from recollect.services.watch_events import outermost
+from lorelog.core.errors import StoreBusy
+from lorelog.core.options import WatchOptions
+from lorelog.engine import Engine
+from lorelog.services.watch_events import outermost
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with one indexed note."""
     place = (tmp_path / "app").resolve()
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "fake")
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
     write(place / "notes" / "a.md", "otter")
     monkeypatch.chdir(place)
     index(place, place / "notes")
@@ -98,18 +98,18 @@ def test_excluded_files_stay_out(project: Path) -> None:
     notes = project / "notes"
     kept = (notes / "a.md", "otter")
     with Watch(project) as watch:
-        (notes / ".recollectignore").write_text("drafts/\n", "utf-8")
+        (notes / ".lorelogignore").write_text("drafts/\n", "utf-8")
         write(notes / "drafts" / "x.md", "draft")
         new = write(notes / "b.md", "beaver")
         watch.sees(kept, new)
-        (notes / ".recollectignore").unlink()
+        (notes / ".lorelogignore").unlink()
         watch.sees(kept, new, (notes / "drafts" / "x.md", "draft"))
 
 
 def test_a_storm_of_changes_is_one_pass(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Five thousand files that change within one quiet time are one pass."""
     notes = project / "notes"
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "none")
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "none")
     # A quiet time that no pause of this machine is as long as.
     with Watch(project, WatchOptions(debounce_ms=3000, reconcile_s=0)) as watch:
         for number in range(5000):
@@ -190,7 +190,7 @@ def test_each_tenant_and_project_has_its_own(project: Path) -> None:
     other = project.parent / "other"
     write(other / "x.md", "heron")
     with engine_in(other, "second") as engine:
-        from recollect.services.reach import Named
+        from lorelog.services.reach import Named
 
         engine.index(Named((str(other),)))
     with Watch(project) as watch:
@@ -212,7 +212,7 @@ def test_a_root_inside_another_keeps_its_exclusions(project: Path) -> None:
     write(inner / "x.md", "heron")
     write(inner / "x.tmp.md", "excluded")
     with engine_in(project) as engine:
-        from recollect.services.reach import Named
+        from lorelog.services.reach import Named
 
         engine.index(Named((str(inner),), patterns=("*.tmp.md",)))
     with Watch(project) as watch:
@@ -245,7 +245,7 @@ def test_what_changed_before_is_found_at_the_start(project: Path) -> None:
 
 def test_a_reconcile_repairs_what_events_missed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With no event at all, the periodic comparison finds what changed."""
-    monkeypatch.setattr("recollect.services.watch_events._Listener._listen", lambda self: self._stopped.wait())
+    monkeypatch.setattr("lorelog.services.watch_events._Listener._listen", lambda self: self._stopped.wait())
     with Watch(project, WatchOptions(debounce_ms=100, reconcile_s=0.3)) as watch:
         watch.sees(write(project / "notes" / "a.md", "otter, missed"))
         (project / "notes" / "a.md").unlink()
@@ -266,7 +266,7 @@ def test_a_reconcile_of_what_has_not_changed_writes_nothing(project: Path) -> No
 
 def test_being_woken_compares_at_once(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever knows better need not wait for the next comparison."""
-    monkeypatch.setattr("recollect.services.watch_events._Listener._listen", lambda self: self._stopped.wait())
+    monkeypatch.setattr("lorelog.services.watch_events._Listener._listen", lambda self: self._stopped.wait())
     with Watch(project) as watch:
         edited = write(project / "notes" / "a.md", "otter, missed")
         watch.watcher.wake()
@@ -307,7 +307,7 @@ def test_a_fault_does_not_end_watching(project: Path) -> None:
     broken.set()
 
     def engine_at(tenant: str, directory: str) -> Engine:
-        if broken.is_set() and threading.current_thread().name == "recollect-watch" and watching.is_set():
+        if broken.is_set() and threading.current_thread().name == "lorelog-watch" and watching.is_set():
             raise ZeroDivisionError("a fault")
         return engine_in(directory, tenant)
 
@@ -323,10 +323,10 @@ def test_a_fault_does_not_end_watching(project: Path) -> None:
 
 def test_an_index_of_another_model_is_not_turned_over(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A watcher with another model adds words, and leaves the vectors that are there to the model that made them."""
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "none")
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "none")
     with Watch(project) as watch:
         watch.sees(write(project / "notes" / "a.md", "otter, edited"), write(project / "notes" / "b.md", "beaver"))
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "fake")
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
     with engine_in(project) as engine:
         assert engine._store.serves_model()
         assert engine.coverage().chunks == 2
@@ -357,8 +357,8 @@ _LIMITED = """
 import os, sys, time
 from pathlib import Path
 open("/proc/sys/user/max_inotify_watches", "w").write("3")
-from recollect.core.options import WatchOptions
-from recollect.services import watch
+from lorelog.core.options import WatchOptions
+from lorelog.services import watch
 from tests.services.watching import Watch, eventually
 watch._POLL_S = 0.2
 project = Path(sys.argv[1])
@@ -399,16 +399,16 @@ def test_a_settings_file_that_is_broken_is_told_and_others_are_followed(project:
     other = project.parent / "other"
     write(other / "x.md", "heron")
     index(other, other)
-    (other / ".recollect.toml").write_text("[index\n", "utf-8")
+    (other / ".lorelog.toml").write_text("[index\n", "utf-8")
     with Watch(project) as watch:
         write(project / "notes" / "a.md", "otter, edited")
         eventually(lambda: "otter, edited" in watch.indexed().values())
-        assert ".recollect.toml" in watch.watcher.state()["last_error"]["message"]
+        assert ".lorelog.toml" in watch.watcher.state()["last_error"]["message"]
 
 
 def test_busy_is_the_error_for_who_does_not_wait(project: Path) -> None:
     """Following never waits for another run: it would hold up everything else that is watched."""
-    from recollect.services.follow import Changes
+    from lorelog.services.follow import Changes
 
     with engine_in(project) as holder, holder._store.run(wait_s=0), engine_in(project) as engine:
         started = time.monotonic()
@@ -419,7 +419,7 @@ def test_busy_is_the_error_for_who_does_not_wait(project: Path) -> None:
 
 def test_it_does_not_remember_a_root_that_was_removed_meanwhile(project: Path) -> None:
     """A change that was heard before its root was removed brings nothing back."""
-    from recollect.services.follow import Changes
+    from lorelog.services.follow import Changes
 
     with engine_in(project) as engine:
         engine.forget_roots([str(project / "notes")])

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.services.watching import Watch, engine_in, eventually, index, tree
 
-from recollect.services.reach import Named
+from lorelog.services.reach import Named
 
 NAMES = ("a.md", "b.md", "c.markdown", "x.txt", ".h.md", "a.md~")
 FOLDERS = ("", "one", "two", "one/deep", ".hidden")
@@ -60,7 +60,7 @@ def test_the_index_becomes_what_a_new_one_would_be(
     home: Path, monkeypatch: pytest.MonkeyPatch, first: list[Step], second: list[Step]
 ) -> None:
     """Whatever was done to the files, in one burst or two, the index that followed equals one made anew."""
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "none")
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "none")
     shutil.rmtree(home, ignore_errors=True)
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder).resolve()

@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Self
 
-from recollect.core.options import WatchOptions
-from recollect.engine import Engine
-from recollect.services.reach import Named
-from recollect.services.watch import Pass, Watcher
-from recollect.services.watch_survey import Survey
-from recollect.wiring import open_engine, standpoint
+from lorelog.core.options import WatchOptions
+from lorelog.engine import Engine
+from lorelog.services.reach import Named
+from lorelog.services.watch import Pass, Watcher
+from lorelog.services.watch_survey import Survey
+from lorelog.wiring import open_engine, standpoint
 
 PATIENCE_S = 60.0
 """Far longer than anything here takes: a test that waits so long has failed."""

@@ -2,7 +2,7 @@
 
 Milvus is there twice: as Milvus Lite, opened by a file, and as a server that speaks Milvus' protocol, reached by its address.
 Both are started once, and each test has collections of its own, since each is a tenant of its own. With
-RECOLLECT_TEST_MILVUS_URI (and _TOKEN) the suite runs over that server too.
+LORELOG_TEST_MILVUS_URI (and _TOKEN) the suite runs over that server too.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from tests.stores.making import PlainAnalyser
 from tests.stores.milvus_server import LiteServer, tenant
 from tests.stores.test_embedded import check_lanes
 
-from recollect.core.options import StoreOptions
-from recollect.core.ports import Store
-from recollect.stores.embedded import EmbeddedStore
-from recollect.stores.memory import MemoryStore
-from recollect.stores.milvus import MilvusStore
+from lorelog.core.options import StoreOptions
+from lorelog.core.ports import Store
+from lorelog.stores.embedded import EmbeddedStore
+from lorelog.stores.memory import MemoryStore
+from lorelog.stores.milvus import MilvusStore
 
-REAL = os.environ.get("RECOLLECT_TEST_MILVUS_URI", "")
+REAL = os.environ.get("LORELOG_TEST_MILVUS_URI", "")
 
 
 def _milvus(place: Path, uri: str, token: str = "") -> MilvusStore:
@@ -37,7 +37,7 @@ STORES: dict[str, Callable[[Path, pytest.FixtureRequest], Store]] = {
     "milvus-server": lambda place, asked: _milvus(place, asked.getfixturevalue("milvus_server").uri),
 }
 if REAL:
-    STORES["milvus-real"] = lambda place, asked: _milvus(place, REAL, os.environ.get("RECOLLECT_TEST_MILVUS_TOKEN", ""))
+    STORES["milvus-real"] = lambda place, asked: _milvus(place, REAL, os.environ.get("LORELOG_TEST_MILVUS_TOKEN", ""))
 
 
 @pytest.fixture(scope="session")

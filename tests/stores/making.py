@@ -6,8 +6,8 @@ import math
 from array import array
 from collections.abc import Sequence
 
-from recollect.core.document import Anchor, Chunk, Document, Stamp
-from recollect.core.ports import DocumentUpdate, Vector
+from lorelog.core.document import Anchor, Chunk, Document, Stamp
+from lorelog.core.ports import DocumentUpdate, Vector
 
 
 class PlainAnalyser:

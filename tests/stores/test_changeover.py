@@ -11,12 +11,12 @@ import pytest
 from tests.stores.making import PlainAnalyser, update, vector
 from tests.stores.milvus_server import tenant
 
-from recollect.core.options import StoreOptions
-from recollect.core.ports import Store
-from recollect.core.query import Filters, Term
-from recollect.stores.embedded import EmbeddedStore
-from recollect.stores.embedded.spaces import model_of, newest, next_after, owner_of
-from recollect.stores.milvus import MilvusStore
+from lorelog.core.options import StoreOptions
+from lorelog.core.ports import Store
+from lorelog.core.query import Filters, Term
+from lorelog.stores.embedded import EmbeddedStore
+from lorelog.stores.embedded.spaces import model_of, newest, next_after, owner_of
+from lorelog.stores.milvus import MilvusStore
 
 ALL = Filters()
 Open = Callable[[str], Store]
@@ -159,7 +159,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from tests.stores.making import PlainAnalyser
-from recollect.stores.embedded import EmbeddedStore, beside, writing
+from lorelog.stores.embedded import EmbeddedStore, beside, writing
 
 def end(*_):
     os._exit(9)

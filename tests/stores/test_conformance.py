@@ -7,10 +7,10 @@ import math
 import pytest
 from tests.stores.making import anchored, chunk, update, vector
 
-from recollect.core.document import Anchor, Chunk
-from recollect.core.errors import ModelFault, NotFound, StoreBusy, UsageError
-from recollect.core.ports import SHORT, Covering, DocumentUpdate, Store, Supersession, Surroundings
-from recollect.core.query import Filters, Term
+from lorelog.core.document import Anchor, Chunk
+from lorelog.core.errors import ModelFault, NotFound, StoreBusy, UsageError
+from lorelog.core.ports import SHORT, Covering, DocumentUpdate, Store, Supersession, Surroundings
+from lorelog.core.query import Filters, Term
 
 ALL = Filters()
 

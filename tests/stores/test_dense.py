@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 from tests.stores.making import PlainAnalyser, chunk, update
 from tests.stores.test_embedded import check_lanes
 
-from recollect.core.errors import ModelFault
-from recollect.core.ports import Vector
-from recollect.core.query import Filters
-from recollect.stores.embedded import EmbeddedStore, codes, codes_making, matrix
+from lorelog.core.errors import ModelFault
+from lorelog.core.ports import Vector
+from lorelog.core.query import Filters
+from lorelog.stores.embedded import EmbeddedStore, codes, codes_making, matrix
 
 ALL = Filters()
 DIMENSION = 24

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 from tests.stores.making import PlainAnalyser, chunk, update, vector
 
-from recollect.core.errors import StoreBusy, StoreDamaged, StoreIncompatible
-from recollect.core.ports import Store
-from recollect.core.query import Filters, Term
-from recollect.stores.embedded import EmbeddedStore
-from recollect.stores.embedded.migrations import SCHEMA_VERSION
+from lorelog.core.errors import StoreBusy, StoreDamaged, StoreIncompatible
+from lorelog.core.ports import Store
+from lorelog.core.query import Filters, Term
+from lorelog.stores.embedded import EmbeddedStore
+from lorelog.stores.embedded.migrations import SCHEMA_VERSION
 
 ALL = Filters()
 OPENED: list[EmbeddedStore] = []
@@ -170,12 +170,12 @@ def test_a_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     before = path.read_bytes()
 
     store = open_store(tmp_path)
-    with pytest.raises(StoreIncompatible, match="newer recollect") as caught:
+    with pytest.raises(StoreIncompatible, match="newer lorelog") as caught:
         store.documents()
     with pytest.raises(StoreIncompatible), store.writer():
         pass
 
-    assert "recollect reset" in caught.value.hint
+    assert "lorelog reset" in caught.value.hint
     assert path.read_bytes() == before
 
 
@@ -212,7 +212,7 @@ def test_a_damaged_database_is_named_and_reset_helps(tmp_path: Path, damage: str
     with pytest.raises(StoreDamaged) as caught:
         damaged.chunks_of("/a.md")
 
-    assert "recollect reset" in caught.value.hint
+    assert "lorelog reset" in caught.value.hint
     damaged.reset()
     fill(damaged, "alpha")
     assert found(damaged, "alpha") == ["alpha"]
@@ -348,7 +348,7 @@ def test_a_full_disk_changes_nothing(tmp_path: Path) -> None:
         f"sys.path[:0] = {[p for p in sys.path if p]!r}\n"
         "from pathlib import Path\n"
         "from tests.stores.test_embedded import open_store, fill\n"
-        "from recollect.core.errors import StoreUnwritable\n"
+        "from lorelog.core.errors import StoreUnwritable\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n"
         f"store = open_store(Path({str(tmp_path)!r}))\n"
@@ -378,7 +378,7 @@ def test_a_read_only_index_can_be_read_and_says_that_it_cannot_be_written(tmp_pa
         f"import sys; sys.path[:0] = {[p for p in sys.path if p]!r}\n"
         "from pathlib import Path\n"
         "from tests.stores.test_embedded import open_store, fill, found\n"
-        "from recollect.core.errors import StoreUnwritable\n"
+        "from lorelog.core.errors import StoreUnwritable\n"
         f"store = open_store(Path({str(tmp_path)!r}))\n"
         "print(found(store, 'alpha'))\n"
         "store.close()\n"

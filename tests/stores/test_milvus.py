@@ -18,18 +18,18 @@ from hypothesis import strategies as st
 from tests.stores.making import PlainAnalyser, chunk, update, vector
 from tests.stores.milvus_server import LiteServer, tenant
 
-from recollect.core.document import Chunk
-from recollect.core.errors import StoreBusy, StoreError, StoreIncompatible
-from recollect.core.options import StoreOptions
-from recollect.core.ports import Store
-from recollect.core.query import Filters, Term
-from recollect.stores.embedded import EmbeddedStore
-from recollect.stores.memory import MemoryStore
-from recollect.stores.milvus import MilvusStore
-from recollect.stores.milvus.filters import one_of
-from recollect.stores.milvus.lexicon import Lexicon
-from recollect.stores.milvus.schema import collection_name
-from recollect.stores.milvus.tokens import FILLER, token
+from lorelog.core.document import Chunk
+from lorelog.core.errors import StoreBusy, StoreError, StoreIncompatible
+from lorelog.core.options import StoreOptions
+from lorelog.core.ports import Store
+from lorelog.core.query import Filters, Term
+from lorelog.stores.embedded import EmbeddedStore
+from lorelog.stores.memory import MemoryStore
+from lorelog.stores.milvus import MilvusStore
+from lorelog.stores.milvus.filters import one_of
+from lorelog.stores.milvus.lexicon import Lexicon
+from lorelog.stores.milvus.schema import collection_name
+from lorelog.stores.milvus.tokens import FILLER, token
 
 ALL = Filters()
 OPENED: list[MilvusStore] = []
@@ -89,8 +89,8 @@ def test_each_project_has_a_collection_with_a_readable_name(tmp_path: Path, milv
 
     first, second = names(store)
 
-    assert re.fullmatch(rf"recollect_{store._tenant}_global_[0-9a-f]{{32}}", first)
-    assert re.fullmatch(rf"recollect_{store._tenant}_otter_pond_[0-9a-f]{{32}}", second)
+    assert re.fullmatch(rf"lorelog_{store._tenant}_global_[0-9a-f]{{32}}", first)
+    assert re.fullmatch(rf"lorelog_{store._tenant}_otter_pond_[0-9a-f]{{32}}", second)
     assert [row["text"] for row in rows(store, first, "text")] == ["alpha two"]
     assert found(store, "alpha", Filters(projects=("",))) == ["alpha two"]
     assert found(store, "alpha") == ["alpha one", "alpha two"]
@@ -452,7 +452,7 @@ def test_a_file_serves_one_process_at_a_time(tmp_path: Path) -> None:
         f"import sys; sys.path[:0] = {[p for p in sys.path if p]!r}\n"
         "from pathlib import Path\n"
         "from tests.stores.test_milvus import open_store, found\n"
-        "from recollect.core.errors import StoreBusy\n"
+        "from lorelog.core.errors import StoreBusy\n"
         f"store = open_store(Path({str(tmp_path)!r}), {uri!r}, of={of!r}, patience_s=0.2)\n"
         "try:\n"
         "    print(found(store, 'alpha'))\n"
@@ -495,7 +495,7 @@ def test_without_the_package_one_line_says_what_to_install(
     with pytest.raises(StoreError) as caught, open_store(tmp_path, milvus_file).writer() as writer:
         writer.put([update("/a.md", ["alpha"])])
 
-    assert "recollect[milvus]" in caught.value.hint
+    assert "lorelog[milvus]" in caught.value.hint
 
 
 def test_a_project_cannot_slip_in_an_environment(tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ from tests.stores.making import update, vector
 from tests.stores.milvus_server import LiteServer, tenant
 from tests.stores.test_milvus import ALL, OPENED, ask, fill, found, names, open_store
 
-from recollect.core.errors import StoreBusy, StoreError, StoreIncompatible, StoreUnreachable
-from recollect.stores.milvus.collections import Collections
-from recollect.stores.milvus.schema import collection_name, make_collection
+from lorelog.core.errors import StoreBusy, StoreError, StoreIncompatible, StoreUnreachable
+from lorelog.stores.milvus.collections import Collections
+from lorelog.stores.milvus.schema import collection_name, make_collection
 
 
 @pytest.fixture(autouse=True)
@@ -123,7 +123,7 @@ def test_a_lost_collection_is_pushed_anew(
     tmp_path: Path, milvus_server: LiteServer, monkeypatch: pytest.MonkeyPatch, first: str, *, recreated: bool
 ) -> None:
     """A collection that somebody dropped, or put another in the place of, is filled again from the catalog."""
-    monkeypatch.setattr("recollect.stores.milvus.lanes._LOOKED_FOR_S", 0.0)
+    monkeypatch.setattr("lorelog.stores.milvus.lanes._LOOKED_FOR_S", 0.0)
     store = open_store(tmp_path, milvus_server.uri)
     fill(store, "alpha one", "beta two")
     (name,) = names(store)
@@ -255,7 +255,7 @@ def test_a_push_that_was_broken_off_goes_on(
     tmp_path: Path, milvus_server: LiteServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A push of everything that ended in the middle goes on where it was, and in the end everything is there once."""
-    monkeypatch.setattr("recollect.stores.milvus.lanes._SAVED_EVERY", 2)
+    monkeypatch.setattr("lorelog.stores.milvus.lanes._SAVED_EVERY", 2)
     of = tenant()
     store = open_store(tmp_path, milvus_server.uri, of=of)
     fill(store, *(f"alpha {number}" for number in range(10)))

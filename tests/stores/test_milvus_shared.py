@@ -14,19 +14,19 @@ import pytest
 from tests.stores.making import PlainAnalyser, anchored, chunk, update, vector
 from tests.stores.milvus_server import LiteServer, tenant
 
-from recollect.core.document import Anchor, StoredChunk
-from recollect.core.errors import ModelFault, NotFound, UsageError
-from recollect.core.options import StoreOptions
-from recollect.core.ports import Store
-from recollect.core.query import Coverage, Filters, Term
-from recollect.services.delete import delete
-from recollect.services.expand import expand
-from recollect.services.tombstones import Tombstones
-from recollect.stores.memory import MemoryStore
-from recollect.stores.milvus import MilvusStore, others
-from recollect.stores.milvus.registry import machine_name
-from recollect.stores.milvus.rows import text_row
-from recollect.stores.milvus.schema import collection_name
+from lorelog.core.document import Anchor, StoredChunk
+from lorelog.core.errors import ModelFault, NotFound, UsageError
+from lorelog.core.options import StoreOptions
+from lorelog.core.ports import Store
+from lorelog.core.query import Coverage, Filters, Term
+from lorelog.services.delete import delete
+from lorelog.services.expand import expand
+from lorelog.services.tombstones import Tombstones
+from lorelog.stores.memory import MemoryStore
+from lorelog.stores.milvus import MilvusStore, others
+from lorelog.stores.milvus.registry import machine_name
+from lorelog.stores.milvus.rows import text_row
+from lorelog.stores.milvus.schema import collection_name
 
 ALL = Filters()
 

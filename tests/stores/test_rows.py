@@ -7,8 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.core.document import names_entry
-from recollect.stores.embedded import rows
+from lorelog.core.document import names_entry
+from lorelog.stores.embedded import rows
 
 MOMENTS = st.sampled_from(["2026-03-05", "Session 09:05", "10:40", "", " ", "T", "ſession 1:00", 'a", "b', "2026\\"])
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from recollect.surfaces.cli.main import main
+from lorelog.surfaces.cli.main import main
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     place = tmp_path / "app"
     place.mkdir()
     monkeypatch.chdir(place)
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "fake")
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
     return place
 
 
@@ -60,7 +60,7 @@ def shell(project: Path, capsys: pytest.CaptureFixture[str]) -> Shell:
 
 def command_line(*words: object) -> list[str]:
     """A command as a process of its own."""
-    return [sys.executable, "-m", "recollect", *(str(word) for word in words)]
+    return [sys.executable, "-m", "lorelog", *(str(word) for word in words)]
 
 
 def run_process(

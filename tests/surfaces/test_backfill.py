@@ -1,4 +1,4 @@
-"""Capturing sessions from before: `recollect hosts backfill`, and `flush` where no daemon is wanted."""
+"""Capturing sessions from before: `lorelog hosts backfill`, and `flush` where no daemon is wanted."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def hosts(tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 
 
 def journal(project: Path) -> str:
-    return "".join(path.read_text() for path in sorted((project / ".recollect" / "memory").glob("*.md")))
+    return "".join(path.read_text() for path in sorted((project / ".lorelog" / "memory").glob("*.md")))
 
 
 @pytest.mark.parametrize("host", ["claude", "codex", "opencode", "openclaw"])
@@ -84,14 +84,14 @@ def test_sessions_of_this_project_are_captured_once(host: str, hosts: Path, proj
     """A dry run writes nothing; a run writes what is of this project; another finds nothing more to do."""
     dry = shell("hosts", "backfill", host, "--dry-run", "--json").json
     assert dry["turns"] >= 1
-    assert not (project / ".recollect").exists()
+    assert not (project / ".lorelog").exists()
 
     done = shell("hosts", "backfill", host, "--json").json
     assert (done["turns"], done["sessions"], done["problems"]) == (dry["turns"], 1, [])
     text = journal(project)
     assert text.count("### ") == done["turns"]
     assert "side task" not in text
-    assert not (hosts / "other" / ".recollect").exists()
+    assert not (hosts / "other" / ".lorelog").exists()
 
     again = shell("hosts", "backfill", host)
     assert again.out == "Captured 0 turns of 0 sessions.\n"
@@ -110,8 +110,8 @@ def test_all_projects_get_their_own_journals(hosts: Path, project: Path, shell: 
 
     assert (done["sessions"], done["turns"], done["gone"]) == (2, 2, 1)
     assert {one["path"] for one in done["journals"]} == {
-        str(project / ".recollect" / "memory"),
-        str(hosts / "other" / ".recollect" / "memory"),
+        str(project / ".lorelog" / "memory"),
+        str(hosts / "other" / ".lorelog" / "memory"),
     }
     assert not (hosts / "nowhere").exists()
 

@@ -135,7 +135,7 @@ def test_bad_settings_are_named(
     shell: Shell, good: Path, home: Path, monkeypatch: pytest.MonkeyPatch, file: str, said: str
 ) -> None:
     """A setting that is wrong is named with its file and the nearest right one; nothing is changed; no secret is shown."""
-    monkeypatch.delenv("RECOLLECT_EMBEDDING_PROVIDER")
+    monkeypatch.delenv("LORELOG_EMBEDDING_PROVIDER")
     write(home / "config.toml", file)
 
     done = shell("search", "walrus")
@@ -148,33 +148,33 @@ def test_bad_settings_are_named(
 
 def test_a_project_cannot_redirect_data(shell: Shell, good: Path) -> None:
     """A repository's settings file that names a server or provider is refused by name."""
-    write(good / ".recollect.toml", '[embedding]\nbase_url = "http://evil.example"\n')
+    write(good / ".lorelog.toml", '[embedding]\nbase_url = "http://evil.example"\n')
 
     done = shell("search", "walrus")
 
     assert done.status == 1
     assert "embedding.base_url" in done.err
-    assert ".recollect.toml" in done.err
+    assert ".lorelog.toml" in done.err
 
 
 def test_a_model_that_fails_leaves_the_old_version(shell: Shell, good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When embedding fails, replaced text stays as it was, with its vectors; the file and the cause are named; status 1."""
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "openai")
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_BASE_URL", "http://127.0.0.1:9/v1")
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_TIMEOUT_S", "1")
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "openai")
+    monkeypatch.setenv("LORELOG_EMBEDDING_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("LORELOG_EMBEDDING_TIMEOUT_S", "1")
     shell("index", "notes")
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "fake")
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
     shell("index", "notes")
     write(good / "notes" / "good.md", "# Good\n\nthe walrus was replaced by a heron\n")
     write(good / "notes" / "new.md", "a new otter\n")
     script = write(
         good / "broken.py",
         "import sys\n"
-        "from recollect.models.fake import FakeEmbedder\n"
-        "from recollect.core.errors import ModelUnavailable\n"
+        "from lorelog.models.fake import FakeEmbedder\n"
+        "from lorelog.core.errors import ModelUnavailable\n"
         "def fail(self, texts): raise ModelUnavailable('the model is away', hint='call it back')\n"
         "FakeEmbedder.embed_documents = fail\n"
-        "from recollect.surfaces.cli.main import main\n"
+        "from lorelog.surfaces.cli.main import main\n"
         "sys.exit(main(sys.argv[1:]))\n",
     )
 
@@ -198,11 +198,11 @@ def test_an_unreachable_model_does_not_stop_a_search(shell: Shell, good: Path, m
     script = write(
         good / "broken.py",
         "import sys\n"
-        "from recollect.models.fake import FakeEmbedder\n"
-        "from recollect.core.errors import ModelUnavailable\n"
+        "from lorelog.models.fake import FakeEmbedder\n"
+        "from lorelog.core.errors import ModelUnavailable\n"
         "def fail(self, text): raise ModelUnavailable('the model is away')\n"
         "FakeEmbedder.embed_query = fail\n"
-        "from recollect.surfaces.cli.main import main\n"
+        "from lorelog.surfaces.cli.main import main\n"
         "sys.exit(main(sys.argv[1:]))\n",
     )
     python = command_line()[0]
@@ -273,7 +273,7 @@ def test_a_memory_that_cannot_be_written_down_is_refused(shell: Shell, project: 
 
     if flags[1]:
         assert done.status == 2
-        assert not (project / ".recollect").exists()
+        assert not (project / ".lorelog").exists()
     else:
         assert done.status == 0
 
@@ -299,7 +299,7 @@ def test_an_unknown_provider_is_refused_when_it_is_set(shell: Shell, project: Pa
 def test_an_empty_memory_is_refused(shell: Shell, project: Path) -> None:
     """Nothing cannot be remembered."""
     assert shell("add", "  \n ").status == 2
-    assert not (project / ".recollect").exists()
+    assert not (project / ".lorelog").exists()
 
 
 def test_a_read_only_home_can_be_searched(shell: Shell, good: Path, home: Path) -> None:
@@ -320,7 +320,7 @@ def test_a_read_only_home_can_be_searched(shell: Shell, good: Path, home: Path) 
     assert search.status == 0, search.err
     assert search.json["hits"]
     assert index.status == 1
-    assert "RECOLLECT_HOME" in index.err
+    assert "LORELOG_HOME" in index.err
     check_no_traceback(search.err, index.err, add.err)
     assert add.status == 1
     assert "not searchable yet" in add.err
@@ -337,7 +337,7 @@ def test_a_full_disk_is_named_and_nothing_is_lost(shell: Shell, good: Path) -> N
         "import resource, signal, sys\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))\n"
-        "from recollect.surfaces.cli.main import main\n"
+        "from lorelog.surfaces.cli.main import main\n"
         "sys.exit(main(sys.argv[1:]))\n",
     )
 
@@ -363,7 +363,7 @@ def test_a_full_disk_leaves_the_journal_as_it_was(shell: Shell, project: Path) -
         "import resource, signal, sys\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         f"resource.setrlimit(resource.RLIMIT_FSIZE, ({len(before) + 40}, {len(before) + 40}))\n"
-        "from recollect.surfaces.cli.main import main\n"
+        "from lorelog.surfaces.cli.main import main\n"
         "sys.exit(main(sys.argv[1:]))\n",
     )
 
@@ -423,11 +423,11 @@ def test_two_indexers_at_once_agree(shell: Shell, good: Path) -> None:
 
 def test_searching_never_waits_for_an_index_run(shell: Shell, good: Path) -> None:
     """While another process indexes, and even while it holds every lock, a search answers."""
-    home = Path(os.environ["RECOLLECT_HOME"])
+    home = Path(os.environ["LORELOG_HOME"])
     script = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from recollect.stores.embedded.lock import hold\n"
+        "from lorelog.stores.embedded.lock import hold\n"
         f"index = Path({str(home / 'tenants' / 'default' / 'index')!r})\n"
         "with hold(index / 'run.lock', wait_s=5), hold(index / 'writer.lock', wait_s=5):\n"
         "    print('held', flush=True)\n"
@@ -454,7 +454,7 @@ def test_a_damaged_index_is_named_with_the_way_out(shell: Shell, good: Path, hom
     done = shell("search", "walrus")
 
     assert done.status == 1
-    assert "recollect reset --yes" in done.err
+    assert "lorelog reset --yes" in done.err
     check_no_traceback(done.err)
     assert shell("reset", "--yes").status == 0
     assert shell("index").status == 0
@@ -532,29 +532,29 @@ def test_a_file_from_another_age_is_indexed(shell: Shell, good: Path, mtime: int
 @pytest.mark.parametrize(
     "line",
     [
-        "recollect expand $'\\xff' --json",
-        "recollect add $'\\xff' --json",
-        "printf '\\xff' | recollect add - --json",
-        "recollect search x --tag $'\\xff' --json",
-        "recollect search x --source $'\\xff' --json",
-        "recollect index '~nosuchuser/x' --json",
-        "recollect search x --source '~nosuchuser/x' --json",
-        "recollect add - <&- --json",
-        "mkdir gone && cd gone && rmdir ../gone && recollect search x --json",
-        "mkdir $'\\xff' && cd $'\\xff' && recollect add x --json",
-        "recollect search walrus --json > /dev/full",
-        "recollect search walrus >&-",
-        "recollect list | head -0",
+        "lorelog expand $'\\xff' --json",
+        "lorelog add $'\\xff' --json",
+        "printf '\\xff' | lorelog add - --json",
+        "lorelog search x --tag $'\\xff' --json",
+        "lorelog search x --source $'\\xff' --json",
+        "lorelog index '~nosuchuser/x' --json",
+        "lorelog search x --source '~nosuchuser/x' --json",
+        "lorelog add - <&- --json",
+        "mkdir gone && cd gone && rmdir ../gone && lorelog search x --json",
+        "mkdir $'\\xff' && cd $'\\xff' && lorelog add x --json",
+        "lorelog search walrus --json > /dev/full",
+        "lorelog search walrus >&-",
+        "lorelog list | head -0",
     ],
 )
 def test_no_line_typed_ends_in_a_traceback(good: Path, line: str) -> None:
     """Whatever is typed, and wherever it is typed, the answer is a message and a status."""
-    shim = f'recollect() {{ {command_line()[0]} -m recollect "$@"; }}\n'
+    shim = f'lorelog() {{ {command_line()[0]} -m lorelog "$@"; }}\n'
 
     done = subprocess.run(["bash", "-c", shim + line], cwd=good, capture_output=True, check=False)
 
     assert b"Traceback" not in done.stderr
-    assert b"a fault of recollect itself" not in done.stderr + done.stdout
+    assert b"a fault of lorelog itself" not in done.stderr + done.stdout
     assert done.returncode in {0, 1, 2}
     if b'"error"' in done.stdout:
         assert b'"message"' in done.stdout
@@ -576,12 +576,12 @@ def test_labels_do_not_drive_the_terminal(shell: Shell, good: Path) -> None:
 
 def test_a_tenant_is_not_missed_for_its_variable(shell: Shell, good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A variable that leaves the section out is an error: data must not go to the default tenant unnoticed."""
-    monkeypatch.setenv("RECOLLECT_TENANT", "client-a")
+    monkeypatch.setenv("LORELOG_TENANT", "client-a")
 
     done = shell("search", "walrus")
 
     assert done.status == 1
-    assert "RECOLLECT_SCOPE_TENANT" in done.err
+    assert "LORELOG_SCOPE_TENANT" in done.err
 
 
 def test_many_processes_remember_all_their_roots(shell: Shell, project: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.surfaces.conftest import Shell, command_line, run_process, write
 
-from recollect.operations.catalogue import OPERATIONS
+from lorelog.operations.catalogue import OPERATIONS
 
 
 @pytest.fixture(autouse=True)
@@ -139,7 +139,7 @@ def test_flags_hold_for_lines_that_say_nothing_else(shell: Shell, project: Path)
 
     _, rows = batch(shell, project, lines, "--tenant", "other")
 
-    assert "/.recollect/tenants/other/memory/" in rows[0]["result"]["source"]
+    assert "/.lorelog/tenants/other/memory/" in rows[0]["result"]["source"]
     assert rows[1]["result"]["hits"]
     assert shell("search", "heron", "--tenant", "other", "--json").json["hits"]
     assert not any("heron" in hit["content"] for hit in shell("search", "heron", "--json").json["hits"])
@@ -184,7 +184,7 @@ def test_the_settings_say_whether_to_go_through_the_daemon(
     shell: Shell, home: Path, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
     """`daemon.warm` of the person's settings holds where neither flag nor environment says otherwise."""
-    monkeypatch.delenv("RECOLLECT_DAEMON_WARM")
+    monkeypatch.delenv("LORELOG_DAEMON_WARM")
     write(home / "config.toml", f'[daemon]\nwarm = "{said}"\n')
 
     assert shell("stats", "--json", "--warm", "off").status == 0

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.surfaces.conftest import Shell, write
 
-from recollect.core.version import VERSION
-from recollect.retrieval.cost import estimate_tokens
+from lorelog.core.version import VERSION
+from lorelog.retrieval.cost import estimate_tokens
 
 JOURNAL = """# 2026-03-05
 
@@ -134,7 +134,7 @@ def test_each_layer_tells_what_the_next_one_costs(shell: Shell, indexed: Path) -
     hit = shell("search", "redis", "--json").json["hits"][0]
     section = shell("expand", hit["id"], "--json").json
 
-    assert f"   ~{hit['expand_tokens']} tokens: recollect expand {hit['id'][:8]}\n" in shell("search", "redis").out
+    assert f"   ~{hit['expand_tokens']} tokens: lorelog expand {hit['id'][:8]}\n" in shell("search", "redis").out
     assert hit["tokens"] > 0
     assert (section["tokens"], section["transcript"]["tokens"]) == (hit["expand_tokens"], 10_000)
     shown = shell("expand", hit["id"][:8]).out
@@ -150,7 +150,7 @@ def test_a_token_budget_shows_texts_and_names_what_it_left_out(shell: Shell, ind
 
     assert "\n### 15:10\n<!-- memory:0199aaaa" in every.out
     assert estimate_tokens(some.out) <= 200
-    assert "recollect expand" not in every.out
+    assert "lorelog expand" not in every.out
     assert "of 5,000 tokens" in every.err
     assert "left out" not in every.err
     assert "left out: " in some.err
@@ -225,7 +225,7 @@ def test_add_is_searchable_at_once(shell: Shell, project: Path) -> None:
     assert done.status == 0
     reply = done.json
     text = Path(reply["source"]).read_text("utf-8")
-    assert reply["source"].startswith(str(project / ".recollect" / "memory"))
+    assert reply["source"].startswith(str(project / ".lorelog" / "memory"))
     assert f"<!-- memory:{reply['memory']} type:lesson tags:kafka origin:user -->" in text
     lines = text.split("\n")[reply["start_line"] - 1 : reply["end_line"]]
     assert lines[0].startswith("### ")
@@ -348,7 +348,7 @@ def test_a_missing_key_stops_nobody_who_does_not_need_it(
     shell: Shell, project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a key that is not there memories are kept and found by words; only what needs the model says so."""
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "openai")
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "openai")
     write(home / "config.toml", '[embedding]\napi_key = "env:TEAM_KEY"\n')
 
     added = shell("add", "the quoll hunts at night")
@@ -369,10 +369,10 @@ def test_what_could_not_be_indexed_is_not_remembered(shell: Shell, indexed: Path
 
 def test_switching_the_model_embeds_anew(shell: Shell, indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under another model the next run embeds everything; going back finds the old vectors and embeds nothing."""
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "none")
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "none")
     assert shell("index", "--json").json["embedded"] == 0
     assert shell("search", "redis", "--json").json["coverage"]["with_vectors"] == 0
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "fake")
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
 
     again = shell("index", "--json").json
 
@@ -381,7 +381,7 @@ def test_switching_the_model_embeds_anew(shell: Shell, indexed: Path, monkeypatc
 
 
 def test_the_home_is_private(shell: Shell, project: Path, home: Path) -> None:
-    """What recollect keeps in its home is for its owner's eyes only."""
+    """What lorelog keeps in its home is for its owner's eyes only."""
     shell("add", "a secret", "--global")
 
     for place in (home, home / "tenants", home / "tenants" / "default"):
@@ -401,12 +401,12 @@ def test_the_same_note_at_two_times_is_one_hit(shell: Shell, project: Path) -> N
 
 def test_version_help_and_unknown_commands(shell: Shell) -> None:
     """Help goes to standard output with status 0, mistakes to standard error with status 2 and the nearest name."""
-    assert shell("--version").out == f"recollect {VERSION}\n"
+    assert shell("--version").out == f"lorelog {VERSION}\n"
     assert "memories:" in shell("--help").out
     assert shell().status == 2
     wrong = shell("serach", "x")
     assert wrong.status == 2
-    assert "recollect search" in wrong.err
+    assert "lorelog search" in wrong.err
     assert shell("search").status == 2
     assert shell("search", "x", "--nonsense").status == 2
 
@@ -418,7 +418,7 @@ def test_every_command_has_help_with_examples(shell: Shell, name: str) -> None:
 
     assert done.status == 0
     assert "examples:" in done.out
-    assert f"recollect {name}" in done.out
+    assert f"lorelog {name}" in done.out
 
 
 @pytest.mark.parametrize("name", ["bash", "zsh"])
@@ -430,7 +430,7 @@ def test_completion_scripts_know_the_commands(shell: Shell, name: str) -> None:
     assert "--all-projects" in script
 
 
-@pytest.mark.parametrize(("line", "wanted"), [("recollect sea", "search"), ("recollect index draf", "drafts")])
+@pytest.mark.parametrize(("line", "wanted"), [("lorelog sea", "search"), ("lorelog index draf", "drafts")])
 def test_bash_completes_commands_and_paths(shell: Shell, project: Path, line: str, wanted: str) -> None:
     """After sourcing the script, bash completes commands and the paths they take."""
     (project / "drafts").mkdir()
@@ -439,7 +439,7 @@ def test_bash_completes_commands_and_paths(shell: Shell, project: Path, line: st
     script = (
         "source complete.sh\n"
         f"COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; COMP_LINE='{line}'; COMP_POINT={len(line)}\n"
-        "$(complete -p recollect | sed -E 's/.*-F ([^ ]+) .*/\\1/') recollect\n"
+        "$(complete -p lorelog | sed -E 's/.*-F ([^ ]+) .*/\\1/') lorelog\n"
         'printf "%s\\n" "${COMPREPLY[@]}"\n'
     )
     done = subprocess.run(["bash", "-c", script], cwd=project, capture_output=True, text=True, check=False)
@@ -463,8 +463,8 @@ def test_config_shows_values_with_their_origin(shell: Shell, project: Path, home
 
     assert shell("config", "get", "search.k").out == "9\n"
     listed = shell("config", "list", "--json").json["settings"]
-    assert listed["search.k"] == {"value": 9, "origin": f"project: {project / '.recollect.toml'}"}
-    assert listed["embedding.provider"]["origin"] == "environment: RECOLLECT_EMBEDDING_PROVIDER"
+    assert listed["search.k"] == {"value": 9, "origin": f"project: {project / '.lorelog.toml'}"}
+    assert listed["embedding.provider"]["origin"] == "environment: LORELOG_EMBEDDING_PROVIDER"
     assert shell("config", "unset", "--local", "search.k").status == 0
     assert shell("config", "get", "search.k", "--json").json["value"] == 7
     wrong = shell("config", "set", "search.kk", 1)

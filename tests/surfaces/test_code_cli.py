@@ -10,10 +10,10 @@ import pytest
 from tests.docs.test_json_page import documented, fields
 from tests.surfaces.conftest import Shell, write
 
-from recollect import Recollect
-from recollect.operations import code_requests as requests
-from recollect.surfaces import python_code as surface
-from recollect.surfaces.mcp.calls import call_tool
+from lorelog import Lorelog
+from lorelog.operations import code_requests as requests
+from lorelog.surfaces import python_code as surface
+from lorelog.surfaces.mcp.calls import call_tool
 
 CORE = '''"""Core."""
 
@@ -97,7 +97,7 @@ def test_code_that_is_not_indexed_says_how_to_begin(shell: Shell) -> None:
     asked = shell("code", "def", "main")
 
     assert (asked.status, asked.out) == (0, "Nothing found.\n")
-    assert "recollect code index" in asked.err
+    assert "lorelog code index" in asked.err
 
 
 def test_a_question_in_words_is_answered_above_the_hits(shell: Shell, code: Path) -> None:
@@ -143,7 +143,7 @@ def test_json_is_documented(shell: Shell, code: Path) -> None:
 
 def test_python_asks_with_the_same_names(code: Path) -> None:
     """Every verb, and answers that are the JSON."""
-    with Recollect(project=code, settings={"embedding.provider": "none"}) as memory:
+    with Lorelog(project=code, settings={"embedding.provider": "none"}) as memory:
         assert memory.code.index()["unchanged"] == 2
         assert memory.code.find_definition("Engine.search")["definitions"][0]["kind"] == "method"
         assert [one["use"] for one in memory.code.find_references("Engine", uses=("call",))["references"]] == ["call"]

@@ -1,4 +1,4 @@
-"""`recollect code index` and `status` say what was read, what was not, and what is known; a file that failed fails the command."""
+"""`lorelog code index` and `status` say what was read, what was not, and what is known; a file that failed fails the command."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_part_and_a_forgotten_tree(shell: Shell, project: Path) -> None:
     assert "No code is indexed" in shell("code", "status").out
     missing = shell("code", "index", "--forget")
     assert missing.status != 0
-    assert "recollect code status" in missing.err
+    assert "lorelog code status" in missing.err
 
 
 def test_a_file_that_cannot_be_taken_fails_the_command_and_not_the_run(shell: Shell, project: Path) -> None:

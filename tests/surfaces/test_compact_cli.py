@@ -1,4 +1,4 @@
-"""`recollect compact`, from the command that a person types to the summary that a search finds."""
+"""`lorelog compact`, from the command that a person types to the summary that a search finds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.surfaces.conftest import Shell, run_process, write
 
-from recollect import Recollect
+from lorelog import Lorelog
 
 WRITER = r"""
 import re, sys
@@ -27,8 +27,8 @@ def written(project: Path, shell: Shell, tmp_path: Path, monkeypatch: pytest.Mon
     """Notes that are indexed, and a program that writes about them."""
     write(project / "notes" / "2026-03-01.md", NOTES)
     program = write(tmp_path / "writer.py", WRITER)
-    monkeypatch.setenv("RECOLLECT_LLM_PROVIDER", "command")
-    monkeypatch.setenv("RECOLLECT_LLM_COMMAND", f"{sys.executable} {program}")
+    monkeypatch.setenv("LORELOG_LLM_PROVIDER", "command")
+    monkeypatch.setenv("LORELOG_LLM_COMMAND", f"{sys.executable} {program}")
     assert shell("index", "notes").status == 0
     return project
 
@@ -39,10 +39,10 @@ def test_a_program_sums_up_and_its_inventions_are_shown(written: Path, shell: Sh
 
     assert done.status == 0
     assert "- The Redis TTL is 60 seconds. [" in done.out
-    assert "Summed up 2 chunks in .recollect/memory/" in done.out
+    assert "Summed up 2 chunks in .lorelog/memory/" in done.out
     assert "99" not in done.out.partition("Summed up")[0]
     assert "its sources do not say 99 days: It took 99 days" in done.err
-    (journal,) = (written / ".recollect" / "memory").glob("*.md")
+    (journal,) = (written / ".lorelog" / "memory").glob("*.md")
     assert "memory:compact-" in journal.read_text("utf-8")
     hit = shell("search", "redis importer retries ttl", "--json").json["hits"][0]
     assert (hit["type"], hit["anchor"]["covers"]) == ("summary", 2)
@@ -64,7 +64,7 @@ def test_a_dry_run_tells_what_it_would_cost(written: Path, shell: Shell) -> None
 
     assert "2 chunks in 1 batch, worded by command/" in done.out
     assert "tokens" in done.out
-    assert not (written / ".recollect" / "memory").exists()
+    assert not (written / ".lorelog" / "memory").exists()
 
 
 def test_nobody_is_asked_where_none_is_chosen(written: Path, shell: Shell) -> None:
@@ -76,7 +76,7 @@ def test_nobody_is_asked_where_none_is_chosen(written: Path, shell: Shell) -> No
 
 
 def test_a_summary_names_its_sources(written: Path, shell: Shell) -> None:
-    """`recollect expand` of a summary lists what it sums up, with the ids that its lines cite."""
+    """`lorelog expand` of a summary lists what it sums up, with the ids that its lines cite."""
     summary = shell("compact", "--json").json["summary"]["memory"]
     shown = shell("expand", summary)
     listed = [line.split() for line in shown.out.splitlines() if line.startswith("  ")]
@@ -89,12 +89,12 @@ def test_a_summary_names_its_sources(written: Path, shell: Shell) -> None:
 
 def test_a_program_that_fails_writes_nothing(written: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error is one line with a hint, and no journal is there."""
-    monkeypatch.setenv("RECOLLECT_LLM_COMMAND", f"{sys.executable} -c 'raise SystemExit(3)'")
+    monkeypatch.setenv("LORELOG_LLM_COMMAND", f"{sys.executable} -c 'raise SystemExit(3)'")
     done = shell("compact")
 
     assert done.status == 1
     assert "failed (status 3)" in done.err
-    assert not (written / ".recollect" / "memory").exists()
+    assert not (written / ".lorelog" / "memory").exists()
 
 
 def test_whoever_is_killed_while_a_model_writes_has_written_nothing(
@@ -102,10 +102,10 @@ def test_whoever_is_killed_while_a_model_writes_has_written_nothing(
 ) -> None:
     """A process that ends in the middle of a question leaves no journal, and the next run does it all."""
     killer = write(tmp_path / "killer.py", "import os\nos.kill(os.getppid(), 9)\n")
-    killed = run_process(["compact"], written, env={"RECOLLECT_LLM_COMMAND": f"{sys.executable} {killer}"})
+    killed = run_process(["compact"], written, env={"LORELOG_LLM_COMMAND": f"{sys.executable} {killer}"})
 
     assert killed.status == -9
-    assert not (written / ".recollect" / "memory").exists()
+    assert not (written / ".lorelog" / "memory").exists()
     assert "Summed up 2 chunks" in shell("compact").out
 
 
@@ -130,7 +130,7 @@ def test_another_provider_gets_neither_key_nor_address_of_the_chosen_one(
 ) -> None:
     """Who is named on the command line is asked with what is their own, and named as such where that is missing."""
     for name, value in {"PROVIDER": "openai", "API_KEY": "env:TEAM_API_KEY", "BASE_URL": "http://127.0.0.1:1"}.items():
-        monkeypatch.setenv(f"RECOLLECT_LLM_{name}", value)
+        monkeypatch.setenv(f"LORELOG_LLM_{name}", value)
     monkeypatch.setenv("TEAM_API_KEY", "k-1234567890")
     done = shell("compact", "--llm", "anthropic")
 
@@ -143,7 +143,7 @@ def test_a_deprecated_setting_is_told_where_it_is_used(
     written: Path, home: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Memsearch's section is still read, and whoever sums up learns what its keys are called now."""
-    monkeypatch.delenv("RECOLLECT_LLM_PROVIDER")
+    monkeypatch.delenv("LORELOG_LLM_PROVIDER")
     write(home / "config.toml", '[compact]\nllm_provider = "command"\n')
     done = shell("compact")
 
@@ -154,7 +154,7 @@ def test_a_deprecated_setting_is_told_where_it_is_used(
 
 def test_python_gets_the_same_with_types(written: Path) -> None:
     """The method takes what the command takes, and answers with values."""
-    with Recollect(project=written) as memory:
+    with Lorelog(project=written) as memory:
         planned = memory.compact(dry_run=True, source="notes")
         reply = memory.compact(source="notes", llm="none")
 

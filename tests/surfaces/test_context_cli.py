@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from tests.surfaces.conftest import Shell, run_process
 
-from recollect.models.tokens import TokenCounter
-from recollect.services.context.blocks import BLOCK
+from lorelog.models.tokens import TokenCounter
+from lorelog.services.context.blocks import BLOCK
 
 COUNT = TokenCounter()
 
@@ -31,7 +31,7 @@ def test_a_context_is_printed_and_holds_its_budget(shell: Shell) -> None:
 
     words = ("agent-context", "--query", "deploy rule", "--query", "keys", "--k", "6", "--token-budget", "250")
     text = shell(*words).out
-    assert text.startswith("# recollect context\n")
+    assert text.startswith("# lorelog context\n")
     assert 200 < COUNT(text) <= 250
     assert "Left out for 250 tokens: " in text
     as_json = shell(*words, "--format", "json").out
@@ -67,8 +67,8 @@ def test_every_call_is_logged(shell: Shell, tmp_path: Path) -> None:
     for query in ("which keys", "other keys"):
         shell("agent-context", "--query", query, "--log-dir", folder)
 
-    lines = [json.loads(line) for line in (folder / "recollect_context_log.jsonl").read_text("utf-8").splitlines()]
-    files = sorted(folder.glob("recollect_context_[0-9]*.json"))
+    lines = [json.loads(line) for line in (folder / "lorelog_context_log.jsonl").read_text("utf-8").splitlines()]
+    files = sorted(folder.glob("lorelog_context_[0-9]*.json"))
     assert [one["queries"][0]["query"] for one in lines] == ["which keys", "other keys"]
     assert [json.loads(path.read_text("utf-8")) for path in files] == lines
     assert lines[0]["items"][0]["citation_id"] in lines[0]["text"]
@@ -83,11 +83,11 @@ def test_a_session_start_refreshes_the_file_in_silence(shell: Shell, repository:
     shell("session-start", "--project-dir", repository)
 
     assert (first.status, first.out, first.err) == (0, "", "")
-    text = (repository / ".recollect" / "context.md").read_text("utf-8")
+    text = (repository / ".lorelog" / "context.md").read_text("utf-8")
     assert "two keys" in text
     assert "three keys" in text
-    assert (repository / ".recollect" / ".gitignore").read_text("utf-8").endswith("\n*\n")
-    assert not (repository / ".recollect" / "scope.json").exists()
+    assert (repository / ".lorelog" / ".gitignore").read_text("utf-8").endswith("\n*\n")
+    assert not (repository / ".lorelog" / "scope.json").exists()
 
 
 def test_a_session_start_leaves_nothing_where_nothing_is_known(shell: Shell, project: Path) -> None:
@@ -99,14 +99,14 @@ def test_a_session_start_leaves_nothing_where_nothing_is_known(shell: Shell, pro
 @pytest.mark.parametrize("broken", ["{", '{"tenant": "elsewhere"}'])
 def test_a_session_start_never_fails_a_hook(shell: Shell, project: Path, broken: str) -> None:
     """A scope file that cannot be used is told on standard error, and the command succeeds all the same."""
-    (project / ".recollect").mkdir()
-    (project / ".recollect" / "scope.json").write_text(broken, "utf-8")
+    (project / ".lorelog").mkdir()
+    (project / ".lorelog" / "scope.json").write_text(broken, "utf-8")
     done = shell("session-start")
 
     assert (done.status, done.out) == (0, "")
     assert "scope.json" in done.err
-    assert (project / ".recollect" / "scope.json").read_text("utf-8") == broken
-    assert not (project / ".recollect" / "context.md").exists()
+    assert (project / ".lorelog" / "scope.json").read_text("utf-8") == broken
+    assert not (project / ".lorelog" / "context.md").exists()
     assert shell("session-start", "--project-dir", "nowhere").status == 2
 
 
@@ -114,25 +114,25 @@ def test_a_session_start_writes_through_no_link(shell: Shell, repository: Path, 
     """A link in a repository leads nothing of ours elsewhere: the folder is refused, the file replaced."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    (repository / ".recollect").symlink_to(elsewhere)
+    (repository / ".lorelog").symlink_to(elsewhere)
     shell("add", "two keys", "--global")
     assert "no directory of the project" in shell("session-start").err
     assert list(elsewhere.iterdir()) == []
 
-    (repository / ".recollect").unlink()
-    (repository / ".recollect").mkdir()
+    (repository / ".lorelog").unlink()
+    (repository / ".lorelog").mkdir()
     victim = tmp_path / "victim"
     victim.write_text("kept", "utf-8")
-    (repository / ".recollect" / "context.md").symlink_to(victim)
+    (repository / ".lorelog" / "context.md").symlink_to(victim)
     shell("session-start")
     assert victim.read_text("utf-8") == "kept"
-    assert "two keys" in (repository / ".recollect" / "context.md").read_text("utf-8")
+    assert "two keys" in (repository / ".lorelog" / "context.md").read_text("utf-8")
 
 
 def test_a_session_start_where_nothing_can_be_written(shell: Shell, repository: Path) -> None:
     """A directory in the file's place is told, and no failure of the hook; a wrong budget is one."""
     shell("add", "two keys", "--global")
-    (repository / ".recollect" / "context.md").mkdir(parents=True)
+    (repository / ".lorelog" / "context.md").mkdir(parents=True)
     done = shell("session-start")
 
     assert (done.status, done.out) == (0, "")
@@ -146,8 +146,8 @@ def test_another_tenants_context_is_kept_apart(shell: Shell, repository: Path) -
     shell("add", "a secret of work", "--global", "--tenant", "work")
     shell("session-start", "--tenant", "work")
 
-    assert not (repository / ".recollect" / "context.md").exists()
-    own = repository / ".recollect" / "tenants" / "work" / "context.md"
+    assert not (repository / ".lorelog" / "context.md").exists()
+    own = repository / ".lorelog" / "tenants" / "work" / "context.md"
     assert "a secret of work" in own.read_text("utf-8")
 
 
@@ -159,7 +159,7 @@ def test_init_is_idempotent_and_comes_off_again(shell: Shell, repository: Path) 
 
     assert shell("init").status == 0
     after = {name: (repository / name).read_bytes() for name in texts}
-    assert all(after[name].startswith(text) and b"recollect:start" in after[name] for name, text in texts.items())
+    assert all(after[name].startswith(text) and b"lorelog:start" in after[name] for name, text in texts.items())
     assert {one["change"] for one in shell("init", "--json").json["files"]} == {"unchanged"}
     assert {name: (repository / name).read_bytes() for name in texts} == after
     assert shell("init", "--remove").status == 0
@@ -171,7 +171,7 @@ def test_init_makes_the_file_that_most_agents_read(shell: Shell, repository: Pat
     shell("init")
     assert (repository / "AGENTS.md").read_text("utf-8") == BLOCK + "\n"
     assert not (repository / "CLAUDE.md").exists()
-    assert (repository / ".recollect" / ".gitignore").exists()
+    assert (repository / ".lorelog" / ".gitignore").exists()
 
     shell("init", "--remove")
     assert not (repository / "AGENTS.md").exists()
@@ -182,7 +182,7 @@ def test_a_dry_run_writes_nothing(shell: Shell, project: Path) -> None:
     """It tells what it would do, and the directory stays as it was."""
     done = shell("init", "--dry-run", "--tenant", "work")
 
-    assert "would write .recollect/scope.json" in done.out
+    assert "would write .lorelog/scope.json" in done.out
     assert "would write AGENTS.md" in done.out
     assert list(project.iterdir()) == []
 
@@ -205,7 +205,7 @@ def test_init_changes_no_isolation_that_nobody_asked_for(shell: Shell, repositor
     shell("init", "--project-dir", linked)
 
     assert standing() == before == [str(repository)] * 3
-    assert not (linked / ".recollect" / "scope.json").exists()
+    assert not (linked / ".lorelog" / "scope.json").exists()
     shell("init", "--project-dir", below, "--no-agent-files")
     assert shell("agent-context", "--json", "--project", below).json["project"] == str(below)
 
@@ -213,7 +213,7 @@ def test_init_changes_no_isolation_that_nobody_asked_for(shell: Shell, repositor
 def test_init_for_a_tenant_says_what_to_allow(shell: Shell, repository: Path) -> None:
     """The scope file asks for the tenant, the note says how to allow it, and then it counts; another one is refused."""
     done = shell("init", "--tenant", "work")
-    assert "recollect config set scope.tenants work" in done.err
+    assert "lorelog config set scope.tenants work" in done.err
     assert shell("list").status == 1
 
     shell("config", "set", "scope.tenants", "work")
@@ -222,19 +222,19 @@ def test_init_for_a_tenant_says_what_to_allow(shell: Shell, repository: Path) ->
     refused = shell("init", "--tenant", "other")
     assert (refused.status, "'work'" in refused.err) == (1, True)
     assert shell("init", "--tenant", "No Name").status == 1
-    assert json.loads((repository / ".recollect" / "scope.json").read_text("utf-8"))["tenant"] == "work"
+    assert json.loads((repository / ".lorelog" / "scope.json").read_text("utf-8"))["tenant"] == "work"
 
 
 def test_one_broken_file_leaves_all_others_alone(shell: Shell, repository: Path) -> None:
     """A half-open block is refused before anything is written anywhere."""
     (repository / "AGENTS.md").write_text("mine\n", "utf-8")
-    (repository / "CLAUDE.md").write_text("<!-- recollect:start -->\nold\n", "utf-8")
+    (repository / "CLAUDE.md").write_text("<!-- lorelog:start -->\nold\n", "utf-8")
     done = shell("init")
 
     assert done.status == 1
     assert "CLAUDE.md" in done.err
     assert (repository / "AGENTS.md").read_text("utf-8") == "mine\n"
-    assert not (repository / ".recollect").exists()
+    assert not (repository / ".lorelog").exists()
 
 
 def test_init_follows_links_only_within_the_project(shell: Shell, repository: Path, tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_init_follows_links_only_within_the_project(shell: Shell, repository: Pa
     (repository / "AGENTS.md").write_text("mine\n", "utf-8")
     (repository / "CLAUDE.md").symlink_to("AGENTS.md")
     shell("init")
-    assert (repository / "AGENTS.md").read_text("utf-8").count("recollect:start") == 1
+    assert (repository / "AGENTS.md").read_text("utf-8").count("lorelog:start") == 1
     assert (repository / "CLAUDE.md").is_symlink()
 
     outside = tmp_path / "outside.md"
@@ -261,13 +261,13 @@ def test_a_home_directory_is_no_project(shell: Shell, project: Path, monkeypatch
     assert shell("init").status == 2
     assert shell("session-start").status == 0
     assert not (project / "AGENTS.md").exists()
-    assert not (project / ".recollect" / "context.md").exists()
+    assert not (project / ".lorelog" / "context.md").exists()
 
 
 def test_a_warm_agent_context_loads_little(project: Path) -> None:
     """Help of the three commands loads no model, no tokenizer and no request types."""
     code = (
-        "import sys; from recollect.surfaces.cli.main import command_parser;"
+        "import sys; from lorelog.surfaces.cli.main import command_parser;"
         "[command_parser(name) for name in ('agent-context', 'session-start', 'init')];"
         "print(sorted({'tokenizers', 'numpy', 'msgspec', 'sqlite3'} & set(sys.modules)))"
     )
@@ -285,5 +285,5 @@ def test_it_works_as_a_program_of_its_own(project: Path) -> None:
     done = run_process(["agent-context", "--query", "keys"], project)
 
     assert (done.status, done.err) == (0, "")
-    assert done.out.startswith("# recollect context\n")
+    assert done.out.startswith("# lorelog context\n")
     assert "two keys" in done.out

@@ -129,7 +129,7 @@ def test_traces_that_are_switched_off_take_nothing_in(
     shell: Shell, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Asked to, it says why not."""
-    monkeypatch.setenv("RECOLLECT_TRACES_ENABLED", "false")
+    monkeypatch.setenv("LORELOG_TRACES_ENABLED", "false")
     done = shell("debug", "ingest", write(project / "app.log", STACK))
     assert done.status == 2
     assert "traces.enabled" in done.err
@@ -144,8 +144,8 @@ def test_a_home_that_is_read_only_still_answers(shell: Shell, project: Path, hom
     for path in (folder, *folder.iterdir()):
         path.chmod(0o500 if path.is_dir() else 0o400)
     try:
-        done = run_process(["debug", "errors", "--json"], project, env={"RECOLLECT_DAEMON_WARM": "off"}, mortal=True)
-        calls = run_process(["debug", "calls"], project, env={"RECOLLECT_DAEMON_WARM": "off"}, mortal=True)
+        done = run_process(["debug", "errors", "--json"], project, env={"LORELOG_DAEMON_WARM": "off"}, mortal=True)
+        calls = run_process(["debug", "calls"], project, env={"LORELOG_DAEMON_WARM": "off"}, mortal=True)
     finally:
         for path in (folder, *folder.iterdir()):
             path.chmod(0o700 if path.is_dir() else 0o600)

@@ -41,7 +41,7 @@ def test_a_missing_key_is_told(
     """The variable to set is named, with exit status 1; once it is set all is well, and the key is not shown."""
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv(f"RECOLLECT_{section}_PROVIDER", provider)
+    monkeypatch.setenv(f"LORELOG_{section}_PROVIDER", provider)
     (told,) = checks(shell)
     assert (told["ok"], told["hint"]) == (False, f"set {variable}")
     assert f"{provider} ({section.lower()}.provider): no API key" in told["message"]
@@ -56,8 +56,8 @@ def test_a_missing_key_is_told(
 @pytest.mark.parametrize("command", ["no-such-program-here -x", "/no/such/program", "", "'open"])
 def test_a_missing_program_is_told(command: str, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """A command that names no program, or one that is not there, is told before a run fails."""
-    monkeypatch.setenv("RECOLLECT_LLM_PROVIDER", "command")
-    monkeypatch.setenv("RECOLLECT_LLM_COMMAND", command)
+    monkeypatch.setenv("LORELOG_LLM_PROVIDER", "command")
+    monkeypatch.setenv("LORELOG_LLM_COMMAND", command)
 
     (told,) = checks(shell)
     assert not told["ok"]
@@ -67,7 +67,7 @@ def test_a_missing_program_is_told(command: str, shell: Shell, monkeypatch: pyte
 def test_a_program_is_looked_for_and_not_started(shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """One that is there is enough."""
     program = write(tmp_path / "bin" / "claude", f"#!{sys.executable}\nopen({str(tmp_path / 'ran')!r}, 'w')\n")
-    monkeypatch.setenv("RECOLLECT_LLM_PROVIDER", "host")
+    monkeypatch.setenv("LORELOG_LLM_PROVIDER", "host")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     (told,) = checks(shell)
@@ -76,8 +76,8 @@ def test_a_program_is_looked_for_and_not_started(shell: Shell, monkeypatch: pyte
     program.chmod(0o755)
     (told,) = checks(shell)
     assert (told["ok"], told["message"]) == (True, "host/claude/haiku (llm.provider)")
-    monkeypatch.setenv("RECOLLECT_LLM_PROVIDER", "command")
-    monkeypatch.setenv("RECOLLECT_LLM_COMMAND", f"{program} --print")
+    monkeypatch.setenv("LORELOG_LLM_PROVIDER", "command")
+    monkeypatch.setenv("LORELOG_LLM_COMMAND", f"{program} --print")
     (told,) = checks(shell)
     assert told["ok"]
     assert not (tmp_path / "ran").exists()

@@ -14,7 +14,7 @@ from tests.models.embedding_server import Answer, EmbeddingServer, Request
 from tests.models.vendors import VENDORS
 from tests.surfaces.conftest import Shell, write
 
-from recollect.models import PROVIDERS
+from lorelog.models import PROVIDERS
 
 
 def check(shell: Shell, name: str) -> Any:
@@ -33,7 +33,7 @@ def _nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", [name for name in VENDORS if name != "ollama"])
 def test_a_missing_key_is_told_before_a_run_fails(name: str, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """The doctor names the variable to set, with exit status 1, and is content once it is set; nobody is asked."""
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", name)
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", name)
     told = check(shell, "model")
     assert not told["ok"]
     assert "no API key" in told["message"]
@@ -51,8 +51,8 @@ def test_a_missing_key_is_told_before_a_run_fails(name: str, shell: Shell, monke
 @pytest.mark.parametrize(
     ("name", "package", "install"),
     [
-        ("local", "sentence_transformers", "recollect[local]"),
-        ("onnx", "huggingface_hub", "recollect[onnx]"),
+        ("local", "sentence_transformers", "lorelog[local]"),
+        ("onnx", "huggingface_hub", "lorelog[onnx]"),
         ("builtin", "onnxruntime", "onnxruntime"),
     ],
 )
@@ -62,8 +62,8 @@ def test_a_missing_package_is_told(
     """The doctor says what to install, without loading anything."""
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *_: None if name == package else find(name))
-    monkeypatch.setattr("recollect.models.readiness.find_spec", lambda name: None if name == package else find(name))
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", name)
+    monkeypatch.setattr("lorelog.models.readiness.find_spec", lambda name: None if name == package else find(name))
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", name)
     told = check(shell, "model")
     assert not told["ok"]
     assert install in told["hint"]
@@ -74,12 +74,12 @@ def test_a_missing_package_is_told(
 def test_a_model_that_is_whole_is_named(shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The built-in one is there, no model is no fault, and a folder that is not there is one."""
     for name in ("builtin", "none", "fake"):
-        monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", name)
+        monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", name)
         told = check(shell, "model")
         assert told["ok"], told
         assert name in told["message"]
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "onnx")
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_MODEL", str(tmp_path / "nowhere"))
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "onnx")
+    monkeypatch.setenv("LORELOG_EMBEDDING_MODEL", str(tmp_path / "nowhere"))
     assert "is no folder" in check(shell, "model")["message"]
 
 
@@ -99,18 +99,18 @@ def test_a_change_that_was_left_unfinished_is_told(
         write(project / f"{number}.md", f"a note about otter {number}\n")
     shell("index", ".")
     assert check(shell, "change") is None
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "openai")
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_BASE_URL", server.url)
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_BATCH_SIZE", "1")
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "openai")
+    monkeypatch.setenv("LORELOG_EMBEDDING_BASE_URL", server.url)
+    monkeypatch.setenv("LORELOG_EMBEDDING_BATCH_SIZE", "1")
     try:
         assert shell("index", "--reembed").status == 1
         told = check(shell, "change")
         assert not told["ok"]
         assert "openai/text-embedding-3-small is not finished" in told["message"]
-        assert "'recollect index' goes on with it, 'recollect index --forget-old' lets it go" in told["hint"]
-        monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "fake")
+        assert "'lorelog index' goes on with it, 'lorelog index --forget-old' lets it go" in told["hint"]
+        monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
         assert "under embedding.provider 'openai'" in check(shell, "change")["hint"]
-        monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "openai")
+        monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "openai")
         is_down = False
         shell("index", "--reembed", "--anyway")
         assert check(shell, "change") is None
@@ -121,7 +121,7 @@ def test_a_change_that_was_left_unfinished_is_told(
 HELD = """
 import sys, time
 from pathlib import Path
-from recollect.stores.embedded.lock import hold
+from lorelog.stores.embedded.lock import hold
 with hold(Path(sys.argv[1]), wait_s=5):
     print("held", flush=True)
     sys.stdin.read()
@@ -130,8 +130,8 @@ with hold(Path(sys.argv[1]), wait_s=5):
 
 def test_a_change_that_is_under_way_is_no_fault(shell: Shell, project: Path, home: Path) -> None:
     """While a run has the index's lock, the change it makes is told as such."""
-    from recollect.retrieval.analyse import WordAnalyser
-    from recollect.stores.embedded import EmbeddedStore
+    from lorelog.retrieval.analyse import WordAnalyser
+    from lorelog.stores.embedded import EmbeddedStore
 
     write(project / "a.md", "a note about otters\n")
     shell("index", ".")

@@ -1,4 +1,4 @@
-"""`recollect eval`: a person's own questions, from the files to the numbers."""
+"""`lorelog eval`: a person's own questions, from the files to the numbers."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_without_a_model_words_are_measured_alone(
     shell: Shell, project: Path, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With provider none there is one ranking and a note; asking for vectors is refused."""
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "none")
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "none")
     words = files(project, {"q": "badgers"}, [("q", "badger.md", 1)])
     done = shell("eval", *words, "--json")
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from tests.surfaces.conftest import command_line, write
 
-from recollect.config.schema import BY_KEY
-from recollect.core.ports import Completion
-from recollect.services.session.host_summaries import PluginLanguage, folder_of
-from recollect.surfaces.cli.hook_summaries import hand_in_summary, request_summary
-from recollect.wiring import open_engine, standpoint
+from lorelog.config.schema import BY_KEY
+from lorelog.core.ports import Completion
+from lorelog.services.session.host_summaries import PluginLanguage, folder_of
+from lorelog.surfaces.cli.hook_summaries import hand_in_summary, request_summary
+from lorelog.wiring import open_engine, standpoint
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`recollect hosts`: what a person types to be remembered, and to be left alone again."""
+"""`lorelog hosts`: what a person types to be remembered, and to be left alone again."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from tests.surfaces.conftest import Shell, run_process, write
 
-from recollect.hosts import HOSTS
-from recollect.services.installing.command import own_command
+from lorelog.hosts import HOSTS
+from lorelog.services.installing.command import own_command
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_a_dry_run_shows_a_diff_and_writes_nothing(host: str, shell: Shell, user
 def test_what_could_not_be_written_is_not_said_to_be(user: Path) -> None:
     """Where there is no room, the error is all that is said: no file is called created that is not there."""
     done = subprocess.run(
-        [sys.executable, "-m", "recollect", "hosts", "install", "codex"],
+        [sys.executable, "-m", "lorelog", "hosts", "install", "codex"],
         capture_output=True,
         text=True,
         check=False,
@@ -62,7 +62,7 @@ def test_installed_shown_and_taken_back(shell: Shell, user: Path) -> None:
     config = user / ".codex" / "config.toml"
     before = config.read_bytes()
     done = shell("hosts", "install", "codex")
-    assert "+[mcp_servers.recollect]" in done.out
+    assert "+[mcp_servers.lorelog]" in done.out
     assert "still to do: start codex and approve the hooks" in done.out
     assert "all in place" in shell("hosts", "install", "codex").out
     shown = shell("hosts", "status")
@@ -82,7 +82,7 @@ def test_installed_shown_and_taken_back(shell: Shell, user: Path) -> None:
 def test_claude_code_has_two_names(shell: Shell, user: Path) -> None:
     """`claude-code` is `claude`; another name is a mistake that says which there are."""
     assert shell("hosts", "install", "claude-code", "--json").json["host"] == "claude"
-    assert (user / ".claude/skills/recollect/hooks/hooks.json").is_file()
+    assert (user / ".claude/skills/lorelog/hooks/hooks.json").is_file()
     assert shell("hosts", "uninstall", "claude").status == 0
     wrong = shell("hosts", "install", "clippy")
     assert wrong.status == 2
@@ -95,7 +95,7 @@ def test_openclaw_is_approved_only_when_asked(shell: Shell, user: Path) -> None:
     assert "--approve" in first["approve"][0]
     assert shell("hosts", "install", "openclaw", "--approve", "--json").json["approve"] == []
     config = json.loads((user / ".openclaw/openclaw.json").read_text())
-    assert config["plugins"]["entries"]["recollect"]["hooks"] == {"allowConversationAccess": True}
+    assert config["plugins"]["entries"]["lorelog"]["hooks"] == {"allowConversationAccess": True}
     assert shell("hosts", "install", "openclaw", "--json").json == {
         "host": "openclaw",
         "dry_run": False,
@@ -107,7 +107,7 @@ def test_openclaw_is_approved_only_when_asked(shell: Shell, user: Path) -> None:
 
 def test_what_the_host_installed_itself_is_not_installed_again(shell: Shell, user: Path) -> None:
     """Where the host's own installer has put us in place, installing says so and changes nothing."""
-    write(user / ".codex" / "config.toml", '[plugins."recollect@recollect"]\nenabled = true\n')
+    write(user / ".codex" / "config.toml", '[plugins."lorelog@lorelog"]\nenabled = true\n')
     before = tree(user)
     done = shell("hosts", "install", "codex")
     assert done.status == 1
@@ -121,7 +121,7 @@ def test_a_broken_file_is_told_with_what_to_write(shell: Shell, user: Path) -> N
     done = shell("hosts", "install", "codex")
     assert done.status == 1
     assert "config.toml cannot be understood" in done.err
-    assert "[mcp_servers.recollect]" in done.err
+    assert "[mcp_servers.lorelog]" in done.err
     assert (user / ".codex" / "config.toml").read_text() == "model = \n"
     assert not (user / ".codex" / "hooks.json").exists()
 
@@ -141,26 +141,26 @@ def test_a_folder_that_cannot_be_written_is_told(user: Path, project: Path) -> N
 
 
 def test_doctor_tells_what_is_to_be_approved(shell: Shell, user: Path) -> None:
-    """`recollect doctor` has a line about hosts: fine before installing, wrong while hooks wait for approval."""
+    """`lorelog doctor` has a line about hosts: fine before installing, wrong while hooks wait for approval."""
 
     def line() -> tuple[bool, str]:
         (check,) = [one for one in shell("doctor", "--json").json["checks"] if one["name"] == "hosts"]
         return check["ok"], check["message"]
 
-    assert line() == (True, "not installed into any agent ('recollect hosts install HOST')")
+    assert line() == (True, "not installed into any agent ('lorelog hosts install HOST')")
     shell("hosts", "install", "codex")
     ok, said = line()
     assert not ok
     assert "approve the hooks" in said
 
 
-def test_a_recollect_that_is_not_on_path_is_named_by_its_place(tmp_path: Path) -> None:
+def test_a_lorelog_that_is_not_on_path_is_named_by_its_place(tmp_path: Path) -> None:
     """Hosts are told the bare name only where PATH leads to this very program, and not because a venv is active."""
-    here = Path(sys.executable).parent / "recollect"
+    here = Path(sys.executable).parent / "lorelog"
     assert own_command({"PATH": str(tmp_path)}) == str(here)
     assert own_command({"PATH": str(here.parent)}) == str(here)
-    (tmp_path / "recollect").symlink_to(here)
-    assert own_command({"PATH": str(tmp_path)}) == "recollect"
+    (tmp_path / "lorelog").symlink_to(here)
+    assert own_command({"PATH": str(tmp_path)}) == "lorelog"
     (tmp_path / "other").mkdir()
-    write(tmp_path / "other" / "recollect", "#!/bin/sh\n").chmod(0o755)
+    write(tmp_path / "other" / "lorelog", "#!/bin/sh\n").chmod(0o755)
     assert own_command({"PATH": f"{tmp_path / 'other'}{os.pathsep}{tmp_path}"}) == str(here)

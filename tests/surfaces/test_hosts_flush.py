@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from recollect.services.session import spool
-from recollect.services.session.drain import Drainer
-from recollect.surfaces.cli.hosts_flush import _drain
+from lorelog.services.session import spool
+from lorelog.services.session.drain import Drainer
+from lorelog.surfaces.cli.hosts_flush import _drain
 
 
 def event(session: str) -> dict[str, Any]:

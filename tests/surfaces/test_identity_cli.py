@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from tests.surfaces.conftest import Shell, command_line, run_process
 
-from recollect.operations.dispatch import Caller, Dispatcher
-from recollect.surfaces.daemon.control import environment_of_daemon
+from lorelog.operations.dispatch import Caller, Dispatcher
+from lorelog.surfaces.daemon.control import environment_of_daemon
 
 
 def start_task(shell: Shell, **said: Any) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def test_what_one_exports_another_trusts(shell: Shell, tmp_path: Path, monkeypat
     file = tmp_path / "out.jsonl"
     assert shell("ledger", "export", "--output", file).status == 0
 
-    monkeypatch.setenv("RECOLLECT_HOME", str(tmp_path / "other"))
+    monkeypatch.setenv("LORELOG_HOME", str(tmp_path / "other"))
     trusted = shell("identity", "trust", "otto", line, "--json").json
     assert trusted["own"] is False
     assert trusted["keys"][0]["fingerprint"] == own["keys"][0]["fingerprint"]
@@ -78,10 +78,10 @@ def test_the_list_tells_own_from_trusted(shell: Shell, tmp_path: Path, monkeypat
     assert "No identities yet" in shell("identity", "list").out
     shell("identity", "create", "mara")
     shell("identity", "create", "greta")
-    monkeypatch.setenv("RECOLLECT_HOME", str(tmp_path / "other"))
+    monkeypatch.setenv("LORELOG_HOME", str(tmp_path / "other"))
     shell("identity", "create", "otto")
     line = shell("identity", "export", "otto").out.strip()
-    monkeypatch.setenv("RECOLLECT_HOME", str(tmp_path / "third"))
+    monkeypatch.setenv("LORELOG_HOME", str(tmp_path / "third"))
     shell("identity", "create", "mara")
     shell("identity", "trust", "otto", line)
     shell("identity", "forget", "mara")
@@ -113,7 +113,7 @@ def test_what_cannot_be_is_said(shell: Shell, words: list[str], status: int) -> 
 
 def test_no_secret_is_printed(shell: Shell, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the private key nor the passphrase comes out of any command, whatever goes wrong."""
-    monkeypatch.setenv("RECOLLECT_IDENTITY_PASSPHRASE", "open-sesame")
+    monkeypatch.setenv("LORELOG_IDENTITY_PASSPHRASE", "open-sesame")
     said = [shell("identity", "create", "mara", "--passphrase")]
     secret = (home / "identities" / "mara.key").read_text().splitlines()[1:-1]
     shell("config", "set", "records.identity", "mara")
@@ -121,7 +121,7 @@ def test_no_secret_is_printed(shell: Shell, home: Path, monkeypatch: pytest.Monk
         shell("identity", verb, *names) for verb, names in (("list", []), ("show", ["mara"]), ("export", ["mara"]))
     ]
     said.append(shell("call", "task.start", "--json", '{"goal": "x"}'))
-    monkeypatch.setenv("RECOLLECT_IDENTITY_PASSPHRASE", "closed-sesame")
+    monkeypatch.setenv("LORELOG_IDENTITY_PASSPHRASE", "closed-sesame")
     said.append(shell("call", "task.start", "--json", '{"goal": "x"}'))
     said += [shell("config", "list"), shell("identity", "forget", "mara"), shell("ledger", "export")]
 
@@ -137,7 +137,7 @@ def test_a_stranger_has_nothing_signed(shell: Shell, project: Path, home: Path, 
     """Whoever asks over HTTP may be anybody on this machine: their records are not signed with the key of who serves."""
     shell("identity", "create", "mara")
     shell("config", "set", "records.identity", "mara")
-    caller = Caller(str(project), {"RECOLLECT_HOME": str(home), "RECOLLECT_EMBEDDING_PROVIDER": "none"}, own=own)
+    caller = Caller(str(project), {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "none"}, own=own)
     written = Dispatcher().call("task.start", {"goal": "count otters"}, caller)
 
     assert written["trust"]["signed"] is own
@@ -145,10 +145,10 @@ def test_a_stranger_has_nothing_signed(shell: Shell, project: Path, home: Path, 
 
 def test_a_daemon_does_not_keep_a_passphrase() -> None:
     """What was meant for one command is not left in the environment of a process that goes on."""
-    kept = environment_of_daemon({"RECOLLECT_IDENTITY_PASSPHRASE": "x", "RECOLLECT_SEARCH_K": "3"})
+    kept = environment_of_daemon({"LORELOG_IDENTITY_PASSPHRASE": "x", "LORELOG_SEARCH_K": "3"})
 
-    assert "RECOLLECT_IDENTITY_PASSPHRASE" not in kept
-    assert kept["RECOLLECT_SEARCH_K"] == "3"
+    assert "LORELOG_IDENTITY_PASSPHRASE" not in kept
+    assert kept["LORELOG_SEARCH_K"] == "3"
 
 
 def test_a_passphrase_is_asked_for_at_a_terminal(project: Path, home: Path) -> None:

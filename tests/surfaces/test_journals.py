@@ -31,7 +31,7 @@ def test_a_linked_journal_is_refused(shell: Shell, project: Path) -> None:
     assert not shell("search", "quokka", "--all-projects", "--lane", "lexical", "--json").json["hits"]
 
 
-@pytest.mark.parametrize("linked", [".recollect", ".recollect/memory"])
+@pytest.mark.parametrize("linked", [".lorelog", ".lorelog/memory"])
 def test_a_linked_journal_directory_is_refused(shell: Shell, project: Path, linked: str) -> None:
     """A repository cannot lead new memories out of itself."""
     elsewhere = project.parent / "elsewhere"
@@ -113,7 +113,7 @@ def test_a_gitignore_does_not_hide_journals(shell: Shell, project: Path) -> None
 def test_an_entry_made_during_an_index_run_stays(shell: Shell, project: Path) -> None:
     """Memories that are added while a long run goes on are found when it has ended."""
     for number in range(400):
-        write(project / ".recollect" / "memory" / f"n{number}.md", f"# {number}\n\nfiller {number}\n")
+        write(project / ".lorelog" / "memory" / f"n{number}.md", f"# {number}\n\nfiller {number}\n")
     running = subprocess.Popen(command_line("index"), cwd=project, stdout=subprocess.DEVNULL)
     added = [shell("add", f"kookaburra number {number}", "--json").json for number in range(6)]
     assert running.wait(timeout=120) == 0
@@ -130,9 +130,9 @@ def test_adding_under_another_model_does_not_turn_the_index_over(
     write(project / "notes" / "a.md", "# A\n\nthe dugong grazes\n")
     shell("index", "notes")
     before = shell("search", "dugong", "--json").json
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "none")
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "none")
     assert shell("add", "an entry of words").status == 0
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "fake")
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
 
     after = shell("search", "dugong", "--json").json
 

@@ -11,12 +11,12 @@ import pytest
 from tests.models.embedding_server import Answer, EmbeddingServer, Request
 from tests.surfaces.conftest import Shell, write
 
-from recollect import Recollect
-from recollect.config.schema import BY_KEY
-from recollect.core.errors import Capped, ModelError, ModelFault, ModelUnavailable
-from recollect.core.ports import Completion
-from recollect.services.gate import Gate
-from recollect.wiring import open_engine, standpoint
+from lorelog import Lorelog
+from lorelog.config.schema import BY_KEY
+from lorelog.core.errors import Capped, ModelError, ModelFault, ModelUnavailable
+from lorelog.core.ports import Completion
+from lorelog.services.gate import Gate
+from lorelog.wiring import open_engine, standpoint
 
 KEY = "Sesame+open/0123456789abcdef"
 
@@ -135,7 +135,7 @@ def test_the_limits_hold(choose: Way, servers: Any) -> None:
 def test_files_say_how_to_write(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """prompts.compact is handed to whoever compacts, from the home where it is relative; prompts.summarize words notes."""
     for value, located in (("mine.md", str(home / "mine.md")), (f"{tmp_path}/x.md", f"{tmp_path}/x.md"), ("", "")):
-        monkeypatch.setenv("RECOLLECT_PROMPTS_COMPACT", value)
+        monkeypatch.setenv("LORELOG_PROMPTS_COMPACT", value)
         with open_engine(standpoint()) as engine:
             assert engine.defaults.compact_prompt == located
 
@@ -146,11 +146,11 @@ def test_notes_are_worded_by_whom_llm_names(home: Path, servers: Any, monkeypatc
     server = servers(writing)
     write(home / "config.toml", f'[llm]\nprovider = "openai"\nmodel = "otter"\nbase_url = "{server.url}"\n')
     write(home / "notes.md", "Reime, {agent}!")
-    monkeypatch.setenv("RECOLLECT_PROMPTS_SUMMARIZE", "notes.md")
+    monkeypatch.setenv("LORELOG_PROMPTS_SUMMARIZE", "notes.md")
     with open_engine(standpoint()) as engine:
         assert engine.capturing().summarizer() is None
 
-    monkeypatch.setenv("RECOLLECT_SUMMARIZE_PROVIDER", "llm")
+    monkeypatch.setenv("LORELOG_SUMMARIZE_PROVIDER", "llm")
     with open_engine(standpoint()) as engine:
         summarizer = engine.capturing().summarizer()
         assert summarizer is not None
@@ -159,12 +159,12 @@ def test_notes_are_worded_by_whom_llm_names(home: Path, servers: Any, monkeypatc
 
 
 def test_the_bill_can_be_read(shell: Shell, project: Path, servers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`recollect cost` tells calls, tokens and failures by day, purpose and project, and what is left of today."""
+    """`lorelog cost` tells calls, tokens and failures by day, purpose and project, and what is left of today."""
     server = servers(writing)
     assert "Nothing was asked of a model since" in shell("cost").out
-    monkeypatch.setenv("RECOLLECT_LLM_PROVIDER", "openai")
-    monkeypatch.setenv("RECOLLECT_LLM_BASE_URL", server.url)
-    monkeypatch.setenv("RECOLLECT_LLM_DAILY_TOKENS", "1000")
+    monkeypatch.setenv("LORELOG_LLM_PROVIDER", "openai")
+    monkeypatch.setenv("LORELOG_LLM_BASE_URL", server.url)
+    monkeypatch.setenv("LORELOG_LLM_DAILY_TOKENS", "1000")
     with open_engine(standpoint()) as engine:
         gate = engine.language()
         asked(gate)
@@ -181,7 +181,7 @@ def test_the_bill_can_be_read(shell: Shell, project: Path, servers: Any, monkeyp
     assert (bill["total"]["tokens_in"], bill["total"]["tokens_out"]) == (300, 60)
     assert bill["today"][1] == {"setting": "llm.daily_tokens", "tokens": 1000, "spent": 360, "left": 640}
     assert [one["model"] for one in shell("cost", "--by", "model", "--json").json["lines"]] == ["openai/gpt-4.1-mini"]
-    with Recollect(project=project) as memory:
+    with Lorelog(project=project) as memory:
         assert memory.cost(by=["purpose"]).total.calls == 3
     told = shell("cost")
     header, first, second, total, notes, others = told.out.splitlines()
@@ -203,8 +203,8 @@ def test_vectors_over_the_wire_are_in_the_bill(
     assert shell("cost", "--json").json["lines"] == []
 
     server = servers()
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "openai")
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_BASE_URL", server.url)
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "openai")
+    monkeypatch.setenv("LORELOG_EMBEDDING_BASE_URL", server.url)
     assert shell("index", ".").status == 0
 
     (line,) = shell("cost", "--by", "purpose", "--by", "model", "--json").json["lines"]
@@ -232,12 +232,12 @@ def test_the_key_is_nowhere(
     """Writing, being refused and looking at settings and bill leave the key out of files, output, errors and logs."""
     caplog.set_level(0)
     monkeypatch.setenv("TEAM_KEY", KEY)
-    monkeypatch.setenv("RECOLLECT_LLM_API_KEY", "env:TEAM_KEY")
+    monkeypatch.setenv("LORELOG_LLM_API_KEY", "env:TEAM_KEY")
     printed = ""
     for provider, good in (("openai", writing), ("anthropic", messaging), ("gemini", writing), ("ollama", writing)):
-        monkeypatch.setenv("RECOLLECT_LLM_PROVIDER", provider)
+        monkeypatch.setenv("LORELOG_LLM_PROVIDER", provider)
         for server in (servers(good), servers(refusing), servers(lambda request: Answer(raw=KEY.encode()))):
-            monkeypatch.setenv("RECOLLECT_LLM_BASE_URL", server.url)
+            monkeypatch.setenv("LORELOG_LLM_BASE_URL", server.url)
             with open_engine(standpoint()) as engine:
                 gate = engine.language()
                 try:

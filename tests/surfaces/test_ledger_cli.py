@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.surfaces.conftest import Shell
 
-from recollect import Recollect
+from lorelog import Lorelog
 
 
 def start_task(shell: Shell, goal: str = "count otters", **said: Any) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def test_memories_travel_in_omf(shell: Shell, project: Path, tmp_path: Path) -> 
     file = tmp_path / "all.omf"
     shell("ledger", "export", "--format", "omf", "--memories", "--output", file)
     items = json.loads(file.read_text("utf-8"))["memories"]
-    assert [("record" in one["extensions"]["recollect"]) for one in items] == [True, False]
+    assert [("record" in one["extensions"]["lorelog"]) for one in items] == [True, False]
     assert (items[1]["content"], items[1]["tags"]) == ("a heron was seen", ["bird:heron"])
 
     first = shell("ledger", "import", file, "--json", "--tenant", "t").json
@@ -180,5 +180,5 @@ def test_a_file_that_is_not_there_is_named(shell: Shell, tmp_path: Path) -> None
 def test_python_asks_too(shell: Shell, project: Path) -> None:
     """The verb is there in Python, with the same answer."""
     start_task(shell)
-    with Recollect(project=project) as memory:
+    with Lorelog(project=project) as memory:
         assert memory.ledger.verify() == shell("ledger", "verify", "--json").json

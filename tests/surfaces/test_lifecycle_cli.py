@@ -20,7 +20,7 @@ def test_supersede_says_how_to_take_it_back(shell: Shell, identity: str) -> None
     done = shell("supersede", identity, "eight otters in the river")
 
     assert done.status == 0
-    assert done.out.startswith("Remembered in .recollect/memory/")
+    assert done.out.startswith("Remembered in .lorelog/memory/")
     assert "seven" not in shell("search", "otters").out
     hidden = shell("search", "otters", "--include-superseded").out
     assert "superseded by 01" in hidden

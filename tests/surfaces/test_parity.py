@@ -13,17 +13,17 @@ from tests.docs.pages import read, sections
 from tests.operations.sample import requests, tell, write_notes
 from tests.surfaces.conftest import Shell
 
-from recollect import Recollect
-from recollect.core.errors import RecollectError
-from recollect.core.options import HttpOptions
-from recollect.operations.catalogue import OPERATIONS
-from recollect.operations.dispatch import Caller, Dispatcher
-from recollect.operations.operation import SURFACES
-from recollect.surfaces.cli.main import COMMANDS
-from recollect.surfaces.http.server import serve_in_thread
-from recollect.surfaces.mcp.calls import call_tool
-from recollect.surfaces.python_debug import NAMESPACES
-from recollect.wiring import Holdings
+from lorelog import Lorelog
+from lorelog.core.errors import LorelogError
+from lorelog.core.options import HttpOptions
+from lorelog.operations.catalogue import OPERATIONS
+from lorelog.operations.dispatch import Caller, Dispatcher
+from lorelog.operations.operation import SURFACES
+from lorelog.surfaces.cli.main import COMMANDS
+from lorelog.surfaces.http.server import serve_in_thread
+from lorelog.surfaces.mcp.calls import call_tool
+from lorelog.surfaces.python_debug import NAMESPACES
+from lorelog.wiring import Holdings
 
 Ask = Callable[[str, dict[str, Any]], Any]
 
@@ -120,7 +120,7 @@ SAME = {"memory.search", "memory.expand", "memory.get", "memory.list", "memory.s
 def caller(project: Path, home: Path) -> Caller:
     """Someone who stands in the project."""
     write_notes(project)
-    return Caller(str(project), {"RECOLLECT_HOME": str(home), "RECOLLECT_EMBEDDING_PROVIDER": "fake"})
+    return Caller(str(project), {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "fake"})
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def ways(caller: Caller, project: Path, shell: Shell, tmp_path: Path) -> Iterato
         return answer
 
     def by_python(op: str, arguments: dict[str, Any]) -> Any:
-        with Recollect(project=project) as memory:
+        with Lorelog(project=project) as memory:
             return memory.call(op, arguments)
 
     yield {
@@ -202,15 +202,15 @@ def test_absent_operations_are_refused_with_their_reason(ways: dict[str, Ask]) -
         for surface, reason in operation.absent.items():
             try:
                 said = json.dumps(ways[surface](name, {}))
-            except RecollectError as error:
+            except LorelogError as error:
                 said = error.message
             assert reason in said, (name, surface)
 
 
 def is_method(op: str) -> bool:
-    """Whether Python has a verb for an operation: on Recollect, or on the namespace that bears its family's name."""
+    """Whether Python has a verb for an operation: on Lorelog, or on the namespace that bears its family's name."""
     family, _, verb = op.partition(".")
-    return hasattr(NAMESPACES.get(family, Recollect), VERBS.get(op, verb))
+    return hasattr(NAMESPACES.get(family, Lorelog), VERBS.get(op, verb))
 
 
 def test_every_operation_has_a_command_a_method_and_a_page() -> None:

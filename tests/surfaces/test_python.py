@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.surfaces.conftest import write
 
-from recollect import Filters, Lane, Recollect, RecollectError
+from lorelog import Filters, Lane, Lorelog, LorelogError
 
 FAKE = {"embedding.provider": "fake"}
 
@@ -17,7 +17,7 @@ def test_index_search_expand_add_list(tmp_path: Path) -> None:
     """The verbs work together, from nothing to an expanded hit."""
     write(tmp_path / "notes" / "a.md", "# Cache\n\nRedis holds prices for five minutes\n")
 
-    with Recollect(project=tmp_path, settings=FAKE) as memory:
+    with Lorelog(project=tmp_path, settings=FAKE) as memory:
         report = memory.index([tmp_path / "notes"])
         reply = memory.search("redis prices", k=3)
         section = memory.expand(reply.hits[0].id)
@@ -35,7 +35,7 @@ def test_index_search_expand_add_list(tmp_path: Path) -> None:
 def test_results_cannot_be_changed(tmp_path: Path) -> None:
     """What a search returns is a value: it has no dictionary and refuses assignment."""
     write(tmp_path / "a.md", "alpha\n")
-    with Recollect(project=tmp_path, settings=FAKE) as memory:
+    with Lorelog(project=tmp_path, settings=FAKE) as memory:
         memory.index([tmp_path])
         hit = memory.search("alpha").hits[0]
 
@@ -46,7 +46,7 @@ def test_results_cannot_be_changed(tmp_path: Path) -> None:
 def test_scores_are_their_explanation(tmp_path: Path) -> None:
     """A hit's score is the sum of the parts of its explanation."""
     write(tmp_path / "a.md", "".join(f"# {n}\n\nalpha beta {n}\n\n" for n in range(30)))
-    with Recollect(project=tmp_path, settings=FAKE) as memory:
+    with Lorelog(project=tmp_path, settings=FAKE) as memory:
         memory.index([tmp_path])
         for lane in Lane:
             for hit in memory.search("alpha 7", k=30, lane=lane).hits:
@@ -55,25 +55,25 @@ def test_scores_are_their_explanation(tmp_path: Path) -> None:
 
 def test_a_closed_memory_can_be_closed_again(tmp_path: Path) -> None:
     """Closing twice does no harm."""
-    memory = Recollect(project=tmp_path, settings=FAKE)
+    memory = Lorelog(project=tmp_path, settings=FAKE)
     memory.close()
     memory.close()
 
 
 def test_wrong_settings_are_refused_at_once(tmp_path: Path) -> None:
     """A setting that is not there, or a project that is not there, raises before anything is opened."""
-    with pytest.raises(RecollectError, match=r"embedding\.providr"):
-        Recollect(project=tmp_path, settings={"embedding.providr": "fake"})
-    with pytest.raises(RecollectError, match="nowhere"):
-        Recollect(project=tmp_path / "nowhere")
+    with pytest.raises(LorelogError, match=r"embedding\.providr"):
+        Lorelog(project=tmp_path, settings={"embedding.providr": "fake"})
+    with pytest.raises(LorelogError, match="nowhere"):
+        Lorelog(project=tmp_path / "nowhere")
 
 
 def test_wrong_arguments_are_named(tmp_path: Path) -> None:
     """A lane or a day that does not exist raises our own error."""
-    with Recollect(project=tmp_path, settings=FAKE) as memory:
-        with pytest.raises(RecollectError, match="nope"):
+    with Lorelog(project=tmp_path, settings=FAKE) as memory:
+        with pytest.raises(LorelogError, match="nope"):
             memory.search("x", lane="nope")
-        with pytest.raises(RecollectError, match="someday"):
+        with pytest.raises(LorelogError, match="someday"):
             memory.search("x", filters=Filters(since="someday"))
 
 
@@ -84,10 +84,10 @@ def test_all_projects_can_be_asked(tmp_path: Path) -> None:
         (tmp_path / name / ".git" / "refs").mkdir()
         write(tmp_path / name / ".git" / "HEAD", "ref: refs/heads/main\n")
         write(tmp_path / name / "a.md", f"albatross {name}\n")
-        with Recollect(project=tmp_path / name, settings=FAKE) as memory:
+        with Lorelog(project=tmp_path / name, settings=FAKE) as memory:
             memory.index([tmp_path / name])
 
-    with Recollect(project=tmp_path / "one", settings=FAKE) as memory:
+    with Lorelog(project=tmp_path / "one", settings=FAKE) as memory:
         assert len(memory.search("albatross").hits) == 1
         assert len(memory.search("albatross", all_projects=True).hits) == 2
         assert len(memory.list(all_projects=True).memories) == 2
@@ -96,11 +96,11 @@ def test_all_projects_can_be_asked(tmp_path: Path) -> None:
 def test_two_homes_do_not_know_each_other(tmp_path: Path) -> None:
     """What is indexed in one home is not found in another, nor by another tenant of the same home."""
     write(tmp_path / "a.md", "alpha\n")
-    with Recollect(project=tmp_path, home=tmp_path / "one", settings=FAKE) as memory:
+    with Lorelog(project=tmp_path, home=tmp_path / "one", settings=FAKE) as memory:
         memory.index([tmp_path / "a.md"])
         assert memory.search("alpha").hits
 
-    with Recollect(project=tmp_path, home=tmp_path / "two", settings=FAKE) as memory:
+    with Lorelog(project=tmp_path, home=tmp_path / "two", settings=FAKE) as memory:
         assert not memory.search("alpha").hits
-    with Recollect(project=tmp_path, home=tmp_path / "one", settings={**FAKE, "scope.tenant": "other"}) as memory:
+    with Lorelog(project=tmp_path, home=tmp_path / "one", settings={**FAKE, "scope.tenant": "other"}) as memory:
         assert not memory.search("alpha").hits

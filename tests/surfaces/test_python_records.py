@@ -8,17 +8,17 @@ from typing import Any, get_type_hints
 import msgspec
 import pytest
 
-from recollect import Recollect
-from recollect.core.errors import UsageError
-from recollect.operations import record_requests as requests
-from recollect.surfaces import python_records as surface
+from lorelog import Lorelog
+from lorelog.core.errors import UsageError
+from lorelog.operations import record_requests as requests
+from lorelog.surfaces import python_records as surface
 
 SETTINGS = {"embedding.provider": "fake"}
 
 
 def test_a_task_is_worked_from_its_goal_to_its_end(tmp_path: Path) -> None:
     """Every verb on tasks and artifacts, in the order in which two agents would use them."""
-    with Recollect(project=tmp_path, settings=SETTINGS) as memory:
+    with Lorelog(project=tmp_path, settings=SETTINGS) as memory:
         task = memory.task.start("count the otters", agent_id="mara", expected_outputs=("a number",))["task_id"]
         memory.task.progress(task, summary="half the river", next_step="the rest", failed_attempts=["by night"])
         run = memory.task.run_start(task, tool_name="wc", command="wc -l", why_chosen="it counts", inputs=["a"])
@@ -44,7 +44,7 @@ def test_a_task_is_worked_from_its_goal_to_its_end(tmp_path: Path) -> None:
 
 def test_an_unknown_field_is_refused(tmp_path: Path) -> None:
     """A name that no field has is told, with the nearest."""
-    with Recollect(project=tmp_path, settings=SETTINGS) as memory, pytest.raises(UsageError, match="'summary'"):
+    with Lorelog(project=tmp_path, settings=SETTINGS) as memory, pytest.raises(UsageError, match="'summary'"):
         memory.artifact.decision(sumary="x")  # type: ignore[call-arg]
 
 

@@ -10,14 +10,14 @@ import pytest
 from tests.records.drafts import draft
 from tests.surfaces.conftest import Shell
 
-from recollect.core.memory import NewMemory
-from recollect.core.query import Trusted
-from recollect.core.record import Tier
-from recollect.operations.dispatch import Caller, Dispatcher
-from recollect.services.scope import find_project
-from recollect.surfaces.mcp.calls import call_tool
-from recollect.surfaces.python import Recollect
-from recollect.wiring import open_engine, standpoint
+from lorelog.core.memory import NewMemory
+from lorelog.core.query import Trusted
+from lorelog.core.record import Tier
+from lorelog.operations.dispatch import Caller, Dispatcher
+from lorelog.services.scope import find_project
+from lorelog.surfaces.mcp.calls import call_tool
+from lorelog.surfaces.python import Lorelog
+from lorelog.wiring import open_engine, standpoint
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_the_shell_names_a_record_and_no_page(shell: Shell, recorded: dict[str, 
     assert f"record {recorded['check'][:13]}" in block.splitlines()[0]
     assert "verification by otto" in block.splitlines()[0]
     assert "(recorded)" not in block
-    assert block.splitlines()[-1] == f"   recollect artifact show {recorded['check'][:13]}"
+    assert block.splitlines()[-1] == f"   lorelog artifact show {recorded['check'][:13]}"
     assert shell(*block.split("\n")[-1].split()[1:]).status == 0
 
 
@@ -109,7 +109,7 @@ def test_a_record_that_is_recalled_is_named(project: Path, recorded: dict[str, s
     """What an agent is shown unasked names a record by its id, and a memory by its file."""
     dispatcher = Dispatcher(open_engine)
     asked = {"host": "claude", "session": "s", "prompt": "otters", "k": 9, "min_relevance": 0}
-    reply = dispatcher.call("session.recall", asked, Caller(str(project), {"RECOLLECT_EMBEDDING_PROVIDER": "fake"}))
+    reply = dispatcher.call("session.recall", asked, Caller(str(project), {"LORELOG_EMBEDDING_PROVIDER": "fake"}))
 
     sources = {hit["source"] for hit in reply["hits"]}
     assert {f"record {one}" for one in recorded.values()} <= sources
@@ -123,7 +123,7 @@ def test_a_record_that_is_recalled_is_named(project: Path, recorded: dict[str, s
 
 def test_python_has_the_same_choice(project: Path, recorded: dict[str, str]) -> None:
     """As a word or as the enumeration; another word is refused."""
-    with Recollect(project=project) as memory:
+    with Lorelog(project=project) as memory:
         assert len(memory.search("otters", trust="verified").hits) == 2
         hits = memory.search("otters", k=9, trust=Trusted.CANONICAL).hits
         assert {hit.trust.tier for hit in hits} == {Tier.VERIFIED, Tier.CANONICAL}
@@ -134,7 +134,7 @@ def test_python_has_the_same_choice(project: Path, recorded: dict[str, str]) -> 
 def test_agents_see_worth_and_origin(project: Path, recorded: dict[str, str]) -> None:
     """A tool's answer names what is a record, and whose words a quotation is; nothing in it passes for our own."""
     dispatcher = Dispatcher(open_engine)
-    caller = Caller(str(project), {"RECOLLECT_EMBEDDING_PROVIDER": "fake"})
+    caller = Caller(str(project), {"LORELOG_EMBEDDING_PROVIDER": "fake"})
 
     def ask(op: str, arguments: dict[str, Any]) -> dict[str, Any]:
         return dispatcher.call(op, arguments, caller)

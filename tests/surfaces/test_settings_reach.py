@@ -26,12 +26,12 @@ from tests.services.watching import Watch, eventually
 from tests.stores.milvus_server import listening
 from tests.surfaces.conftest import Outcome, Shell, write
 
-from recollect.config.schema import BY_KEY, Value
-from recollect.config.values import as_toml
-from recollect.retrieval.cache import CacheCounters
-from recollect.surfaces.cli.hook import answer_to
-from recollect.surfaces.cli.main import command_parser
-from recollect.wiring import open_engine, settings_at, standpoint
+from lorelog.config.schema import BY_KEY, Value
+from lorelog.config.values import as_toml
+from lorelog.retrieval.cache import CacheCounters
+from lorelog.surfaces.cli.hook import answer_to
+from lorelog.surfaces.cli.main import command_parser
+from lorelog.wiring import open_engine, settings_at, standpoint
 
 Seen = TypeVar("Seen")
 
@@ -98,7 +98,7 @@ def _by_user_file(desk: Desk, home: Path, key: str, value: Value) -> None:
 def _by_project_file(desk: Desk, home: Path, key: str, value: Value) -> None:
     desk.monkeypatch.delenv(BY_KEY[key].variable, raising=False)
     setting = BY_KEY[key]
-    write(desk.project / ".recollect.toml", f"[{setting.section}]\n{setting.field} = {as_toml(value)}\n")
+    write(desk.project / ".lorelog.toml", f"[{setting.section}]\n{setting.field} = {as_toml(value)}\n")
 
 
 WAYS = {"environment": _by_environment, "user file": _by_user_file, "project file": _by_project_file}
@@ -136,7 +136,7 @@ def _age(desk: Desk) -> object:
 
 
 def _half_life(desk: Desk) -> object:
-    desk.monkeypatch.setenv("RECOLLECT_SEARCH_RECENCY_WEIGHT", "0.5")
+    desk.monkeypatch.setenv("LORELOG_SEARCH_RECENCY_WEIGHT", "0.5")
     desk.index("notes")
     parts = {part["name"]: part["note"] for part in desk.search("--explain").json["hits"][0]["explanation"]}
     return parts["recency"].partition("half-life ")[2]
@@ -278,20 +278,20 @@ def _kept_in(desk: Desk) -> object:
 
 def _collections(desk: Desk) -> object:
     """How many collections two projects have."""
-    desk.monkeypatch.setenv("RECOLLECT_STORE_URI", "lite.db")
+    desk.monkeypatch.setenv("LORELOG_STORE_URI", "lite.db")
     desk.shell("index", ".")
     write(desk.elsewhere() / "other.md", "# Other\n\nan otter elsewhere\n")
     desk.shell("index", ".")
-    kept = Path(os.environ["RECOLLECT_HOME"]) / "tenants" / "default" / "index" / "milvus"
+    kept = Path(os.environ["LORELOG_HOME"]) / "tenants" / "default" / "index" / "milvus"
     (state,) = kept.glob("*/current.json")
     return len(set(json.loads(state.read_text("utf-8"))["collections"].values()))
 
 
 def _sharing(desk: Desk) -> object:
     """Whether other machines are told what they may find."""
-    desk.monkeypatch.setenv("RECOLLECT_STORE_URI", "lite.db")
+    desk.monkeypatch.setenv("LORELOG_STORE_URI", "lite.db")
     desk.shell("index", ".")
-    kept = Path(os.environ["RECOLLECT_HOME"]) / "tenants" / "default" / "index" / "milvus"
+    kept = Path(os.environ["LORELOG_HOME"]) / "tenants" / "default" / "index" / "milvus"
     (state,) = kept.glob("*/current.json")
     return bool(json.loads(state.read_text("utf-8"))["registry"])
 
@@ -301,7 +301,7 @@ def _token(desk: Desk) -> object:
     seen: list[str] = []
     desk.monkeypatch.setenv("MY_MILVUS_TOKEN", "swordfish")
     with listening(seen) as port:
-        desk.monkeypatch.setenv("RECOLLECT_STORE_URI", f"http://127.0.0.1:{port}")
+        desk.monkeypatch.setenv("LORELOG_STORE_URI", f"http://127.0.0.1:{port}")
         desk.shell("index", ".")
     return sorted(set(seen))
 
@@ -370,7 +370,7 @@ def slow_server() -> Iterator[EmbeddingServer]:
 @pytest.fixture
 def asking(desk: Desk, server: EmbeddingServer) -> Desk:
     """The desk, with vectors from the server and a key of one's own at hand."""
-    desk.monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "openai")
+    desk.monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "openai")
     desk.monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     desk.monkeypatch.setenv("MY_OTTER_SECRET", "swordfish")
     return desk
@@ -479,7 +479,7 @@ def docker(desk: Desk, tmp_path: Path) -> Iterator[FakeDocker]:
         port = place.getsockname()[1]
     made = FakeDocker.at(tmp_path / "docker")
     desk.monkeypatch.setenv("PATH", f"{made.bin}{os.pathsep}{os.environ['PATH']}")
-    desk.monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "ollama")
+    desk.monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "ollama")
     desk.monkeypatch.setenv("OLLAMA_HOST", f"127.0.0.1:{port}")
     yield made
     made.kill()
@@ -493,8 +493,8 @@ DOCKED: list[Row[FakeDocker]] = [
         "ollama/ollama:latest",
         "ollama/ollama:0.5",
     ),
-    Row("ollama.container", "otter", lambda docker: docker.ran()[3], "recollect-ollama", "otter"),
-    Row("ollama.volume", "den", lambda docker: docker.ran()[5].partition(":")[0], "recollect-ollama", "den"),
+    Row("ollama.container", "otter", lambda docker: docker.ran()[3], "lorelog-ollama", "otter"),
+    Row("ollama.volume", "den", lambda docker: docker.ran()[5].partition(":")[0], "lorelog-ollama", "den"),
     Row("ollama.idle_s", 0.5, lambda docker: eventually(lambda: not docker.is_running()), None, None),
 ]
 
@@ -598,7 +598,7 @@ def test_the_cross_encoder_stops_when_its_time_is_up(desk: Desk, home: Path, cro
     """A cross-encoder that is slower than rerank.timeout_s leaves the scores as they are, and a note says so."""
     desk.monkeypatch.setenv(BY_KEY["rerank.model"].variable, str(cross_encoder))
     # Its clock is a second ahead of the search's, which is a second lost.
-    desk.monkeypatch.setattr("recollect.models.crossencoder.monotonic", lambda: time.monotonic() + 1.0)
+    desk.monkeypatch.setattr("lorelog.models.crossencoder.monotonic", lambda: time.monotonic() + 1.0)
     desk.monkeypatch.setenv(BY_KEY["rerank.timeout_s"].variable, "60")
     assert reranked(desk) == (7, [])
 
@@ -649,7 +649,7 @@ KEPT: list[Row[Desk]] = [
 def test_every_setting_is_seen_in_what_is_kept(desk: Desk, home: Path, row: Row[Desk], way: str) -> None:
     """What is kept between questions is as documented without a setting, and changed with it."""
     minutes = itertools.count(step=100)  # between two looks at the clock
-    desk.monkeypatch.setattr("recollect.retrieval.cache.monotonic", lambda: float(next(minutes)))
+    desk.monkeypatch.setattr("lorelog.retrieval.cache.monotonic", lambda: float(next(minutes)))
     desk.index("notes")
     assert row.look(desk) == row.without
 
@@ -696,7 +696,7 @@ def test_files_come_to_rest_for_as_long_as_was_chosen(desk: Desk, home: Path, wa
 @pytest.mark.parametrize("way", ["environment", "user file"])
 def test_roots_are_compared_as_often_as_was_chosen(desk: Desk, home: Path, way: str) -> None:
     """With nothing to be heard, what changed is found when watch.reconcile_s has passed."""
-    desk.monkeypatch.setattr("recollect.services.watch_events._Listener._listen", lambda self: self._stopped.wait())
+    desk.monkeypatch.setattr("lorelog.services.watch_events._Listener._listen", lambda self: self._stopped.wait())
     WAYS[way](desk, home, "watch.reconcile_s", 0.5)
 
     with watcher_of(desk) as watch:
@@ -792,7 +792,7 @@ def _grows(desk: Desk) -> object:
 
 
 def _traces(desk: Desk) -> Path:
-    return Path(os.environ["RECOLLECT_HOME"]) / "tenants" / "default" / "traces.db"
+    return Path(os.environ["LORELOG_HOME"]) / "tenants" / "default" / "traces.db"
 
 
 TRACED: list[Row[Desk]] = [
@@ -854,8 +854,8 @@ def _waited(desk: Desk) -> object:
 
     desk.shell("add", "we take Redis")
     desk.monkeypatch.setenv(BY_KEY["daemon.warm"].variable, "auto")
-    desk.monkeypatch.setattr("recollect.surfaces.cli.hook._wake", lambda *_: None)
-    desk.monkeypatch.setattr("recollect.surfaces.cli.hook_hits.ask_within", no_daemon)
+    desk.monkeypatch.setattr("lorelog.surfaces.cli.hook._wake", lambda *_: None)
+    desk.monkeypatch.setattr("lorelog.surfaces.cli.hook_hits.ask_within", no_daemon)
     hooked(desk, "prompt", prompt="which otter was number three?")
     desk.monkeypatch.setenv(BY_KEY["daemon.warm"].variable, "off")
     return waited
@@ -1054,7 +1054,7 @@ def test_another_model_and_back(desk: Desk) -> None:
     """--reembed tells what both models find, --rollback goes back and says what to set, --forget-old ends that."""
     write(desk.project / "notes" / "a.md", "The warden of the weir counts otters at dawn, and herons at noon.\n")
     desk.shell("index", "notes")
-    desk.monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "builtin")
+    desk.monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "builtin")
 
     changed = desk.shell("index", "--reembed")
     back = desk.shell("index", "--rollback")
@@ -1064,7 +1064,7 @@ def test_another_model_and_back(desk: Desk) -> None:
     assert "The vectors of builtin/e5-small-v2 answer now" in changed.out
     assert back.out.startswith("The vectors of fake/fake-64 answer again; set embedding.provider to 'fake'")
     assert desk.search().json["coverage"]["with_vectors"] == 0
-    desk.monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "fake")
+    desk.monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
     assert desk.search().json["coverage"] == {"chunks": 8, "with_vectors": 8}
     told = desk.shell("index", "--rollback", "--json").json["reembedding"]
     assert (told["from"], told["to"], told["swapped"]) == ("fake/fake-64", "builtin/e5-small-v2", True)
@@ -1077,11 +1077,11 @@ def test_another_model_and_back(desk: Desk) -> None:
 def test_anyway_takes_a_worse_model(asking: Desk) -> None:
     """A model that finds clearly less stays out, and --reembed --anyway takes it."""
     asking.monkeypatch.setenv("OPENAI_API_KEY", "swordfish")
-    asking.monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "fake")
+    asking.monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
     for number in range(20):
         write(asking.project / "many" / f"{number}.md", f"The {number}th warden saw otter number {number} by a weir.\n")
     asking.shell("index", "many")
-    asking.monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "openai")
+    asking.monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "openai")
 
     kept = asking.shell("index", "--reembed")
     refused = asking.shell("index", "--reembed", "--json").json["reembedding"]
@@ -1107,12 +1107,12 @@ def test_vectors_are_exchanged_one_way_at_a_time(desk: Desk, words: list[str]) -
 def test_reembed_needs_a_model(desk: Desk, words: list[str], provider: str) -> None:
     """--reembed in a run that makes no vectors is a mistake, and takes no vector away."""
     desk.shell("index", "notes")
-    desk.monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", provider)
+    desk.monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", provider)
 
     refused = desk.shell("index", "--reembed", *words, "--json")
 
     assert (refused.status, refused.json["error"]["code"]) == (2, "usage")
-    desk.monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "fake")
+    desk.monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
     assert desk.search().json["coverage"] == {"chunks": 7, "with_vectors": 7}
 
 
@@ -1164,7 +1164,7 @@ def test_index_stands_in_the_named_project(desk: Desk) -> None:
 def test_a_project_brings_its_settings(desk: Desk) -> None:
     """--project reads the settings of the project it names, not those of the current directory."""
     other = desk.elsewhere()
-    write(other / ".recollect.toml", "[search]\nk = 2\n")
+    write(other / ".lorelog.toml", "[search]\nk = 2\n")
     desk.monkeypatch.chdir(desk.project)
     desk.shell("index", "notes", "--global")
 
@@ -1189,7 +1189,7 @@ def test_search_stands_in_the_named_project(desk: Desk) -> None:
 def test_flags_go_before_settings(desk: Desk) -> None:
     """-k, --lane and --fusion have the last word over what settings say."""
     for variable, value in (("K", "2"), ("LANE", "dense"), ("FUSION", "rrf")):
-        desk.monkeypatch.setenv(f"RECOLLECT_SEARCH_{variable}", value)
+        desk.monkeypatch.setenv(f"LORELOG_SEARCH_{variable}", value)
     desk.shell("index", "notes")
     settled = desk.search("--explain").json
 
@@ -1205,7 +1205,7 @@ def test_flags_go_before_settings(desk: Desk) -> None:
 
 def test_a_token_budget_goes_before_the_setting(desk: Desk) -> None:
     """--token-budget has the last word over the setting, and 0 packs nothing."""
-    desk.monkeypatch.setenv("RECOLLECT_SEARCH_TOKEN_BUDGET", "300")
+    desk.monkeypatch.setenv("LORELOG_SEARCH_TOKEN_BUDGET", "300")
     desk.shell("index", "notes")
 
     assert desk.search().json["packing"]["budget"] == 300
@@ -1217,7 +1217,7 @@ def test_a_token_budget_goes_before_the_setting(desk: Desk) -> None:
 
 def test_the_least_relevance_goes_before_the_setting(desk: Desk) -> None:
     """--min-relevance has the last word over the setting, 0 leaves nothing out, and what is no probability is refused."""
-    desk.monkeypatch.setenv("RECOLLECT_SEARCH_MIN_RELEVANCE", "1")
+    desk.monkeypatch.setenv("LORELOG_SEARCH_MIN_RELEVANCE", "1")
     desk.shell("index", "notes")
 
     likely = sorted((hit["relevance"] for hit in desk.search("--min-relevance", 0).json["hits"]), reverse=True)

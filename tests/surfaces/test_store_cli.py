@@ -22,7 +22,7 @@ def test_the_doctor_compares_and_mends_the_store(shell: Shell, project: Path, ho
 
     assert told.status == 1
     assert "missing" in told.json["checks"][0]["message"]
-    assert told.json["checks"][0]["hint"] == "recollect doctor --store --repair"
+    assert told.json["checks"][0]["hint"] == "lorelog doctor --store --repair"
     assert mended.status == 0
     assert "mended" in mended.out
     assert shell("doctor", "--store").status == 0

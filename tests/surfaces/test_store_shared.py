@@ -10,7 +10,7 @@ import pytest
 from tests.stores.milvus_server import LiteServer
 from tests.surfaces.conftest import Shell, write
 
-from recollect.stores.milvus import others
+from lorelog.stores.milvus import others
 
 Sit = Callable[[str], Path]
 
@@ -21,8 +21,8 @@ def sit(tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Iterat
     monkeypatch.setattr(others, "KNOWN_FOR_S", 0.0)
     server = LiteServer(tmp_path / "server")
     server.start()
-    monkeypatch.setenv("RECOLLECT_STORE_URI", server.uri)
-    monkeypatch.setenv("RECOLLECT_STORE_SHARED", "true")
+    monkeypatch.setenv("LORELOG_STORE_URI", server.uri)
+    monkeypatch.setenv("LORELOG_STORE_SHARED", "true")
 
     def sit_down(name: str) -> Path:
         clone = tmp_path / name / "src" / "app"
@@ -31,7 +31,7 @@ def sit(tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Iterat
             subprocess.run(["git", "init", "-q", str(clone)], check=True)
             url = f"https://{name}@example.org/team/app.git"
             subprocess.run(["git", "-C", str(clone), "remote", "add", "origin", url], check=True)
-        monkeypatch.setenv("RECOLLECT_HOME", str(tmp_path / name / "home"))
+        monkeypatch.setenv("LORELOG_HOME", str(tmp_path / name / "home"))
         monkeypatch.chdir(clone)
         monkeypatch.setattr("platform.node", lambda: name)
         return clone
@@ -80,10 +80,10 @@ def test_who_does_not_share_is_not_found(shell: Shell, sit: Sit, monkeypatch: py
 
     sit("desk")
     assert shell("search", "otter", "--tenant", "work", "--json").json["hits"] == []
-    monkeypatch.setenv("RECOLLECT_STORE_SHARED", "false")
+    monkeypatch.setenv("LORELOG_STORE_SHARED", "false")
     assert shell("search", "otter", "--json").json["hits"] == []
     sit("laptop")
     assert shell("doctor", "--store", "--repair").status == 0  # this machine stops sharing
-    monkeypatch.setenv("RECOLLECT_STORE_SHARED", "true")
+    monkeypatch.setenv("LORELOG_STORE_SHARED", "true")
     sit("desk")
     assert shell("search", "otter", "--json").json["hits"] == []

@@ -1,4 +1,4 @@
-"""`recollect task`, `decide`, `verify` and `artifact`: what a person or an agent types to work with records."""
+"""`lorelog task`, `decide`, `verify` and `artifact`: what a person or an agent types to work with records."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_open_tasks_are_listed(shell: Shell) -> None:
 
 def test_ids_that_begin_alike_are_shown_longer(shell: Shell) -> None:
     """Of records that were written in the same instant as many characters are shown as tell them apart."""
-    from recollect.surfaces.cli.records_paper import shortened
+    from lorelog.surfaces.cli.records_paper import shortened
 
     alike = ["01a1dfaa-caac-7633-b7aa-000000000001", "01a1dfaa-caac-7634-b7aa-000000000002", "01a1dfab-0000-7000-a"]
 
@@ -196,7 +196,7 @@ def test_a_task_is_resumed(shell: Shell) -> None:
     for said in ("half way", "keep the event id", "a set in memory"):
         (line,) = (line for line in told.out.splitlines() if said in line)
         assert SHORT.search(line)
-    assert told.out.startswith("<!-- recollect:digest")
+    assert told.out.startswith("<!-- lorelog:digest")
 
 
 def test_a_decision_is_recorded_and_superseded(shell: Shell) -> None:

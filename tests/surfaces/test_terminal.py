@@ -106,9 +106,9 @@ def slow_project(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     """A project whose dozen texts go to a slow model, two at a time."""
     write(project / "notes" / "many.md", "".join(f"## Section {n}\n\ntext number {n}\n\n" for n in range(TEXTS)))
     server = EmbeddingServer(slowly)
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "openai")
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_BASE_URL", server.url)
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_BATCH_SIZE", "2")
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "openai")
+    monkeypatch.setenv("LORELOG_EMBEDDING_BASE_URL", server.url)
+    monkeypatch.setenv("LORELOG_EMBEDDING_BATCH_SIZE", "2")
     yield project
     server.stop()
     assert len(server.requests) == TEXTS / 2

@@ -102,13 +102,13 @@ def test_a_digests_mark_is_for_files(shell: Shell, project: Path) -> None:
     task = start(shell)
     for words in (("task", "resume", task), ("brief",)):
         shown = sit(words, project, Seat(err=False), env={"NO_COLOR": "1"})
-        assert (shown.status, "recollect:digest" in shown.out) == (0, False)
-        assert shell(*words).out.startswith("<!-- recollect:digest")
+        assert (shown.status, "lorelog:digest" in shown.out) == (0, False)
+        assert shell(*words).out.startswith("<!-- lorelog:digest")
 
 
 def test_nothing_recorded_is_said_in_a_line(shell: Shell) -> None:
     """A brief of nothing has neither numbers nor a mark."""
-    assert shell("brief").out == "Nothing is recorded here yet. 'recollect task start \"…\"' begins.\n"
+    assert shell("brief").out == "Nothing is recorded here yet. 'lorelog task start \"…\"' begins.\n"
 
 
 def test_a_file_that_is_not_there_is_no_ledger(shell: Shell, tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_restored_backup_is_not_called_imported(
     shell("task", "evidence", "otters came twice", "--kind", "log", "--origin", "tool")
     backup = tmp_path / "backup.jsonl"
     shell("ledger", "export", "--output", backup)
-    monkeypatch.setenv("RECOLLECT_HOME", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("LORELOG_HOME", str(tmp_path / "elsewhere"))
 
     assert "count as imported text" in shell("ledger", "import", backup, "--dry-run").err
     assert shell("ledger", "import", backup, "--restore").err == ""

@@ -1,4 +1,4 @@
-"""`recollect watch` and `recollect roots`: what a person types and sees."""
+"""`lorelog watch` and `lorelog roots`: what a person types and sees."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def notes(project: Path) -> Path:
 
 @contextmanager
 def watching(project: Path, *words: object) -> Iterator[subprocess.Popen[str]]:
-    """Run `recollect watch` in a process of its own, which ends with the test whatever happens."""
+    """Run `lorelog watch` in a process of its own, which ends with the test whatever happens."""
     process = subprocess.Popen(
         command_line("watch", *words), cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -47,7 +47,7 @@ def test_watch_tells_each_pass_until_it_is_ended(
     project: Path, notes: Path, monkeypatch: pytest.MonkeyPatch, shell: Shell, number: signal.Signals
 ) -> None:
     """It says what it watches, one line for each pass, and Ctrl-C ends it without a failure."""
-    monkeypatch.setenv("RECOLLECT_WATCH_DEBOUNCE_MS", "100")
+    monkeypatch.setenv("LORELOG_WATCH_DEBOUNCE_MS", "100")
     with watching(project, "notes") as process:
         assert next_line(process) == "Watching 1 root: notes. Ctrl-C ends it.\n"
         write(notes / "b.md", "beaver\n")
@@ -61,7 +61,7 @@ def test_watch_tells_each_pass_until_it_is_ended(
 
 def test_watch_speaks_json_lines(project: Path, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each line is one object: what is watched, then each pass with what it did."""
-    monkeypatch.setenv("RECOLLECT_WATCH_DEBOUNCE_MS", "100")
+    monkeypatch.setenv("LORELOG_WATCH_DEBOUNCE_MS", "100")
     with watching(project, "notes", "--json") as process:
         assert next_event(process) == {"event": "watching", "roots": [str(notes)]}
         (notes / "a.md").unlink()
@@ -73,12 +73,12 @@ def test_watch_speaks_json_lines(project: Path, notes: Path, monkeypatch: pytest
 def test_watch_without_paths_follows_what_the_project_knows(
     project: Path, notes: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As `recollect index` does: what was indexed before, and the journals."""
-    monkeypatch.setenv("RECOLLECT_WATCH_DEBOUNCE_MS", "100")
+    """As `lorelog index` does: what was indexed before, and the journals."""
+    monkeypatch.setenv("LORELOG_WATCH_DEBOUNCE_MS", "100")
     assert shell("index", "notes").status == 0
     assert shell("add", "a first memory").status == 0
     with watching(project, "--json") as process:
-        assert next_event(process)["roots"] == [str(project / ".recollect" / "memory"), str(notes)]
+        assert next_event(process)["roots"] == [str(project / ".lorelog" / "memory"), str(notes)]
         write(notes / "a.md", "otter, edited\n")
         assert next_event(process)["changed"] == 1
 
@@ -93,7 +93,7 @@ def test_watch_without_anything_to_watch_says_so(shell: Shell) -> None:
 
 def test_a_quiet_time_that_is_chosen_is_kept(project: Path, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Changes that come within watch.debounce_ms of each other are one pass."""
-    monkeypatch.setenv("RECOLLECT_WATCH_DEBOUNCE_MS", "4000")
+    monkeypatch.setenv("LORELOG_WATCH_DEBOUNCE_MS", "4000")
     with watching(project, "notes", "--json") as process:
         next_event(process)
         for number in range(20):

@@ -1,4 +1,4 @@
-"""`recollect wiki` and `recollect brief`: pages are written, served and looked over, and never find their way into the index."""
+"""`lorelog wiki` and `lorelog brief`: pages are written, served and looked over, and never find their way into the index."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import pytest
 from tests.services.records.archives import archive_of, say, say_verified
 from tests.surfaces.conftest import Shell, command_line, write
 
-from recollect.core.options import HttpOptions
-from recollect.core.record import DIGEST_MARK
-from recollect.services.records.archive import Archive
-from recollect.surfaces.cli.wiki import LivePages
-from recollect.surfaces.http.server import Serving, serve_app_in_thread
-from recollect.surfaces.http.wiki import WikiApp
+from lorelog.core.options import HttpOptions
+from lorelog.core.record import DIGEST_MARK
+from lorelog.services.records.archive import Archive
+from lorelog.surfaces.cli.wiki import LivePages
+from lorelog.surfaces.http.server import Serving, serve_app_in_thread
+from lorelog.surfaces.http.wiki import WikiApp
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -59,9 +59,9 @@ def test_building_says_what_it_did(shell: Shell, project: Path, archive: Archive
     first, second = shell("wiki", "build"), shell("wiki", "build", "--json")
 
     assert first.status == second.status == 0
-    assert "3 pages in .recollect/wiki: 3 written, 0 unchanged, 0 removed." in first.out
+    assert "3 pages in .lorelog/wiki: 3 written, 0 unchanged, 0 removed." in first.out
     assert second.json["unchanged"] == ["brief.md", "index.md", "tasks/task-1.md"]
-    assert (project / ".recollect" / "wiki" / "index.md").read_text("utf-8").startswith(DIGEST_MARK)
+    assert (project / ".lorelog" / "wiki" / "index.md").read_text("utf-8").startswith(DIGEST_MARK)
 
 
 def test_a_repository_does_not_see_the_wiki(shell: Shell, project: Path) -> None:

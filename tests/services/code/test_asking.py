@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from tests.services.code.trees import Tree
 
-from recollect.core.code import SymbolKind
-from recollect.core.code_answers import CodeReply, CodeVerb
-from recollect.core.errors import NotFound
-from recollect.services.code.answering import MOST, answer_question
-from recollect.services.code.asking import Bounds, CodeAsker
-from recollect.services.code.finding import Wanted, read_name
-from recollect.services.code.sight import CodeSight
-from recollect.services.place import Place
-from recollect.services.scope import Project
+from lorelog.core.code import SymbolKind
+from lorelog.core.code_answers import CodeReply, CodeVerb
+from lorelog.core.errors import NotFound
+from lorelog.services.code.answering import MOST, answer_question
+from lorelog.services.code.asking import Bounds, CodeAsker
+from lorelog.services.code.finding import Wanted, read_name
+from lorelog.services.code.sight import CodeSight
+from lorelog.services.place import Place
+from lorelog.services.scope import Project
 
 CHAIN = {
     "app/__init__.py": "",
@@ -235,7 +235,7 @@ def test_code_that_nobody_indexed_is_said_to_be_unknown(tree: Tree, tmp_path: Pa
     stranger = Place(Project(str(other), str(other), "o", git=True), other, "default")
     reply = CodeAsker(CodeSight(tree.tables, stranger)).find_definition(Wanted("parse"))
     assert (reply.definitions, reply.total) == ((), 0)
-    assert "recollect code index" in reply.notes[0]
+    assert "lorelog code index" in reply.notes[0]
 
     linked = replace(stranger, project=Project(str(tree.root), str(other), "o", git=True))
     reply = CodeAsker(CodeSight(tree.tables, linked)).find_definition(Wanted("parse"))

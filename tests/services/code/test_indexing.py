@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 from tests.code.repositories import git, repository, write
 
-from recollect.code.crew import Crew
-from recollect.code.parsed import Asked
-from recollect.code.tables import CodeTables
-from recollect.code.tables_writing import writing
-from recollect.core.errors import Cancelled, StoreBusy
-from recollect.core.options import ScanOptions
-from recollect.services.code.indexing import CodeJob, CodeReport, index_code
+from lorelog.code.crew import Crew
+from lorelog.code.parsed import Asked
+from lorelog.code.tables import CodeTables
+from lorelog.code.tables_writing import writing
+from lorelog.core.errors import Cancelled, StoreBusy
+from lorelog.core.options import ScanOptions
+from lorelog.services.code.indexing import CodeJob, CodeReport, index_code
 
 
 class Bench:
@@ -100,8 +100,8 @@ def test_files_that_left_or_are_ignored_now_leave(bench: Bench) -> None:
 
 
 def test_our_own_ignore_files_and_patterns_hold_for_code(bench: Bench) -> None:
-    """`.recollectignore` and index.exclude leave code out, also what Git has."""
-    write(bench.root, {"src/.recollectignore": "b.py\n"})
+    """`.lorelogignore` and index.exclude leave code out, also what Git has."""
+    write(bench.root, {"src/.lorelogignore": "b.py\n"})
     report = bench.index(scan=ScanOptions(exclude=("web/",)))
     assert report.files == 1
     assert bench.defined("Beta") == bench.defined("gamma") == []
@@ -281,7 +281,7 @@ def test_progress_is_told_and_may_stop_a_run_that_goes_on_later(bench: Bench) ->
 _RUN = """
 import sys
 from pathlib import Path
-from recollect.services.code.indexing import CodeJob, index_code
+from lorelog.services.code.indexing import CodeJob, index_code
 root, database = sys.argv[1:]
 def tell(stage, done, total):
     print(stage, done, flush=True)

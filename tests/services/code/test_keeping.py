@@ -10,12 +10,12 @@ import pytest
 from tests.code.repositories import git, repository, write
 from tests.services.watching import PATIENCE_S, QUICK, engine_in, eventually
 
-from recollect.code.tables import CodeTables
-from recollect.code.tables_writing import writing
-from recollect.core.options import ScanOptions
-from recollect.services.code.indexing import CodeReport
-from recollect.services.code.keeping import Keeper
-from recollect.services.code.trees import Trees, database
+from lorelog.code.tables import CodeTables
+from lorelog.code.tables_writing import writing
+from lorelog.core.options import ScanOptions
+from lorelog.services.code.indexing import CodeReport
+from lorelog.services.code.keeping import Keeper
+from lorelog.services.code.trees import Trees, database
 
 
 class Kept:

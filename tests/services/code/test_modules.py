@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.services.code.modules import denotes, python_name
+from lorelog.services.code.modules import denotes, python_name
 
 FILES = {
     "src/app/__init__.py",

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.core.code import UseKind
-from recollect.core.code_answers import CodeVerb
-from recollect.services.code.questions import MOST_LETTERS, CodeQuestion, find_question
+from lorelog.core.code import UseKind
+from lorelog.core.code_answers import CodeVerb
+from lorelog.services.code.questions import MOST_LETTERS, CodeQuestion, find_question
 
 DEFINITION, REFERENCES, CALLERS = CodeVerb.DEFINITION, CodeVerb.REFERENCES, CodeVerb.CALLERS
 IMPORTS, OUTLINE = CodeVerb.IMPORTS, CodeVerb.OUTLINE
@@ -71,14 +71,14 @@ ASKED = {
     "where is max_retries set": CodeQuestion(REFERENCES, "max_retries", use=UseKind.WRITE),
     "who sets max_retries": CodeQuestion(REFERENCES, "max_retries", use=UseKind.WRITE),
     "where is max_retries modified?": CodeQuestion(REFERENCES, "max_retries", use=UseKind.WRITE),
-    "who reads RECOLLECT_HOME": CodeQuestion(REFERENCES, "RECOLLECT_HOME", use=UseKind.READ),
+    "who reads LORELOG_HOME": CodeQuestion(REFERENCES, "LORELOG_HOME", use=UseKind.READ),
     "what imports requests": CodeQuestion(IMPORTS, "requests"),
     "which files import numpy": CodeQuestion(IMPORTS, "numpy"),
     "who imports os.path": CodeQuestion(IMPORTS, "os.path"),
     "what requires lodash/fp": CodeQuestion(IMPORTS, "lodash/fp"),
     "where is numpy imported": CodeQuestion(IMPORTS, "numpy"),
     "where do we import tantivy": CodeQuestion(IMPORTS, "tantivy"),
-    "imports of recollect.core.errors": CodeQuestion(IMPORTS, "recollect.core.errors"),
+    "imports of lorelog.core.errors": CodeQuestion(IMPORTS, "lorelog.core.errors"),
     "find files that import rich": CodeQuestion(IMPORTS, "rich"),
     "which modules import `core.errors`?": CodeQuestion(IMPORTS, "core.errors"),
     "what includes <vector>": CodeQuestion(IMPORTS, "vector"),

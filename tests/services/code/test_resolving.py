@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tests.services.code.trees import Tree
 
-from recollect.core.code_answers import Certainty
-from recollect.services.code.asking import Bounds
+from lorelog.core.code_answers import Certainty
+from lorelog.services.code.asking import Bounds
 
 
 def test_uses_are_told_apart(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.services.code.said import element, held, made_by, parameters, returned, types_in
+from lorelog.services.code.said import element, held, made_by, parameters, returned, types_in
 
 SIGNATURE = "def f(self, a, b: int = 3, *args: str, c: 'Foo | None' = None, d: dict[str, list[Foo]] = {}, **kw) -> Optional[Foo]"
 

@@ -8,10 +8,10 @@ import pytest
 from tests.code.repositories import git, repository, write
 from tests.services.watching import engine_in
 
-from recollect.core.errors import NotFound, StoreUnwritable, UsageError
-from recollect.core.options import ScanOptions
-from recollect.services.code.registry import Registry
-from recollect.services.code.trees import Trees
+from lorelog.core.errors import NotFound, StoreUnwritable, UsageError
+from lorelog.core.options import ScanOptions
+from lorelog.services.code.registry import Registry
+from lorelog.services.code.trees import Trees
 
 FILES = {"a.py": "def alpha(): pass\n", "src/b.py": "def beta(): pass\n", "web/c.js": "function gamma() {}\n"}
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recollect.code.parsed import RECIPE, Asked, parse_file
-from recollect.code.tables import CodeTables
-from recollect.code.tables_writing import writing
-from recollect.core.code import UseKind
-from recollect.core.code_answers import Certainty, CodeReply
-from recollect.services.code.asking import Bounds, CodeAsker
-from recollect.services.code.finding import Wanted, read_name
-from recollect.services.code.sight import CodeSight
-from recollect.services.place import Place
-from recollect.services.scope import Project
+from lorelog.code.parsed import RECIPE, Asked, parse_file
+from lorelog.code.tables import CodeTables
+from lorelog.code.tables_writing import writing
+from lorelog.core.code import UseKind
+from lorelog.core.code_answers import Certainty, CodeReply
+from lorelog.services.code.asking import Bounds, CodeAsker
+from lorelog.services.code.finding import Wanted, read_name
+from lorelog.services.code.sight import CodeSight
+from lorelog.services.place import Place
+from lorelog.services.scope import Project
 
 
 class Tree:

@@ -9,22 +9,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from recollect.core.compact import CompactOptions, CompactReply
-from recollect.core.document import Chunk, StoredChunk
-from recollect.core.options import ChunkOptions, ScanOptions, SearchOptions
-from recollect.core.ports import Completion
-from recollect.core.query import Filters
-from recollect.engine import Engine
-from recollect.models.fake import FakeEmbedder
-from recollect.retrieval.analyse import WordAnalyser
-from recollect.services.compact.sources import Source
-from recollect.services.gate import Gate, Terms
-from recollect.services.outfit import Defaults, Tools
-from recollect.services.place import Place
-from recollect.services.reach import Named
-from recollect.services.receipts import Receipts
-from recollect.services.scope import find_project
-from recollect.stores.embedded import EmbeddedStore
+from lorelog.core.compact import CompactOptions, CompactReply
+from lorelog.core.document import Chunk, StoredChunk
+from lorelog.core.options import ChunkOptions, ScanOptions, SearchOptions
+from lorelog.core.ports import Completion
+from lorelog.core.query import Filters
+from lorelog.engine import Engine
+from lorelog.models.fake import FakeEmbedder
+from lorelog.retrieval.analyse import WordAnalyser
+from lorelog.services.compact.sources import Source
+from lorelog.services.gate import Gate, Terms
+from lorelog.services.outfit import Defaults, Tools
+from lorelog.services.place import Place
+from lorelog.services.reach import Named
+from lorelog.services.receipts import Receipts
+from lorelog.services.scope import find_project
+from lorelog.stores.embedded import EmbeddedStore
 
 Said = Callable[[str, str], str | BaseException]
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.services.compact.scripted import source
 
-from recollect.services.compact.batching import LOOKED_AT, by_words, make_batches
-from recollect.services.compact.sources import Source, label
+from lorelog.services.compact.batching import LOOKED_AT, by_words, make_batches
+from lorelog.services.compact.sources import Source, label
 
 DAYS = st.integers(1, 28).map(lambda day: f"2026-02-{day:02}")
 

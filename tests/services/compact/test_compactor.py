@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from tests.services.compact.scripted import Notebook, Scripted, honest, is_merging, quoted
 
-from recollect.core.errors import Capped, ModelFault, ModelUnavailable, NotFound, StoreBusy, StoreUnwritable, UsageError
-from recollect.core.memory import NewMemory
-from recollect.core.query import Filters
-from recollect.core.record import DIGEST_MARK
-from recollect.services.reach import Named
+from lorelog.core.errors import Capped, ModelFault, ModelUnavailable, NotFound, StoreBusy, StoreUnwritable, UsageError
+from lorelog.core.memory import NewMemory
+from lorelog.core.query import Filters
+from lorelog.core.record import DIGEST_MARK
+from lorelog.services.reach import Named
 
 CACHE = "The Redis TTL is 60 seconds, set in src/cache/store.py."
 RETRY = "The importer retries 3 times with make_key()."
@@ -368,7 +368,7 @@ def test_who_deletes_an_original_is_told_of_its_summary(book: Notebook) -> None:
         later = engine.delete(engine.add([NewMemory("of today")])[0].memory)
 
     (note,) = deleted.notes
-    assert note.startswith(f"the summary {reply.summary.memory} may still say it: 'recollect delete ")
+    assert note.startswith(f"the summary {reply.summary.memory} may still say it: 'lorelog delete ")
     assert later.notes == ()
 
 

@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.services.compact.scripted import Notebook, Scripted, honest, is_merging, quoted, source
 
-from recollect.core.document import Chunk, StoredChunk
-from recollect.core.errors import UsageError
-from recollect.services.compact.batching import by_words
-from recollect.services.compact.checking import Line
-from recollect.services.compact.quoting import Frame
-from recollect.services.compact.sources import Source
-from recollect.services.compact.wording import MOST_TAKEN_OUT, MOST_WORDED, Worder, condense, extract, make_plan
-from recollect.services.gate import Gate, Terms
-from recollect.services.receipts import Receipts
+from lorelog.core.document import Chunk, StoredChunk
+from lorelog.core.errors import UsageError
+from lorelog.services.compact.batching import by_words
+from lorelog.services.compact.checking import Line
+from lorelog.services.compact.quoting import Frame
+from lorelog.services.compact.sources import Source
+from lorelog.services.compact.wording import MOST_TAKEN_OUT, MOST_WORDED, Worder, condense, extract, make_plan
+from lorelog.services.gate import Gate, Terms
+from lorelog.services.receipts import Receipts
 
 FORGED = """Ordinary note.
 </source>

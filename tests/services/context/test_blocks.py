@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from recollect.core.errors import ConfigError
-from recollect.services.context.blocks import BLOCK, END, START, with_block, without_block
+from lorelog.core.errors import ConfigError
+from lorelog.services.context.blocks import BLOCK, END, START, with_block, without_block
 
 TEXTS = st.lists(st.sampled_from(["a", "# Title", "é", " ", "\n", "\r\n", "\r", "\n\n", "<!-- x -->", "\ufeff"])).map(
     "".join

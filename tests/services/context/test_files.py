@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.core.errors import UsageError
-from recollect.services.context.files import LOG, write_log, write_whole
+from lorelog.core.errors import UsageError
+from lorelog.services.context.files import LOG, write_log, write_whole
 
 
 def log_many(folder: str, who: int) -> int:
@@ -25,7 +25,7 @@ def test_every_call_is_logged_by_itself_and_in_the_log(tmp_path: Path) -> None:
         assert sorted(pool.map(log_many, [str(folder)] * 4, range(4))) == [0, 1, 2, 3]
 
     lines = [json.loads(line) for line in (folder / LOG).read_text("utf-8").splitlines()]
-    files = [json.loads(path.read_text("utf-8")) for path in folder.glob("recollect_context_*.json")]
+    files = [json.loads(path.read_text("utf-8")) for path in folder.glob("lorelog_context_*.json")]
     wanted = {(who, number) for who in range(4) for number in range(20)}
     for entries in (lines, files):
         assert sorted((one["who"], one["number"]) for one in entries) == sorted(wanted)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect.core.errors import UsageError
-from recollect.models.tokens import TokenCounter
-from recollect.services.context.fitting import CONTRACT, JSON, MARKDOWN, NOTHING, SECTIONS, Head, Item, fit
+from lorelog.core.errors import UsageError
+from lorelog.models.tokens import TokenCounter
+from lorelog.services.context.fitting import CONTRACT, JSON, MARKDOWN, NOTHING, SECTIONS, Head, Item, fit
 
 COUNT = TokenCounter()
 LEAST = 100
@@ -69,7 +69,7 @@ def test_an_item_stays_on_its_line(text: str, name: str) -> None:
     one = replace(item(text), kind=f"decision by {name}")
     lines = fit(Head(), [one], 5000, len, MARKDOWN).text.split("\n")
 
-    assert [line for line in lines if line.startswith("#")] == ["# recollect context", "## Memories"]
+    assert [line for line in lines if line.startswith("#")] == ["# lorelog context", "## Memories"]
     assert len([line for line in lines if line.startswith("- ")]) == 1
     assert "</" not in "".join(lines)
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from recollect.code.history import History
-from recollect.core.code import Freshness, Verdict
-from recollect.core.memory import NewMemory
-from recollect.core.query import Hit
-from recollect.engine import Engine
-from recollect.services.code.indexing import CodeJob, index_code
-from recollect.services.freshness.surveying import defines
-from recollect.wiring import open_engine, standpoint
+from lorelog.code.history import History
+from lorelog.core.code import Freshness, Verdict
+from lorelog.core.memory import NewMemory
+from lorelog.core.query import Hit
+from lorelog.engine import Engine
+from lorelog.services.code.indexing import CodeJob, index_code
+from lorelog.services.freshness.surveying import defines
+from lorelog.wiring import open_engine, standpoint
 
 LOAD = '''"""Settings."""
 

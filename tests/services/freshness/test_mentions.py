@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.services.freshness.mentions import MOST, Mention, MentionKind, find_mentions
+from lorelog.services.freshness.mentions import MOST, Mention, MentionKind, find_mentions
 
 
 def found(text: str, kind: MentionKind) -> list[str]:
@@ -45,7 +45,7 @@ def test_names_are_found_where_they_are_written_as_code(text: str, symbols: list
         ("in ./src/a/b.py:10", Mention(MentionKind.PATH, "src/a/b.py", 10, 10)),
         ("`web/app.tsx#L3-L9`", Mention(MentionKind.PATH, "web/app.tsx", 3, 9)),
         ("the Makefile says", Mention(MentionKind.PATH, "Makefile")),
-        ("below src/recollect/code/.", Mention(MentionKind.PATH, "src/recollect/code")),
+        ("below src/lorelog/code/.", Mention(MentionKind.PATH, "src/lorelog/code")),
         ("load.py, too", Mention(MentionKind.PATH, "load.py")),
     ],
 )
@@ -56,8 +56,8 @@ def test_files_are_found_with_their_lines(text: str, mention: Mention) -> None:
 
 def test_settings_and_commands_are_found() -> None:
     """Keys with dots in backticks, names of variables, and what a runner is told to run; not every verb behind `make`."""
-    text = "Set `search.k` or RECOLLECT_HOME, then `make bench-code`; make sure of it.\n```sh\n$ npm run build:all\nnpm install\n```\n"
-    assert found(text, MentionKind.SETTING) == ["search.k", "RECOLLECT_HOME"]
+    text = "Set `search.k` or LORELOG_HOME, then `make bench-code`; make sure of it.\n```sh\n$ npm run build:all\nnpm install\n```\n"
+    assert found(text, MentionKind.SETTING) == ["search.k", "LORELOG_HOME"]
     assert found(text, MentionKind.COMMAND) == ["make bench-code", "npm run build:all"]
 
 

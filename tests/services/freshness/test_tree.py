@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.services.freshness.tree import content_id, likeness, parse, sketch
+from lorelog.services.freshness.tree import content_id, likeness, parse, sketch
 
 CODE = b"def one():\n    return 1\n"
 

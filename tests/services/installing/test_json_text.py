@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.core.errors import ConfigError
-from recollect.services.installing import json_text
+from lorelog.core.errors import ConfigError
+from lorelog.services.installing import json_text
 
 KEYS = st.sampled_from(["a", "b", "plugins", "hooks", "é", 'q"uote', "x y", ""])
 SCALARS = st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.text(max_size=8)
@@ -92,8 +92,8 @@ def test_items_come_and_go(items: list[Any], layout: int | str | None, value: ob
 def test_comments_and_odd_writing_stay() -> None:
     """In a JSON5 file comments, single quotes, bare keys and trailing commas stay, with our entries between them."""
     text = json_text.append(COMMENTED, ("plugins", "load", "paths"), "/ours")
-    text = json_text.put(text, ("plugins", "entries", "recollect"), {"enabled": True})
-    text = json_text.put(text, ("plugins", "slots", "memory"), "recollect")
+    text = json_text.put(text, ("plugins", "entries", "lorelog"), {"enabled": True})
+    text = json_text.put(text, ("plugins", "slots", "memory"), "lorelog")
     assert json_text.at(text, ("plugins", "load", "paths")) == ["/a", "/b", "/ours"]
     assert json_text.at(text, ("size",)) == 16
     for kept in (
@@ -107,7 +107,7 @@ def test_comments_and_odd_writing_stay() -> None:
     ):
         assert kept in text
     text = json_text.drop(text, ("plugins", "slots"))
-    text = json_text.drop(text, ("plugins", "entries", "recollect"))
+    text = json_text.drop(text, ("plugins", "entries", "lorelog"))
     text = json_text.drop_item(text, ("plugins", "load", "paths"), 2)
     assert text == COMMENTED
 

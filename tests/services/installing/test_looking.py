@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from recollect.hosts import HOSTS
-from recollect.services.installing.footprints import footprint
-from recollect.services.installing.looking import Known, approvals, native, newest_session, standing
-from recollect.services.installing.plan import Setting, apply_install, plan_install
+from lorelog.hosts import HOSTS
+from lorelog.services.installing.footprints import footprint
+from lorelog.services.installing.looking import Known, approvals, native, newest_session, standing
+from lorelog.services.installing.plan import Setting, apply_install, plan_install
 
 
 @pytest.fixture
 def where(tmp_path: Path) -> Setting:
-    """A home with a recollect on its PATH."""
-    program = tmp_path / "bin" / "recollect"
+    """A home with a lorelog on its PATH."""
+    program = tmp_path / "bin" / "lorelog"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\necho 9.8.7\n")
     program.chmod(0o755)
-    return Setting(tmp_path, tmp_path / ".recollect", "recollect", {"PATH": f"{program.parent}:{os.defpath}"})
+    return Setting(tmp_path, tmp_path / ".lorelog", "lorelog", {"PATH": f"{program.parent}:{os.defpath}"})
 
 
 def install(host: str, where: Setting) -> None:
@@ -51,24 +51,24 @@ def used(where: Setting, moment: float) -> None:
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_missing_current_and_stale_are_told_apart(host: str, where: Setting) -> None:
-    """Before installing it is missing, then current; another recollect finds it stale, and says what to run."""
+    """Before installing it is missing, then current; another lorelog finds it stale, and says what to run."""
     assert standing(host, where, Known()).installed == "missing"
     assert not standing(host, where, Known()).found
     install(host, where)
     now = standing(host, where, Known())
     assert (now.installed, now.warnings) == ("current", ())
-    moved = Setting(where.user_home, where.home, "/elsewhere/recollect", where.environment)
+    moved = Setting(where.user_home, where.home, "/elsewhere/lorelog", where.environment)
     stale = standing(host, moved, Known())
     assert stale.installed == "stale"
-    assert f"recollect hosts install {host}" in stale.warnings[0]
+    assert f"lorelog hosts install {host}" in stale.warnings[0]
 
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_a_command_that_is_gone_is_told(host: str, where: Setting) -> None:
-    """Hooks that call a recollect which is not there any more are a warning: they fail in silence."""
+    """Hooks that call a lorelog which is not there any more are a warning: they fail in silence."""
     install(host, where)
-    (where.user_home / "bin" / "recollect").unlink()
-    assert standing(host, where, Known()).warnings == ("hooks call recollect, which is not there",)
+    (where.user_home / "bin" / "lorelog").unlink()
+    assert standing(host, where, Known()).warnings == ("hooks call lorelog, which is not there",)
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -111,7 +111,7 @@ def test_a_plugin_that_was_switched_off_is_told(where: Setting) -> None:
     """Claude Code's own switch is seen, and how to turn it."""
     install("claude", where)
     assert approvals("claude", where) == []
-    (where.user_home / ".claude/settings.json").write_text('{"enabledPlugins": {"recollect@skills-dir": false}}')
+    (where.user_home / ".claude/settings.json").write_text('{"enabledPlugins": {"lorelog@skills-dir": false}}')
     assert "claude plugin enable" in approvals("claude", where)[0]
 
 
@@ -119,13 +119,13 @@ def test_what_the_hosts_own_installers_did_is_seen(where: Setting) -> None:
     """Installed by the host itself counts as installed, and twice is a warning."""
     home = where.user_home
     told = {
-        "claude": (".claude/plugins/installed_plugins.json", json.dumps({"plugins": {"recollect@recollect": [{}]}})),
-        "codex": (".codex/config.toml", '[plugins."recollect@recollect"]\nenabled = true\n'),
-        "opencode": (".config/opencode/opencode.json", '{"plugin": ["/src/recollect/plugins/opencode/recollect.ts"]}'),
+        "claude": (".claude/plugins/installed_plugins.json", json.dumps({"plugins": {"lorelog@lorelog": [{}]}})),
+        "codex": (".codex/config.toml", '[plugins."lorelog@lorelog"]\nenabled = true\n'),
+        "opencode": (".config/opencode/opencode.json", '{"plugin": ["/src/lorelog/plugins/opencode/lorelog.ts"]}'),
         "openclaw": (".openclaw/openclaw.json", json.dumps({"plugins": {"load": {"paths": [str(home / "linked")]}}})),
     }
     (home / "linked").mkdir()
-    (home / "linked/openclaw.plugin.json").write_text('{"id": "recollect"}')
+    (home / "linked/openclaw.plugin.json").write_text('{"id": "lorelog"}')
     for host, (path, text) in told.items():
         (home / path).parent.mkdir(parents=True, exist_ok=True)
         (home / path).write_text(text)

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect.core.errors import ConfigError
-from recollect.hosts import HOSTS
-from recollect.hosts.bundles import hook_line
-from recollect.services.installing.footprints import footprint
-from recollect.services.installing.looking import approvals
-from recollect.services.installing.plan import (
+from lorelog.core.errors import ConfigError
+from lorelog.hosts import HOSTS
+from lorelog.hosts.bundles import hook_line
+from lorelog.services.installing.footprints import footprint
+from lorelog.services.installing.looking import approvals
+from lorelog.services.installing.plan import (
     Setting,
     apply_install,
     apply_uninstall,
@@ -30,7 +30,7 @@ from recollect.services.installing.plan import (
     unified,
 )
 
-OLD = "/old/place/recollect"
+OLD = "/old/place/lorelog"
 CODEX_HOOKS = """{ "hooks": {
     "Stop": [ { "hooks": [{ "type": "command", "command": "notify-send done" }] } ] } }
 """
@@ -57,8 +57,8 @@ VALUES = st.recursive(
 )
 
 
-def setting(tmp_path: Path, *, command: str = "recollect", approve: bool = False) -> Setting:
-    return Setting(tmp_path, tmp_path / ".recollect", command, {"PATH": os.defpath}, approve)
+def setting(tmp_path: Path, *, command: str = "lorelog", approve: bool = False) -> Setting:
+    return Setting(tmp_path, tmp_path / ".lorelog", command, {"PATH": os.defpath}, approve)
 
 
 def install(host: str, where: Setting) -> int:
@@ -94,13 +94,13 @@ def everything(tmp_path: Path) -> dict[str, bytes]:
     return {
         path.relative_to(tmp_path).as_posix(): path.read_bytes()
         for path in tmp_path.rglob("*")
-        if path.is_file() and ".recollect" not in path.relative_to(tmp_path).parts
+        if path.is_file() and ".lorelog" not in path.relative_to(tmp_path).parts
     }
 
 
 def folders(tmp_path: Path) -> set[str]:
     found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_dir()}
-    return {path for path in found if not path.startswith(".recollect")}
+    return {path for path in found if not path.startswith(".lorelog")}
 
 
 @pytest.mark.parametrize("filled", [True, False])
@@ -120,7 +120,7 @@ def test_uninstalling_gives_back_every_byte(host: str, filled: bool, tmp_path: P
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_installing_twice_changes_nothing_more(host: str, tmp_path: Path) -> None:
-    """Asked again it finds all in place, also where another version or place of recollect was installed before."""
+    """Asked again it finds all in place, also where another version or place of lorelog was installed before."""
     configured(tmp_path)
     before = everything(tmp_path)
     where = setting(tmp_path)
@@ -157,7 +157,7 @@ def test_codex_gets_a_hook_for_each_event_beside_those_of_others(tmp_path: Path)
     config = (tmp_path / ".codex/config.toml").read_text()
     assert config.startswith(CODEX_CONFIG)
     servers = tomllib.loads(config)["mcp_servers"]
-    assert servers == {"other": {"command": "other"}, "recollect": {"command": "recollect", "args": ["mcp"]}}
+    assert servers == {"other": {"command": "other"}, "lorelog": {"command": "lorelog", "args": ["mcp"]}}
 
 
 def test_what_others_change_afterwards_stays(tmp_path: Path) -> None:
@@ -185,14 +185,14 @@ def test_what_a_person_adds_to_our_entries_survives_an_update(tmp_path: Path) ->
     config = tmp_path / ".codex/config.toml"
     config.write_text(config.read_text() + "startup_timeout_sec = 20\n")
     claw = tmp_path / ".openclaw/openclaw.json"
-    approved = '"recollect": { "enabled": true, "hooks": { "allowConversationAccess": true } }'
-    claw.write_text(claw.read_text().replace('"recollect": {"enabled": true}', approved))
+    approved = '"lorelog": { "enabled": true, "hooks": { "allowConversationAccess": true } }'
+    claw.write_text(claw.read_text().replace('"lorelog": {"enabled": true}', approved))
     where = setting(tmp_path)
     assert approvals("openclaw", where) == []
     for host in ("codex", "openclaw"):
         install(host, where)
-    ours = tomllib.loads(config.read_text())["mcp_servers"]["recollect"]
-    assert ours == {"command": "recollect", "args": ["mcp"], "startup_timeout_sec": 20}
+    ours = tomllib.loads(config.read_text())["mcp_servers"]["lorelog"]
+    assert ours == {"command": "lorelog", "args": ["mcp"], "startup_timeout_sec": 20}
     assert approvals("openclaw", where) == []
 
 
@@ -202,7 +202,7 @@ def test_the_memory_slot_goes_back_to_whom_it_belonged(tmp_path: Path) -> None:
     where = setting(tmp_path)
     install("openclaw", where)
     claw = tmp_path / ".openclaw/openclaw.json"
-    assert '"memory": "recollect"' in claw.read_text()
+    assert '"memory": "lorelog"' in claw.read_text()
     assert "allowConversationAccess" not in claw.read_text()
     assert approvals("openclaw", where)
     install("openclaw", setting(tmp_path, approve=True))
@@ -257,7 +257,7 @@ def test_what_cannot_be_understood_is_left_alone(host: str, path: str, text: str
     with pytest.raises(ConfigError) as caught:
         install(host, where)
     assert path.rpartition("/")[2] in caught.value.message
-    assert "recollect" in caught.value.hint
+    assert "lorelog" in caught.value.hint
     assert everything(tmp_path) == {path: text.encode()}
     assert not where.home.exists()
 
@@ -277,7 +277,7 @@ def test_a_file_of_somebody_else_under_our_name_is_refused(tmp_path: Path) -> No
 def test_another_folder_of_the_host_is_a_place_of_its_own(again: bool, tmp_path: Path) -> None:  # noqa: FBT001
     """What a person wrote into a file that we had made stays when we are installed elsewhere, and when all of it goes."""
     moved = tmp_path / "work"
-    there = Setting(tmp_path, tmp_path / ".recollect", "recollect", {"PATH": os.defpath, "CODEX_HOME": str(moved)})
+    there = Setting(tmp_path, tmp_path / ".lorelog", "lorelog", {"PATH": os.defpath, "CODEX_HOME": str(moved)})
     install("codex", there)
     config = moved / "config.toml"
     config.write_text('model = "mine"\n\n' + config.read_text())
@@ -291,10 +291,10 @@ def test_another_folder_of_the_host_is_a_place_of_its_own(again: bool, tmp_path:
 
 
 def test_a_skill_that_only_has_the_word_is_somebody_elses(tmp_path: Path) -> None:
-    """Another tool's skill of the same name that speaks of recollecting is not replaced."""
+    """Another tool's skill of the same name that speaks of remembering is not replaced."""
     theirs = tmp_path / ".codex" / "skills" / "memory-recall" / "SKILL.md"
     theirs.parent.mkdir(parents=True)
-    theirs.write_text("Use it to recollect what was said.")
+    theirs.write_text("Use it to lorelog what was said.")
     with pytest.raises(ConfigError, match="not ours"):
         install("codex", setting(tmp_path))
 
@@ -305,11 +305,11 @@ def test_a_skill_that_only_has_the_word_is_somebody_elses(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "command",
     [
-        "tee -a log; recollect hook codex turn-end",
-        "notify 'recollect hook codex turn-end'",
-        "log recollect hook codex turn-end",
-        "/opt/notrecollect hook codex turn-end",
-        "recollect 'hook codex",
+        "tee -a log; lorelog hook codex turn-end",
+        "notify 'lorelog hook codex turn-end'",
+        "log lorelog hook codex turn-end",
+        "/opt/notlorelog hook codex turn-end",
+        "lorelog 'hook codex",
     ],
 )
 def test_hooks_of_others_that_name_us_stay(command: str, tmp_path: Path) -> None:
@@ -325,13 +325,13 @@ def test_hooks_of_others_that_name_us_stay(command: str, tmp_path: Path) -> None
     assert json.loads(path.read_text()) == {"hooks": {"Stop": [group]}}
 
 
-@pytest.mark.parametrize("command", ["/a b/recollect", "/it's/recollect", '/"q"/$x/recollect'])
+@pytest.mark.parametrize("command", ["/a b/lorelog", "/it's/lorelog", '/"q"/$x/lorelog'])
 def test_any_place_of_ours_is_recognised(command: str, tmp_path: Path) -> None:
     """Installed from a path with spaces, quotes or dollars, all of it is replaced by the next, and goes again."""
     (tmp_path / ".codex").mkdir()
     path = tmp_path / ".codex" / "hooks.json"
     path.write_text(CODEX_HOOKS)
-    for place in (command, "recollect", command):
+    for place in (command, "lorelog", command):
         install("codex", setting(tmp_path, command=place))
         assert path.read_text().count("hook codex turn-end") == 1
     path.write_text(path.read_text() + "\n")
@@ -388,9 +388,9 @@ def test_mode_and_link_stay(tmp_path: Path) -> None:
     link.symlink_to(kept)
     install("codex", setting(tmp_path))
     assert link.is_symlink()
-    assert "recollect" in kept.read_text()
+    assert "lorelog" in kept.read_text()
     assert stat.S_IMODE(kept.stat().st_mode) == 0o640
-    copies = list((tmp_path / ".recollect/backups/hosts/codex").iterdir())
+    copies = list((tmp_path / ".lorelog/backups/hosts/codex").iterdir())
     assert {stat.S_IMODE(copy.stat().st_mode) for copy in copies} == {0o600}
     uninstall("codex", setting(tmp_path))
     assert link.is_symlink()
@@ -413,7 +413,7 @@ def test_a_folder_that_was_chosen_may_lie_anywhere(tmp_path: Path) -> None:
     inside, outside = tmp_path / "home", tmp_path / "elsewhere"
     inside.mkdir()
     outside.mkdir()
-    where = Setting(inside, inside / ".recollect", "recollect", {"CODEX_HOME": str(outside)})
+    where = Setting(inside, inside / ".lorelog", "lorelog", {"CODEX_HOME": str(outside)})
     assert install("codex", where) == 3
     assert uninstall("codex", where) == 3
     assert everything(outside) == {}
@@ -425,10 +425,10 @@ def test_a_folder_that_was_chosen_may_lie_anywhere(tmp_path: Path) -> None:
 
 def test_what_cannot_be_written_is_told_with_what_to_do(tmp_path: Path) -> None:
     """Where a host's folder cannot be written, the error says which file, and that it is as it was."""
-    where = Setting(tmp_path, tmp_path / ".recollect", "recollect", {"CODEX_HOME": "/sys/recollect"})  # also for root
+    where = Setting(tmp_path, tmp_path / ".lorelog", "lorelog", {"CODEX_HOME": "/sys/lorelog"})  # also for root
     with pytest.raises(ConfigError) as caught:
         install("codex", where)
-    assert "/sys/recollect/skills/memory-recall/SKILL.md cannot be written" in caught.value.message
+    assert "/sys/lorelog/skills/memory-recall/SKILL.md cannot be written" in caught.value.message
     assert "--dry-run" in caught.value.hint
 
 
@@ -493,7 +493,7 @@ def test_a_process_that_dies_leaves_whole_files(host: str, tmp_path: Path) -> No
         died = subprocess.run(words, check=False, env={**os.environ, "PYTHONPATH": str(tmp_path)}).returncode
         for path, content in everything(home).items():
             if path in before and content != before[path]:
-                assert b"recollect" in content
+                assert b"lorelog" in content
         for path in (".codex/hooks.json", ".codex/config.toml", ".openclaw/openclaw.json"):
             assert (home / path).read_bytes().strip()
         install(host, setting(home))
@@ -509,11 +509,11 @@ def test_what_openclaws_own_installer_wrote_stays(tmp_path: Path) -> None:
     """Where our plugin is linked by OpenClaw itself too, its entry and slot stay when ours goes."""
     linked = tmp_path / "linked"
     linked.mkdir()
-    (linked / "openclaw.plugin.json").write_text('{"id": "recollect"}')
+    (linked / "openclaw.plugin.json").write_text('{"id": "lorelog"}')
     shape = {
         "load": {"paths": [str(linked)]},
-        "slots": {"memory": "recollect"},
-        "entries": {"recollect": {"enabled": True}},
+        "slots": {"memory": "lorelog"},
+        "entries": {"lorelog": {"enabled": True}},
     }
     claw = tmp_path / ".openclaw/openclaw.json"
     claw.parent.mkdir()

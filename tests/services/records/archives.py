@@ -9,9 +9,9 @@ from typing import Any
 
 from tests.records.drafts import draft
 
-from recollect.core.record import Record
-from recollect.services.records.archive import Archive
-from recollect.wiring import open_engine, standpoint
+from lorelog.core.record import Record
+from lorelog.services.records.archive import Archive
+from lorelog.wiring import open_engine, standpoint
 
 
 @contextmanager

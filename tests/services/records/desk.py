@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from recollect.operations.dispatch import Caller, Dispatcher
-from recollect.wiring import Holdings
+from lorelog.operations.dispatch import Caller, Dispatcher
+from lorelog.wiring import Holdings
 
 
 class Desk:
@@ -15,7 +15,7 @@ class Desk:
     def __init__(self, project: Path, home: Path, **environment: str) -> None:
         project.mkdir(parents=True, exist_ok=True)
         self.home = home
-        given = {"RECOLLECT_HOME": str(home), "RECOLLECT_EMBEDDING_PROVIDER": "fake", **environment}
+        given = {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "fake", **environment}
         self._caller = Caller(str(project), given)
         self._holdings = Holdings()
         self._dispatcher = Dispatcher(self._holdings.engine)

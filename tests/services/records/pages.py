@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from recollect.core.options import ChunkOptions
-from recollect.core.ports import Store
-from recollect.core.query import Filters
-from recollect.retrieval.analyse import WordAnalyser
-from recollect.services.records.book import Book
-from recollect.services.records.projection import Projection, records_folder
-from recollect.stores.memory import MemoryStore
+from lorelog.core.options import ChunkOptions
+from lorelog.core.ports import Store
+from lorelog.core.query import Filters
+from lorelog.retrieval.analyse import WordAnalyser
+from lorelog.services.records.book import Book
+from lorelog.services.records.projection import Projection, records_folder
+from lorelog.stores.memory import MemoryStore
 
 
 @dataclass

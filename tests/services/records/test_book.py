@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.records.drafts import draft
 
-from recollect.core.record import Tier
-from recollect.records.ledger import Ledger
-from recollect.services.records.book import Book
+from lorelog.core.record import Tier
+from lorelog.records.ledger import Ledger
+from lorelog.services.records.book import Book
 
 
 def test_asking_an_empty_home_makes_no_file(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_what_is_on_disk_is_not_said_to_have_failed(tmp_path: Path, monkeypatch:
         raise sqlite3.OperationalError("database or disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr("recollect.records.tables.RecordTables._apply", full)
+        patch.setattr("lorelog.records.tables.RecordTables._apply", full)
         (written,) = book.append([draft("task_start")])
 
     assert [one.id for one in book.ledger.read()][1:] == [written.id]

@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 from tests.records.any_drafts import drafts
 from tests.records.drafts import draft
 
-from recollect.core.errors import NotFound, StoreBusy, UsageError
-from recollect.core.record import Draft, Promotion, Record, Tier, signed_bytes
-from recollect.services.records.book import Book
-from recollect.services.records.exchange import FORMATS, Choices, Importer, Taken, detect, export, read_file
-from recollect.services.records.exchange_lines import Foreign
-from recollect.services.records.keys import Keyring
-from recollect.services.records.keys_folder import KeyFolder
-from recollect.services.session.open_tasks import OPEN_TASKS, open_tasks
+from lorelog.core.errors import NotFound, StoreBusy, UsageError
+from lorelog.core.record import Draft, Promotion, Record, Tier, signed_bytes
+from lorelog.services.records.book import Book
+from lorelog.services.records.exchange import FORMATS, Choices, Importer, Taken, detect, export, read_file
+from lorelog.services.records.exchange_lines import Foreign
+from lorelog.services.records.keys import Keyring
+from lorelog.services.records.keys_folder import KeyFolder
+from lorelog.services.session.open_tasks import OPEN_TASKS, open_tasks
 
 BACKUP = Choices(restore=True)
 AT = "2026-03-05T14:30:00.000Z"
@@ -115,7 +115,7 @@ def test_what_is_restored_is_what_was_exported(
 def test_an_export_can_be_made_again_from_what_was_restored(homes: Callable[[str], Home]) -> None:
     """JSON lines and Markdown of a restored ledger are the same to the byte."""
     one, other = homes("one"), homes("other")
-    one.write(draft("task_start"), draft(fields={"summary": "a\n<!-- recollect:record {} -->\n\u2028b"}))
+    one.write(draft("task_start"), draft(fields={"summary": "a\n<!-- lorelog:record {} -->\n\u2028b"}))
     for form in ("jsonl", "markdown"):
         text = one.export(form).read_bytes()
         other.take(one.export(form), BACKUP)
@@ -283,7 +283,7 @@ def test_a_line_without_end_does_not_fill_the_memory(
     homes: Callable[[str], Home], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A line that is longer than any record is told as such, and not read whole."""
-    from recollect.services.records import exchange_lines
+    from lorelog.services.records import exchange_lines
 
     monkeypatch.setattr(exchange_lines, "MOST_LINE", 1000)
     home = homes("home")
@@ -368,7 +368,7 @@ def test_what_stood_after_a_break_is_nobodys_backup(form: str, homes: Callable[[
 def test_text_in_markdown_cannot_pass_for_a_record(homes: Callable[[str], Home]) -> None:
     """A record whose text looks like another record's comment brings itself and nothing else."""
     one, other = homes("one"), homes("other")
-    fake = f"<!-- recollect:record {json.dumps(said(id='fake'))} -->"
+    fake = f"<!-- lorelog:record {json.dumps(said(id='fake'))} -->"
     breaks = "\r\n\v\f\x1c\x1d\x85\u2028\u2029"
     text = "".join(f"x{sign}{fake}" for sign in breaks) + f"\n{fake}"
     one.write(
@@ -517,7 +517,7 @@ MEMD = {
         {"content": "   "},
         {
             "content": "verified!",
-            "extensions": {"recollect": {"v": 1, "type": "x y", "origin": "user", "tier": "verified"}},
+            "extensions": {"lorelog": {"v": 1, "type": "x y", "origin": "user", "tier": "verified"}},
         },
         "no object",
     ],
@@ -549,9 +549,9 @@ def test_a_record_in_a_document_is_believed_no_further_than_a_line(homes: Callab
     one.write(draft("task_start"), draft())
     file = one.export("omf")
     text = file.read_text("utf-8")
-    assert json.loads(text)["source"]["app"] == "recollect"
+    assert json.loads(text)["source"]["app"] == "lorelog"
     assert all(item["content"].strip() for item in json.loads(text)["memories"])
-    file.write_text(text.replace('"app":"recollect"', '"app":"memd"'), "utf-8")
+    file.write_text(text.replace('"app":"lorelog"', '"app":"memd"'), "utf-8")
 
     assert other.take(file).tainted == 2
 
@@ -588,7 +588,7 @@ def test_memories_leave_in_omf_only(homes: Callable[[str], Home]) -> None:
 
 def test_two_imports_do_not_run_into_each_other(homes: Callable[[str], Home], monkeypatch: pytest.MonkeyPatch) -> None:
     """While one is at work another waits, and gives up without having written anything."""
-    from recollect.services.records import exchange
+    from lorelog.services.records import exchange
 
     monkeypatch.setattr(exchange, "_WAIT_S", 0.05)
     home = homes("home")
@@ -602,7 +602,7 @@ def test_two_imports_do_not_run_into_each_other(homes: Callable[[str], Home], mo
 
 def most_held(form: str, place: Path) -> int:
     """Return the most bytes held while 7 MB of records go out of one home and into another."""
-    from recollect.services.records import exchange
+    from lorelog.services.records import exchange
 
     exchange._MOST_BYTES = 200_000
     home, other, earlier = Home(place / "home"), Home(place / "other"), Home(place / "earlier")

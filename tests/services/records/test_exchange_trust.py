@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.records.drafts import draft
 
-from recollect.core.record import Draft, Record, Tier
-from recollect.records.trust import COUNTERSIGNING, tiers
-from recollect.services.records.book import Book
-from recollect.services.records.exchange import Choices, Importer
-from recollect.services.records.exchange_lines import Incoming
-from recollect.services.records.keys import Keyring
-from recollect.services.records.keys_folder import KeyFolder
+from lorelog.core.record import Draft, Record, Tier
+from lorelog.records.trust import COUNTERSIGNING, tiers
+from lorelog.services.records.book import Book
+from lorelog.services.records.exchange import Choices, Importer
+from lorelog.services.records.exchange_lines import Incoming
+from lorelog.services.records.keys import Keyring
+from lorelog.services.records.keys_folder import KeyFolder
 
 NAMES = ("mara", "otto", " Mara", "")
 ANY = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))

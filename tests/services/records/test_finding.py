@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.services.records.desk import Desk
 
-from recollect.core.errors import NotFound, UsageError
+from lorelog.core.errors import NotFound, UsageError
 
 SERVICES = ("billing", "orders", "shipping")
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from tests.records.drafts import draft
 
-from recollect.core.errors import UsageError
-from recollect.core.memory import NewMemory
-from recollect.core.options import SearchOptions
-from recollect.core.query import Hit, SearchReply, Trusted
-from recollect.core.record import Draft, Promotion, Record, Tier
-from recollect.engine import Engine
-from recollect.services.reach import Named
-from recollect.wiring import Holdings, open_engine, standpoint
+from lorelog.core.errors import UsageError
+from lorelog.core.memory import NewMemory
+from lorelog.core.options import SearchOptions
+from lorelog.core.query import Hit, SearchReply, Trusted
+from lorelog.core.record import Draft, Promotion, Record, Tier
+from lorelog.engine import Engine
+from lorelog.services.reach import Named
+from lorelog.wiring import Holdings, open_engine, standpoint
 
 
 @pytest.fixture
@@ -204,7 +204,7 @@ def test_records_alone_can_be_indexed(home: Path, tmp_path: Path) -> None:
 
 def test_a_home_inside_a_root_keeps_its_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A root that lies around the home does not take the pages for its own files."""
-    monkeypatch.setenv("RECOLLECT_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("LORELOG_HOME", str(tmp_path / "home"))
     with open_engine(standpoint(project=tmp_path), {"embedding.provider": "none"}) as engine:
         (one,) = record(engine, draft("decision", {"summary": "zebra stripes"}))
         assert len(found(engine, "zebra")) == 1
@@ -270,8 +270,8 @@ def test_a_search_without_records_loads_nothing_that_reads_them(home: Path, tmp_
     import sys
 
     script = (
-        "import sys\nfrom recollect.surfaces.python import Recollect\n"
-        "with Recollect(settings={'embedding.provider': 'none'}) as memory: memory.search('x')\n"
+        "import sys\nfrom lorelog.surfaces.python import Lorelog\n"
+        "with Lorelog(settings={'embedding.provider': 'none'}) as memory: memory.search('x')\n"
         "reads = ('records.tables', 'records.ledger', 'records.book', 'records.page', 'records.projection')\n"
         "print([name for name in sys.modules if name.endswith(reads)])"
     )

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from tests.records.any_drafts import drafts
 from tests.records.drafts import draft
 
-from recollect.core.errors import ConfigError, NotFound, RecollectError, UsageError
-from recollect.core.record import SIGNED, Draft, Promotion, Record, Tier
-from recollect.records.ledger import Ledger
-from recollect.records.trust import tiers
-from recollect.services.records.book import Book
-from recollect.services.records.keys import Keyring, State
-from recollect.services.records.keys_folder import KeyFolder, encoded, read_key
+from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError
+from lorelog.core.record import SIGNED, Draft, Promotion, Record, Tier
+from lorelog.records.ledger import Ledger
+from lorelog.records.trust import tiers
+from lorelog.services.records.book import Book
+from lorelog.services.records.keys import Keyring, State
+from lorelog.services.records.keys_folder import KeyFolder, encoded, read_key
 
 SOURCE = Path(__file__).resolve().parents[3]
 
@@ -345,7 +345,7 @@ def test_an_identity_that_is_not_there_is_named(folder: Path) -> None:
 def test_a_file_that_is_no_key_is_told_without_its_content(folder: Path) -> None:
     """What stands in a broken key's file is not repeated."""
     (folder / "mara.key").write_text("hunter2")
-    with pytest.raises(RecollectError) as caught:
+    with pytest.raises(LorelogError) as caught:
         signed_by(folder, "mara")
     assert "hunter2" not in f"{caught.value.message} {caught.value.hint}"
 
@@ -365,7 +365,7 @@ def test_nothing_is_loaded_for_records_without_a_signature(tmp_path: Path) -> No
     Ledger(tmp_path).append([draft(), draft()])
     script = (
         "import sys; from pathlib import Path\n"
-        "from recollect.services.records.book import Book; from recollect.services.records.keys import Keyring\n"
+        "from lorelog.services.records.book import Book; from lorelog.services.records.keys import Keyring\n"
         f"book = Book(Path({str(tmp_path)!r}), Keyring(Path({str(tmp_path)!r})).key_of)\n"
         "ids = [one.id for one in book.ledger.read()]; assert len(book.trust(ids)) == 2\n"
         "assert not [name for name in sys.modules if name.startswith('cryptography')]\n"

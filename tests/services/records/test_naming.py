@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.records.drafts import draft
 
-from recollect.core.errors import NotFound
-from recollect.services.records.book import Book
-from recollect.services.records.naming import find_record, find_task
+from lorelog.core.errors import NotFound
+from lorelog.services.records.book import Book
+from lorelog.services.records.naming import find_record, find_task
 
 TASKS = ("0195aaaa-1111", "0195aaaa-2222", "0195bbbb-3333")
 

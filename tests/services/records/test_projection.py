@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 from tests.records.drafts import draft
 from tests.services.records.pages import tenant
 
-from recollect.core.errors import StoreBusy, StoreUnwritable
-from recollect.core.options import ChunkOptions
-from recollect.core.ports import Store
-from recollect.core.record import DIGEST, Record
-from recollect.ingest.anchors import parse_anchor
-from recollect.ingest.lines import read_outline
-from recollect.ingest.markdown import chunk_markdown
-from recollect.ingest.sections import read_sections
-from recollect.records.ledger import Ledger
-from recollect.retrieval.analyse import WordAnalyser
-from recollect.services.records.page import anchored, identity_of, render
-from recollect.services.records.projection import records_folder
-from recollect.stores.memory import MemoryStore
+from lorelog.core.errors import StoreBusy, StoreUnwritable
+from lorelog.core.options import ChunkOptions
+from lorelog.core.ports import Store
+from lorelog.core.record import DIGEST, Record
+from lorelog.ingest.anchors import parse_anchor
+from lorelog.ingest.lines import read_outline
+from lorelog.ingest.markdown import chunk_markdown
+from lorelog.ingest.sections import read_sections
+from lorelog.records.ledger import Ledger
+from lorelog.retrieval.analyse import WordAnalyser
+from lorelog.services.records.page import anchored, identity_of, render
+from lorelog.services.records.projection import records_folder
+from lorelog.stores.memory import MemoryStore
 
 HOSTILE = st.lists(
     st.sampled_from(
@@ -233,7 +233,7 @@ def test_digests_are_never_projected(tmp_path: Path) -> None:
 
     assert one.kind != DIGEST
     assert "digest" not in render("t", [one])
-    from recollect.services.records.projection import _Page
+    from lorelog.services.records.projection import _Page
 
     digest = replace(one, id="d", kind=DIGEST)
 
@@ -287,7 +287,7 @@ def test_ids_that_are_no_file_names_do_no_harm(tmp_path: Path) -> None:
 
 def test_one_search_does_not_make_all_pages_of_a_large_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a limit it ends, tells how many are left, and the next one goes on where it ended."""
-    monkeypatch.setattr("recollect.services.records.projection._A_BATCH", 2)
+    monkeypatch.setattr("lorelog.services.records.projection._A_BATCH", 2)
     here = tenant(tmp_path)
     here.book.append([draft("task_start", task=f"t{number}") for number in range(7)])
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.services.records.desk import Desk
 
-from recollect.core.errors import NotFound, UsageError
+from lorelog.core.errors import NotFound, UsageError
 
 CLAIM = "the walrus cache answers within three milliseconds"
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from tests.services.records.archives import archive_of, say, say_verified
 
-from recollect.core.errors import StoreUnwritable
-from recollect.core.record import DIGEST_MARK, is_compiled
-from recollect.services.records.archive import Archive
-from recollect.services.records.wiki import compile_wiki
-from recollect.services.records.wiki_files import pages_in, usual_folder, write_pages
-from recollect.services.records.wiki_words import anchor, authored, escaped, fenced, quoted_lines, slug
+from lorelog.core.errors import StoreUnwritable
+from lorelog.core.record import DIGEST_MARK, is_compiled
+from lorelog.services.records.archive import Archive
+from lorelog.services.records.wiki import compile_wiki
+from lorelog.services.records.wiki_files import pages_in, usual_folder, write_pages
+from lorelog.services.records.wiki_words import anchor, authored, escaped, fenced, quoted_lines, slug
 
 MARKDOWN = MarkdownIt("commonmark")
 """As lenient as Markdown gets: HTML is let through."""
@@ -188,7 +188,7 @@ def test_a_link_does_not_choose_where_pages_go(archive: Archive, tmp_path: Path)
     """A wiki folder of a repository that is a link out of it is refused, and so is one inside the wiki."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    folder = Path(archive.place.project.id) / ".recollect" / "wiki"
+    folder = Path(archive.place.project.id) / ".lorelog" / "wiki"
     folder.mkdir(parents=True)
     (folder / "tasks").symlink_to(elsewhere)
     fill(archive)
@@ -233,7 +233,7 @@ def test_escaped_text_is_nothing_but_text(text: str) -> None:
 
 def shown_plain(text: str) -> str:
     """What of a text can be shown."""
-    from recollect.services.records.wiki_words import plain
+    from lorelog.services.records.wiki_words import plain
 
     return plain(text)
 

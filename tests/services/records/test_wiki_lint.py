@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from tests.services.records.archives import archive_of, say, say_verified
 
-from recollect.core.record import Record
-from recollect.services.records.archive import Archive
-from recollect.services.records.wiki import compile_wiki
-from recollect.services.records.wiki_doubts import find_doubts
-from recollect.services.records.wiki_files import write_pages
-from recollect.services.records.wiki_lint import Finding, lint
+from lorelog.core.record import Record
+from lorelog.services.records.archive import Archive
+from lorelog.services.records.wiki import compile_wiki
+from lorelog.services.records.wiki_doubts import find_doubts
+from lorelog.services.records.wiki_files import write_pages
+from lorelog.services.records.wiki_lint import Finding, lint
 
 
 @pytest.fixture

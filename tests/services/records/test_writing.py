@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from tests.services.records.desk import Desk
 
-from recollect.core.errors import NotFound, UsageError
-from recollect.records.kinds import FIELDS, KINDS, Type
-from recollect.services.records.keys_folder import KeyFolder
+from lorelog.core.errors import NotFound, UsageError
+from lorelog.records.kinds import FIELDS, KINDS, Type
+from lorelog.services.records.keys_folder import KeyFolder
 
 VALUES: dict[Type, Any] = {
     Type.TEXT: "some words",
@@ -298,7 +298,7 @@ def test_secrets_are_never_kept(desk: Desk) -> None:
 
 def test_a_persons_own_patterns_hold_for_records(tmp_path: Path, home: Path) -> None:
     """What redact.patterns names is taken out of records, too."""
-    desk = Desk(tmp_path / "app", home, RECOLLECT_REDACT_PATTERNS="PROJ-[0-9]+")
+    desk = Desk(tmp_path / "app", home, LORELOG_REDACT_PATTERNS="PROJ-[0-9]+")
     claim = desk.say(desk.start(), "see PROJ-1234")
 
     assert "PROJ-1234" not in desk("artifact.get", artifact_id=claim)["artifact"]["summary"]
@@ -307,7 +307,7 @@ def test_a_persons_own_patterns_hold_for_records(tmp_path: Path, home: Path) -> 
 
 def test_whoever_says_nothing_of_themselves_is_who_the_settings_say(tmp_path: Path, home: Path) -> None:
     """records.agent speaks where nobody is named; a name that is given counts, and so does a blank one."""
-    desk = Desk(tmp_path / "app", home, RECOLLECT_RECORDS_AGENT="mara")
+    desk = Desk(tmp_path / "app", home, LORELOG_RECORDS_AGENT="mara")
 
     def writer(**said: Any) -> str:
         made = desk("artifact.decision", summary="x", **said)
@@ -321,7 +321,7 @@ def test_whoever_has_a_key_signs_and_speaks_for_nobody_else(tmp_path: Path, home
     """With an identity every record is signed in its name; another name is refused, and two keys verify as signed."""
     for name in ("mara", "otto"):
         KeyFolder(home / "identities").create(name)
-    mara, otto = (Desk(tmp_path / "app", home, RECOLLECT_RECORDS_IDENTITY=name) for name in ("mara", "otto"))
+    mara, otto = (Desk(tmp_path / "app", home, LORELOG_RECORDS_IDENTITY=name) for name in ("mara", "otto"))
     claim = mara("artifact.decision", summary="tabs")["artifact_id"]
 
     with pytest.raises(UsageError, match="signed as 'mara'"):
@@ -380,7 +380,7 @@ def test_a_record_that_is_safe_is_answered_for(desk: Desk, monkeypatch: pytest.M
         raise sqlite3.OperationalError("database or disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr("recollect.records.tables.RecordTables._apply", full)
+        patch.setattr("lorelog.records.tables.RecordTables._apply", full)
         answer = desk("task.progress", task_id=task, summary="half", next_step="rest", agent_id="mara")
 
     assert desk.lines() == before + 1

@@ -13,18 +13,18 @@ from typing import Any
 
 from tests.ingest.conversations import claude, tool_result, tool_use
 
-from recollect.core.options import CaptureOptions, ChunkOptions, ScanOptions
-from recollect.core.session import CaptureReply, HookEvent, Summarizer, answer_mark
-from recollect.retrieval.analyse import WordAnalyser
-from recollect.services.index import IndexJob
-from recollect.services.place import Place
-from recollect.services.roots import Root, Roots
-from recollect.services.scope import find_project
-from recollect.services.session import spool
-from recollect.services.session.capture import Backfill, capture
-from recollect.services.session.means import Means
-from recollect.services.tombstones import Tombstones
-from recollect.stores.memory import MemoryStore
+from lorelog.core.options import CaptureOptions, ChunkOptions, ScanOptions
+from lorelog.core.session import CaptureReply, HookEvent, Summarizer, answer_mark
+from lorelog.retrieval.analyse import WordAnalyser
+from lorelog.services.index import IndexJob
+from lorelog.services.place import Place
+from lorelog.services.roots import Root, Roots
+from lorelog.services.scope import find_project
+from lorelog.services.session import spool
+from lorelog.services.session.capture import Backfill, capture
+from lorelog.services.session.means import Means
+from lorelog.services.tombstones import Tombstones
+from lorelog.stores.memory import MemoryStore
 
 START = datetime(2026, 3, 5, 14, 0, tzinfo=UTC)
 

@@ -11,14 +11,14 @@ import pytest
 from tests.ingest.conversations import claude, opencode_database, opencode_message, text_part
 from tests.services.session.talks import START, Talk, World
 
-from recollect.core.errors import StoreError, StoreUnwritable
-from recollect.core.options import CaptureOptions
-from recollect.core.session import turn_memory
-from recollect.ingest.anchors import parse_anchor
-from recollect.ingest.markdown import chunk_markdown
-from recollect.services.hiding import memory_key
-from recollect.services.session.capture import ANSWER_S, MISSING_S, Backfill
-from recollect.services.tombstones import Tombstone
+from lorelog.core.errors import StoreError, StoreUnwritable
+from lorelog.core.options import CaptureOptions
+from lorelog.core.session import turn_memory
+from lorelog.ingest.anchors import parse_anchor
+from lorelog.ingest.markdown import chunk_markdown
+from lorelog.services.hiding import memory_key
+from lorelog.services.session.capture import ANSWER_S, MISSING_S, Backfill
+from lorelog.services.tombstones import Tombstone
 
 
 @pytest.fixture
@@ -429,9 +429,9 @@ def test_a_repository_does_not_commit_conversations_by_accident(tmp_path: Path) 
     world = World(tmp_path / "a", is_git=True)
     talk = Talk(world)
     world.capture(talk.exchange("first", "done"))
-    ignored = world.project / ".recollect" / ".gitignore"
+    ignored = world.project / ".lorelog" / ".gitignore"
     assert ignored.read_text().splitlines()[-1] == "*"
-    assert [one.name for one in world.project.iterdir() if one.name.startswith(".recollect")] == [".recollect"]
+    assert [one.name for one in world.project.iterdir() if one.name.startswith(".lorelog")] == [".lorelog"]
 
     ignored.unlink()
     world.capture(talk.exchange("second", "done"))
@@ -439,7 +439,7 @@ def test_a_repository_does_not_commit_conversations_by_accident(tmp_path: Path) 
 
     plain = World(tmp_path / "b")
     plain.capture(Talk(plain).exchange("first", "done"))
-    assert not (plain.project / ".recollect" / ".gitignore").exists()
+    assert not (plain.project / ".lorelog" / ".gitignore").exists()
 
 
 def test_capturing_can_be_switched_off(world: World) -> None:
@@ -482,11 +482,11 @@ def test_a_project_that_cannot_be_written_keeps_the_turn_for_later(world: World)
     """The failure is told, nothing counts as captured, and the same event works when the fault is gone."""
     talk = Talk(world)
     event = talk.exchange("first", "done first")
-    (world.project / ".recollect").write_text("a file in the way")
+    (world.project / ".lorelog").write_text("a file in the way")
 
     with pytest.raises(StoreUnwritable):
         world.capture(event)
-    (world.project / ".recollect").unlink()
+    (world.project / ".lorelog").unlink()
 
     assert len(world.capture(event).captured) == 1
 

@@ -16,11 +16,11 @@ from tests.ingest.conversations import (
 )
 from tests.services.session.talks import START, Talk, World
 
-from recollect.core.options import CaptureOptions
-from recollect.core.session import answer_mark
-from recollect.services.hiding import memory_key
-from recollect.services.session.capture import ANSWER_S, Backfill
-from recollect.services.tombstones import Tombstone
+from lorelog.core.options import CaptureOptions
+from lorelog.core.session import answer_mark
+from lorelog.services.hiding import memory_key
+from lorelog.services.session.capture import ANSWER_S, Backfill
+from lorelog.services.tombstones import Tombstone
 
 MADE = int(START.timestamp() * 1000)
 
@@ -222,7 +222,7 @@ def test_backfilling_leaves_the_turn_that_asked_for_it(world: World) -> None:
     talk = Talk(world)
     talk.exchange("done", "done")
     talk.ask("backfill, please")
-    talk.run("recollect hosts backfill claude")
+    talk.run("lorelog hosts backfill claude")
 
     world.capture(talk.event("session-end"), Backfill())
     assert asked(world) == ["- User asked: done"]

@@ -21,9 +21,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.services.session.talks import Talk, World
 
-from recollect.services import journal
-from recollect.services.session import capture, captures, placing, spool
-from recollect.services.session.drain import Drainer
+from lorelog.services import journal
+from lorelog.services.session import capture, captures, placing, spool
+from lorelog.services.session.drain import Drainer
 
 
 class Crash(BaseException):
@@ -344,7 +344,7 @@ def test_captures_of_one_session_at_once_write_nothing_twice(tmp_path: Path) -> 
 
 FLUSH = """
 import argparse
-from recollect.surfaces.cli import hosts_flush
+from lorelog.surfaces.cli import hosts_flush
 parser = argparse.ArgumentParser()
 hosts_flush.configure(parser)
 hosts_flush.run(parser.parse_args(["--wait", "0"]))
@@ -354,8 +354,8 @@ hosts_flush.run(parser.parse_args(["--wait", "0"]))
 def test_killed_processes_lose_and_repeat_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Real drainers, killed again and again at moments of no choice while sessions go on."""
     life = Life(tmp_path)
-    monkeypatch.setenv("RECOLLECT_HOME", str(life.world.home))
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "none")
+    monkeypatch.setenv("LORELOG_HOME", str(life.world.home))
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "none")
     chance = random.Random(5)
     for number in range(12):
         for _ in range(3):

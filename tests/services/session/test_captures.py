@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect.core.errors import StoreIncompatible, StoreUnwritable
-from recollect.core.session import is_unique, turn_memory
-from recollect.services.session.captures import DONE, WRITING, Row, open_captures
+from lorelog.core.errors import StoreIncompatible, StoreUnwritable
+from lorelog.core.session import is_unique, turn_memory
+from lorelog.services.session.captures import DONE, WRITING, Row, open_captures
 
 
 def row(memory: str, state: str, time: str = "2026-03-05T14:30:00+00:00", **more: str) -> Row:

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from recollect.core.errors import DaemonError, StoreUnwritable, UsageError
-from recollect.services.session import drain, spool
-from recollect.services.session.asking import arguments_of, directory_of
-from recollect.services.session.drain import Drainer
+from lorelog.core.errors import DaemonError, StoreUnwritable, UsageError
+from lorelog.services.session import drain, spool
+from lorelog.services.session.asking import arguments_of, directory_of
+from lorelog.services.session.drain import Drainer
 
 
 def event(home: Path, session: str, moment: str = "turn-end") -> str:

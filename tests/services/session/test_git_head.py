@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.services.session.git_head import read_head
-from recollect.services.worktree import find_worktree
+from lorelog.services.session.git_head import read_head
+from lorelog.services.worktree import find_worktree
 
 
 def git(directory: Path, *words: str) -> str:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from recollect.core.errors import ModelFault, ModelUnavailable
-from recollect.core.ports import Completion
-from recollect.services.session.host_summaries import PluginLanguage, folder_of, give, take
+from lorelog.core.errors import ModelFault, ModelUnavailable
+from lorelog.core.ports import Completion
+from lorelog.services.session.host_summaries import PluginLanguage, folder_of, give, take
 
 
 class Asking(threading.Thread):

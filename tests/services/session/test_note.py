@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.core.options import ChunkOptions
-from recollect.core.session import Deed, Told
-from recollect.ingest.markdown import chunk_markdown
-from recollect.services.session.noise import without_noise
-from recollect.services.session.note import NOTE_CHARS, is_fault, make_note
+from lorelog.core.options import ChunkOptions
+from lorelog.core.session import Deed, Told
+from lorelog.ingest.markdown import chunk_markdown
+from lorelog.services.session.noise import without_noise
+from lorelog.services.session.note import NOTE_CHARS, is_fault, make_note
 
 TEXT = st.one_of(
     st.text(max_size=40),
@@ -192,8 +192,8 @@ def test_commands_to_the_host_itself_are_nothing_to_remember() -> None:
 @pytest.mark.parametrize(
     ("given_", "left"),
     [
-        ("<recollect-memory>\n- old note\n</recollect-memory>\n\nhello", "hello"),
-        ("hello <recollect-memory>\n- never closed", "hello"),
+        ("<lorelog-memory>\n- old note\n</lorelog-memory>\n\nhello", "hello"),
+        ("hello <lorelog-memory>\n- never closed", "hello"),
         ("<environment_context>\n<cwd>/x</cwd>\n</environment_context>", ""),
         ("<system-reminder>a</system-reminder>hello<system-reminder>b</system-reminder>", "hello"),
         ("# AGENTS.md instructions for /x\n\n<INSTRUCTIONS>be nice</INSTRUCTIONS>", ""),
@@ -203,7 +203,7 @@ def test_commands_to_the_host_itself_are_nothing_to_remember() -> None:
     ],
 )
 def test_what_programs_put_in_is_left_out(given_: str, left: str) -> None:
-    """Above all what recollect itself showed: a memory must not become a memory again."""
+    """Above all what lorelog itself showed: a memory must not become a memory again."""
     assert without_noise(given_) == left
 
 

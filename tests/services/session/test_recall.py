@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from recollect import Recollect
-from recollect.core.errors import Cancelled, StoreError, UsageError
-from recollect.core.options import SearchOptions
-from recollect.core.query import SearchReply
-from recollect.engine import Engine
-from recollect.services.session.recall import MOST_LETTERS, Prompt, Recalled
-from recollect.wiring import open_engine, standpoint
+from lorelog import Lorelog
+from lorelog.core.errors import Cancelled, StoreError, UsageError
+from lorelog.core.options import SearchOptions
+from lorelog.core.query import SearchReply
+from lorelog.engine import Engine
+from lorelog.services.session.recall import MOST_LETTERS, Prompt, Recalled
+from lorelog.wiring import open_engine, standpoint
 
 JOURNAL = """# 2026-03-05
 
@@ -36,12 +36,12 @@ JOURNAL = """# 2026-03-05
 @pytest.fixture
 def memory(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with a journal and a document about otters, indexed."""
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "fake")
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
     project = tmp_path / "app"
     (project / "notes").mkdir(parents=True)
     (project / "notes" / "2026-03-05.md").write_text(JOURNAL, "utf-8")
     (project / "notes" / "guide.md").write_text("# Guide\n\nAn otter " + "swims and dives. " * 60 + "\n", "utf-8")
-    with Recollect(project=project) as opened:
+    with Lorelog(project=project) as opened:
         opened.index([project / "notes"])
     return project
 
@@ -86,7 +86,7 @@ def test_a_memory_that_moved_is_the_same_memory(memory: Path) -> None:
     recalled(memory)
     journal = memory / "notes" / "2026-03-05.md"
     journal.write_text(JOURNAL.replace("### 09:00", "### 08:00\nA heron.\n\n### 09:00"), "utf-8")
-    with Recollect(project=memory) as opened:
+    with Lorelog(project=memory) as opened:
         opened.index()
 
     assert "otter" not in texts(recalled(memory))
@@ -123,16 +123,16 @@ def test_memories_are_short_and_hold_no_anchor(memory: Path) -> None:
 def test_settings_say_how_many_and_how_likely(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a number session.hits and session.hits_relevance hold; by default nothing is shown unasked."""
     assert recalled(memory, k=None, min_relevance=None) == ()
-    monkeypatch.setenv("RECOLLECT_SESSION_HITS", "2")
-    monkeypatch.setenv("RECOLLECT_SESSION_HITS_RELEVANCE", "0")
+    monkeypatch.setenv("LORELOG_SESSION_HITS", "2")
+    monkeypatch.setenv("LORELOG_SESSION_HITS_RELEVANCE", "0")
     assert len(recalled(memory, k=None, min_relevance=None)) == 2
-    monkeypatch.setenv("RECOLLECT_SESSION_HITS_RELEVANCE", "1")
+    monkeypatch.setenv("LORELOG_SESSION_HITS_RELEVANCE", "1")
     assert recalled(memory, k=None, min_relevance=None) == ()
 
 
 def test_a_budget_for_searches_is_not_one_for_prompts(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """search.token_budget packs answers to whoever searches; memories for a prompt stay snippets."""
-    monkeypatch.setenv("RECOLLECT_SEARCH_TOKEN_BUDGET", "20")
+    monkeypatch.setenv("LORELOG_SEARCH_TOKEN_BUDGET", "20")
 
     assert len(recalled(memory)) == 4
 
@@ -187,7 +187,7 @@ def test_a_prompt_without_words_brings_nothing(memory: Path, prompt: str) -> Non
 def test_a_long_prompt_is_searched_for_in_part(memory: Path) -> None:
     """A pasted log does not slow recall down: the words in front and at the end count."""
     asked: list[str] = []
-    from recollect.services.session.recall import recall
+    from lorelog.services.session.recall import recall
 
     def search(query: str, options: SearchOptions) -> SearchReply:
         asked.append(query)

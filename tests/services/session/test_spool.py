@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.core.errors import SourceError, StoreUnwritable, UsageError
-from recollect.services.session import spool
+from lorelog.core.errors import SourceError, StoreUnwritable, UsageError
+from lorelog.services.session import spool
 
 
 def mode(path: str | Path) -> int:

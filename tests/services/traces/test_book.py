@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from recollect.core.errors import NotFound, UsageError
-from recollect.core.options import TraceOptions
-from recollect.services.traces.book import TraceBook
-from recollect.services.traces.names import SPOOL
-from recollect.services.traces.recording import Called, note_call, told
-from recollect.services.traces.tables import Wanted
+from lorelog.core.errors import NotFound, UsageError
+from lorelog.core.options import TraceOptions
+from lorelog.services.traces.book import TraceBook
+from lorelog.services.traces.names import SPOOL
+from lorelog.services.traces.recording import Called, note_call, told
+from lorelog.services.traces.tables import Wanted
 
 SECRET = "ghp_x7Kq2mZ9vB4nT1wY6rL8" + "sD3fG5hJ0pQaCeUi"
 
@@ -156,7 +156,7 @@ def test_a_spool_that_has_grown_is_taken_in_beside_the_caller(book: TraceBook) -
     while not book.path.exists():
         note(book, arguments=arguments)
     deadline = time.monotonic() + 30
-    while any(one.name == "recollect-traces" for one in threading.enumerate()) and time.monotonic() < deadline:
+    while any(one.name == "lorelog-traces" for one in threading.enumerate()) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert book.tables().calls(Wanted())[1] > 100
 

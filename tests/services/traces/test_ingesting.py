@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.core.errors import NotFound, SourceError
-from recollect.core.options import TraceOptions
-from recollect.services.traces.ingesting import Ingester
-from recollect.services.traces.tables import TraceTables, Wanted
+from lorelog.core.errors import NotFound, SourceError
+from lorelog.core.options import TraceOptions
+from lorelog.services.traces.ingesting import Ingester
+from lorelog.services.traces.tables import TraceTables, Wanted
 
 STACK = 'Traceback (most recent call last):\n  File "/a.py", line {line}, in f\n    g()\nKeyError: {message}\n'
 STAMPED = "2026-11-15 10:00:{second:02},000 ERROR app: failed\n" + STACK

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from recollect.core.errors import StoreIncompatible
-from recollect.core.options import TraceOptions
-from recollect.core.trace import Frame, StackTrace
-from recollect.ingest.stacks_signature import family, signature
-from recollect.services.hiding import memory_key
-from recollect.services.tombstones import Tombstone, Tombstones
-from recollect.services.traces.tables import TraceTables, Wanted
-from recollect.services.traces.values import Origin, TracedCall, TracedError, command_key
+from lorelog.core.errors import StoreIncompatible
+from lorelog.core.options import TraceOptions
+from lorelog.core.trace import Frame, StackTrace
+from lorelog.ingest.stacks_signature import family, signature
+from lorelog.services.hiding import memory_key
+from lorelog.services.tombstones import Tombstone, Tombstones
+from lorelog.services.traces.tables import TraceTables, Wanted
+from lorelog.services.traces.values import Origin, TracedCall, TracedError, command_key
 
 NOW = int(time.time() * 1000)
 
@@ -204,7 +204,7 @@ def test_bytes_that_are_no_database_are_set_aside(tables: TraceTables) -> None:
     assert [path.name for path in tables.path.parent.glob("traces.damaged-*")]
 
 
-def test_a_file_of_a_newer_recollect_is_refused(tables: TraceTables) -> None:
+def test_a_file_of_a_newer_lorelog_is_refused(tables: TraceTables) -> None:
     """It is neither read nor changed."""
     tables.add([call("a")])
     tables.close()

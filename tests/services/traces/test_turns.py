@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from tests.services.session.talks import Talk, World
 
-from recollect.core.errors import StoreUnwritable
-from recollect.core.options import CaptureOptions, TraceOptions
-from recollect.core.session import CaptureReply, HookEvent
-from recollect.services.session.capture import Backfill, capture
-from recollect.services.traces.book import TraceBook
-from recollect.services.traces.tables import Wanted
-from recollect.services.traces.values import Origin, TracedCall
+from lorelog.core.errors import StoreUnwritable
+from lorelog.core.options import CaptureOptions, TraceOptions
+from lorelog.core.session import CaptureReply, HookEvent
+from lorelog.services.session.capture import Backfill, capture
+from lorelog.services.traces.book import TraceBook
+from lorelog.services.traces.tables import Wanted
+from lorelog.services.traces.values import Origin, TracedCall
 
 STACK = "Traceback (most recent call last):\n  File \"/app/db.py\", line 3, in load\n    x\nKeyError: 'id'\n"
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from tests.ingest.conversations import claude, tool_result, tool_use
 
-from recollect.operations.dispatch import Caller, Dispatcher
-from recollect.services.traces.why import asked_about
-from recollect.wiring import Holdings
+from lorelog.operations.dispatch import Caller, Dispatcher
+from lorelog.services.traces.why import asked_about
+from lorelog.wiring import Holdings
 
 STACK = (
     "Traceback (most recent call last):\n  File \"/app/db.py\", line {line}, in load\n    x\nKeyError: 'customer_id'\n"
@@ -35,7 +35,7 @@ def ask(project: Path, tmp_path: Path) -> Iterator[Ask]:
     """Carries out an operation."""
     holdings = Holdings()
     dispatcher = Dispatcher(holdings.engine)
-    environment = {"RECOLLECT_HOME": str(tmp_path / "home"), "RECOLLECT_EMBEDDING_PROVIDER": "none"}
+    environment = {"LORELOG_HOME": str(tmp_path / "home"), "LORELOG_EMBEDDING_PROVIDER": "none"}
 
     def call(op: str, **arguments: Any) -> Any:
         return dispatcher.call(op, arguments, Caller(str(project), environment))

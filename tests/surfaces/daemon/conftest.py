@@ -17,15 +17,15 @@ from typing import Any
 
 import pytest
 
-from recollect.surfaces.daemon import client
-from recollect.surfaces.daemon.address import Address
-from recollect.surfaces.daemon.control import holder, start, stop
-from recollect.surfaces.daemon.desk import House
-from recollect.surfaces.daemon.job import Request
-from recollect.surfaces.daemon.presence import Presence
-from recollect.surfaces.daemon.server import Limits, Server
-from recollect.surfaces.daemon.wire import PROTOCOL
-from recollect.surfaces.daemon.work import Work
+from lorelog.surfaces.daemon import client
+from lorelog.surfaces.daemon.address import Address
+from lorelog.surfaces.daemon.control import holder, start, stop
+from lorelog.surfaces.daemon.desk import House
+from lorelog.surfaces.daemon.job import Request
+from lorelog.surfaces.daemon.presence import Presence
+from lorelog.surfaces.daemon.server import Limits, Server
+from lorelog.surfaces.daemon.wire import PROTOCOL
+from lorelog.surfaces.daemon.work import Work
 
 PATIENCE_S = 60.0
 """How long a test waits for what must happen before it says that it did not."""
@@ -45,7 +45,7 @@ def eventually(happened: Callable[[], Any], what: str = "") -> Any:
 def daemons_of(place: Path) -> list[int]:
     """Return the processes that are daemons of homes in a place, whatever their files say."""
     listed = _processes() if Path("/proc/self/stat").exists() else _processes_of_ps()
-    mark = f" recollect.surfaces.resident --home {place}"
+    mark = f" lorelog.surfaces.resident --home {place}"
     return [pid for pid, state, words in listed if mark in words and state != "Z"]
 
 
@@ -54,7 +54,7 @@ def _processes() -> Iterator[tuple[int, str, str]]:
         if name.isdigit():
             with suppress(OSError):
                 words = Path(f"/proc/{name}/cmdline").read_bytes()
-                if b"recollect.surfaces.resident" in words:
+                if b"lorelog.surfaces.resident" in words:
                     state = Path(f"/proc/{name}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
                     yield int(name), state, os.fsdecode(words.replace(b"\0", b" "))
 
@@ -118,7 +118,7 @@ class Warm:
 @pytest.fixture
 def warm(home: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Warm]:
     """A home whose daemon may be started, and is stopped when the test is over."""
-    monkeypatch.setenv("RECOLLECT_DAEMON_WARM", "auto")
+    monkeypatch.setenv("LORELOG_DAEMON_WARM", "auto")
     one = Warm(Address(str(home)), project)
     yield one
     with suppress(Exception):

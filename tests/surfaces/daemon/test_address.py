@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.core.errors import DaemonError
-from recollect.surfaces.daemon.address import LONGEST, Address, check_socket, find_address, found_folders
+from lorelog.core.errors import DaemonError
+from lorelog.surfaces.daemon.address import LONGEST, Address, check_socket, find_address, found_folders
 
 
 def bound(path: str) -> socket.socket:
@@ -29,12 +29,12 @@ def test_folder_and_socket_are_for_their_owner_only(home: Path) -> None:
 
 
 def test_a_home_is_found_as_commands_find_it(home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An explicit home comes before RECOLLECT_HOME, which comes before ~/.recollect; links are followed."""
+    """An explicit home comes before LORELOG_HOME, which comes before ~/.lorelog; links are followed."""
     (tmp_path / "link").symlink_to(tmp_path)
 
     assert find_address(str(tmp_path / "link" / "a")).home == str(tmp_path / "a")
     assert find_address().home == str(home)
-    assert find_address(environment={}).home == os.path.expanduser("~/.recollect")  # noqa: PTH111
+    assert find_address(environment={}).home == os.path.expanduser("~/.lorelog")  # noqa: PTH111
 
 
 def test_a_long_home_has_its_socket_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +44,7 @@ def test_a_long_home_has_its_socket_elsewhere(tmp_path: Path, monkeypatch: pytes
     other = Address(str(tmp_path / ("e" * 120)))
 
     assert len(os.fsencode(long.socket)) < LONGEST
-    assert long.socket.startswith(f"/tmp/recollect-{os.geteuid()}-")
+    assert long.socket.startswith(f"/tmp/lorelog-{os.geteuid()}-")
     assert long.socket == Address(long.home).socket != other.socket
     assert long.lock.startswith(long.home)
 

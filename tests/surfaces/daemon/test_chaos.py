@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.surfaces.daemon.conftest import Warm, answers, eventually, request
 
-from recollect.core.errors import RecollectError
+from lorelog.core.errors import LorelogError
 
 CYCLES = 200
 MOMENTS = ("starting", "starting", "starting", "starting", "writing", "answered")
@@ -45,7 +45,7 @@ def test_kill_nine_at_random_points(warm: Warm) -> None:
         Path(warm.address.run, "start.failed").unlink(missing_ok=True)
 
     assert warm.ask("memory.index")["failed"] == 0
-    journal = "".join(path.read_text("utf-8") for path in (warm.project / ".recollect" / "memory").glob("*.md"))
+    journal = "".join(path.read_text("utf-8") for path in (warm.project / ".lorelog" / "memory").glob("*.md"))
     assert len(memories.kept) >= CYCLES // len(MOMENTS)
     assert [memory for memory in memories.kept if journal.count(memory) != 1] == []
     assert [memory for memory in memories.kept if not warm.ask("memory.get", {"id": memory})["found"]] == []
@@ -56,7 +56,7 @@ def test_kill_nine_at_random_points(warm: Warm) -> None:
 def _while_starting(warm: Warm, text: str, memories: Memories, chance: random.Random) -> None:
     killer = threading.Timer(chance.uniform(0.0, 0.15), _kill_all, [warm])
     killer.start()
-    with suppress(RecollectError):  # it was not there, or went before it could say
+    with suppress(LorelogError):  # it was not there, or went before it could say
         memories.kept.append(warm.ask("memory.add", {"text": text})["memory"])
     killer.join()
 
@@ -64,7 +64,7 @@ def _while_starting(warm: Warm, text: str, memories: Memories, chance: random.Ra
 def _while_writing(warm: Warm, text: str, memories: Memories, chance: random.Random) -> None:
     """Kill it a moment after it said that it begins to write; what it had still said is heard."""
     warm.start()
-    caller = {"directory": str(warm.project), "environment": {"RECOLLECT_EMBEDDING_PROVIDER": "fake"}}
+    caller = {"directory": str(warm.project), "environment": {"LORELOG_EMBEDDING_PROVIDER": "fake"}}
     with warm.connect() as connection:
         connection.sendall(request("memory.add", {"text": text}, caller=caller))
         found = answers(connection)
@@ -79,7 +79,7 @@ def _once_answered(warm: Warm, text: str, memories: Memories, chance: random.Ran
     memories.kept.append(warm.ask("memory.add", {"text": text})["memory"])
     killer = threading.Timer(chance.uniform(0.0, 0.02), _kill_all, [warm])
     killer.start()
-    with suppress(RecollectError):
+    with suppress(LorelogError):
         warm.ask("memory.search", {"query": "marsupial", "lane": "lexical"}, starts=False)
     killer.join()
 

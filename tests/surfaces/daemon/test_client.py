@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.surfaces.daemon.conftest import Warm
 
-from recollect.core.errors import DaemonError
-from recollect.operations.catalogue import OPERATIONS
-from recollect.surfaces.daemon import client
-from recollect.surfaces.daemon.wire import MOST_BYTES, ONCE, forwarded, version_key
+from lorelog.core.errors import DaemonError
+from lorelog.operations.catalogue import OPERATIONS
+from lorelog.surfaces.daemon import client
+from lorelog.surfaces.daemon.wire import MOST_BYTES, ONCE, forwarded, version_key
 
 HEAVY = {"socket", "selectors", "typing", "dataclasses", "inspect", "subprocess", "pathlib", "contextlib", "asyncio"}
-ASK = "from recollect.surfaces.daemon.client import ask; ask('memory.stats', {}); import sys, json; "
+ASK = "from lorelog.surfaces.daemon.client import ask; ask('memory.stats', {}); import sys, json; "
 TELL = "print(json.dumps(sorted(sys.modules)))"
 
 
@@ -32,9 +32,9 @@ def test_the_warm_way_loads_little(warm: Warm) -> None:
     new = loaded(ASK + TELL) - loaded("import sys, json; " + TELL)
 
     assert {name for name in new if name.partition(".")[0] in HEAVY} == set()
-    ours = {name for name in new if name.startswith("recollect.")}
+    ours = {name for name in new if name.startswith("lorelog.")}
     assert {name.split(".")[1] for name in ours} == {"core", "surfaces"}
-    assert {name.partition(".")[0] for name in new} - set(sys.stdlib_module_names) == {"recollect"}
+    assert {name.partition(".")[0] for name in new} - set(sys.stdlib_module_names) == {"lorelog"}
 
 
 def test_a_request_that_is_too_large_is_not_sent(warm: Warm) -> None:
@@ -66,12 +66,12 @@ def test_any_text_is_a_version(text: str) -> None:
 
 @given(st.dictionaries(st.text(), st.text()))
 def test_only_what_is_ours_is_forwarded(environment: dict[str, str]) -> None:
-    """Of an environment only recollect's variables and keys are told, with the home as it was understood."""
+    """Of an environment only lorelog's variables and keys are told, with the home as it was understood."""
     told = forwarded(environment, "/home")
 
-    assert told["RECOLLECT_HOME"] == "/home"
-    assert all(name.startswith("RECOLLECT_") or name.endswith("_API_KEY") for name in told)
-    assert all(told[name] == environment[name] for name in told if name != "RECOLLECT_HOME")
+    assert told["LORELOG_HOME"] == "/home"
+    assert all(name.startswith("LORELOG_") or name.endswith("_API_KEY") for name in told)
+    assert all(told[name] == environment[name] for name in told if name != "LORELOG_HOME")
 
 
 REPEATABLE = {

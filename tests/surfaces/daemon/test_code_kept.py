@@ -12,7 +12,7 @@ def test_code_that_was_indexed_once_is_followed_by_the_daemon(
     warm: Warm, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Indexed through it, changed on disk, and found; what was never indexed is not."""
-    monkeypatch.setenv("RECOLLECT_WATCH_DEBOUNCE_MS", "100")
+    monkeypatch.setenv("LORELOG_WATCH_DEBOUNCE_MS", "100")
     (project / "a.py").write_text("def alpha(): pass\n", "utf-8")
     other = project.with_name("other")
     other.mkdir()

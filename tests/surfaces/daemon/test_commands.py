@@ -1,4 +1,4 @@
-"""`recollect warm` and `recollect doctor`, as a person types them."""
+"""`lorelog warm` and `lorelog doctor`, as a person types them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.surfaces.conftest import Shell, run_process
 from tests.surfaces.daemon.conftest import Warm, connected, eventually, request
 
-from recollect.surfaces.daemon.address import Address
+from lorelog.surfaces.daemon.address import Address
 
 
 def test_start_status_stop(warm: Warm, shell: Shell) -> None:
@@ -157,8 +157,8 @@ def test_the_daemon_serves_http_on_request(warm: Warm, monkeypatch: pytest.Monke
     """With daemon.http the same process answers HTTP on loopback."""
     from urllib.request import urlopen
 
-    monkeypatch.setenv("RECOLLECT_DAEMON_HTTP", "on")
-    monkeypatch.setenv("RECOLLECT_HTTP_PORT", "0")
+    monkeypatch.setenv("LORELOG_DAEMON_HTTP", "on")
+    monkeypatch.setenv("LORELOG_HTTP_PORT", "0")
     warm.start()
     served = eventually(lambda: warm.status()["http"], "it serves")
     with urlopen(f"{served['url']}/health", timeout=60) as reply:
@@ -167,7 +167,7 @@ def test_the_daemon_serves_http_on_request(warm: Warm, monkeypatch: pytest.Monke
 
 def test_an_agent_is_served_on_a_stream(warm: Warm) -> None:
     """A connection can become an MCP session, which counts as somebody being there."""
-    from recollect.surfaces.daemon.client import open_stream
+    from lorelog.surfaces.daemon.client import open_stream
 
     hello = {
         "jsonrpc": "2.0",

@@ -7,8 +7,8 @@ from pathlib import Path
 from tests.services.session.talks import Talk, World
 from tests.surfaces.daemon.conftest import Warm, eventually
 
-from recollect.services.session import spool
-from recollect.surfaces.daemon import client
+from lorelog.services.session import spool
+from lorelog.surfaces.daemon import client
 
 
 def spooled_talk(warm: Warm, root: Path) -> tuple[World, Talk]:

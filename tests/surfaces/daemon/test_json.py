@@ -15,8 +15,8 @@ def without(names: set[str], *below: str) -> set[str]:
 
 def test_warm_is_documented(warm: Warm, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every field of the daemon's status is documented, and no other; `watch` is on its own page."""
-    monkeypatch.setenv("RECOLLECT_DAEMON_HTTP", "on")
-    monkeypatch.setenv("RECOLLECT_HTTP_PORT", "0")
+    monkeypatch.setenv("LORELOG_DAEMON_HTTP", "on")
+    monkeypatch.setenv("LORELOG_HTTP_PORT", "0")
     started = shell("warm", "start", "--json").json
     eventually(lambda: warm.status()["http"] and warm.status()["watch"])
     found = {*fields(started), *fields(shell("warm", "status", "--json").json)}

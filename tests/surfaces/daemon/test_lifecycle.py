@@ -16,15 +16,15 @@ import pytest
 from tests.models.embedding_server import Answer, EmbeddingServer
 from tests.surfaces.daemon.conftest import Warm, eventually, request
 
-from recollect.core.errors import DaemonAbsent, DaemonError, NotFound, RecollectError, StoreError, UsageError
-from recollect.surfaces.daemon import client
-from recollect.surfaces.daemon.address import Address
-from recollect.surfaces.daemon.control import holder, last_failure, start, stop
-from recollect.surfaces.daemon.presence import Presence
+from lorelog.core.errors import DaemonAbsent, DaemonError, LorelogError, NotFound, StoreError, UsageError
+from lorelog.surfaces.daemon import client
+from lorelog.surfaces.daemon.address import Address
+from lorelog.surfaces.daemon.control import holder, last_failure, start, stop
+from lorelog.surfaces.daemon.presence import Presence
 
 STARTER = """
 import sys
-from recollect.surfaces.daemon.client import ask
+from lorelog.surfaces.daemon.client import ask
 print(ask("memory.stats", {}, directory="/", starts=True) and ask("daemon.status", {}, directory="/")["pid"])
 """
 
@@ -77,8 +77,8 @@ def test_modules_of_the_starters_directory_are_not_its_own(warm: Warm, monkeypat
 
 def test_writes_are_read_by_every_process(warm: Warm) -> None:
     """What one process wrote through the daemon, or beside it, the next one finds, through it or beside it."""
-    cold = [sys.executable, "-m", "recollect"]
-    environment = {**os.environ, "RECOLLECT_DAEMON_WARM": "off"}
+    cold = [sys.executable, "-m", "lorelog"]
+    environment = {**os.environ, "LORELOG_DAEMON_WARM": "off"}
 
     def hits(word: str) -> int:
         return len(warm.ask("memory.search", {"query": word, "lane": "lexical"})["hits"])
@@ -110,7 +110,7 @@ def test_the_caller_chooses_the_settings(warm: Warm) -> None:
     """Settings of the caller's environment and project hold, not those that the daemon was started with."""
     for number in range(4):
         warm.ask("memory.add", {"text": f"lemur number {number}"})
-    environment = {**os.environ, "RECOLLECT_SEARCH_K": "2"}
+    environment = {**os.environ, "LORELOG_SEARCH_K": "2"}
     asked = {"query": "lemur", "lane": "lexical"}
 
     assert len(warm.ask("memory.search", asked)["hits"]) == 4
@@ -119,7 +119,7 @@ def test_the_caller_chooses_the_settings(warm: Warm) -> None:
 
 def test_it_leaves_when_idle(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
     """After daemon.idle_s without a call the process is gone, with its socket; the next call starts another."""
-    monkeypatch.setenv("RECOLLECT_DAEMON_IDLE_S", "0.5")
+    monkeypatch.setenv("LORELOG_DAEMON_IDLE_S", "0.5")
     first = warm.start()
     warm.wait_gone()
 
@@ -162,7 +162,7 @@ def test_a_signal_ends_it_and_loses_nothing(warm: Warm, number: signal.Signals) 
             text = f"entry {len(kept)} {threading.get_ident()}"
             try:
                 kept.append(warm.ask("memory.add", {"text": text}, starts=False)["memory"])
-            except RecollectError:
+            except LorelogError:
                 return
 
     writers = [threading.Thread(target=write) for _ in range(3)]
@@ -185,12 +185,12 @@ def test_an_index_run_that_is_stopped_goes_on_next_time(warm: Warm) -> None:
     for number in range(3000):
         (notes / f"{number}.md").write_text(f"# N{number}\n\nnote number {number}\n", "utf-8")
     warm.start()
-    said: list[RecollectError] = []
+    said: list[LorelogError] = []
 
     def index() -> None:
         try:
             warm.ask("memory.index", {"paths": ["notes"]}, starts=False, progress=lambda *_: begun.set())
-        except RecollectError as error:
+        except LorelogError as error:
             said.append(error)
 
     begun = threading.Event()
@@ -247,7 +247,7 @@ def test_two_daemons_cannot_hold_one_home(warm: Warm) -> None:
     with pytest.raises(DaemonError, match="another daemon holds"):
         Presence(warm.address, wait_s=0.1)
     second = subprocess.run(
-        [sys.executable, "-m", "recollect.surfaces.resident", "--home", warm.address.home],
+        [sys.executable, "-m", "lorelog.surfaces.resident", "--home", warm.address.home],
         capture_output=True,
         text=True,
         timeout=120,
@@ -269,11 +269,11 @@ def test_a_long_home_has_a_daemon(warm: Warm, tmp_path: Path, monkeypatch: pytes
     """A home whose path is too long for a socket has its daemon all the same, and leaves nothing elsewhere."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/tmp")
     home = str(tmp_path / ("d" * 150))
-    monkeypatch.setenv("RECOLLECT_HOME", home)
+    monkeypatch.setenv("LORELOG_HOME", home)
     address = Address(home)
     try:
         assert client.ask("memory.stats", {}, directory="/", starts=True)["documents"] == 0
-        assert address.folder.startswith("/tmp/recollect-")
+        assert address.folder.startswith("/tmp/lorelog-")
         assert Path(address.folder).stat().st_mode & 0o777 == 0o700
     finally:
         stop(address)
@@ -283,9 +283,9 @@ def test_a_long_home_has_a_daemon(warm: Warm, tmp_path: Path, monkeypatch: pytes
 def test_a_hung_embedder_holds_up_nobody_else(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
     """While an embedder never answers, words are searched, status tells of it, and stop works."""
     server = EmbeddingServer(lambda _: Answer(delay_s=600))
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_PROVIDER", "openai")
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_MODEL", "none-such")
-    monkeypatch.setenv("RECOLLECT_EMBEDDING_BASE_URL", server.url)
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "openai")
+    monkeypatch.setenv("LORELOG_EMBEDDING_MODEL", "none-such")
+    monkeypatch.setenv("LORELOG_EMBEDDING_BASE_URL", server.url)
     monkeypatch.setenv("OPENAI_API_KEY", "a-key")
     (warm.project / "note.md").write_text("# Note\n\nthe okapi hides\n", "utf-8")
     try:
@@ -305,7 +305,7 @@ def test_a_hung_embedder_holds_up_nobody_else(warm: Warm, monkeypatch: pytest.Mo
 
 
 def _forwarded() -> dict[str, str]:
-    return {key: value for key, value in os.environ.items() if key.startswith("RECOLLECT_") or key == "OPENAI_API_KEY"}
+    return {key: value for key, value in os.environ.items() if key.startswith("LORELOG_") or key == "OPENAI_API_KEY"}
 
 
 def test_a_full_disk_does_not_end_it(warm: Warm) -> None:
@@ -316,10 +316,10 @@ def test_a_full_disk_does_not_end_it(warm: Warm) -> None:
     pid = warm.status()["pid"]
     before = resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
     for number in range(3):
-        with pytest.raises(RecollectError) as full:
+        with pytest.raises(LorelogError) as full:
             warm.ask("memory.add", {"text": f"no room for {number}"}, starts=False)
         assert isinstance(full.value, StoreError)
-        assert "fault of recollect itself" not in full.value.message
+        assert "fault of lorelog itself" not in full.value.message
     assert len(warm.ask("memory.search", {"query": "numbat", "lane": "lexical"}, starts=False)["hits"]) == 1
     assert warm.status()["pid"] == pid
 
@@ -355,7 +355,7 @@ def test_sixteen_clients_at_once_are_all_answered(warm: Warm) -> None:
 
 def test_a_model_that_nobody_uses_is_let_go(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
     """The model is not loaded before it is needed, let go when it rests, and loaded again when it is asked for."""
-    monkeypatch.setenv("RECOLLECT_DAEMON_MODEL_IDLE_S", "1")
+    monkeypatch.setenv("LORELOG_DAEMON_MODEL_IDLE_S", "1")
     warm.ask("memory.stats")
     assert warm.status()["models_loaded"] == 0
     warm.ask("memory.add", {"text": "the cuscus climbs"})
@@ -383,7 +383,7 @@ def test_the_log_is_turned_over(tmp_path: Path) -> None:
     """The log stays small, keeps two older files, and stands even when its folder is deleted."""
     script = (
         "import shutil, sys\n"
-        "from recollect.surfaces.daemon.log import Log\n"
+        "from lorelog.surfaces.daemon.log import Log\n"
         "log = Log(sys.argv[1], most_bytes=2000)\n"
         "log.open()\n"
         "for number in range(200): log.write(f'entry {number} ' + 'x' * 50)\n"
@@ -402,7 +402,7 @@ def test_the_log_is_turned_over(tmp_path: Path) -> None:
 
 def _all_there(warm: Warm, kept: list[str]) -> None:
     """Every memory that was acknowledged is in its journal once, and in the index."""
-    text = "".join(path.read_text("utf-8") for path in (warm.project / ".recollect" / "memory").glob("*.md"))
+    text = "".join(path.read_text("utf-8") for path in (warm.project / ".lorelog" / "memory").glob("*.md"))
     assert [memory for memory in kept if text.count(memory) != 1] == []
     assert [memory for memory in kept if not warm.ask("memory.get", {"id": memory})["found"]] == []
 

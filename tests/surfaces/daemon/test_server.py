@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.surfaces.daemon.conftest import Counter, answers, eventually, last_answer, request
 
-from recollect.core.errors import NotFound, StoreBusy
-from recollect.surfaces.daemon.server import Limits
-from recollect.surfaces.daemon.wire import MOST_BYTES
+from lorelog.core.errors import NotFound, StoreBusy
+from lorelog.surfaces.daemon.server import Limits
+from lorelog.surfaces.daemon.wire import MOST_BYTES
 
 Serve = Callable[..., Counter]
 
@@ -52,12 +52,12 @@ def test_requests_on_one_connection_are_answered_in_turn(serve: Serve) -> None:
 def test_the_caller_is_told_to_whoever_answers(serve: Serve) -> None:
     """Directory and environment of the caller arrive as they were sent."""
     counter = serve(echo)
-    caller = {"directory": "/somewhere", "environment": {"RECOLLECT_SEARCH_K": "3"}}
+    caller = {"directory": "/somewhere", "environment": {"LORELOG_SEARCH_K": "3"}}
     with counter.connect() as connection:
         connection.sendall(request("one", caller=caller))
         result = last_answer(connection)["result"]
 
-    assert (result["directory"], result["environment"]) == ("/somewhere", {"RECOLLECT_SEARCH_K": "3"})
+    assert (result["directory"], result["environment"]) == ("/somewhere", {"LORELOG_SEARCH_K": "3"})
 
 
 @pytest.mark.parametrize(
@@ -499,7 +499,7 @@ def test_another_home_is_refused(serve: Serve) -> None:
     """A caller whose home is another one is not answered from this one."""
     counter = serve(echo)
     with counter.connect() as connection:
-        connection.sendall(request("a", caller={"directory": "/", "environment": {"RECOLLECT_HOME": "/elsewhere"}}))
+        connection.sendall(request("a", caller={"directory": "/", "environment": {"LORELOG_HOME": "/elsewhere"}}))
         assert "not of /elsewhere" in last_answer(connection)["error"]["message"]
 
 

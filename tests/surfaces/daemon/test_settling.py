@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from tests.surfaces.daemon.conftest import Warm, eventually
 
-from recollect.core.errors import StoreBusy
-from recollect.surfaces.daemon import client, settling
-from recollect.surfaces.daemon.settling import Settling
-from recollect.surfaces.daemon.work import Work
+from lorelog.core.errors import StoreBusy
+from lorelog.surfaces.daemon import client, settling
+from lorelog.surfaces.daemon.settling import Settling
+from lorelog.surfaces.daemon.work import Work
 
 
 class Engines:

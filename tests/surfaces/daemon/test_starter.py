@@ -15,16 +15,16 @@ import pytest
 from tests.models.embedding_server import Answer, EmbeddingServer, Request, well
 from tests.surfaces.daemon.conftest import Warm, eventually, request
 
-from recollect.core.errors import DaemonError
-from recollect.surfaces.cli.main import main
-from recollect.surfaces.daemon.client import ask
-from recollect.surfaces.daemon.control import environment_of_daemon
-from recollect.surfaces.resident import own_environment
+from lorelog.core.errors import DaemonError
+from lorelog.surfaces.cli.main import main
+from lorelog.surfaces.daemon.client import ask
+from lorelog.surfaces.daemon.control import environment_of_daemon
+from lorelog.surfaces.resident import own_environment
 
 STARTER = """
 import os, signal, sys
 exec(sys.argv[1])
-from recollect.surfaces.daemon.client import ask
+from lorelog.surfaces.daemon.client import ask
 ask("memory.stats", {}, directory="/", starts=True)
 """
 
@@ -46,7 +46,7 @@ def write_settings(warm: Warm, text: str) -> None:
 
 def test_what_was_set_for_one_command_is_not_the_watchers(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
     """A daemon started with other settings in the environment watches by config.toml: vectors are made, roots stay."""
-    monkeypatch.delenv("RECOLLECT_EMBEDDING_PROVIDER")
+    monkeypatch.delenv("LORELOG_EMBEDDING_PROVIDER")
     write_settings(warm, '[embedding]\nprovider = "fake"\n')
     (warm.project / "CLAUDE.md").write_text("# Rules\n\nthe okapi hides\n", "utf-8")
     notes = warm.project / "notes"
@@ -54,10 +54,10 @@ def test_what_was_set_for_one_command_is_not_the_watchers(warm: Warm, monkeypatc
     (notes / "a.md").write_text("# A\n\nthe first text\n", "utf-8")
     start_with(
         "",
-        RECOLLECT_EMBEDDING_PROVIDER="none",
-        RECOLLECT_INDEX_AUTO_MEMORY="false",
-        RECOLLECT_SCOPE_TENANT="nobody",
-        RECOLLECT_WATCH_DEBOUNCE_MS="50",
+        LORELOG_EMBEDDING_PROVIDER="none",
+        LORELOG_INDEX_AUTO_MEMORY="false",
+        LORELOG_SCOPE_TENANT="nobody",
+        LORELOG_WATCH_DEBOUNCE_MS="50",
     )
     warm.ask("memory.index", {"paths": ["notes"]})
     warm.ask("memory.index")
@@ -76,12 +76,12 @@ def test_what_was_set_for_one_command_is_not_the_watchers(warm: Warm, monkeypatc
 def test_own_environment_is_that_of_config_and_of_the_daemon() -> None:
     """Of our variables only those about the daemon hold for it; keys, addresses and all others stay."""
     given = {
-        "RECOLLECT_EMBEDDING_PROVIDER": "none",
-        "RECOLLECT_PROJECT": "/elsewhere",
-        "RECOLLECT_HOME": "~/other",
-        "RECOLLECT_WATCH_ENABLED": "false",
-        "RECOLLECT_DAEMON_IDLE_S": "3",
-        "RECOLLECT_HTTP_PORT": "7",
+        "LORELOG_EMBEDDING_PROVIDER": "none",
+        "LORELOG_PROJECT": "/elsewhere",
+        "LORELOG_HOME": "~/other",
+        "LORELOG_WATCH_ENABLED": "false",
+        "LORELOG_DAEMON_IDLE_S": "3",
+        "LORELOG_HTTP_PORT": "7",
         "OPENAI_API_KEY": "k",
         "OPENAI_BASE_URL": "u",
         "CLAUDE_CONFIG_DIR": "c",
@@ -93,9 +93,9 @@ def test_own_environment_is_that_of_config_and_of_the_daemon() -> None:
         **{
             name: value
             for name, value in given.items()
-            if name not in {"RECOLLECT_EMBEDDING_PROVIDER", "RECOLLECT_PROJECT"}
+            if name not in {"LORELOG_EMBEDDING_PROVIDER", "LORELOG_PROJECT"}
         },
-        "RECOLLECT_HOME": "/home",
+        "LORELOG_HOME": "/home",
     }
 
 
@@ -113,12 +113,12 @@ def test_journals_have_the_modes_that_a_command_alone_gives_them(
         warm.ask("memory.add", {"text": "warm", "to_global": True})
         made = modes(warm.project)
         assert [len(warm.pids()), len(made)] == [1, 3]
-        journals = warm.project / ".recollect"
+        journals = warm.project / ".lorelog"
         journals.rename(warm.project.parent / "aside")
-        monkeypatch.setenv("RECOLLECT_DAEMON_WARM", "off")
+        monkeypatch.setenv("LORELOG_DAEMON_WARM", "off")
         assert main(["add", "cold"]) == 0
         assert modes(warm.project) == made
-        monkeypatch.setenv("RECOLLECT_DAEMON_WARM", "auto")
+        monkeypatch.setenv("LORELOG_DAEMON_WARM", "auto")
     finally:
         os.umask(before)
     home = Path(warm.address.home)
@@ -141,7 +141,7 @@ def test_who_has_another_mask_writes_without_it(warm: Warm) -> None:
             warm.ask("memory.add", {"text": "not here"})
         assert warm.ask("memory.search", {"query": "x"})["hits"] == []
         assert main(["add", "by itself"]) == 0
-        (journal,) = (warm.project / ".recollect" / "memory").glob("*.md")
+        (journal,) = (warm.project / ".lorelog" / "memory").glob("*.md")
         assert stat.S_IMODE(journal.stat().st_mode) == 0o644
         assert "not here" not in journal.read_text("utf-8")
     finally:
@@ -150,7 +150,7 @@ def test_who_has_another_mask_writes_without_it(warm: Warm) -> None:
 
 # -- time ------------------------------------------------------------------------------------------------------------
 
-ZONED = "import sys\nfrom recollect.surfaces.cli.main import main\nsys.exit(main(sys.argv[1:]))"
+ZONED = "import sys\nfrom lorelog.surfaces.cli.main import main\nsys.exit(main(sys.argv[1:]))"
 
 
 def test_days_and_times_are_the_callers(warm: Warm) -> None:
@@ -165,13 +165,13 @@ def test_days_and_times_are_the_callers(warm: Warm) -> None:
     assert "another zone" in refused.stderr
 
     # 26 hours lie between both: they never share a day.
-    assert len(list((warm.project / ".recollect" / "memory").glob("*.md"))) == 2
+    assert len(list((warm.project / ".lorelog" / "memory").glob("*.md"))) == 2
 
 
 def test_who_names_the_same_zone_otherwise_is_served(warm: Warm) -> None:
     """What counts is what the clocks show, not how the zone was chosen."""
     start_with("", TZ="UTC")
-    told = "from recollect.surfaces.daemon.client import ask\nask('memory.add', {'text': 'same'})"
+    told = "from lorelog.surfaces.daemon.client import ask\nask('memory.add', {'text': 'same'})"
     subprocess.run(
         [sys.executable, "-c", told], cwd=warm.project, env={**os.environ, "TZ": "Etc/GMT"}, check=True, timeout=120
     )
@@ -195,11 +195,11 @@ def test_modules_named_by_the_starter_are_not_the_daemons(warm: Warm) -> None:
         assert b"PYTHONDONTWRITEBYTECODE" not in told
 
 
-def test_only_the_path_that_recollect_comes_from_stays() -> None:
-    """Of PYTHONPATH stays what recollect was imported from, if it stood there."""
-    import recollect
+def test_only_the_path_that_lorelog_comes_from_stays() -> None:
+    """Of PYTHONPATH stays what lorelog was imported from, if it stood there."""
+    import lorelog
 
-    ours = os.path.realpath(Path(recollect.__file__).parent.parent)
+    ours = os.path.realpath(Path(lorelog.__file__).parent.parent)
     kept = environment_of_daemon(
         {"PYTHONPATH": f".:/elsewhere:{ours}:", "PYTHONHOME": "/p", "PYTHONINSPECT": "1", "A": "b"}
     )
@@ -229,7 +229,7 @@ def test_a_tilde_is_the_callers(
     for name in ("a.md", "drafts/b.md"):
         (mine / "notes" / name).write_text("# A\n\nthe okapi hides\n", "utf-8")
     monkeypatch.setenv("HOME", str(mine))
-    monkeypatch.setenv("RECOLLECT_DAEMON_WARM", "required")
+    monkeypatch.setenv("LORELOG_DAEMON_WARM", "required")
 
     assert main(["index", "~/notes", "!~/notes/drafts"]) == 0
 
@@ -257,9 +257,9 @@ def test_a_hung_model_holds_up_no_other_writer(warm: Warm) -> None:
 
     server = EmbeddingServer(late)
     slow = {
-        "RECOLLECT_EMBEDDING_PROVIDER": "openai",
-        "RECOLLECT_EMBEDDING_MODEL": "late",
-        "RECOLLECT_EMBEDDING_BASE_URL": server.url,
+        "LORELOG_EMBEDDING_PROVIDER": "openai",
+        "LORELOG_EMBEDDING_MODEL": "late",
+        "LORELOG_EMBEDDING_BASE_URL": server.url,
         "OPENAI_API_KEY": "a-key",
     }
     warm.start()
@@ -275,7 +275,7 @@ def test_a_hung_model_holds_up_no_other_writer(warm: Warm) -> None:
     finally:
         free.set()
         server.stop()
-    text = "".join(path.read_text("utf-8") for path in (warm.project / ".recollect" / "memory").glob("*.md"))
+    text = "".join(path.read_text("utf-8") for path in (warm.project / ".lorelog" / "memory").glob("*.md"))
     assert (text.count("begun before"), text.count("meanwhile")) == (1, 1)
 
 
@@ -284,7 +284,7 @@ def test_a_hung_model_holds_up_no_other_writer(warm: Warm) -> None:
 
 def test_waiting_for_another_writer_is_no_error_in_the_log(warm: Warm) -> None:
     """A watcher that finds the index busy again and again says so once, and follows when it is free."""
-    from recollect.stores.embedded.lock import hold
+    from lorelog.stores.embedded.lock import hold
 
     write_settings(warm, '[embedding]\nprovider = "fake"\n[watch]\ndebounce_ms = 50\n')
     notes = warm.project / "notes"

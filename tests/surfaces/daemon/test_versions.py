@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from tests.surfaces.daemon.conftest import Warm, request
 
-from recollect.core.errors import AnswerLost, DaemonError
-from recollect.surfaces.daemon.presence import Presence
+from lorelog.core.errors import AnswerLost, DaemonError
+from lorelog.surfaces.daemon.presence import Presence
 
 STOPS = b'{"ok":true,"result":{},"daemon":{"pid":1,"version":"0.0.1","protocol":1}}'
 OLD = b'{"ok":true,"result":{"from":"old"},"daemon":{"pid":1,"version":"0.0.1","protocol":1}}'
@@ -117,7 +117,7 @@ def test_a_lost_answer_to_a_question_is_asked_again(warm: Warm) -> None:
 
 
 def test_the_environment_that_is_sent_is_ours_only(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only what concerns recollect leaves the caller's environment."""
+    """Only what concerns lorelog leaves the caller's environment."""
     monkeypatch.setenv("SOME_API_KEY", "k")
     monkeypatch.setenv("SECRET", "s")
     with forged(warm, NEW) as asked:
@@ -125,5 +125,5 @@ def test_the_environment_that_is_sent_is_ours_only(warm: Warm, monkeypatch: pyte
     sent = asked[0]["caller"]["environment"]
 
     assert sent["SOME_API_KEY"] == "k"
-    assert sent["RECOLLECT_HOME"] == warm.address.home
-    assert {name for name in sent if not name.startswith("RECOLLECT_") and not name.endswith("_API_KEY")} == set()
+    assert sent["LORELOG_HOME"] == warm.address.home
+    assert {name for name in sent if not name.startswith("LORELOG_") and not name.endswith("_API_KEY")} == set()

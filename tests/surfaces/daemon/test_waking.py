@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 from tests.surfaces.daemon.conftest import Counter, Warm, eventually, last_answer, request
 
-from recollect.core.errors import DaemonError
-from recollect.surfaces.daemon.address import Address, found_folders
-from recollect.surfaces.daemon.client import answers_at
-from recollect.surfaces.daemon.control import flush_unseen, last_failure, start_unseen
-from recollect.surfaces.daemon.waking import ask_within, wake
+from lorelog.core.errors import DaemonError
+from lorelog.surfaces.daemon.address import Address, found_folders
+from lorelog.surfaces.daemon.client import answers_at
+from lorelog.surfaces.daemon.control import flush_unseen, last_failure, start_unseen
+from lorelog.surfaces.daemon.waking import ask_within, wake
 
-HOOK = [sys.executable, "-m", "recollect", "hook", "claude", "turn-end"]
+HOOK = [sys.executable, "-m", "lorelog", "hook", "claude", "turn-end"]
 
 
 def _children() -> set[int]:

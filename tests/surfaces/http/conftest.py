@@ -15,11 +15,11 @@ from urllib.parse import quote, urlencode
 import pytest
 from tests.surfaces.conftest import write
 
-from recollect.core.options import HttpOptions
-from recollect.operations.dispatch import Caller, Dispatcher
-from recollect.surfaces.http.calls import Answer
-from recollect.surfaces.http.server import Serving, serve_in_thread
-from recollect.wiring import Holdings
+from lorelog.core.options import HttpOptions
+from lorelog.operations.dispatch import Caller, Dispatcher
+from lorelog.surfaces.http.calls import Answer
+from lorelog.surfaces.http.server import Serving, serve_in_thread
+from lorelog.wiring import Holdings
 
 JSON = {"Content-Type": "application/json"}
 

@@ -12,10 +12,10 @@ import pytest
 from tests.surfaces.conftest import write
 from tests.surfaces.http.conftest import JSON, Client, World
 
-from recollect.core.errors import Cancelled, RecollectError, error_of
-from recollect.core.ports import Progress
-from recollect.operations.catalogue import OPERATIONS
-from recollect.surfaces.http import events, faults
+from lorelog.core.errors import Cancelled, LorelogError, error_of
+from lorelog.core.ports import Progress
+from lorelog.operations.catalogue import OPERATIONS
+from lorelog.surfaces.http import events, faults
 
 STREAM = {**JSON, "Accept": "text/event-stream"}
 
@@ -28,7 +28,7 @@ def events_of(body: str) -> list[tuple[str, Any]]:
     return [(one["event"], json.loads(one["data"])) for one in found]
 
 
-def all_errors(top: type[RecollectError] = RecollectError) -> Iterator[type[RecollectError]]:
+def all_errors(top: type[LorelogError] = LorelogError) -> Iterator[type[LorelogError]]:
     yield top
     for kind in top.__subclasses__():
         yield from all_errors(kind)
@@ -276,8 +276,8 @@ def test_metrics_are_prometheus_text(client: Client) -> None:
 
     assert reply.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     lines = reply.text.splitlines()
-    assert 'recollect_operations_total{op="memory.search"} 1' in lines
-    assert 'recollect_operation_errors_total{op="memory.expand"} 1' in lines
+    assert 'lorelog_operations_total{op="memory.search"} 1' in lines
+    assert 'lorelog_operation_errors_total{op="memory.expand"} 1' in lines
     kinds = {line.split(" ")[2]: line.split(" ")[3] for line in lines if line.startswith("# TYPE ")}
     for line in lines:
         if not line.startswith("#"):
@@ -289,7 +289,7 @@ def test_metrics_are_prometheus_text(client: Client) -> None:
 
 def test_labels_are_escaped() -> None:
     """A quote, a backslash or a line break in a label does not end it."""
-    from recollect.surfaces.http.prometheus import exposition
+    from lorelog.surfaces.http.prometheus import exposition
 
     shape = {"uptime_s": 1.5, "rss_bytes": 2, "operations": [], "cache": {}}
 

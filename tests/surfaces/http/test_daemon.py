@@ -14,7 +14,7 @@ from tests.surfaces.http.conftest import Client
 
 @contextmanager
 def served(place: Warm, *words: str) -> Iterator[tuple[Client, int]]:
-    """Give a client of a `recollect serve` of its own, and the server's process id."""
+    """Give a client of a `lorelog serve` of its own, and the server's process id."""
     process = subprocess.Popen(
         command_line("serve", "--port", 0, *words), cwd=place.project, stdout=subprocess.PIPE, text=True
     )
@@ -53,8 +53,8 @@ def test_serve_can_be_told_to_need_or_leave_the_daemon(warm: Warm) -> None:  # n
 
 def test_the_daemon_serves_by_itself(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     """With daemon.http on, the daemon answers HTTP at the address that its status tells."""
-    monkeypatch.setenv("RECOLLECT_DAEMON_HTTP", "true")
-    monkeypatch.setenv("RECOLLECT_HTTP_PORT", "0")
+    monkeypatch.setenv("LORELOG_DAEMON_HTTP", "true")
+    monkeypatch.setenv("LORELOG_HTTP_PORT", "0")
     pid = warm.start()
 
     url = eventually(lambda: (warm.status()["http"] or {}).get("url"))

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from tests.surfaces.conftest import write
 from tests.surfaces.http.conftest import Client, World
 
-from recollect.surfaces.http import files
-from recollect.surfaces.http.faults import Refusal
+from lorelog.surfaces.http import files
+from lorelog.surfaces.http.faults import Refusal
 
 FILE = "/api/memory/file"
 NOT_OURS = (403, "path is not an indexed memory file\n")
@@ -103,7 +103,7 @@ def test_a_file_too_large_is_refused_both_ways(world: World) -> None:
 
 def test_a_file_of_an_index_that_fails_is_written_all_the_same(world: World) -> None:
     """When the index cannot follow, the file is safe and the answer says so."""
-    from recollect.core.errors import StoreBusy
+    from lorelog.core.errors import StoreBusy
 
     def busy(op: str, *rest: object) -> dict[str, object]:
         if op == "memory.index":
@@ -121,7 +121,7 @@ def test_a_read_only_file_stays_as_it_is(tmp_path: Path) -> None:
     path = write(tmp_path / "a.md", "before")
     path.chmod(0o400)
     script = (
-        "import sys; from recollect.surfaces.http.files import replace_file\n"
+        "import sys; from lorelog.surfaces.http.files import replace_file\n"
         "try: replace_file(sys.argv[1], b'after', 100)\n"
         "except Exception as error: print(error)\n"
     )

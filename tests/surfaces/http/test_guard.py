@@ -221,7 +221,7 @@ def test_a_body_that_breaks_off_does_nothing(client: Client, world: World) -> No
 
 def test_a_body_that_does_not_come_is_given_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who takes too long to send a body is told so, and let go."""
-    monkeypatch.setattr("recollect.surfaces.http.calls.BODY_S", 0.2)
+    monkeypatch.setattr("lorelog.surfaces.http.calls.BODY_S", 0.2)
     client = world.serve()
     with client.raw() as connection:
         connection.sendall(
@@ -285,5 +285,5 @@ def test_a_fault_of_ours_shows_no_more_than_its_name(world: World) -> None:
 
     assert [reply.status for reply in replies] == [500, 500, 500]
     assert all(b"secret" not in reply.body and b"Traceback" not in reply.body for reply in replies)
-    assert replies[0].json["error"]["message"] == "a fault of recollect itself: KeyError"
-    assert replies[2].text == "a fault of recollect itself: KeyError\n"
+    assert replies[0].json["error"]["message"] == "a fault of lorelog itself: KeyError"
+    assert replies[2].text == "a fault of lorelog itself: KeyError\n"

@@ -33,7 +33,7 @@ def test_search_answers_as_loop_does(client: Client, world: World) -> None:
 def test_search_shows_texts_under_a_token_budget_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A person's token budget does not take the texts out of Loop's answers."""
     world.dispatcher.call("memory.search", {"query": "redis"}, world.caller)
-    write(world.project / ".recollect.toml", "[search]\ntoken_budget = 5\n")
+    write(world.project / ".lorelog.toml", "[search]\ntoken_budget = 5\n")
 
     reply = world.serve().post(SEARCH, {"query": "redis", "dir_path": world.here})
 
@@ -176,7 +176,7 @@ def test_a_directory_wins_over_a_channel(client: Client, world: World) -> None:
 
 def test_a_fault_of_the_index_is_500_in_plain_text(world: World) -> None:
     """What the index says when it fails is told in one line."""
-    from recollect.core.errors import StoreDamaged
+    from lorelog.core.errors import StoreDamaged
 
     def damaged(*_: object) -> dict[str, Any]:
         raise StoreDamaged("the index is damaged", hint="reset it")

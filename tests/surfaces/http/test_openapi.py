@@ -14,8 +14,8 @@ from hypothesis.errors import Unsatisfiable
 from schemathesis import checks
 from tests.surfaces.http.conftest import Client, World
 
-from recollect.operations.catalogue import OPERATIONS
-from recollect.surfaces.http.openapi import describe_api
+from lorelog.operations.catalogue import OPERATIONS
+from lorelog.surfaces.http.openapi import describe_api
 
 EXAMPLES = 12
 """Of each operation and each kind: enough to find what one forgot, few enough for every run of the tests."""

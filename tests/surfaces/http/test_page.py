@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 from tests.docs.pages import blocks, read, rows, spans
 from tests.surfaces.http.conftest import Client, Reply, World
 
-from recollect.surfaces.http.faults import STATUS
-from recollect.surfaces.http.openapi import describe_api
+from lorelog.surfaces.http.faults import STATUS
+from lorelog.surfaces.http.openapi import describe_api
 
 PAGE = read("docs/http.md")
 TOKEN = "a-token-for-the-page"
@@ -27,7 +27,7 @@ def examples() -> Iterator[list[str]]:
 def typed(client: Client, words: list[str], world: World) -> Reply:
     """Send what curl would send."""
     method, url, body, headers = "", "", None, {}
-    rest = iter(word.replace("/home/mara/app", world.here).replace("$RECOLLECT_TOKEN", TOKEN) for word in words[1:])
+    rest = iter(word.replace("/home/mara/app", world.here).replace("$LORELOG_TOKEN", TOKEN) for word in words[1:])
     for word in rest:
         if word in {"-d", "--data-binary"}:
             body = next(rest)

@@ -17,12 +17,12 @@ import pytest
 from tests.surfaces.conftest import Shell, command_line, run_process, write
 from tests.surfaces.http.conftest import Client, World
 
-from recollect.core.errors import Cancelled, ConfigError, UsageError
-from recollect.core.options import HttpOptions
-from recollect.core.ports import Progress
-from recollect.surfaces.http.app import Extra
-from recollect.surfaces.http.late import late
-from recollect.surfaces.http.server import END_S, open_listener, serve_in_thread
+from lorelog.core.errors import Cancelled, ConfigError, UsageError
+from lorelog.core.options import HttpOptions
+from lorelog.core.ports import Progress
+from lorelog.surfaces.http.app import Extra
+from lorelog.surfaces.http.late import late
+from lorelog.surfaces.http.server import END_S, open_listener, serve_in_thread
 
 HELLO = {
     "jsonrpc": "2.0",
@@ -188,7 +188,7 @@ def test_a_hung_operation_does_not_keep_the_server(world: World) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_serve_tells_its_address_and_ends_on_a_signal(project: Path, shell: Shell, number: signal.Signals) -> None:
-    """`recollect serve` prints where it is, answers, and ends well when told to, also in the middle of a request."""
+    """`lorelog serve` prints where it is, answers, and ends well when told to, also in the middle of a request."""
     write(project / "notes" / "a.md", "# A\n\nalpha\n")
     assert shell("index", "notes").status == 0
     process = subprocess.Popen(
@@ -211,7 +211,7 @@ def test_serve_tells_its_address_and_ends_on_a_signal(project: Path, shell: Shel
 
 
 def test_serve_refuses_other_machines_without_a_token(project: Path) -> None:
-    """`recollect serve --host 0.0.0.0` says what is missing, and does not start."""
+    """`lorelog serve --host 0.0.0.0` says what is missing, and does not start."""
     done = run_process(["serve", "--host", "0.0.0.0", "--port", 0], project)
     unset = run_process(["serve", "--host", "0.0.0.0", "--port", 0, "--token-env", "NO_SUCH_TOKEN"], project)
 
@@ -223,11 +223,11 @@ def test_serve_refuses_other_machines_without_a_token(project: Path) -> None:
 
 def test_serve_takes_its_settings(project: Path, shell: Shell) -> None:
     """Address, port, token and the size of bodies come from settings too; agents are behind the same guard."""
-    environment = {"RECOLLECT_HTTP_PORT": "0", "RECOLLECT_HTTP_TOKEN": "env:TOK", "TOK": "t" * 20}
+    environment = {"LORELOG_HTTP_PORT": "0", "LORELOG_HTTP_TOKEN": "env:TOK", "TOK": "t" * 20}
     process = subprocess.Popen(
         command_line("serve"),
         cwd=project,
-        env={**os.environ, **environment, "RECOLLECT_HTTP_MAX_BODY_BYTES": "1000", "RECOLLECT_HTTP_HOST": "localhost"},
+        env={**os.environ, **environment, "LORELOG_HTTP_MAX_BODY_BYTES": "1000", "LORELOG_HTTP_HOST": "localhost"},
         stdout=subprocess.PIPE,
         text=True,
     )

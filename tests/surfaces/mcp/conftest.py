@@ -21,10 +21,10 @@ from starlette.routing import Mount
 from tests.surfaces.conftest import write
 from tests.surfaces.daemon.conftest import warm  # noqa: F401  (a fixture)
 
-from recollect.operations.dispatch import Caller, Dispatcher
-from recollect.surfaces.mcp.mount import mount
-from recollect.surfaces.mcp.server import AnswerTo
-from recollect.wiring import Holdings
+from lorelog.operations.dispatch import Caller, Dispatcher
+from lorelog.surfaces.mcp.mount import mount
+from lorelog.surfaces.mcp.server import AnswerTo
+from lorelog.wiring import Holdings
 
 Made = TypeVar("Made")
 
@@ -50,7 +50,7 @@ Orders stay in Postgres.
 @pytest.fixture
 def remembering(project: Path) -> Path:
     """A project with a journal of one day and the conversation behind it; nothing is indexed yet."""
-    write(project / ".recollect" / "memory" / "2026-03-05.md", JOURNAL)
+    write(project / ".lorelog" / "memory" / "2026-03-05.md", JOURNAL)
     lines = [
         {
             "type": who,
@@ -90,9 +90,9 @@ class Agents:
 
 
 def stdio(cwd: Path, *words: str, **env: str) -> StdioServerParameters:
-    """How a host starts `recollect mcp`."""
+    """How a host starts `lorelog mcp`."""
     return StdioServerParameters(
-        command=sys.executable, args=["-m", "recollect", "mcp", *words], cwd=cwd, env={**os.environ, **env}
+        command=sys.executable, args=["-m", "lorelog", "mcp", *words], cwd=cwd, env={**os.environ, **env}
     )
 
 

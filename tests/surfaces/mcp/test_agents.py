@@ -15,8 +15,8 @@ from mcp_types import CallToolResult, TextContent, TextResourceContents
 from tests.surfaces.conftest import command_line, write
 from tests.surfaces.mcp.conftest import Agents
 
-from recollect.surfaces.mcp.texts import NOTICE
-from recollect.surfaces.mcp.tools import NAMES
+from lorelog.surfaces.mcp.texts import NOTICE
+from lorelog.surfaces.mcp.tools import NAMES
 
 
 def text_of(result: CallToolResult) -> str:
@@ -50,7 +50,7 @@ def test_every_tool_does_its_work(agents: Agents, remembering: Path) -> None:
         assert text_of(await called(client, "index_memory")).startswith("Indexed 2 chunks.")
         found = await called(client, "search_memory", query="which cache for prices", top_k=1)
         (hit,) = found.structured_content["hits"]
-        assert hit["file"] == f"{remembering}/.recollect/memory/2026-03-05.md:3-6"
+        assert hit["file"] == f"{remembering}/.lorelog/memory/2026-03-05.md:3-6"
         assert f"get_memory id {hit['id']} (~" in text_of(found)
         whole = await called(client, "get_memory", id=hit["id"])
         assert "> Chose Redis for the price cache" in text_of(whole)
@@ -148,15 +148,15 @@ def test_journals_are_resources(some_agents: Agents, remembering: Path) -> None:
         added = await called(client, "add_memory", text="Deploys go out on Tuesdays.")
         await called(client, "index_memory")
         listed = [str(one.uri) for one in (await client.list_resources()).resources]
-        assert listed == [f"recollect://journal/{date.today()}", "recollect://journal/2026-03-05"]  # noqa: DTZ011
+        assert listed == [f"lorelog://journal/{date.today()}", "lorelog://journal/2026-03-05"]  # noqa: DTZ011
         templates = (await client.list_resource_templates()).resource_templates
-        assert [one.uri_template for one in templates] == ["recollect://journal/{day}"]
+        assert [one.uri_template for one in templates] == ["lorelog://journal/{day}"]
         assert "Deploys go out on Tuesdays." in await read(client, listed[0])
         march = await read(client, listed[1])
         assert march.index("Chose Redis") < march.index("Orders stay in Postgres.")
         await called(client, "memory_call", op="delete", arguments={"id": "0199aaaa-0000-7000-8000-000000000002"})
         assert "Postgres" not in await read(client, listed[1])
-        for other in ("recollect://journal/2020-01-01", "recollect://journal/..%2F..%2Fs1", "file:///etc/passwd"):
+        for other in ("lorelog://journal/2020-01-01", "lorelog://journal/..%2F..%2Fs1", "file:///etc/passwd"):
             with pytest.raises(MCPError, match="there is no"):
                 await client.read_resource(other)
         assert added.structured_content["id"]
@@ -192,7 +192,7 @@ def test_the_prompt_brings_what_was_found(some_agents: Agents, remembering: Path
 def many_notes(project: Path, count: int) -> None:
     """Write more files than are indexed in a moment, where a bare index finds them."""
     for number in range(count):
-        write(project / ".recollect" / "memory" / f"note-{number}.md", f"# Note {number}\n\nText {number}.\n" * 5)
+        write(project / ".lorelog" / "memory" / f"note-{number}.md", f"# Note {number}\n\nText {number}.\n" * 5)
 
 
 def test_progress_is_told_and_only_grows(agents: Agents, project: Path) -> None:
@@ -243,7 +243,7 @@ async def documents(client: Client) -> int:
 
 
 def test_serve_has_it(remembering: Path) -> None:
-    """`recollect serve` answers agents at /mcp, and what to index is not theirs to choose there."""
+    """`lorelog serve` answers agents at /mcp, and what to index is not theirs to choose there."""
     server = subprocess.Popen(command_line("serve", "--port", 0), cwd=remembering, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     try:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.operations.dispatch import Caller, Dispatcher
-from recollect.surfaces.mcp.calls import call_tool
-from recollect.surfaces.mcp.lines import LineBuffer
-from recollect.surfaces.mcp.texts import Answer, expand_answer, search_answer
+from lorelog.operations.dispatch import Caller, Dispatcher
+from lorelog.surfaces.mcp.calls import call_tool
+from lorelog.surfaces.mcp.lines import LineBuffer
+from lorelog.surfaces.mcp.texts import Answer, expand_answer, search_answer
 
 
 def asked(name: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -71,10 +71,10 @@ def test_what_was_not_meant_is_refused(arguments: dict[str, Any]) -> None:
 def test_a_memory_of_an_agent_says_so(project: Path) -> None:
     """What an agent adds carries its origin."""
     dispatcher = Dispatcher()
-    caller = Caller(str(project), {"RECOLLECT_EMBEDDING_PROVIDER": "fake", "RECOLLECT_HOME": str(project / "home")})
+    caller = Caller(str(project), {"LORELOG_EMBEDDING_PROVIDER": "fake", "LORELOG_HOME": str(project / "home")})
     answer = call_tool("add_memory", {"text": "x"}, lambda op, given: dispatcher.call(op, given, caller))
     assert not answer.failed
-    (journal,) = (project / ".recollect" / "memory").iterdir()
+    (journal,) = (project / ".lorelog" / "memory").iterdir()
     assert "origin:agent" in journal.read_text("utf-8")
 
 

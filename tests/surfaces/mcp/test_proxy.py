@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 from tests.surfaces.conftest import Shell, command_line, run_process
 
-from recollect.core.errors import DaemonError
-from recollect.surfaces.mcp.lines import LONGEST
-from recollect.surfaces.mcp.proxy import Proxy
-from recollect.surfaces.mcp.tools import TOOLS
+from lorelog.core.errors import DaemonError
+from lorelog.surfaces.mcp.lines import LONGEST
+from lorelog.surfaces.mcp.proxy import Proxy
+from lorelog.surfaces.mcp.tools import TOOLS
 
 HELLO: dict[str, Any] = {
     "jsonrpc": "2.0",
@@ -108,7 +108,7 @@ class Desk:
     def greet(self) -> Server:
         """Shake hands, and return the first server."""
         self.ask(HELLO)
-        assert self.hear()["result"]["serverInfo"]["name"] == "recollect"
+        assert self.hear()["result"]["serverInfo"]["name"] == "lorelog"
         server = self.server()
         server.expect_hello()
         self.ask(READY)
@@ -216,10 +216,10 @@ def test_no_server_is_called_for_without_a_request(desk: Desk) -> None:
 
 def test_a_server_that_cannot_be_had_is_an_answer(desk: Desk) -> None:
     """Where no server can be had, the request is answered with the reason, and the next one is tried anew."""
-    desk.refuses = DaemonError("no daemon can be started", hint="recollect doctor --daemon")
+    desk.refuses = DaemonError("no daemon can be started", hint="lorelog doctor --daemon")
     desk.ask(HELLO, call(1, "ping"))
     assert desk.hear()["id"] == 0
-    assert desk.hear()["error"]["message"] == "no daemon can be started (recollect doctor --daemon)"
+    assert desk.hear()["error"]["message"] == "no daemon can be started (lorelog doctor --daemon)"
     desk.refuses = None
     desk.ask(call(2, "ping"))
     server = desk.server()
@@ -305,7 +305,7 @@ def test_a_daemon_that_is_required_and_cannot_be_had(project: Path) -> None:
         command_line("mcp", "--warm", "required"),
         input=lines.encode(),
         cwd=project,
-        env={**os.environ, "RECOLLECT_HOME": str(blocked / "home")},
+        env={**os.environ, "LORELOG_HOME": str(blocked / "home")},
         capture_output=True,
         timeout=300,
         check=False,
@@ -316,10 +316,10 @@ def test_a_daemon_that_is_required_and_cannot_be_had(project: Path) -> None:
 
 def test_the_proxy_loads_little(project: Path) -> None:
     """Ten agents are ten proxies: nothing that holds memory or takes time is loaded for one."""
-    heavy = ("mcp", "asyncio", "msgspec", "numpy", "pydantic", "recollect.engine", "recollect.wiring", "pathlib")
+    heavy = ("mcp", "asyncio", "msgspec", "numpy", "pydantic", "lorelog.engine", "lorelog.wiring", "pathlib")
     code = (
-        "import sys; from recollect.surfaces.cli import mcp; from recollect.surfaces.mcp import proxy;"
-        "from recollect.surfaces.daemon import client;"
+        "import sys; from lorelog.surfaces.cli import mcp; from lorelog.surfaces.mcp import proxy;"
+        "from lorelog.surfaces.daemon import client;"
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )
     done = subprocess.run(
@@ -334,7 +334,7 @@ def test_the_proxy_loads_little(project: Path) -> None:
 
 
 def test_help_needs_nothing(project: Path) -> None:
-    """`recollect mcp --help` shows what a host is told."""
+    """`lorelog mcp --help` shows what a host is told."""
     done = run_process(["mcp", "--help"], project)
     assert done.status == 0
-    assert "claude mcp add recollect" in done.out
+    assert "claude mcp add lorelog" in done.out

@@ -94,10 +94,10 @@ def test_without_a_daemon_the_work_is_done_here(project: Path) -> None:
         await called(client, "add_memory", text="Deploys go out on Tuesdays.")
         assert "Tuesdays" in text_of(await called(client, "search_memory", query="deploys"))
 
-    home = Path(os.environ["RECOLLECT_HOME"])
+    home = Path(os.environ["LORELOG_HOME"])
     home.mkdir()
     (home / "run").write_text("where the socket should be is a file")
-    Agents(lambda: stdio(project, RECOLLECT_DAEMON_WARM="auto"), "legacy").run(story)
+    Agents(lambda: stdio(project, LORELOG_DAEMON_WARM="auto"), "legacy").run(story)
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])

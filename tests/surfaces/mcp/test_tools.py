@@ -12,20 +12,20 @@ import pytest
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from tokenizers import Tokenizer
 
-import recollect.models
-from recollect.operations.catalogue import OPERATIONS
-from recollect.operations.dispatch import Caller, Dispatcher
-from recollect.retrieval.cost import estimate_tokens
-from recollect.surfaces.mcp.greeting import VERSIONS, greeting, tool_list
-from recollect.surfaces.mcp.session import serve_stream
-from recollect.surfaces.mcp.tools import FAMILIES, INSTRUCTIONS, OTHERS, OWN_TOOLS, TOOLS
+import lorelog.models
+from lorelog.operations.catalogue import OPERATIONS
+from lorelog.operations.dispatch import Caller, Dispatcher
+from lorelog.retrieval.cost import estimate_tokens
+from lorelog.surfaces.mcp.greeting import VERSIONS, greeting, tool_list
+from lorelog.surfaces.mcp.session import serve_stream
+from lorelog.surfaces.mcp.tools import FAMILIES, INSTRUCTIONS, OTHERS, OWN_TOOLS, TOOLS
 
 HELLO: dict[str, Any] = {"capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
 
 def tokens(text: str) -> int:
     """The larger of two counts: our estimate, and those of the built-in model's tokenizer."""
-    (file,) = Path(recollect.models.__file__).parent.glob("data/**/tokenizer.json")
+    (file,) = Path(lorelog.models.__file__).parent.glob("data/**/tokenizer.json")
     tokenizer = Tokenizer.from_file(str(file))
     tokenizer.no_truncation()
     tokenizer.no_padding()

@@ -1,0 +1,194 @@
+// Generated from src/lorelog/hosts/sources/opencode.ts: change it there and run `make plugins`.
+import { spawn } from "node:child_process"
+import { existsSync } from "node:fs"
+import type { Event, Part } from "@opencode-ai/sdk"
+import type { Hooks, Plugin } from "@opencode-ai/plugin"
+
+const COMMAND = "lorelog"
+const WAIT_MS = 2_000
+const STUCK_MS = 20_000
+const LEND_MS = 15_000
+const MOST_TOLD = 8
+
+type Payload = Record<string, string | number | undefined>
+
+/** Tells lorelog what happened and gives back what is to be told to the model. Never throws, never waits long. */
+const hook = (host: string, moment: string, payload: Payload): Promise<string> =>
+  say(host, moment, payload, WAIT_MS).then(contextOf)
+
+/** Runs a hook and gives back what it prints, or nothing when that takes too long. */
+function say(host: string, moment: string, payload: Payload, waitMs: number): Promise<string> {
+  return new Promise((resolve) => {
+    try {
+      // In a group of its own: a turn's end is written down even when the host leaves, or is interrupted, meanwhile.
+      const child = spawn(COMMAND, ["hook", host, moment], { stdio: ["pipe", "pipe", "ignore"], detached: true })
+      let said = ""
+      const stuck = setTimeout(() => child.kill("SIGKILL"), STUCK_MS)
+      const late = setTimeout(() => done(""), waitMs)
+      const done = (answer: string): void => {
+        clearTimeout(late)
+        resolve(answer)
+      }
+      stuck.unref?.()
+      child.on("error", () => done(""))
+      child.on("close", () => {
+        clearTimeout(stuck)
+        done(said)
+      })
+      child.stdin.on("error", () => undefined)
+      child.stdout.on("data", (piece) => (said += String(piece)))
+      child.stdin.end(JSON.stringify(payload))
+      child.unref()
+    } catch {
+      resolve("")
+    }
+  })
+}
+
+function contextOf(said: string): string {
+  try {
+    const answer: unknown = JSON.parse(said)
+    const context = answer && typeof answer === "object" && "context" in answer ? answer.context : ""
+    return typeof context === "string" ? context : ""
+  } catch {
+    return ""
+  }
+}
+
+type Wanted = { id: string; system: string; text: string; max_tokens: number }
+type Written = { text: string; tokens_in: number; tokens_out: number }
+
+let lends = true
+
+/** Lends lorelog the host's own model for the notes of a turn, where a person has chosen that. Never throws. */
+async function lend(host: string, session: string, write: (wanted: Wanted) => Promise<Written>): Promise<void> {
+  if (!lends) return
+  try {
+    const asked = JSON.parse(await say(host, "summary-request", { session }, LEND_MS)) as { summarize?: Wanted | null }
+    lends = asked.summarize !== undefined
+    if (!asked.summarize) return
+    // Nothing written is told, too: lorelog then takes the note out of the turn, and need not wait.
+    const written = await write(asked.summarize).catch(() => ({ text: "" }))
+    await say(host, "summary", { id: asked.summarize.id, ...written }, WAIT_MS)
+  } catch {
+    // It did not answer; it does without, after a while.
+  }
+}
+
+/** A map of the whole process: a host may load and register a plugin several times, and hooks of one turn run in any of them. */
+function shared<Value>(name: string): Map<string, Value> {
+  const held = globalThis as unknown as Record<symbol, Map<string, Value> | undefined>
+  return (held[Symbol.for(`lorelog.${name}`)] ??= new Map<string, Value>())
+}
+
+const told = shared<string[]>("told")
+
+/** Keeps what was told at earlier prompts of a session at hand: lorelog never says the same twice. */
+function remembered(session: string, said: string): string {
+  const before = (told.get(session) ?? []).filter((one) => one !== said)
+  const all = [...before, said].filter(Boolean).slice(-MOST_TOLD)
+  told.set(session, all)
+  return all.join("\n\n")
+}
+
+/** How prompts begin that OpenCode sends by itself, beside what a person asked: no memory there. */
+const SIDE_REQUEST = /^[^\n]{0,80}\b(title|summar)/i
+
+type Loose = { mcp?: Record<string, unknown>; skills?: { paths?: string[] } }
+
+/** OpenCode's database, where lorelog reads the turn: nothing of the conversation passes through here. */
+function database(): string {
+  const { HOME = "", OPENCODE_DB: chosen = "opencode.db", XDG_DATA_HOME: data = `${HOME}/.local/share` } = process.env
+  return chosen.startsWith("/") ? chosen : `${data}/opencode/${chosen}`
+}
+
+function wordsOf(parts: Part[]): string {
+  return parts.flatMap((part) => (part.type === "text" && !part.synthetic ? [part.text] : [])).join("\n")
+}
+
+export const Lorelog: Plugin = async ({ client, directory }) => {
+  const started = new Map<string, Promise<string>>()
+  const prompted = new Map<string, string>()
+  const turns = new Map<string, string>()
+  const subagents = new Set<string>()
+  const compacting = new Set<string>()
+  const pending = new Set<Promise<string>>()
+
+  const tell = (moment: string, session: string, more: Payload = {}): Promise<string> => {
+    const turn = turns.get(session) ?? ""
+    const answer = hook("opencode", moment, { session, turn, directory, transcript: database(), ...more })
+    pending.add(answer)
+    void answer.then(() => pending.delete(answer))
+    return answer
+  }
+
+  const start = (session: string, source: string): Promise<string> => {
+    const known = started.get(session) ?? tell("session-start", session, { source })
+    started.set(session, known)
+    return known
+  }
+
+  const end = (moment: string, session: string | undefined, source = ""): void => {
+    if (session && !subagents.has(session)) void tell(moment, session, { source })
+  }
+
+  /** In a session below the one it is about, so that it counts as a subagent's; without tools, and gone afterwards. */
+  const write = async (parentID: string, { system, text }: Wanted): Promise<Written> => {
+    const { data: own } = await client.session.create({ body: { parentID, title: "lorelog: notes of a turn" } })
+    if (!own) throw new Error("no session")
+    subagents.add(own.id)
+    try {
+      const body = { system, tools: { "*": false }, parts: [{ type: "text" as const, text }] }
+      const { data } = await client.session.prompt({ path: { id: own.id }, body })
+      if (!data) throw new Error("no answer")
+      const { input, output, reasoning, cache } = data.info.tokens
+      return { text: wordsOf(data.parts), tokens_in: input + cache.read + cache.write, tokens_out: output + reasoning }
+    } finally {
+      await client.session.delete({ path: { id: own.id } })
+    }
+  }
+
+  const idle = (session: string): void => {
+    end("turn-end", session)
+    if (!subagents.has(session)) void lend("opencode", session, (wanted) => write(session, wanted))
+  }
+
+  const hear = (event: Event): void => {
+    if (event.type === "session.created") {
+      const { id, parentID } = event.properties.info
+      if (parentID) subagents.add(id)
+      else void start(id, "startup")
+    } else if (event.type === "session.idle") idle(event.properties.sessionID)
+    else if (event.type === "session.compacted") end("compact", event.properties.sessionID)
+    else if (event.type === "session.error") end("turn-failed", event.properties.sessionID, event.properties.error?.name)
+  }
+
+  const hooks: Hooks = {
+    config: async (config) => {
+      const open = config as Loose
+      open.mcp = { lorelog: { type: "local", command: [COMMAND, "mcp"], enabled: true }, ...open.mcp }
+      const skills = `${import.meta.dirname}/skills`
+      if (existsSync(skills)) open.skills = { ...open.skills, paths: [...(open.skills?.paths ?? []), skills] }
+    },
+    event: async ({ event }) => hear(event),
+    "chat.message": async ({ sessionID, messageID }, { message, parts }) => {
+      if (subagents.has(sessionID)) return
+      turns.set(sessionID, message.id ?? messageID ?? "")
+      const known = start(sessionID, "resume")
+      prompted.set(sessionID, remembered(sessionID, await tell("prompt", sessionID, { prompt: wordsOf(parts) })))
+      await known
+    },
+    "experimental.session.compacting": async ({ sessionID }) => void compacting.add(sessionID),
+    "experimental.chat.system.transform": async ({ sessionID = "" }, { system }) => {
+      if (!started.has(sessionID) || compacting.delete(sessionID) || SIDE_REQUEST.test(system[0] ?? "")) return
+      const context = [await start(sessionID, "resume"), prompted.get(sessionID)].filter(Boolean)
+      if (context.length) system.push(context.join("\n\n"))
+    },
+    // The only hook that is waited for when OpenCode leaves.
+    dispose: async () => {
+      for (const session of turns.keys()) void tell("session-end", session)
+      await Promise.all(pending)
+    },
+  }
+  return hooks
+}

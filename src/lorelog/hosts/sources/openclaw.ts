@@ -1,0 +1,150 @@
+import { spawn } from "node:child_process"
+import type { AnyAgentTool, OpenClawPluginApi } from "openclaw/plugin-sdk/plugin-entry"
+
+//#include hook.ts
+
+const TOOL_MS = 30_000
+
+type Session = { sessionId?: string; agentId?: string; workspaceDir?: string; runId?: string; trigger?: string }
+
+const started = shared<Promise<string>>("started")
+const places = shared<Session>("places")
+
+/** Runs a lorelog command without a shell and gives back its JSON; what went wrong is JSON too, for the model to read. */
+function ask(directory: string | undefined, words: string[], signal?: AbortSignal): Promise<string> {
+  return new Promise((resolve) => {
+    const [verb = "", ...rest] = words
+    const place = directory ? ["--project", directory] : []
+    const options = { stdio: ["ignore", "pipe", "ignore"] as ["ignore", "pipe", "ignore"], timeout: TOOL_MS, signal }
+    const child = spawn(COMMAND, [verb, "--json", ...place, ...rest], options)
+    let said = ""
+    child.stdout.on("data", (piece) => (said += String(piece)))
+    child.on("error", (fault) => resolve(JSON.stringify({ error: { message: `lorelog: ${fault.message}` } })))
+    child.on("close", () => resolve(said.trim() || JSON.stringify({ error: { message: "lorelog did not answer" } })))
+  })
+}
+
+function tool(name: string, description: string, properties: Record<string, unknown>, argv: (given: Given) => string[]) {
+  const required = Object.keys(properties).slice(0, 1)
+  return (context: { workspaceDir?: string }): AnyAgentTool =>
+    ({
+      name,
+      label: name,
+      description,
+      parameters: { type: "object", properties, required, additionalProperties: false },
+      async execute(_id: string, given: Given, signal?: AbortSignal) {
+        const text = await ask(context.workspaceDir, argv(given), signal)
+        return { content: [{ type: "text", text }], details: {} }
+      },
+    }) as unknown as AnyAgentTool
+}
+
+type Given = Record<string, string | number | undefined>
+
+const option = (flag: string, value: string | number | undefined): string[] => (value ? [`${flag}=${value}`] : [])
+const text = (description: string) => ({ type: "string", description })
+const whole = (description: string) => ({ type: "integer", description })
+
+const TOOLS = {
+  memory_search: tool(
+    "memory_search",
+    "$SEARCH_WHEN",
+    { query: text("Question or keywords"), limit: whole("Default 5"), since: text("Day: 2026-03-05, yesterday, 2w") },
+    (given) => ["search", ...option("--top-k", given.limit ?? 5), ...option("--since", given.since), "--", `${given.query ?? ""}`],
+  ),
+  memory_get: tool(
+    "memory_get",
+    "$GET_WHEN",
+    { id: text("From memory_search"), lines: whole("Only so many lines around it") },
+    (given) => ["expand", ...option("--lines", given.lines), "--", `${given.id ?? ""}`],
+  ),
+  memory_transcript: tool(
+    "memory_transcript",
+    "$TRANSCRIPT_WHEN",
+    { id: text("From memory_search"), turn: text("Another turn than the memory's own"), context: whole("Turns around it, default 3") },
+    (given) => ["transcript", ...option("--turn", given.turn), ...option("--context", given.context), "--", `${given.id ?? ""}`],
+  ),
+}
+
+/** Passes a command on to lorelog in this terminal. */
+function passOn(...words: string[]): Promise<void> {
+  return new Promise((resolve) => {
+    const child = spawn(COMMAND, words, { stdio: "inherit" })
+    child.on("error", (fault) => console.error(`lorelog: ${fault.message}`))
+    child.on("close", (status) => {
+      process.exitCode = status ?? 1
+      resolve()
+    })
+  })
+}
+
+export default {
+  id: "lorelog",
+  name: "lorelog",
+  description: "$DESCRIPTION",
+  kind: "memory" as const,
+  register(api: OpenClawPluginApi) {
+    const tell = (moment: string, given: Session, more: Payload = {}): Promise<string> => {
+      const before = places.get(given.sessionId ?? "")
+      const known: Session = {
+        sessionId: given.sessionId,
+        agentId: given.agentId ?? before?.agentId,
+        workspaceDir: given.workspaceDir ?? before?.workspaceDir,
+        runId: given.runId ?? before?.runId,
+        trigger: given.trigger ?? before?.trigger,
+      }
+      if (known.sessionId) places.set(known.sessionId, known)
+      const { sessionId: session, agentId: agent, workspaceDir: directory, runId: turn, trigger: source } = known
+      return hook("openclaw", moment, { session, turn, directory, agent, source, ...more })
+    }
+
+    const write = async ({ system, text, max_tokens }: Wanted): Promise<Written> => {
+      const messages = [{ role: "user" as const, content: text }]
+      const asked = { messages, systemPrompt: system, maxTokens: max_tokens, purpose: "lorelog: notes of a turn" }
+      const { text: said, usage } = await api.runtime.llm.complete(asked)
+      const { inputTokens = 0, cacheReadTokens = 0, cacheWriteTokens = 0, outputTokens = 0 } = usage
+      return { text: said, tokens_in: inputTokens + cacheReadTokens + cacheWriteTokens, tokens_out: outputTokens }
+    }
+
+    const start = (session: Session, source: string): Promise<string> => {
+      const key = session.sessionId ?? ""
+      const known = started.get(key) ?? tell("session-start", session, { source })
+      started.set(key, known)
+      return known
+    }
+
+    api.on("before_prompt_build", async (event, context) => {
+      const source = event.messages.length ? "resume" : "startup"
+      const said = tell("prompt", context, { prompt: event.prompt })
+      const [appendSystemContext, now] = await Promise.all([start(context, source), said])
+      const prependContext = remembered(context.sessionId ?? "", now)
+      return { ...(appendSystemContext && { appendSystemContext }), ...(prependContext && { prependContext }) }
+    })
+    // The hook is not waited for: a one-shot run leaves now, and it goes on by itself.
+    api.on("agent_end", async (event, context) => {
+      void tell(event.success ? "turn-end" : "turn-failed", context)
+      // This is, where it was chosen: OpenClaw lends its model only while its own hook goes on.
+      if (event.success && context.sessionId) await lend("openclaw", context.sessionId, write)
+    })
+    api.on("before_compaction", (_event, context) => void tell("compact", context))
+    api.on("session_end", (event, context) => {
+      void tell("session-end", { ...context, sessionId: event.sessionId }, { source: event.reason })
+      started.delete(event.sessionId)
+      places.delete(event.sessionId)
+      told.delete(event.sessionId)
+    })
+    api.on("gateway_stop", async () => {
+      await Promise.all([...places.values()].map((session) => tell("session-end", session, { source: "gateway_stop" })))
+    })
+    for (const [name, make] of Object.entries(TOOLS)) api.registerTool(make, { name })
+
+    api.registerCli(
+      ({ program }) => {
+        const own = program.command("lorelog").description("$DESCRIPTION")
+        own.command("search").argument("<query...>").description("Find what was learned").action((query: string[]) => passOn("search", "--", ...query))
+        own.command("status").description("Show whether capture works").action(() => passOn("hosts", "status", "openclaw"))
+      },
+      { commands: ["lorelog"], descriptors: [{ name: "lorelog", description: "$DESCRIPTION", hasSubcommands: true }] },
+    )
+  },
+}

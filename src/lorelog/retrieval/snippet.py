@@ -1,0 +1,170 @@
+"""The passage of a chunk that shows why it came up, on one line, with the matching words marked.
+
+The window is the stretch of text with the most different terms of the question in it, then with the most matches,
+then the first. Words are compared by the analyser that found them, so what is marked is what matched, stems and parts
+of identifiers included. The heading is left out when the text below it matches, since a hit shows its heading anyway.
+One pass over the tokens and one over the matches: time grows with the text, not with the number of matches squared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from lorelog.core.query import Term
+from lorelog.retrieval.analyse import Span, WordAnalyser
+from lorelog.retrieval.identifiers import find_humps
+from lorelog.retrieval.tokens import find_names, is_unspaced
+
+WIDTH = 240
+ELLIPSIS = "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """One line of text, and the spans of it (start, end) that a word of the question matched."""
+
+    text: str
+    matches: tuple[tuple[int, int], ...] = ()
+
+
+class _Match(NamedTuple):
+    start: int
+    end: int
+    terms: frozenset[str]
+
+
+def cut_snippet(text: str, terms: Iterable[Term], analyser: WordAnalyser, width: int = WIDTH) -> Snippet:
+    """Return at most `width` characters of a chunk around its best matches, and an ellipsis where text was cut."""
+    wanted = frozenset(term.text for term in terms)
+    heading, line = _visible(text)
+    matches = _find_matches(line, wanted, analyser)
+    if not matches and heading:
+        titled = f"{heading} {line}"
+        matches = _find_matches(titled, wanted, analyser)
+        line = titled if matches else line
+    start, end = _choose_window(line, matches, max(width, 1))
+    before = ELLIPSIS if start > 0 else ""
+    after = ELLIPSIS if end < len(line) else ""
+    inside = (match for match in matches if match.start >= start and match.end <= end)
+    return Snippet(f"{before}{line[start:end]}{after}", _merge(inside, len(before) - start))
+
+
+def _visible(text: str) -> tuple[str, str]:
+    """Return the heading and the rest, each on one line."""
+    text = text.strip()
+    first, _, rest = text.partition("\n")
+    heading = first.lstrip("#")
+    if not 1 <= len(first) - len(heading) <= 6 or not heading[:1].isspace():
+        return "", " ".join(text.split())
+    title, body = " ".join(heading.split()), " ".join(rest.split())
+    return (title, body) if body else ("", title)
+
+
+def _find_matches(line: str, wanted: frozenset[str], analyser: WordAnalyser) -> list[_Match]:
+    """Return the matches, by where they begin."""
+    if not wanted:
+        return []
+    return [match for span in analyser.matching_spans(line, wanted) for match in _locate(line, span, wanted, analyser)]
+
+
+def _locate(line: str, span: Span, wanted: frozenset[str], analyser: WordAnalyser) -> list[_Match]:
+    """Return the parts of a token that matched; the whole of it when its whole, or no smaller part, did."""
+    token = line[span.start : span.end]
+    parts: list[_Match] = []
+    if is_unspaced(token):
+        parts = list(_pairs(token, wanted, span.start))
+    elif span.words[0] not in wanted:
+        parts = _joined(line, _names(token, wanted, span.start, analyser))
+    return parts or [_Match(span.start, span.end, wanted.intersection(span.words))]
+
+
+def _joined(line: str, parts: Iterable[_Match]) -> list[_Match]:
+    """Return the parts of a compound, those that only its own punctuation keeps apart as one."""
+    joined: list[_Match] = []
+    for part in parts:
+        last = joined[-1] if joined else None
+        if last is not None and line[last.end : part.start] in {"", "_", "-", ".", "/", ":", "::"}:
+            joined[-1] = _Match(last.start, part.end, last.terms | part.terms)
+        else:
+            joined.append(part)
+    return joined
+
+
+def _pairs(run: str, wanted: frozenset[str], offset: int) -> Iterator[_Match]:
+    for start in range(len(run)):
+        if run[start] in wanted:
+            yield _Match(offset + start, offset + start + 1, frozenset(run[start]))
+        pair = run[start : start + 2]
+        if pair in wanted and len(pair) == 2:
+            yield _Match(offset + start, offset + start + 2, frozenset((pair,)))
+
+
+def _names(token: str, wanted: frozenset[str], offset: int, analyser: WordAnalyser) -> Iterator[_Match]:
+    for start, end in find_names(token):
+        name = token[start:end]
+        whole = wanted.intersection(analyser.words(name)[:1])
+        for first, last in [(0, len(name))] if whole else find_humps(name):
+            terms = wanted.intersection(analyser.words(name[first:last]))
+            if terms:
+                yield _Match(offset + start + first, offset + start + last, terms)
+
+
+def _merge(matches: Iterable[_Match], shift: int) -> tuple[tuple[int, int], ...]:
+    """Return the spans, moved by `shift`; those that touch are one."""
+    merged: list[tuple[int, int]] = []
+    for match in matches:
+        start, end = match.start + shift, match.end + shift
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return tuple(merged)
+
+
+def _choose_window(line: str, matches: Sequence[_Match], width: int) -> tuple[int, int]:
+    """Return where to cut: around the best matches, at white space where there is some."""
+    if len(line) <= width:
+        return 0, len(line)
+    first, last = _best_stretch(matches, width)
+    spare = max(width - (last - first), 0)
+    start = max(first - spare // 3, 0)
+    end = min(start + width, len(line))
+    start = max(end - width, 0)
+    return _snap(line, start, end, first, min(last, end))
+
+
+def _best_stretch(matches: Sequence[_Match], width: int) -> tuple[int, int]:
+    """Return the span, at most `width` wide, from the first to the last match of the best window."""
+    best, best_value = (0, 0), (0, 0)
+    counts: dict[str, int] = {}
+    left = 0
+    for right, match in enumerate(matches):
+        for term in match.terms:
+            counts[term] = counts.get(term, 0) + 1
+        while left < right and matches[left].start < match.end - width:
+            for term in matches[left].terms:
+                counts[term] -= 1
+                if not counts[term]:
+                    del counts[term]
+            left += 1
+        value = (len(counts), right - left + 1)
+        if value > best_value:
+            best, best_value = (matches[left].start, min(match.end, matches[left].start + width)), value
+    return best
+
+
+def _snap(line: str, start: int, end: int, first: int, last: int) -> tuple[int, int]:
+    """Move the cuts inwards to white space, but never into the matches."""
+    if start > 0 and not line[start - 1].isspace():
+        space = line.find(" ", start, first)
+        start = space + 1 if space >= 0 else start
+    if end < len(line) and not line[end].isspace():
+        space = line.rfind(" ", last, end)
+        end = space if space >= 0 else end
+    while start < first and line[start].isspace():
+        start += 1
+    while end > last and line[end - 1].isspace():
+        end -= 1
+    return start, end

@@ -1,0 +1,9 @@
+"""The embedded store: SQLite for what is known, tantivy and a vector file for finding it.
+
+SQLite is authoritative. Both lanes follow its change log by sequence number and can be rebuilt from it at any time, so
+a crash between the three is repaired on the next open. `docs/store.md` describes the files.
+"""
+
+from lorelog.stores.embedded.store import EmbeddedStore
+
+__all__ = ["EmbeddedStore"]

@@ -1,0 +1,286 @@
+"""The lexical lane: a tantivy index of analysed words.
+
+Words are analysed by us and joined by spaces, so tantivy only counts and scores. A lane that is missing, damaged,
+or was made by another analyser is built anew beside the old one and swapped in by its state file.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lorelog.core.errors import StoreDamaged
+from lorelog.core.ports import SHORT, Analyser
+from lorelog.core.query import Candidate, Filters, Term
+from lorelog.stores.embedded import log
+from lorelog.stores.embedded.faults import from_tantivy, translating
+from lorelog.stores.embedded.filters import day_number, path_terms, tantivy_filters
+
+if TYPE_CHECKING:
+    import tempfile
+
+    import tantivy
+
+_FORMAT = 2
+_HEAP_BYTES = 50_000_000
+_ROWS_A_COMMIT = 20_000
+_ROWS_A_READ = 500
+
+_FILLER = "¤"
+"""Brings a short text to the length it counts as; no analyser makes a word of it."""
+
+_ROW_COLUMNS = "c.row, c.content, c.text, c.context, c.date, c.type, c.tags, d.source, c.project"
+
+
+@dataclass(frozen=True, slots=True)
+class LexicalState:
+    """Which folder is current, and how far it has followed the log."""
+
+    format: int
+    analyser: str
+    folder: str
+    applied: int
+
+
+class LexicalLane:
+    """The lane of one index folder. Reading follows what writers of other processes commit."""
+
+    def __init__(self, home: Path, analyser: Analyser) -> None:
+        self._home = home
+        self._analyser = analyser
+        self._state_path = home / "current.json"
+        self._open: tuple[LexicalState, tantivy.Index] | None = None
+        self._elsewhere: tempfile.TemporaryDirectory[str] | None = None
+
+    def close(self) -> None:
+        """Let go of the index. May be called twice."""
+        self._open = None
+        if self._elsewhere is not None:
+            self._elsewhere.cleanup()
+            self._elsewhere = None
+
+    def forget_others(self) -> None:
+        """Words are no model's."""
+
+    def revision(self) -> str:
+        """Return what tells this state of the lane from every other."""
+        return log.state_token(self._state_path)
+
+    def applied(self, database: sqlite3.Connection) -> int | None:
+        """Return how far the lane has followed, or None when it must be built anew."""
+        state = log.read_state(self._state_path, LexicalState)
+        if state is None or state.format != _FORMAT or state.analyser != self._analyser.version:
+            return None
+        if not log.follows(database, state.applied) or not (self._home / state.folder / "meta.json").exists():
+            return None
+        return state.applied
+
+    def search(self, terms: Sequence[Term], filters: Filters, limit: int) -> list[Candidate]:
+        """Return rows that contain any of the terms, best BM25 first."""
+        index = self._reader()
+        if index is None or not terms or limit < 1:
+            return []
+        import tantivy
+
+        query, schema = tantivy.Query, index.schema
+        # One flat union of terms of one field: that is what tantivy can prune block by block (block-max WAND).
+        should = [
+            (tantivy.Occur.Should, _weighted(query.term_query(schema, "body", term.text), term.weight))
+            for term in terms
+        ]
+        whole = query.boolean_query(should)
+        wanted = tantivy_filters(filters, schema)
+        if wanted:
+            must = [(tantivy.Occur.Must, query.const_score_query(one, 0.0)) for one in wanted]
+            whole = query.boolean_query([(tantivy.Occur.Must, whole), *must])
+        with self._translating():
+            searcher = index.searcher()
+            if not searcher.num_docs:
+                return []
+            found = searcher.search(whole, min(limit, searcher.num_docs), count=False).hits
+            rows = searcher.fast_field_values("row", [address for _, address in found])
+        return [Candidate(int(row), score) for (score, _), row in zip(found, rows, strict=True) if row]
+
+    def rarity(self, words: Sequence[str]) -> dict[str, float]:
+        """Return BM25's weight of each word, as tantivy reckons it."""
+        index = self._reader()
+        if index is None or not words:
+            return dict.fromkeys(words, 0.0)
+        with self._translating():
+            searcher = index.searcher()
+            count = searcher.num_docs
+            found = {word: searcher.doc_freq("body", word) for word in dict.fromkeys(words)}
+        return {word: math.log1p((count - min(holds, count) + 0.5) / (holds + 0.5)) for word, holds in found.items()}
+
+    def catch_up(self, database: sqlite3.Connection) -> int:
+        """Apply what the log says, or build the lane anew; return how far it has followed now."""
+        applied = self.applied(database)
+        if applied is None:
+            return self._rebuild(database)
+        changes = log.changes_after(database, applied)
+        if changes.head == applied:
+            return applied
+        state = log.read_state(self._state_path, LexicalState)
+        assert state is not None  # noqa: S101  (applied() has just read it)
+        if changes.added or changes.removed:  # vectors are no business of this lane
+            folder = self._home / state.folder
+            try:
+                with self._translating():
+                    self._write(folder, self._documents(database, changes.added), changes.added + changes.removed)
+            except StoreDamaged:
+                return self._rebuild(database)
+        return self._save(state.folder, changes.head)
+
+    def forget(self) -> None:
+        """Have the lane built anew when it next follows."""
+        self.close()
+        self._state_path.unlink(missing_ok=True)
+
+    def _rebuild(self, database: sqlite3.Connection) -> int:
+        import shutil
+
+        last = log.head(database)
+        folder = self._home / f"words-{os.urandom(4).hex()}"
+        with translating(folder):
+            folder.mkdir(parents=True, mode=0o700)
+        try:
+            rows = [row for (row,) in database.execute("SELECT row FROM chunks ORDER BY row")]
+            with self._translating():
+                self._write(folder, self._documents(database, rows), ())
+            self._save(folder.name, last)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        for old in self._home.glob("words-*"):
+            if old.name != folder.name:
+                shutil.rmtree(old, ignore_errors=True)
+        return last
+
+    def _save(self, folder: str, applied: int) -> int:
+        with translating(self._state_path):
+            log.write_state(self._state_path, LexicalState(_FORMAT, self._analyser.version, folder, applied))
+        return applied
+
+    def _write(self, folder: Path, documents: Iterable[tantivy.Document], replaced: Iterable[int]) -> None:
+        import tantivy
+
+        index = tantivy.Index(_schema(), str(folder), reuse=True)
+        writer = index.writer(_HEAP_BYTES, 1)
+        try:
+            # Rows that are added are removed first: after a crash the same changes may come a second time.
+            # By query: delete_documents_by_term takes the number for a signed one and silently deletes nothing.
+            gone = list(replaced)
+            if gone:
+                writer.delete_documents_by_query(tantivy.Query.term_set_query(index.schema, "row", gone))
+            for count, document in enumerate(documents, 1):
+                writer.add_document(document)
+                if count % _ROWS_A_COMMIT == 0:
+                    writer.commit()
+            writer.commit()
+        finally:
+            # Returns when background merges are done and the directory lock is free.
+            writer.wait_merging_threads()
+
+    def _documents(self, database: sqlite3.Connection, rows: Sequence[int]) -> Iterator[tantivy.Document]:
+        import tantivy
+
+        schema = _schema()
+        for start in range(0, len(rows), _ROWS_A_READ):
+            part = rows[start : start + _ROWS_A_READ]
+            marks = ", ".join("?" * len(part))
+            for row in database.execute(
+                f"SELECT {_ROW_COLUMNS} FROM chunks c JOIN documents d ON d.id = c.document "
+                f"WHERE c.row IN ({marks}) ORDER BY c.row",
+                part,
+            ).fetchall():
+                yield tantivy.Document.from_dict(self._fields(row), schema)
+
+    def _fields(self, row: tuple[Any, ...]) -> dict[str, Any]:
+        number, content, text, context, date, kind, tags, source, project = row
+        said = content if text is None else text
+        words = self._analyser.words(f"{context}\n{said}" if context else said)
+        return {
+            "row": number,
+            "body": " ".join(words + [_FILLER] * (SHORT - len(words))),
+            "project": f"p{project}",  # never empty, so that the global project is a term like any other
+            "path": list(path_terms(source)),
+            "type": [kind] if kind else [],
+            "tag": json.loads(tags),
+            "day": day_number(date),
+        }
+
+    def _reader(self) -> tantivy.Index | None:
+        state = log.read_state(self._state_path, LexicalState)
+        if state is None:
+            return None
+        if self._open is None or self._open[0].folder != state.folder:
+            try:
+                with self._translating():
+                    index = self._open_index(self._home / state.folder)
+                    index.config_reader("manual")
+                    index.reload()
+            except StoreDamaged:
+                if log.read_state(self._state_path, LexicalState) == state:
+                    raise
+                return self._reader()  # the lane was built anew and swapped while we looked
+            self._open = (state, index)
+        elif self._open[0] != state:
+            with self._translating():
+                self._open[1].reload()
+            self._open = (state, self._open[1])
+        return self._open[1]
+
+    def _open_index(self, folder: Path) -> tantivy.Index:
+        """Open an index for reading. Tantivy locks even to read, so where nothing may be written it sees links to the files."""
+        import tantivy
+
+        if not os.access(folder, os.W_OK):
+            import tempfile
+
+            self._elsewhere = tempfile.TemporaryDirectory(prefix="lorelog-")
+            for file in folder.iterdir():
+                if not file.name.endswith(".lock"):
+                    (Path(self._elsewhere.name) / file.name).symlink_to(file)
+            folder = Path(self._elsewhere.name)
+        return tantivy.Index.open(str(folder))
+
+    def _translating(self) -> _TantivyFaults:
+        return _TantivyFaults(self._home)
+
+
+class _TantivyFaults:
+    """Translates what tantivy raises inside the block."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, (ValueError, OSError)):
+            raise from_tantivy(error, self._path) from error
+
+
+def _weighted(query: tantivy.Query, weight: float) -> tantivy.Query:
+    import tantivy
+
+    return query if weight == 1.0 else tantivy.Query.boost_query(query, weight)
+
+
+def _schema() -> tantivy.Schema:
+    import tantivy
+
+    builder = tantivy.SchemaBuilder()
+    builder.add_unsigned_field("row", indexed=True, fast=True)
+    builder.add_unsigned_field("day", indexed=True, fast=True)
+    builder.add_text_field("body", tokenizer_name="whitespace", index_option="freq")
+    for exact in ("project", "path", "type", "tag"):
+        builder.add_text_field(exact, tokenizer_name="raw", index_option="basic")
+    return builder.build()

@@ -1,0 +1,158 @@
+"""The catalog's schema: named steps, applied in order, each in one transaction with its record.
+
+A step is never edited once released; a change is a new step. `tests/compat/` keeps a database of every released
+version and opens it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+
+APPLICATION_ID = 0x6C6F7265  # "lore"
+
+
+def m001_first_schema(database: sqlite3.Connection) -> None:
+    """Documents, their chunks, content-addressed vectors, and the change log that the lanes follow."""
+    for statement in (
+        "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+        """CREATE TABLE documents (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            source TEXT NOT NULL UNIQUE,
+            live INTEGER NOT NULL,      -- 0 until the first version's chunks have reached the lanes
+            root TEXT NOT NULL,
+            project TEXT NOT NULL,
+            size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, inode INTEGER NOT NULL,
+            file_hash TEXT NOT NULL,
+            title TEXT NOT NULL,
+            date TEXT NOT NULL,
+            indexed_at TEXT NOT NULL,
+            recipe TEXT NOT NULL,       -- how it was cut
+            chunk_count INTEGER NOT NULL)""",
+        "CREATE INDEX documents_project ON documents (project, chunk_count) WHERE live",
+        """CREATE TABLE chunks (
+            row INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: the lanes know chunks by it
+            document INTEGER NOT NULL REFERENCES documents (id),
+            live INTEGER NOT NULL,      -- 0 while staged: in the lanes already, not yet visible
+            embedded INTEGER NOT NULL,  -- the current model has a vector for it
+            project TEXT NOT NULL,      -- of this version; while staged the document may still have another
+            ordinal INTEGER NOT NULL,
+            id TEXT NOT NULL,
+            memory TEXT NOT NULL,       -- the anchor's memory id, '' if none
+            piece INTEGER NOT NULL,     -- 0 begins its section
+            heading TEXT NOT NULL, heading_level INTEGER NOT NULL, heading_path TEXT NOT NULL,
+            start_line INTEGER NOT NULL, end_line INTEGER NOT NULL,
+            content TEXT NOT NULL, content_hash TEXT NOT NULL,
+            text TEXT,                  -- NULL when it equals the content
+            context TEXT NOT NULL,
+            date TEXT NOT NULL, type TEXT NOT NULL, tags TEXT NOT NULL, anchor TEXT,
+            vector_key TEXT NOT NULL,
+            lane_key TEXT NOT NULL)     -- equal keys mean equal entries in the lanes""",
+        "CREATE UNIQUE INDEX chunks_id ON chunks (id) WHERE live",
+        "CREATE INDEX chunks_document ON chunks (document, ordinal)",
+        "CREATE INDEX chunks_vector_key ON chunks (vector_key)",
+        "CREATE INDEX chunks_project ON chunks (project, row) WHERE live",
+        "CREATE INDEX chunks_date ON chunks (date DESC) WHERE live AND piece = 0",
+        "CREATE INDEX chunks_memory ON chunks (memory) WHERE memory <> ''",
+        "CREATE INDEX chunks_unembedded ON chunks (vector_key, row) WHERE live AND NOT embedded",
+        "CREATE INDEX chunks_staged ON chunks (row) WHERE NOT live",
+        """CREATE TABLE spaces (
+            id INTEGER PRIMARY KEY,
+            name TEXT NOT NULL UNIQUE,  -- provider/model: vectors of two models never meet
+            dimension INTEGER NOT NULL)""",
+        """CREATE TABLE vectors (
+            id INTEGER PRIMARY KEY,
+            space INTEGER NOT NULL REFERENCES spaces (id),
+            key TEXT NOT NULL,
+            released_at INTEGER,        -- since when no chunk uses it
+            vector BLOB NOT NULL,       -- little-endian float32, unit length
+            UNIQUE (space, key))""",
+        "CREATE TABLE changes (seq INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL, kind TEXT NOT NULL)",
+    ):
+        database.execute(statement)
+
+
+def m002_counts_and_filters(database: sqlite3.Connection) -> None:
+    """What a search asks every time, so that it need not go through a million chunks.
+
+    How many chunks each project has is kept by triggers. What filters ask of chunks stands in one index, because
+    the chunks themselves are long: looking through a million of them took seconds.
+    """
+    for statement in (
+        "CREATE INDEX chunks_filters ON chunks (date, type, project, tags, live) WHERE live",
+        """CREATE TABLE tallies (
+            project TEXT PRIMARY KEY,
+            chunks INTEGER NOT NULL,    -- live ones
+            waiting INTEGER NOT NULL    -- of those, without a vector of the current model
+            ) WITHOUT ROWID""",
+        """INSERT INTO tallies SELECT project, count(*), count(*) - sum(embedded) FROM chunks WHERE live GROUP BY project""",
+        """CREATE TRIGGER chunk_comes AFTER INSERT ON chunks WHEN new.live BEGIN
+            INSERT INTO tallies VALUES (new.project, 1, NOT new.embedded)
+            ON CONFLICT DO UPDATE SET chunks = chunks + 1, waiting = waiting + excluded.waiting; END""",
+        """CREATE TRIGGER chunk_goes AFTER DELETE ON chunks WHEN old.live BEGIN
+            UPDATE tallies SET chunks = chunks - 1, waiting = waiting - NOT old.embedded
+            WHERE project = old.project; END""",
+        """CREATE TRIGGER chunk_changes AFTER UPDATE ON chunks
+            WHEN new.live <> old.live OR new.embedded <> old.embedded OR new.project <> old.project BEGIN
+            UPDATE tallies SET chunks = chunks - old.live, waiting = waiting - (old.live AND NOT old.embedded)
+            WHERE project = old.project;
+            INSERT INTO tallies SELECT new.project, new.live, new.live AND NOT new.embedded WHERE true
+            ON CONFLICT DO UPDATE SET chunks = chunks + excluded.chunks, waiting = waiting + excluded.waiting; END""",
+    ):
+        database.execute(statement)
+
+
+def m003_tags(database: sqlite3.Connection) -> None:
+    """Which chunks bear a tag, so that the tags that begin with something are told without looking at every chunk."""
+    listed = "SELECT value, {0}.row, {0}.project, {0}.piece FROM json_each({0}.tags)"
+    for statement in (
+        """CREATE TABLE tagged (
+            tag TEXT NOT NULL, row INTEGER NOT NULL, project TEXT NOT NULL, piece INTEGER NOT NULL,
+            PRIMARY KEY (tag, row)) WITHOUT ROWID""",
+        "CREATE INDEX tagged_row ON tagged (row)",
+        """INSERT OR IGNORE INTO tagged SELECT value, c.row, c.project, c.piece FROM chunks c, json_each(c.tags)
+            WHERE c.live AND c.tags <> '[]'""",
+        f"""CREATE TRIGGER tags_come AFTER INSERT ON chunks WHEN new.live AND new.tags <> '[]' BEGIN
+            INSERT OR IGNORE INTO tagged {listed.format("new")}; END""",
+        """CREATE TRIGGER tags_go AFTER DELETE ON chunks WHEN old.live AND old.tags <> '[]' BEGIN
+            DELETE FROM tagged WHERE row = old.row; END""",
+        f"""CREATE TRIGGER tags_change AFTER UPDATE OF live, tags, project, piece ON chunks
+            WHEN (new.live <> old.live OR new.tags <> old.tags OR new.project <> old.project OR new.piece <> old.piece)
+            AND (new.tags <> '[]' OR old.tags <> '[]') BEGIN
+            DELETE FROM tagged WHERE row = old.row;
+            INSERT OR IGNORE INTO tagged {listed.format("new")} WHERE new.live; END""",
+    ):
+        database.execute(statement)
+
+
+def m004_anchors(database: sqlite3.Connection) -> None:
+    """Which anchors name a session, and which supersede a memory: few do, and every search asks for the latter."""
+    for statement in (
+        """CREATE INDEX chunks_session ON chunks (json_extract(anchor, '$.session'))
+            WHERE live AND piece = 0 AND anchor IS NOT NULL""",
+        """CREATE INDEX chunks_superseding ON chunks (date)
+            WHERE live AND piece = 0 AND json_extract(anchor, '$.supersedes') IS NOT NULL""",
+    ):
+        database.execute(statement)
+
+
+def m005_summaries(database: sqlite3.Connection) -> None:
+    """Which anchors say what they sum up, which every search asks for; and chunks by their content, as summaries cite them."""
+    for statement in (
+        """CREATE INDEX chunks_covering ON chunks (date)
+            WHERE live AND piece = 0 AND json_extract(anchor, '$.covers') IS NOT NULL""",
+        "CREATE INDEX chunks_content ON chunks (content_hash) WHERE live",
+    ):
+        database.execute(statement)
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
+    m001_first_schema,
+    m002_counts_and_filters,
+    m003_tags,
+    m004_anchors,
+    m005_summaries,
+)
+SCHEMA_VERSION = len(MIGRATIONS)
+TALLIES_SINCE = 2
+TAGGED_SINCE = 3
