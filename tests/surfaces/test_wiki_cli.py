@@ -121,18 +121,19 @@ def test_compiled_pages_are_never_found(shell: Shell, project: Path, archive: Ar
 def test_lint_finds_and_fails(shell: Shell, project: Path, archive: Archive) -> None:
     """What is found is told with its page and a hint, and ends with status 1; without findings it ends with 0."""
     assert shell("wiki", "lint").status == 0
-    one = say_verified(archive, "use redis for the cache")
-    other = say_verified(archive, "never use redis for the cache")
+    ground = say(archive, "evidence")
+    decided = say_verified(archive, "ship it", fields={"related_artifact_ids": [ground.id]})
+    newer = say(archive, "revision", {"summary": "300 ms"}, reply_to=ground.id, relation="revises")
     shell("wiki", "build")
 
-    told, shown = shell("wiki", "lint"), shell("wiki", "lint", "--json")
+    text, shown = shell("wiki", "lint"), shell("wiki", "lint", "--json")
 
-    assert told.status == shown.status == 1
-    assert "a suspicion" in told.out
-    assert "hint: " in told.out
+    assert text.status == shown.status == 1
+    assert "superseded by" in text.out
+    assert "hint: " in text.out
     (finding,) = shown.json["findings"]
-    assert finding["kind"] == "contradiction"
-    assert finding["artifact_ids"] == [one.id, other.id]
+    assert finding["kind"] == "superseded_ground"
+    assert finding["artifact_ids"] == [decided.id, ground.id, newer.id]
 
 
 def test_a_page_is_served_with_its_text_escaped(served: Serving) -> None:

@@ -10,7 +10,7 @@ from lorelog.core.code_answers import Certainty, CodeReply
 from lorelog.core.errors import UsageError
 from lorelog.engine import Engine
 from lorelog.operations import code_requests as requests
-from lorelog.operations.memory import located
+from lorelog.operations.days import located
 from lorelog.operations.operation import Call
 
 if TYPE_CHECKING:

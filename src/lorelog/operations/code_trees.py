@@ -8,10 +8,10 @@ from msgspec import Meta
 
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
 from lorelog.engine import Engine
-from lorelog.operations.memory import located
+from lorelog.operations.days import located
 from lorelog.operations.operation import Call, Operation
-from lorelog.operations.replies import ProblemShape
 from lorelog.operations.requests import Nothing, Path, Request
+from lorelog.operations.trust_shapes import ProblemShape
 
 if TYPE_CHECKING:
     from lorelog.services.code.indexing import CodeReport

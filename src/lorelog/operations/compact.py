@@ -9,8 +9,7 @@ from msgspec import Meta
 
 from lorelog.core.query import Filters
 from lorelog.engine import Engine
-from lorelog.operations.days import day_of
-from lorelog.operations.memory import located
+from lorelog.operations.days import day_of, located
 from lorelog.operations.operation import Call
 from lorelog.operations.replies import AddShape
 from lorelog.operations.requests import Path, Request

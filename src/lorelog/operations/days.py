@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 from datetime import date, timedelta
+from typing import TYPE_CHECKING
 
 from lorelog.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from lorelog.operations.operation import Call
 
 _AGO = re.compile(r"(\d{1,5})\s*([dwmy])")
 _DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
@@ -43,3 +48,11 @@ def day_of(text: str, today: date | None = None) -> str:
         raise UsageError(
             f"{text!r} is not a day", hint="write 2026-03-05, today, yesterday, or 7d, 2w, 3m, 1y for so long ago"
         ) from None
+
+
+def located(path: str, call: Call) -> str:
+    """Return a path from where the caller stands; one that begins with `!` keeps its mark."""
+    mark, bare = ("!", path[1:]) if path.startswith("!") else ("", path)
+    if not bare:
+        raise UsageError("an empty path was given", hint="an unset variable? '.' is the current directory")
+    return mark + os.path.join(call.directory, os.path.expanduser(bare))  # noqa: PTH111, PTH118  (may not be a path yet)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ from lorelog.core.options import ListOptions
 from lorelog.core.query import Filters, Fusion, Lane, SearchReply, Trusted
 from lorelog.engine import Engine
 from lorelog.operations import requests
-from lorelog.operations.days import day_ahead, day_of
+from lorelog.operations.days import day_ahead, day_of, located
 from lorelog.operations.operation import Call
 from lorelog.services.reach import Named
 
@@ -241,11 +240,3 @@ def _filters(request: requests.Filtered, call: Call) -> Filters:
         types=tuple(request.types),
         tags=tuple(request.tags),
     )
-
-
-def located(path: str, call: Call) -> str:
-    """Return a path from where the caller stands; one that begins with `!` keeps its mark."""
-    mark, bare = ("!", path[1:]) if path.startswith("!") else ("", path)
-    if not bare:
-        raise UsageError("an empty path was given", hint="an unset variable? '.' is the current directory")
-    return mark + os.path.join(call.directory, os.path.expanduser(bare))  # noqa: PTH111, PTH118  (may not be a path yet)

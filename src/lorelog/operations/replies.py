@@ -9,7 +9,7 @@ from typing import Any, NotRequired, TypedDict
 
 from lorelog.operations.code_replies import CodeAnswerShape
 from lorelog.operations.freshness_shapes import FreshnessShape
-from lorelog.operations.trust_shapes import GroundingShape, HintShape, TrustShape
+from lorelog.operations.trust_shapes import GroundingShape, HintShape, ProblemShape, TrustShape
 
 Shape = dict[str, Any]
 
@@ -195,14 +195,6 @@ class ListShape(TypedDict):
     documents: list[DocumentShape]
     memories: list[ChunkShape]
     more: bool
-
-
-class ProblemShape(TypedDict):
-    """Something that did not work, about one path; the run went on."""
-
-    path: str
-    message: str
-    hint: str
 
 
 class KnownItemsShape(TypedDict):

@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # a search needs only its own
     from lorelog.operations.code_replies import CodeAnswerShape
     from lorelog.operations.meter import Meter
     from lorelog.operations.replies import Shape
+    from lorelog.operations.trust_shapes import ProblemShape
     from lorelog.retrieval.cache import CacheCounters
     from lorelog.services.evaluate import EvaluateReply
     from lorelog.services.roots import KnownRoot
@@ -294,7 +295,7 @@ def _packing_shape(packing: Packing) -> replies.PackingShape:
     return cast("replies.PackingShape", shape)
 
 
-def _problem_shape(problem: Problem) -> replies.ProblemShape:
+def _problem_shape(problem: Problem) -> ProblemShape:
     return {"path": problem.path, "message": problem.message, "hint": problem.hint}
 
 

@@ -9,6 +9,14 @@ if TYPE_CHECKING:
     from lorelog.core.record import Trust
 
 
+class ProblemShape(TypedDict):
+    """Something that did not work, about one path; the run went on."""
+
+    path: str
+    message: str
+    hint: str
+
+
 class TrustShape(TypedDict):
     """How far something may be believed, and why."""
 

@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 from tests.services.records.archives import archive_of, say, say_verified
 
-from lorelog.core.record import Record
 from lorelog.services.records.archive import Archive
 from lorelog.services.records.wiki import compile_wiki
-from lorelog.services.records.wiki_doubts import find_doubts
 from lorelog.services.records.wiki_files import write_pages
 from lorelog.services.records.wiki_lint import Finding, lint
 
@@ -91,26 +89,6 @@ def test_a_citation_of_what_is_not_in_the_ledger_is_found(archive: Archive, fold
     assert broken[1].records == (one.id,)
 
 
-def test_verified_decisions_that_contradict_are_under_suspicion(archive: Archive, folder: Path) -> None:
-    """Both are cited, and it is called a suspicion; decisions that nobody verified, or that were superseded, are let be."""
-    one = say_verified(archive, "use redis for the cache")
-    say(archive, fields={"summary": "use valkey for the cache"})
-    build(archive, folder)
-    assert kinds(archive, folder) == []
-    other = say_verified(archive, "use memcached for the cache")
-    build(archive, folder)
-
-    (doubt,) = found(archive, folder)
-
-    assert doubt.kind == "contradiction"
-    assert doubt.records == (one.id, other.id)
-    assert "suspicion" in doubt.message
-
-    say(archive, "revision", {"summary": "use memcached for the sessions"}, reply_to=other.id, relation="revises")
-    build(archive, folder)
-    assert kinds(archive, folder) == []
-
-
 def test_a_verified_decision_on_superseded_ground_is_found(archive: Archive, folder: Path) -> None:
     """It names the decision, what it rests on, and what took that one's place; replacing what one rests on is no fault."""
     ground = say(archive, "evidence")
@@ -128,45 +106,3 @@ def test_a_verified_decision_on_superseded_ground_is_found(archive: Archive, fol
 
     assert finding.kind == "superseded_ground"
     assert finding.records == (other.id, ground.id, newer.id)
-
-
-def decision(number: int, summary: str, project: str = "p") -> Record:
-    """Return a decision."""
-    return Record(
-        f"r-{number}", number, "decision", "2026-03-05T14:30:00.000Z", project=project, fields={"summary": summary}
-    )
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("Use Redis for the cache", "Do not use Redis for the cache"),
-        ("Use Redis for the cache", "Use memcached for the cache because it is simpler"),
-        ("The request timeout is 30 seconds", "The request timeout is 60 seconds"),
-        ("Retry failed uploads three times", "Never retry failed uploads"),
-        ("The queue uses Kafka", "The queue uses RabbitMQ"),
-        ("Keep feature flags in the database", "Don't keep feature flags in the database"),
-    ],
-)
-def test_contradictions_are_suspected(one: str, other: str) -> None:
-    """Opposite answers, other choices for the same purpose, and other numbers are suspected; of two projects never."""
-    assert len(find_doubts([decision(1, one), decision(2, other)])) == 1
-    assert find_doubts([decision(1, one), decision(2, other, "q")]) == []
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("Use Redis for the cache", "Use Postgres for the ledger"),
-        ("Use Redis for the cache", "Use Redis for the sessions"),
-        ("Use Redis for the cache", "Use Redis for the cache"),
-        ("The request timeout is 30 seconds", "The upload limit is 60 megabytes"),
-        ("Never log tokens", "Log every request"),
-        ("Do not ship on Fridays", "Do not ship without tests"),
-        ("", ""),
-        ("Deploy from main", "Write the changelog in English"),
-    ],
-)
-def test_what_goes_together_is_not_suspected(one: str, other: str) -> None:
-    """Other subjects, other purposes, and the same said twice are no contradictions."""
-    assert find_doubts([decision(1, one), decision(2, other)]) == []

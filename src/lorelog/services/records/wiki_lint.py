@@ -1,6 +1,6 @@
 """What is wrong with a wiki, or with what it tells.
 
-Pages that are not as they would be built, citations that lead nowhere, decisions that do not go together.
+Pages that differ from what would be built, citations that lead nowhere, decisions that rest on superseded records.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from pathlib import Path
 from lorelog.core.record import Record, Tier
 from lorelog.records.trust import rests_on
 from lorelog.services.records.wiki import Wiki
-from lorelog.services.records.wiki_doubts import find_doubts
 from lorelog.services.records.wiki_files import PageOnDisk, pages_in
 from lorelog.services.records.wiki_pages import page_of
 from lorelog.services.records.wiki_words import anchor, heading_of, short
@@ -27,7 +26,7 @@ class Finding:
     """Something to look at."""
 
     kind: str
-    """missing, stale, edited, broken_citation, contradiction or superseded_ground."""
+    """missing, stale, edited, broken_citation or superseded_ground."""
     page: str
     message: str
     hint: str
@@ -37,7 +36,7 @@ class Finding:
 def lint(wiki: Wiki, folder: Path) -> list[Finding]:
     """Return what is wrong, pages first."""
     found = {one.name: one for one in pages_in(folder)}
-    return [*_pages(wiki, folder, found), *_links(wiki, found), *_references(wiki), *_grounds(wiki), *_doubts(wiki)]
+    return [*_pages(wiki, folder, found), *_links(wiki, found), *_references(wiki), *_grounds(wiki)]
 
 
 def verified_decisions(wiki: Wiki) -> list[Record]:
@@ -113,11 +112,3 @@ def _grounds(wiki: Wiki) -> Iterator[Finding]:
                 )
                 hint = "look whether it still holds, and revise it if not"
                 yield Finding("superseded_ground", page_of(record), message, hint, (record.id, one, newer))
-
-
-def _doubts(wiki: Wiki) -> Iterator[Finding]:
-    for doubt in find_doubts(verified_decisions(wiki)):
-        one, other = doubt.one, doubt.other
-        message = f"a suspicion: the verified decisions {short(one.id)} and {short(other.id)} contradict: {doubt.why}"
-        hint = "read both; if one no longer holds, supersede it (artifact.revision)"
-        yield Finding("contradiction", page_of(one), message, hint, (one.id, other.id))

@@ -2,8 +2,8 @@
 
 'build' writes Markdown into .lorelog/wiki: a page for each task with every record of it, decisions, failures, evidence,
 highlights, pages that agents wrote, a brief and an index. Every sentence has a badge and a link to its record. 'serve' shows the
-same in a browser, on this machine only. 'lint' looks for broken citations, pages that are not as they would be built, and
-verified decisions that seem to contradict each other; it ends with status 1 when it finds something.
+same in a browser, on this machine only. 'lint' reports broken citations, pages that differ from what 'build' would write, and
+verified decisions that rest on superseded records; it exits with status 1 when it finds something.
 
 The pages are compiled and never indexed, wherever they lie. What should stay in the wiki is written as a record.
 
