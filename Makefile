@@ -4,14 +4,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-local e2e lint fix docs plugins plugins-check bench bench-latency bench-hooks bench-records bench-words bench-quality bench-redaction bench-scale bench-milvus bench-code bench-freshness lock clean
+.PHONY: help demo test test-rest test-all test-local e2e lint fix docs plugins plugins-check bench bench-latency bench-hooks bench-records bench-words bench-quality bench-redaction bench-scale bench-milvus bench-code bench-freshness lock clean
 
 help:  ## show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 $(VENV)/.ready: requirements/dev.txt pyproject.toml hatch_build.py scripts/fetch_model.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "lorelog needs Python 3.11 or newer; try: make PYTHON=python3.12"; exit 1; }
-	@echo "Setting up .venv: about a minute, once. Packages first, then the built-in model (34 MB)."
+	@echo "Creating .venv: packages, then the built-in model (69 MB to download, once). This takes a few minutes."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
@@ -20,8 +20,13 @@ $(VENV)/.ready: requirements/dev.txt pyproject.toml hatch_build.py scripts/fetch
 demo: $(VENV)/.ready  ## index a sample memory and ask it three questions
 	@$(BIN)/python examples/demo.py
 
-test: $(VENV)/.ready lint  ## everything that must hold: lint, types, directions, docs, tests
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+test: $(VENV)/.ready lint  ## the everyday tests: lint, types, import contracts, and every test not marked slow (5 minutes on 2 cores)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
+
+test-rest: $(VENV)/.ready  ## what `make test` leaves out: slow tests, and property tests with all their examples
+	LORELOG_TEST_EXAMPLES=all $(BIN)/python -m pytest -n auto --dist worksteal -m "slow or property"
+
+test-all: test test-rest  ## every test
 
 test-local:  ## embedding.provider = local with the real sentence-transformers (installs torch into .bench/local, once)
 	test -x .bench/local/bin/python || $(PYTHON) -m venv .bench/local

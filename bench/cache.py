@@ -1,15 +1,16 @@
-"""Whether the caches pay: a mix of new, repeated and nearly repeated questions, with and without each of them.
+"""Measures whether the caches pay off: a mix of new, repeated and similar queries, with and without each cache.
 
-Responsible for the defaults of `cache.answers`, `cache.similar` and `cache.hot`. One embedded store of made-up rows (those
-of the scale run) is asked the same questions by the public `Searcher` in several arrangements, which take turns
-question by question, so that a noisy minute falls on all. Times are processor time, in one thread, because what shares the
-machine would drown the differences. A question's vector is given, as in the scale run, so they are times beyond the model's
-own; `--model-ms` adds what a model takes to every question that would have been embedded.
+Responsible for the defaults of `cache.answers`, `cache.similar` and `cache.hot`. One embedded store of made-up rows
+(those of the scale run) is asked the same questions by the public `Searcher` in several arrangements, which take turns
+question by question, so that a noisy minute falls on all. Times are processor time, in one thread, because what shares
+the machine would drown the differences. A question's vector is given, as in the scale run, so they are times beyond the
+model's own; `--model-ms` adds what a model takes to every question that would have been embedded.
 
     python -m bench.cache [--size 5000] [--questions 400] [--model-ms 0]
 
-Half of the questions are new, 35 of 100 repeat one of the last fifty to the letter, 15 of 100 repeat one but for an article
-or the end mark. New questions are about few memories and many: half of them about twenty rows, the others about any.
+Half of the questions are new, 35 of 100 repeat one of the last fifty to the letter, 15 of 100 repeat one but for an
+article or the end mark. New questions are about few memories and many: half of them about twenty rows, the others about
+any.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ from bench.scale.with_lorelog import STORE, GivenVectors
 
 from lorelog.core.options import CacheOptions, SearchOptions
 from lorelog.core.query import SearchReply
-from lorelog.core.vectors import unit
-from lorelog.retrieval.analyse import WordAnalyser
+from lorelog.core.vectors import unit_vector
+from lorelog.retrieval.analyser import WordAnalyser
 from lorelog.retrieval.cache import Caches
-from lorelog.services.search import Searcher
+from lorelog.services.search.searcher import Searcher
 from lorelog.stores.embedded import EmbeddedStore
 
 NEW, REPEATED, NEAR = "new", "repeated", "nearly repeated"
@@ -49,9 +50,9 @@ _SIMILAR = 0.985
 _WARM_UP = 40
 _LONGEST_INSERT_S = 900.0
 _LEAST_GAIN = 0.1
-"""What must be saved for a cache to pay."""
+"""Share of time a cache must save to pay off."""
 _MOST_LOSS = 0.05
-"""What other questions may lose by it."""
+"""Share of time that other queries may lose."""
 
 ARRANGEMENTS = {
     "no cache": CacheOptions(answers=False, hot=False),
@@ -64,14 +65,14 @@ ARRANGEMENTS = {
 
 @dataclass(frozen=True)
 class Step:
-    """One question of the workload, and what it is."""
+    """A query of the workload and its kind."""
 
     kind: str
     question: Question
 
 
 class AskedVectors(GivenVectors):
-    """The given vector, and whether it was asked for."""
+    """Returns a given vector, and counts the calls."""
 
     asked = False
 
@@ -82,7 +83,7 @@ class AskedVectors(GivenVectors):
 
 @dataclass
 class Arrangement:
-    """One way of searching, and how long its questions took, in milliseconds, by kind."""
+    """A searcher configuration with its times in milliseconds, by kind of query."""
 
     caches: Caches
     model: AskedVectors
@@ -91,7 +92,7 @@ class Arrangement:
     times: dict[str, list[float]] = field(default_factory=lambda: {kind: [] for kind in SHARES})
 
     def ask(self, step: Step) -> None:
-        """Ask a question, and note what it took."""
+        """Run a query and record its time."""
         self.model.next, self.model.asked = step.question.vector, False
         began = time.process_time()
         self.search(step.question)
@@ -100,19 +101,19 @@ class Arrangement:
 
     @property
     def all_times(self) -> list[float]:
-        return [one for times in self.times.values() for one in times]
+        return [time_ for times in self.times.values() for time_ in times]
 
 
 def arrange(folder: Path, options: CacheOptions, model_ms: float) -> Arrangement:
     """Return a searcher with these caches."""
-    caches, analyser, given = Caches.chosen(options), WordAnalyser(), AskedVectors()
+    caches, analyser, given = Caches.from_options(options), WordAnalyser(), AskedVectors()
     store = EmbeddedStore(folder, analyser, provider=given.provider, model=given.model)
     searcher = Searcher(store, given, analyser, caches=caches)
     return Arrangement(caches, given, model_ms, lambda question: searcher.search(question.text, SearchOptions()))
 
 
 def workload(material: Material, count: int) -> list[Step]:
-    """Return the questions, in their order."""
+    """Return the queries in order."""
     draw = random.Random(SEED)
     sources = material.questions(0, 500)
     steps: list[Step] = []
@@ -128,7 +129,7 @@ def workload(material: Material, count: int) -> list[Step]:
 
 
 def _new(draw: random.Random, sources: Sequence[Question]) -> Question:
-    """Return a question that was not asked: some words of a made-up one, in an order of their own, near its vector."""
+    """Return a new query: some words of a synthetic one in another order, with a nearby vector."""
     about = draw.choice(sources[:_FAVOURITES] if draw.random() < 0.5 else sources)
     words = about.text.split()
     draw.shuffle(words)
@@ -144,11 +145,11 @@ def _moved(draw: random.Random, vector: bytes, width: float) -> bytes:
     import numpy as np
 
     noise = np.random.default_rng(draw.randrange(1 << 30)).standard_normal(len(vector) // 4) * width
-    return unit((np.frombuffer(vector, "<f4") + noise).astype("<f4").tobytes())
+    return unit_vector((np.frombuffer(vector, "<f4") + noise).astype("<f4").tobytes())
 
 
 def measure(folder: Path, steps: Sequence[Step], model_ms: float) -> dict[str, Arrangement]:
-    """Ask every arrangement every question, taking turns."""
+    """Run every query with every configuration, alternating."""
     ways = {name: arrange(folder, options, model_ms) for name, options in ARRANGEMENTS.items()}
     names = list(ways)
     for place, step in enumerate(steps):
@@ -183,12 +184,12 @@ def tables(ways: Mapping[str, Arrangement]) -> list[str]:
 
 
 def verdicts(ways: Mapping[str, Arrangement]) -> list[str]:
-    """Say of each cache what it saves on the questions it is for, what the others lose by it, and whether it pays."""
+    """Return for each cache the time it saves, the time others lose, and whether it pays off."""
 
     def against(name: str, kinds: Sequence[str], before: str = "no cache") -> float:
-        """Return the share of the middle question's time that is saved."""
+        """Return the share of the median time that is saved."""
         old, new = (
-            statistics.median([one for kind in kinds for one in ways[way].times[kind]]) for way in (before, name)
+            statistics.median([time_ for kind in kinds for time_ in ways[way].times[kind]]) for way in (before, name)
         )
         return 1 - new / old
 
@@ -210,7 +211,7 @@ def verdicts(ways: Mapping[str, Arrangement]) -> list[str]:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Make the store, ask, and print."""
+    """Build the store, run the queries, and print the report."""
     parser = argparse.ArgumentParser(description="Whether the caches pay.")
     parser.add_argument("--size", type=int, default=5_000, help="rows of the store")
     parser.add_argument("--questions", type=int, default=400)

@@ -1,12 +1,12 @@
-"""How fast code is indexed and asked about: real packages, an unchanged tree of 5,000 files, and a million symbols.
+"""Speed of the code index: real packages, an unchanged tree of 5,000 files, and a million symbols.
 
     python -m bench.code_speed [--packages pip mypy …] [--files 5000] [--symbols 1000000] [--crowd 0] [--dir DIR]
 
-Packages that this environment has are copied into a repository and indexed, each step in a process of its own, so that the memory
-told is that step's: the high-water mark of the process that writes and of the largest one that parses. The million symbols are put into
-the tables directly, twenty to a file, names as people choose them; questions are those for random names, warm. `--crowd N` also indexes a
-repository of N small files (100,000 takes some minutes). Where others are at
-work, megabytes a second are judged by processor time. Exits with 1 when a mark is missed.
+Packages that this environment has are copied into a repository and indexed, each step in a process of its own, so that
+the memory told is that step's: the high-water mark of the process that writes and of the largest one that parses. The
+million symbols are put into the tables directly, twenty to a file, names as people choose them; questions are those for
+random names, warm. `--crowd N` also indexes a repository of N small files (100,000 takes some minutes). Where others
+are at work, megabytes a second are judged by processor time. Exits with 1 when a mark is missed.
 """
 
 import argparse
@@ -27,17 +27,17 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from lorelog.code.parsed import RECIPE, Parsed, rows_of
+from lorelog.code.parsed_file import RECIPE, ParsedFile, build_rows
 from lorelog.code.tables import CodeTables
-from lorelog.code.tables_writing import writing
-from lorelog.core.code import Extract, Span, Symbol, SymbolKind, Use, UseKind
-from lorelog.services.code.indexing import CodeJob, index_code
+from lorelog.code.writer import open_writer
+from lorelog.core.code import FileExtract, NameUse, SourceSpan, Symbol, SymbolKind, UseKind
+from lorelog.services.code.index_run import CodeIndexJob, index_code
 
 PACKAGES = ("pip", "mypy", "hypothesis", "rich", "pymilvus")
 CORES = 2
 INDEX_MB_S, UNCHANGED_S, FIND_MS = 1.0, 1.0, 5.0
 A_FILE = 20
-"""Symbols in each made-up file."""
+"""Symbols in each synthetic file."""
 WORDS = [
     "find",
     "make",
@@ -65,7 +65,7 @@ UNIT = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss
 
 @dataclass
 class Verdicts:
-    """What was measured, and what was missed."""
+    """Measurements and missed targets."""
 
     missed: list[str] = field(default_factory=list)
 
@@ -77,7 +77,7 @@ class Verdicts:
 
 
 def main() -> int:
-    """Measure everything, and print it."""
+    """Measure everything and print it."""
     options = _arguments()
     if options.step:
         print(json.dumps(STEPS[options.step](Path(options.dir), options)))
@@ -101,7 +101,7 @@ def main() -> int:
 
 
 def _real(place: Path, options: argparse.Namespace, verdicts: Verdicts) -> None:
-    """Real packages, indexed from nothing."""
+    """Index real packages from scratch."""
     site = Path(sysconfig.get_paths()["purelib"])
     there = [name for name in options.packages if (site / name).is_dir()]
     for name in there:
@@ -125,7 +125,7 @@ def _real(place: Path, options: argparse.Namespace, verdicts: Verdicts) -> None:
 
 
 def _unchanged(place: Path, options: argparse.Namespace, verdicts: Verdicts) -> None:
-    """A tree in which nothing changed since."""
+    """Index a tree without changes."""
     _write_small(place / "tree", options.files)
     _commit(place / "tree")
     first = _step("index", place, options)
@@ -133,13 +133,13 @@ def _unchanged(place: Path, options: argparse.Namespace, verdicts: Verdicts) -> 
         f"{options.files:,} small files, first time", f"{first['wall_s']:.1f} s, {first['cpu_s']:.1f} s of a core"
     )
     runs = [_step("index", place, options) for _ in range(3)]
-    again = min(one["wall_s"] for one in runs)
+    again = min(run["wall_s"] for run in runs)
     verdicts.say("- unchanged", f"{again:.3f} s", f"< {UNCHANGED_S} s", met=again < UNCHANGED_S)
-    verdicts.say("- unchanged, by processor time", f"{min(one['cpu_s'] for one in runs):.3f} s")
+    verdicts.say("- unchanged, by processor time", f"{min(run['cpu_s'] for run in runs):.3f} s")
 
 
 def _crowd(place: Path, options: argparse.Namespace, verdicts: Verdicts) -> None:
-    """Very many files."""
+    """Index very many files."""
     _write_small(place / "tree", options.crowd)
     _commit(place / "tree")
     done = _step("index", place, options)
@@ -152,7 +152,7 @@ def _crowd(place: Path, options: argparse.Namespace, verdicts: Verdicts) -> None
 
 
 def _million(place: Path, options: argparse.Namespace, verdicts: Verdicts) -> None:
-    """Very many symbols, asked about."""
+    """Query very many symbols."""
     made = _step("fill", place, options)
     verdicts.say(
         f"{options.symbols:,} symbols",
@@ -188,7 +188,7 @@ def _step(name: str, place: Path, options: argparse.Namespace) -> dict[str, Any]
 def _index(place: Path, options: argparse.Namespace) -> dict[str, Any]:
     root, database = str((place / "tree").resolve()), place / "index" / "code.db"
     wall, own = time.perf_counter(), time.process_time()
-    report = index_code(database, CodeJob(root, root))
+    report = index_code(database, CodeIndexJob(root, root))
     spent = {"wall_s": time.perf_counter() - wall, "own_s": time.process_time() - own}
     if report.problems:
         raise SystemExit(f"not all of it could be indexed: {report.problems[0].message}")
@@ -198,9 +198,9 @@ def _index(place: Path, options: argparse.Namespace) -> dict[str, Any]:
 def _fill(place: Path, options: argparse.Namespace) -> dict[str, Any]:
     database = place / "index" / "code.db"
     wall = time.perf_counter()
-    with writing(database, wait_s=0) as writer:
+    with open_writer(database, wait_s=0) as writer:
         root = writer.root("/made-up", "/made-up", ())
-        group: list[Parsed] = []
+        group: list[ParsedFile] = []
         for file in _made_up(options.symbols):
             group.append(file)
             if len(group) == 64:
@@ -218,7 +218,7 @@ def _ask(place: Path, options: argparse.Namespace) -> dict[str, Any]:
     questions: dict[str, Callable[[str], object]] = {
         "definition": lambda name: tables.definitions(name, ["/made-up"]),
         "uses": lambda name: tables.uses(name, ["/made-up"]),
-        "a name mistyped": lambda name: tables.like(name[:3] + name[4:], ["/made-up"], 10),
+        "a name mistyped": lambda name: tables.search_names(name[:3] + name[4:], ["/made-up"], 10),
     }
     found: dict[str, Any] = {}
     for what, ask in questions.items():
@@ -237,7 +237,7 @@ STEPS: dict[str, Callable[[Path, argparse.Namespace], dict[str, Any]]] = {"index
 
 
 def _write_small(folder: Path, count: int) -> None:
-    """Write small modules, a hundred to a folder."""
+    """Write small modules, a hundred per folder."""
     for number in range(count):
         path = folder / f"package_{number // 100:04}" / f"module_{number:06}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -257,7 +257,7 @@ def _commit(tree: Path) -> None:
         subprocess.run(["git", *who, *words], cwd=tree, check=True, stdout=subprocess.DEVNULL)
 
 
-def _made_up(symbols: int) -> Iterator[Parsed]:
+def _made_up(symbols: int) -> Iterator[ParsedFile]:
     chance = random.Random(3)
     for number in range(symbols // A_FILE):
         first = number * A_FILE
@@ -265,7 +265,7 @@ def _made_up(symbols: int) -> Iterator[Parsed]:
             Symbol(
                 _name(first + place),
                 SymbolKind.FUNCTION,
-                Span(place * 10 + 1, 1, place * 10 + 8, 20),
+                SourceSpan(place * 10 + 1, 1, place * 10 + 8, 20),
                 place * 10 + 1,
                 5,
                 signature=f"def {_name(first + place)}(value: int, other: str = '') -> bool",
@@ -275,15 +275,15 @@ def _made_up(symbols: int) -> Iterator[Parsed]:
             for place in range(A_FILE)
         )
         uses = tuple(
-            Use(_name(chance.randrange(symbols)), UseKind.CALL, place * 5 + 3, 9, place // 2)
+            NameUse(_name(chance.randrange(symbols)), UseKind.CALL, place * 5 + 3, 9, place // 2)
             for place in range(2 * A_FILE)
         )
-        extract = Extract("python", made, uses, (), A_FILE * 10)
-        yield rows_of(f"package_{number // 100:04}/module_{number:06}.py", (1, 2, 3), f"{number:032x}", extract)
+        extract = FileExtract("python", made, uses, (), A_FILE * 10)
+        yield build_rows(f"package_{number // 100:04}/module_{number:06}.py", (1, 2, 3), f"{number:032x}", extract)
 
 
 def _name(number: int) -> str:
-    """Return one of many names: three words, and a number where they are used up. One in ten is used twice."""
+    """Return a name of three words, with a number if they are exhausted. One in ten is used twice."""
     number -= number % 10 == 9
     first, rest = number % len(WORDS), number // len(WORDS)
     second, rest = rest % len(WORDS), rest // len(WORDS)

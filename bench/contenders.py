@@ -1,4 +1,4 @@
-"""Who takes part in a speed run, and the command lines each is driven with.
+"""The programs of a speed run and their command lines.
 
 Responsible for the words each program wants for the same deed: help, index, search. Both get the same files, the same
 embedding service and an empty home of their own. The model's name is one memsearch knows: with an unknown name it
@@ -22,7 +22,7 @@ HITS = 5
 
 
 class Contender(Protocol):
-    """A program that keeps its index in a home and answers three commands."""
+    """A program with an index in a home folder and three commands."""
 
     @property
     def name(self) -> str: ...
@@ -33,12 +33,12 @@ class Contender(Protocol):
     def index_command(self, path: Path) -> list[str]: ...
     def search_command(self, query: str) -> list[str]: ...
     def in_home(self, home: Path) -> "Contender":
-        """The same program with another home."""
+        """Return the same program with another home."""
 
 
 @dataclass(frozen=True)
 class Memsearch:
-    """The rival, in its own environment, with its embedded store."""
+    """memsearch, in its own environment, with its embedded store."""
 
     program: Path
     service: EmbeddingService
@@ -73,7 +73,7 @@ class Memsearch:
 
 @dataclass(frozen=True)
 class Lorelog:
-    """Ours, as installed beside the interpreter that runs the bench."""
+    """lorelog, as installed for the interpreter of the bench."""
 
     program: Path
     service: EmbeddingService
@@ -104,7 +104,7 @@ class Lorelog:
 
 
 def start_index(contender: Contender, path: Path) -> Running:
-    """Start indexing, with the corpus as working directory: lorelog takes its project from there."""
+    """Start indexing in the corpus folder, which is lorelog's project."""
     return Running(contender.index_command(path), contender.environment(), path)
 
 
@@ -113,7 +113,7 @@ def search(contender: Contender, query: str, directory: Path) -> Measured:
 
 
 def hits(measured: Measured) -> int:
-    """How many hits a search's JSON holds: a list of them, or an object with one list of them."""
+    """Return the number of hits in a search's JSON: a list, or an object with one list."""
     try:
         answer = json.loads(measured.output)
     except ValueError:
@@ -124,12 +124,12 @@ def hits(measured: Measured) -> int:
 
 
 def own_program() -> Path:
-    """The lorelog command of the environment the bench runs in."""
+    """Return the lorelog command of the bench's environment."""
     return Path(sys.executable).parent / "lorelog"
 
 
 def rival_program(directory: Path) -> Path:
-    """The rival in an environment of its own, made when it is not there."""
+    """Return memsearch in its own environment, creating it if needed."""
     program = directory / "bin" / "memsearch"
     if not program.exists():
         print(f"making the rival's environment in {directory} (once; needs the network)", file=sys.stderr, flush=True)
@@ -144,7 +144,7 @@ def rival_program(directory: Path) -> Path:
 
 
 def versions(directory: Path) -> str:
-    """What was really installed: the store below memsearch decides most of its times."""
+    """Return the installed versions: the store below memsearch determines most of its times."""
     code = (
         "import importlib.metadata as m;"
         "print(*(f'{n} {m.version(n)}' for n in ('memsearch', 'milvus-lite', 'pymilvus')), sep=', ')"
@@ -161,7 +161,7 @@ def own_version(program: Path) -> str:
 
 
 def chunks_reported(measured: Measured) -> int | None:
-    """The chunks an index command says it wrote, in either program's way of saying it."""
+    """Return the number of chunks that an index command reports, in either program's format."""
     if found := re.search(r"Indexed (\d+) chunks", measured.output):
         return int(found[1])
     try:

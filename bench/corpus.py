@@ -1,4 +1,4 @@
-"""A made-up team's journals: the same bytes on every machine, in any size.
+"""Synthetic journals of a team: the same bytes on every machine, in any size.
 
 Responsible for writing journal-like Markdown, 20 entries a file, about 1 KB an entry, each of which is one chunk for
 both contenders (under 1,500 characters, no heading inside). Entries have no file title above them because memsearch
@@ -39,7 +39,7 @@ COMMANDS = ["make test", "git rebase main", "docker compose up -d", "pytest -x -
 
 
 class Writer:
-    """Words and sentences drawn from one seed; frequent words come often, as in real prose."""
+    """Random words and sentences from a seed, with word frequencies as in real prose."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
@@ -75,7 +75,7 @@ class Writer:
 
 
 def journal_entry(writer: Writer, number: int, slot: int) -> str:
-    """One journal entry: a heading with the hour, memsearch's anchor comment, notes, now and then a command, a blank line."""
+    """Return a journal entry: heading with time, memsearch's anchor comment, notes, sometimes a command, blank line."""
     hour, minute = 8 + slot // 2, (slot % 2) * 30 + writer.below(30)
     lines = [
         f"## {hour:02d}:{minute:02d} {writer.phrase(3)}",
@@ -90,7 +90,7 @@ def journal_entry(writer: Writer, number: int, slot: int) -> str:
 
 
 def write_journals(directory: Path, entries: int, seed: int = SEED) -> list[Path]:
-    """Write the journals of so many entries below a directory and return their paths, oldest day first."""
+    """Write journals with a number of entries, and return their paths, oldest day first."""
     directory.mkdir(parents=True, exist_ok=True)
     writer = Writer(seed)
     day = dt.date(2020, 1, 1)
@@ -106,7 +106,7 @@ def write_journals(directory: Path, entries: int, seed: int = SEED) -> list[Path
 
 
 def questions(count: int, seed: int = SEED + 1) -> list[str]:
-    """Questions in the corpus's own words, so that both lanes of both contenders have something to find."""
+    """Return queries in the words of the corpus, so that all lanes of both programs find something."""
     writer = Writer(SEED)
     asker = Random(seed)
     for _ in range(int(asker.random() * 1000)):

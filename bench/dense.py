@@ -1,4 +1,4 @@
-"""Measures ways of finding the nearest vectors: what the dense lane was chosen by.
+"""Compares methods of finding the nearest vectors; the dense lane was chosen by this.
 
 python bench/dense.py --size 100000 --vectors DIR --only lorelog,numpy
 
@@ -30,14 +30,14 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 DIMENSION, QUERIES, LIMIT = 384, 200, 200
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL", "RAYON")}
-"""Threads that wait by spinning would be counted as work."""
+"""Spinning threads would be counted as work."""
 
 
 # -- vectors ---------------------------------------------------------------------------------------------------------
 
 
 def make_vectors(place: Path, size: int, parts: Path | None) -> None:
-    """Write the matrix, the questions and the exact answers."""
+    """Write the matrix, the queries and the exact results."""
     luck = np.random.default_rng(1)
     real = _read_parts(parts) if parts else _clusters(luck, min(size + QUERIES, 100_000))
     real = real[luck.permutation(len(real))]
@@ -60,7 +60,7 @@ def _read_parts(parts: Path) -> Array:
 
 
 def _clusters(luck: np.random.Generator, count: int) -> Array:
-    """Points around 2,000 centres, with a common direction and falling variances, as sentence vectors have."""
+    """Return points around 2,000 centres, with a common direction and falling variances, like sentence vectors."""
     shape = (np.arange(1, DIMENSION + 1) ** -0.5).astype("f4")
     centres = luck.standard_normal((2000, DIMENSION), dtype="f4") * shape
     near = luck.standard_normal((count, DIMENSION), dtype="f4") * shape * 0.7
@@ -73,26 +73,26 @@ def _unit(vectors: Array) -> Array:
 
 
 def read_matrix(place: Path) -> Array:
-    """Map the matrix."""
+    """Map the matrix into memory."""
     return np.asarray(np.memmap(place / "matrix.f32", dtype="<f4", mode="r")).reshape(-1, DIMENSION)
 
 
 # -- contenders ------------------------------------------------------------------------------------------------------
 
 Ask = Callable[[Array], Array]
-"""From a question to the places of candidates, in any order."""
+"""From a query to the rows of candidates, in any order."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """One way: how it is built into a file, and how it is opened from it."""
+    """A method: how it is built into a file, and how it is opened."""
 
     package: str
     build: Callable[[Array, Path], None]
     open: Callable[[Array, Path, int], Ask]
     rescored: bool = True
     slice: int = 0
-    """Build from so many vectors only, and say what the whole would cost in proportion."""
+    """Number of vectors to build from; the cost of all is extrapolated."""
 
 
 def _nothing(matrix: Array, file: Path) -> None:
@@ -217,7 +217,7 @@ def _open_bytes(matrix: Array, file: Path, limit: int) -> Ask:
 
 
 def _open_onnx(matrix: Array, file: Path, limit: int) -> Ask:
-    """MatMulInteger over the codes, which are the left side so that they need no transposing."""
+    """MatMulInteger over the codes, which are the left operand so that they need no transposition."""
     import onnxruntime
 
     # A model of one node, spelled as protobuf by hand: onnx itself is not installed where lorelog is.
@@ -247,7 +247,7 @@ def _varint(number: int) -> list[int]:
 
 
 def _build_lorelog(matrix: Array, file: Path) -> None:
-    from lorelog.stores.embedded.codes_making import build_codes
+    from lorelog.stores.embedded.vector_codes import build_codes
 
     file.unlink(missing_ok=True)
     if not build_codes(file, matrix, np.arange(1, len(matrix) + 1)):
@@ -255,7 +255,7 @@ def _build_lorelog(matrix: Array, file: Path) -> None:
 
 
 def _open_lorelog(matrix: Array, file: Path, limit: int) -> Ask:
-    from lorelog.stores.embedded.codes import open_codes
+    from lorelog.stores.embedded.vector_codes import open_codes
 
     codes = open_codes(file, DIMENSION, len(matrix))
     assert codes is not None
@@ -284,7 +284,7 @@ CONTENDERS: dict[str, Contender] = {
 
 
 def _memory(kind: str) -> float:
-    """Return megabytes of this process by their name in /proc: VmRSS are all, RssAnon those that are not a file's."""
+    """Return megabytes of this process from /proc: VmRSS is everything, RssAnon excludes mapped files."""
     try:
         status = Path("/proc/self/status").read_text()
     except OSError:
@@ -293,7 +293,7 @@ def _memory(kind: str) -> float:
 
 
 def do_build(name: str, place: Path) -> dict[str, float]:
-    """Build one contender's file."""
+    """Build the file of one method."""
     matrix, one = read_matrix(place), CONTENDERS[name]
     matrix = matrix[: one.slice] if one.slice else matrix
     start, cpu = time.perf_counter(), time.process_time()
@@ -303,7 +303,7 @@ def do_build(name: str, place: Path) -> dict[str, float]:
 
 
 def do_ask(name: str, place: Path, rescore: int) -> dict[str, float]:
-    """Open one contender and ask it every question."""
+    """Open one method and run every query."""
     one, matrix = CONTENDERS[name], read_matrix(place)
     questions, truth = np.load(place / "questions.npy"), np.load(place / "truth.npy")
     if one.slice:
@@ -357,11 +357,11 @@ def _table(rows: dict[str, dict[str, float]]) -> None:
     columns = max((list(row) for row in rows.values()), key=len)
     print("| way | " + " | ".join(columns) + " |\n|---|" + "--:|" * len(columns))
     for name, row in rows.items():
-        print(f"| {name} | " + " | ".join(f"{row[one]:.4g}" if one in row else "" for one in columns) + " |")
+        print(f"| {name} | " + " | ".join(f"{row[column]:.4g}" if column in row else "" for column in columns) + " |")
 
 
 def main() -> None:
-    """Measure, print a table."""
+    """Measure and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=int, default=100_000)
     parser.add_argument("--vectors", type=Path, help="a folder of .npy parts; synthetic vectors without it")

@@ -1,4 +1,4 @@
-"""A loopback embedding service: the one model both contenders of a speed run talk to.
+"""A local embedding service: the model that both programs of a speed run use.
 
 Responsible for answering `/v1/embeddings` as the OpenAI API does (floats or base64, a string or a list of strings) with
 vectors that depend on the text alone, and for counting what it was asked. It knows nothing of meaning: a speed run
@@ -27,7 +27,7 @@ UNIT = 10**DIGITS
 
 
 def millionths(text: str) -> NDArray[np.int32]:
-    """The vector of a text in whole millionths: rounded before it is encoded, so that both formats carry equal numbers."""
+    """Return the vector of a text in millionths: rounded before encoding, so that both formats have equal numbers."""
     seed = int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8], "little")
     gaussian = np.random.default_rng(seed).standard_normal(DIMENSIONS)
     whole: NDArray[np.int32] = np.rint(gaussian * (UNIT / np.linalg.norm(gaussian))).astype(np.int32)
@@ -35,7 +35,7 @@ def millionths(text: str) -> NDArray[np.int32]:
 
 
 def encode_float(text: str) -> bytes:
-    """A JSON list, its digits laid out by numpy: four times faster than formatting 1,536 floats one by one."""
+    """Return a JSON list formatted by numpy: four times faster than formatting 1,536 floats one by one."""
     vector = millionths(text)
     rows = np.empty((DIMENSIONS, DIGITS + 4), np.uint8)
     rows[:, 0] = np.where(vector < 0, ord("-"), ord(" "))
@@ -56,11 +56,11 @@ ENCODERS = {"float": encode_float, "base64": encode_base64}
 
 
 class Malformed(Exception):
-    """The request is one the real API answers with status 400."""
+    """A request that the real API answers with status 400."""
 
 
 class Embedder:
-    """Encoded vectors by text, and the counts. Shared by the threads that serve the connections."""
+    """Encoded vectors by text, and counters. Shared by the connection threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -100,7 +100,7 @@ class Embedder:
 
 
 def read_request(body: bytes) -> tuple[list[str], str, str]:
-    """The texts, the encoding and the model of a request body."""
+    """Return the texts, the encoding and the model of a request body."""
     try:
         request = json.loads(body)
     except ValueError as error:
@@ -118,7 +118,7 @@ def read_request(body: bytes) -> tuple[list[str], str, str]:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One connection, kept alive. Headers and body leave in one write, so no packet waits for an acknowledgement."""
+    """A keep-alive connection. Headers and body are sent in one write, so no packet waits for an acknowledgement."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -158,7 +158,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class names it so
-        """Say nothing: a line per request would be work the contenders wait for."""
+        """Log nothing: a line per request would slow down the measured programs."""
 
 
 class Server(ThreadingHTTPServer):
@@ -166,7 +166,7 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 64
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that was killed in the middle of a reply is part of the bench, not news."""
+        """Ignore clients that were killed during a reply: that is part of the bench."""
 
 
 def main() -> None:

@@ -1,9 +1,10 @@
-"""How well memories know that the code moved on: scripted refactorings of real repositories, and what is said of memories then.
+"""Accuracy of the freshness check: scripted refactorings of real repositories, and the verdicts on memories.
 
-From each repository (any checkout of Python code; it is copied, never touched) definitions and files are chosen at random, one a file,
-and a memory is written of each. Then each meets one fate: renamed, given another signature, edited, moved to another file, deleted, its
-file moved or deleted, or left alone while something else in its file changes. All of it is committed, half of the repositories' moves
-by `git mv`, and the memories are recalled. Where things are is found by Python's own `ast`, not by our parser.
+From each repository (any checkout of Python code; it is copied, never touched) definitions and files are chosen at
+random, one a file, and a memory is written of each. Then each meets one fate: renamed, given another signature, edited,
+moved to another file, deleted, its file moved or deleted, or left alone while something else in its file changes. All
+of it is committed, half of the repositories' moves by `git mv`, and the memories are recalled. Where things are is
+found by Python's own `ast`, not by our parser.
 
     python -m bench.freshness REPOSITORY [REPOSITORY …] [--each 12] [--seed 1] [--details]
 """
@@ -22,23 +23,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lorelog.core.code import UNCHECKED
+from lorelog.core.code import UNCHECKED_VERDICT
 from lorelog.core.memory import NewMemory
 from lorelog.engine import Engine
-from lorelog.services.code.indexing import CodeJob, index_code
-from lorelog.services.freshness.checking import Checker, claim_of_hit
-from lorelog.wiring import open_engine, standpoint
+from lorelog.services.code.index_run import CodeIndexJob, index_code
+from lorelog.services.freshness.checker import FreshnessChecker, claim_of_hit
+from lorelog.wiring import open_engine, resolve_location
 
 SETTINGS = {"embedding.provider": "none", "search.lane": "lexical"}
 ASKED = 0.95
 ASKED_MS = 2.0
 SHORTEST = 4
-"""Lines of a definition that is chosen."""
+"""Line limits of a chosen definition."""
 
 
 @dataclass
 class Subject:
-    """A definition, or a whole file, with the fate that it meets."""
+    """A definition or a file, with the change applied to it."""
 
     fate: str
     path: str
@@ -48,22 +49,22 @@ class Subject:
     said: str = ""
     expected: str = "fresh"
     hint: str = ""
-    """What the answer must say of how it changed."""
+    """Text that the verdict must contain."""
 
 
 Told = tuple[Subject, str, str]
-"""A subject, the verdict on it, and what is said of how it changed."""
+"""A subject, its verdict, and the described change."""
 Git = Callable[..., None]
 
 
 def definitions(path: Path) -> list[tuple[str, int, int]]:
-    """Return functions and classes at the top of a file: name, first and last line."""
+    """Return top-level functions and classes of a file: name, first and last line."""
     try:
         tree = ast.parse(path.read_text("utf-8"))
     except (SyntaxError, ValueError, UnicodeDecodeError):
         return []
     return [
-        (node.name, min([node.lineno, *(one.lineno for one in node.decorator_list)]), node.end_lineno or node.lineno)
+        (node.name, min([node.lineno, *(item.lineno for item in node.decorator_list)]), node.end_lineno or node.lineno)
         for node in tree.body
         if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef)
         and (node.end_lineno or 0) - node.lineno >= SHORTEST
@@ -71,7 +72,7 @@ def definitions(path: Path) -> list[tuple[str, int, int]]:
 
 
 def bound(path: Path) -> list[str]:
-    """Return every name that a file binds anywhere, as often as it does: what is chosen must mean one thing only."""
+    """Return every name that a file binds, with repetitions: a chosen name must have one meaning."""
     try:
         tree = ast.parse(path.read_text("utf-8"))
     except (SyntaxError, ValueError, UnicodeDecodeError):
@@ -88,7 +89,7 @@ FILE_FATES = ("file untouched", "file edited", "file moved", "file renamed", "fi
 
 
 def choose(root: Path, each: int, rng: random.Random) -> list[Subject]:
-    """Choose subjects, each in a file of its own."""
+    """Choose subjects, each in a separate file."""
     names: Counter[str] = Counter()
     found: dict[str, list[tuple[str, int, int]]] = {}
     for file in sorted(root.rglob("*.py")):
@@ -103,9 +104,9 @@ def choose(root: Path, each: int, rng: random.Random) -> list[Subject]:
         if fate in FILE_FATES:
             subjects.append(Subject(fate, path))
             continue
-        options = [one for one in found[path] if names[one[0]] == 1 and len(one[0]) > 3 and not _is_word(one[0])]
+        options = [item for item in found[path] if names[item[0]] == 1 and len(item[0]) > 3 and not _is_word(item[0])]
         if fate == "signature":
-            options = [one for one in options if _is_function(root / path, one)]
+            options = [option for option in options if _is_function(root / path, option)]
         if options:
             subjects.append(Subject(fate, path, *rng.choice(options)))
     return subjects
@@ -121,7 +122,7 @@ def _is_function(path: Path, option: tuple[str, int, int]) -> bool:
 
 
 def refactor(root: Path, one: Subject, git: Git) -> None:
-    """Let a subject meet its fate."""
+    """Apply a subject's change."""
     path = root / one.path
     lines = path.read_text("utf-8").split("\n")
     body = lines[one.line - 1 : one.end]
@@ -186,14 +187,14 @@ def _renamed(line: str, old: str, new: str) -> str:
 
 
 def words_of(one: Subject) -> str:
-    """Return a memory that names a subject, and no other."""
+    """Return a memory that names one subject."""
     return (
         f"`{one.path}` has what the team agreed on." if not one.name else f"The team agreed on what `{one.name}` does."
     )
 
 
 def bring_about(repository: Path, each: int, rng: random.Random, work: Path) -> tuple[list[Told], list[float]]:
-    """Copy, remember, refactor, recall; return subjects with what was said of them, and milliseconds a hit, warm."""
+    """Copy, remember, refactor, recall; return subjects with verdicts, and warm milliseconds per hit."""
     root = work / repository.name
     shutil.copytree(
         repository,
@@ -213,43 +214,43 @@ def bring_about(repository: Path, each: int, rng: random.Random, work: Path) -> 
     git("add", "-A", "-f")
     git("commit", "-q", "-m", "as it was")
     subjects = choose(root, each, rng)
-    here = standpoint(home=str(work / "home"), project=str(root))
+    here = resolve_location(home=str(work / "home"), project=str(root))
     with open_engine(here, SETTINGS) as engine:
         index(engine)
         half = len(subjects) // 2
-        for number, one in enumerate(subjects):
-            one.said = engine.add([NewMemory(words_of(one))])[0].id
+        for number, item in enumerate(subjects):
+            item.said = engine.add([NewMemory(words_of(item))])[0].id
             if number == half:
-                engine.settle()  # as the daemon does; of the others only history tells what they named
-        for one in subjects:
-            refactor(root, one, git)
+                engine.run_background_work()  # as the daemon does; of the others only history tells what they named
+        for item in subjects:
+            refactor(root, item, git)
         git("add", "-A")
         git("commit", "-q", "-m", "refactored")
         index(engine)
-        engine.settle()
+        engine.run_background_work()
         return recalled(engine, subjects)
 
 
 def index(engine: Engine) -> None:
-    """Bring the code index up to date."""
+    """Update the code index."""
     place = engine.place
-    index_code(engine.code().tables.path, CodeJob(place.project.root, place.project.id))
+    index_code(engine.code().tables.path, CodeIndexJob(place.project.root, place.project.id))
 
 
 def recalled(engine: Engine, subjects: list[Subject]) -> tuple[list[Told], list[float]]:
-    """Search for each memory, and return what is said of it."""
+    """Search for each memory, and return its verdict."""
     told: list[Told] = []
     spent: list[float] = []
-    for one in subjects:
+    for subject in subjects:
         for _ in range(3):  # what a search had no time for is looked at by the next one
-            reply = engine.search(words_of(one), replace(engine.defaults.search, k=3))
-            hit = next((hit for hit in reply.hits if hit.id == one.said), None)
+            reply = engine.search(words_of(subject), replace(engine.defaults.search, k=3))
+            hit = next((hit for hit in reply.hits if hit.id == subject.said), None)
             if hit is not None and hit.verdict.findings:
                 break
-        verdict = UNCHECKED if hit is None else hit.verdict
-        told.append((one, str(verdict.freshness), "; ".join(verdict.told)))
+        verdict = UNCHECKED_VERDICT if hit is None else hit.verdict
+        told.append((subject, str(verdict.freshness), "; ".join(verdict.change_phrases)))
         claims = {hit.id: claim_of_hit(hit) for hit in reply.hits}
-        checker = Checker(engine.place, engine.code().tables)
+        checker = FreshnessChecker(engine.place, engine.code().tables)
         started = time.perf_counter()
         checker.verdicts(claims)
         spent.append((time.perf_counter() - started) * 1000 / max(1, len(claims)))
@@ -257,13 +258,13 @@ def recalled(engine: Engine, subjects: list[Subject]) -> tuple[list[Told], list[
 
 
 def table(told: list[Told], spent: list[float], *, details: bool) -> bool:
-    """Print what came out; return whether it is as good as asked."""
+    """Print the results; return True if the targets are met."""
     good = True
     print("| verdict | expected | precision | recall |")
     print("|---|--:|--:|--:|")
     for verdict in ("fresh", "drifted", "gone"):
-        right = sum(one.expected == verdict == said for one, said, _ in told)
-        expected = sum(one.expected == verdict for one, _, _ in told)
+        right = sum(item.expected == verdict == said for item, said, _ in told)
+        expected = sum(item.expected == verdict for item, _, _ in told)
         said_so = sum(said == verdict for _, said, _ in told)
         precision, recall = right / max(1, said_so), right / max(1, expected)
         good &= precision >= ASKED and recall >= ASKED
@@ -272,14 +273,16 @@ def table(told: list[Told], spent: list[float], *, details: bool) -> bool:
     for fate in (*SYMBOL_FATES, *FILE_FATES):
         mine = [each for each in told if each[0].fate == fate]
         if mine:
-            right = sum(one.expected == said for one, said, _ in mine)
-            told_how = sum(one.hint in how for one, _, how in mine if one.hint)
-            of = sum(bool(one.hint) for one, _, _ in mine)
+            right = sum(item.expected == said for item, said, _ in mine)
+            told_how = sum(item.hint in how for item, _, how in mine if item.hint)
+            of = sum(bool(item.hint) for item, _, _ in mine)
             print(f"| {fate} | {len(mine)} | {right / len(mine):.3f} | {f'{told_how / of:.3f}' if of else ''} |")
     if details:
-        for one, said, how in told:
-            if one.expected != said or one.hint not in how:
-                print(f"  {one.fate}: {one.path} {one.name}: expected {one.expected} ({one.hint}), said {said} ({how})")
+        for item, said, how in told:
+            if item.expected != said or item.hint not in how:
+                print(
+                    f"  {item.fate}: {item.path} {item.name}: expected {item.expected} ({item.hint}), said {said} ({how})"
+                )
     spent.sort()
     median, worst = spent[len(spent) // 2], spent[int(len(spent) * 0.99)]
     good &= median <= ASKED_MS
@@ -290,7 +293,7 @@ def table(told: list[Told], spent: list[float], *, details: bool) -> bool:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure, and print."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("repositories", nargs="+", type=Path)
     parser.add_argument("--each", type=int, default=12, help="memories of each fate and repository")

@@ -1,13 +1,13 @@
-"""What a hook costs its host: lorelog's, whatever is broken around it, beside a bare interpreter and memsearch's own.
+"""The cost of a hook for its host: lorelog's under failures, a bare interpreter, and memsearch's.
 
-Under each condition four processes take turns: `python -c pass` and our hook at three moments (a session starts in a project with
-30 journals, a prompt is submitted, a turn ends), each fed through a pipe as a host does. Every answer must be JSON and every
-exit a success. As root on Linux it runs in a mount namespace of its own, so that a disk can be full and a home read-only;
-elsewhere a limit on file sizes and a mode stand in. Exits with 1 when a target is missed;
-on a machine with other work the bare interpreter's own p99 says how much of a miss is that work's, and so does the CPU time.
+Under each condition four processes take turns: `python -c pass` and our hook at three moments (a session starts in a
+project with 30 journals, a prompt is submitted, a turn ends), each fed through a pipe as a host does. Every answer must
+be JSON and every exit a success. As root on Linux it runs in a mount namespace of its own, so that a disk can be full
+and a home read-only; elsewhere a limit on file sizes and a mode stand in. Exits with 1 when a target is missed; on a
+machine with other work the bare interpreter's own p99 says how much of a miss is that work's, and so does the CPU time.
 
-memsearch's hooks come with its source archive, which `pip download` fetches once. They run with its real command, a `claude`
-that answers at once, and no network.
+memsearch's hooks come with its source archive, which `pip download` fetches once. They run with its real command, a
+`claude` that answers at once, and no network.
 
     python bench/hooks.py [--runs 1000] [--rival-runs 3] [--rival-env DIR] [--only lorelog] [--condition NAME]
 """
@@ -48,7 +48,7 @@ QUOTED_STOP_S = 15
 
 @dataclass(frozen=True)
 class Place:
-    """Where one condition is measured."""
+    """Folders of one condition."""
 
     home: Path
     project: Path
@@ -58,17 +58,17 @@ class Place:
 
 @dataclass(frozen=True)
 class Condition:
-    """What is broken, and how it is broken."""
+    """A failure condition and how to produce it."""
 
     name: str
     about: str
     around: Callable[[Place], AbstractContextManager[None]]
     file_size: int | None = None
-    """A limit on what the hook may write, where no disk can be made full."""
+    """Limit of file sizes, in place of a full disk."""
 
 
 def main() -> int:
-    """Run it all and print the table."""
+    """Measure everything and print the table."""
     options = _arguments()
     if _can_mount() and not os.environ.get(INSIDE):
         words = ["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv]
@@ -100,7 +100,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rival-env", type=Path, default=REPOSITORY / ".bench" / "memsearch", metavar="DIR")
     parser.add_argument("--only", choices=["lorelog"], help="leave memsearch out")
     parser.add_argument(
-        "--condition", choices=[one.name for one in _conditions()], help="measure under one condition only"
+        "--condition", choices=[condition.name for condition in _conditions()], help="measure under one condition only"
     )
     return parser.parse_args()
 
@@ -138,7 +138,7 @@ def _place(made: Path) -> Place:
         "LORELOG_EMBEDDING_PROVIDER": "none",
         "LORELOG_WATCH_ENABLED": "false",
     }
-    return Place(home, project, {name: json.dumps(one).encode() for name, one in payloads.items()}, environment)
+    return Place(home, project, {name: json.dumps(item).encode() for name, item in payloads.items()}, environment)
 
 
 def _write_transcript(path: Path) -> None:
@@ -160,7 +160,7 @@ def _write_transcript(path: Path) -> None:
 
 
 def _measure(condition: Condition, place: Place, runs: int) -> list[str]:
-    """Let the processes take turns under one condition, print their lines, and return what missed the target."""
+    """Run the processes alternately under one condition, print their lines, and return the missed targets."""
     program = str(own_program())
     commands = {BARE: [sys.executable, "-c", "pass"]}
     commands |= {moment: [program, "hook", "claude", moment] for moment in MOMENTS}
@@ -193,7 +193,7 @@ def _measure(condition: Condition, place: Place, runs: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Timed:
-    """One run of a process: from the fork on, and what it and its children took of the processor."""
+    """One run of a process: wall time from the fork, and CPU time with its children."""
 
     wall_s: float
     cpu_s: float
@@ -202,7 +202,7 @@ class Timed:
 
 
 def _timed(command: list[str], place: Place, payload: bytes, file_size: int | None) -> Timed:
-    """Run a process to its end, fed as a host feeds it."""
+    """Run a process to its end, with input as from a host."""
 
     def limit() -> None:
         if file_size is not None:
@@ -264,11 +264,11 @@ def _conditions() -> tuple[Condition, ...]:
 @contextmanager
 def _alive(place: Place) -> Iterator[None]:
     program = own_program()
-    require(run([program, "warm", "start"], place.environment, place.project), "lorelog warm start")
+    require(run([program, "daemon", "start"], place.environment, place.project), "lorelog daemon start")
     try:
         yield
     finally:
-        run([program, "warm", "stop"], place.environment, place.project)
+        run([program, "daemon", "stop"], place.environment, place.project)
 
 
 @contextmanager
@@ -373,8 +373,8 @@ def _rival(options: argparse.Namespace, made: Path, service: EmbeddingService) -
             _timed(["bash", str(hooks / script)], theirs, theirs.payloads[moment], None)
             for _ in range(options.rival_runs)
         ]
-        times = [one.wall_s for one in rounds]
-        sound = sum(_is_json(one.answer) and one.status == 0 for one in rounds)
+        times = [run.wall_s for run in rounds]
+        sound = sum(_is_json(run.answer) and run.status == 0 for run in rounds)
         print(f"| {script} | {statistics.median(times):.2f} s | {max(times):.2f} s | {sound} of {len(rounds)} JSON |")
     _end_children_of(made)
 
@@ -387,7 +387,7 @@ def _is_json(held: bytes) -> bool:
 
 
 def _rival_hooks(folder: Path) -> Path:
-    """Return the folder of memsearch's hook scripts, out of its source archive."""
+    """Return the folder of memsearch's hook scripts, from its source archive."""
     if not folder.exists():
         with tempfile.TemporaryDirectory() as fetched:
             words = ["download", "--quiet", "--no-deps", "--no-binary", ":all:", "--dest", fetched, RIVAL_REQUIREMENT]
@@ -411,7 +411,7 @@ def _fake_programs(folder: Path, memsearch: Path) -> None:
 
 
 def _end_children_of(home: Path) -> None:
-    """End what hooks left running in the background: processes that have our temporary home for theirs."""
+    """End background processes of the hooks: those with our temporary home."""
     mark = f"HOME={home}\0".encode()
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

@@ -1,9 +1,9 @@
-"""Whether what was acknowledged survives: processes that write records are killed at moments of no choice, again and again.
+"""Durability of records: processes that write them are killed at random moments, repeatedly.
 
-Each cycle a process forks writers that write tasks, progress, decisions and finishes through the operations, as agents do, and say
-after each answer which record they were told of. They are killed with SIGKILL at a random moment. Then the ledger must be sound,
-hold everything that anybody was told of, and the tables must know the same. `--writers 24 --finish` kills nobody: all write at
-once, and every record must be there.
+Each cycle a process forks writers that write tasks, progress, decisions and finishes through the operations, as agents
+do, and say after each answer which record they were told of. They are killed with SIGKILL at a random moment. Then the
+ledger must be sound, hold everything that anybody was told of, and the tables must know the same. `--writers 24
+--finish` kills nobody: all write at once, and every record must be there.
 
     python bench/kill.py [--cycles 500] [--writers 2] [--seed 1] [--json]
     python bench/kill.py --cycles 1 --writers 24 --finish
@@ -25,62 +25,62 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from lorelog import Lorelog
-from lorelog.services.records.book import Book
-from lorelog.services.records.keys_folder import KeyFolder
+from lorelog.services.records.keys.keyring import KeyFolder
+from lorelog.services.records.store import RecordStore
 
 SETTINGS = {"embedding.provider": "none"}
 ROUNDS = 4
-"""Tasks that a writer works through when it is left alone."""
+"""Tasks that a writer completes if it is not killed."""
 LONGEST_S = 0.25
 LOOK_EVERY = 10
 BEGIN_ANEW = 20_000
-"""Records after which the ledger is begun anew: looking through it all takes longer and longer."""
+"""Records after which a new ledger is used: checking a large one takes longer and longer."""
 SIGNER = "agent-0"
 
 
 @dataclass
 class Tally:
-    """What was seen."""
+    """Counts of a run."""
 
     cycles: int = 0
     killed: int = 0
     acknowledged: int = 0
     lost: int = 0
     unsound: int = 0
-    """Times that the ledger was not as it was written, or the tables did not know what it holds."""
+    """Number of changed ledgers, or tables that do not match their ledger."""
     unsigned: int = 0
-    """Records of the signing writer whose signature did not hold."""
+    """Records of the signing writer with an invalid signature."""
     torn: int = 0
-    """Ledgers in which a write had been cut off, and was set aside."""
+    """Ledgers with an incomplete write that was dropped."""
     seconds: float = 0.0
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was lost and all was sound."""
+        """Whether nothing was lost and everything is valid."""
         return not (self.lost or self.unsound or self.unsigned)
 
 
 @dataclass(frozen=True)
 class Desk:
-    """Where it happens."""
+    """Folders of a run."""
 
     home: Path
     project: Path
 
     @property
     def tenant(self) -> Path:
-        """The folder that the ledger lies in."""
+        """Folder of the ledger."""
         return self.home / "tenants" / "default"
 
 
 def write(desk: Desk, name: str, tell: int, rounds: int) -> None:
-    """Write as an agent does, and tell of every answer. The first of them signs."""
+    """Write as an agent does, and report every reply. The first writer signs."""
     settings = {**SETTINGS, **({"records.identity": name} if name == SIGNER else {"records.agent": name})}
     with Lorelog(project=desk.project, home=desk.home, settings=settings) as memory:
         for number in range(rounds):
             task = memory.task.start(f"task {number} of {name}")
-            os.write(tell, f"{task['artifact_id']}\n".encode())
-            given = {"task_id": task["task_id"]}
+            os.write(tell, f"{task.artifact_id}\n".encode())
+            given = {"task_id": task.task_id}
             said = {"summary": "x" * (number * 997 % 3000), "next_step": "go on"}
             for verb, more in (
                 ("task.progress", {**said, "summary": said["summary"] or "begun"}),
@@ -92,7 +92,7 @@ def write(desk: Desk, name: str, tell: int, rounds: int) -> None:
 
 
 def cycle(desk: Desk, writers: int, chance: random.Random, *, finish: bool) -> tuple[list[str], int]:
-    """Fork writers, kill them at random moments unless they may finish; return what they were told of, and how many died."""
+    """Fork writers and kill them at random unless they may finish; return acknowledged ids and kills."""
     children: list[tuple[int, int]] = []
     for number in range(writers):
         hear, tell = os.pipe()
@@ -126,23 +126,23 @@ def cycle(desk: Desk, writers: int, chance: random.Random, *, finish: bool) -> t
 
 
 def look(desk: Desk, told: set[str], tally: Tally) -> int:
-    """Compare what is there with what somebody was told of; return how many records there are."""
-    from lorelog.services.records.keys import Keyring
+    """Compare the ledger with the acknowledged ids; return the number of records."""
+    from lorelog.services.records.keys.keyring import Keyring
 
     keyring = Keyring(desk.home / "identities")
-    book = Book(desk.tenant, keyring.key_of)
-    ids = [one.id for one in book.ledger.read()]
+    book = RecordStore(desk.tenant, keyring.signing_key)
+    ids = [item.id for item in book.ledger.read()]
     tally.lost += len(told - set(ids))
     known = book.tables().counts()
     sound = book.ledger.verify().ok and len(set(ids)) == len(ids) == sum(known.values())
     tally.unsound += not sound
-    tally.unsigned += sum(not keyring.key_of(one) for one in book.ledger.read() if one.agent == SIGNER)
+    tally.unsigned += sum(not keyring.signing_key(item) for item in book.ledger.read() if item.agent == SIGNER)
     book.close()
     return len(ids)
 
 
 def run(cycles: int, writers: int, seed: int, *, finish: bool = False) -> Tally:
-    """Write and kill so many times."""
+    """Write and kill a number of times."""
     chance, tally, started = random.Random(seed), Tally(), time.monotonic()
     told: set[str] = set()
     for desk in _desks():
@@ -179,7 +179,7 @@ def _desks() -> Iterator[Desk]:
 
 
 def main() -> int:
-    """Run, and say what was seen."""
+    """Run and print the counts."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--cycles", type=int, default=500)
     parser.add_argument("--writers", type=int, default=2)

@@ -1,8 +1,8 @@
-"""What a warm answer costs: lorelog's daemon beside memsearch's command, in one run.
+"""Latency of warm commands: lorelog's daemon and memsearch's command, in one run.
 
-Four commands take turns, each a process of its own as a shell or a hook starts it: a bare interpreter, memsearch's search,
-lorelog's search through the daemon, and lorelog's search on its own. Then sixteen clients ask at once, and ten thousand
-operations show whether the daemon grows. Exits with 1 when a target is missed.
+Four commands take turns, each a process of its own as a shell or a hook starts it: a bare interpreter, memsearch's
+search, lorelog's search through the daemon, and lorelog's search on its own. Then sixteen clients ask at once, and ten
+thousand operations show whether the daemon grows. Exits with 1 when a target is missed.
 
     python bench/latency.py [--rival-env DIR] [--entries 2000] [--rounds 20] [--only lorelog]
 """
@@ -38,20 +38,20 @@ QUIET_S = 20.0
 
 @dataclass
 class Verdicts:
-    """The targets of this run, and what came of them."""
+    """Targets of this run and their results."""
 
     lines: list[str] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
 
     def judge(self, what: str, value: str, target: str, *, met: bool) -> None:
-        """Note one target."""
+        """Record the result of one target."""
         self.lines.append(f"| {what} | {value} | {target} | {'ok' if met else 'MISSED'} |")
         if not met:
             self.missed.append(what)
 
 
 def main() -> int:
-    """Run it all and print the tables."""
+    """Measure everything and print the tables."""
     options = _arguments()
     if options.client:
         return _be_client(*options.client)
@@ -113,7 +113,7 @@ def _heading(options: argparse.Namespace, contenders: Sequence[Contender]) -> st
 def _warm_commands(
     title: str, contenders: Sequence[Contender], corpus: Path, rounds: int, verdicts: Verdicts, *, builtin: bool
 ) -> None:
-    """Let the commands take turns, and compare their medians."""
+    """Run the commands alternately and compare their medians."""
     ours = contenders[0]
     warm = ours.environment() | {"LORELOG_DAEMON_WARM": "required"}
     if builtin:
@@ -141,14 +141,14 @@ def _warm_commands(
                     seen.setdefault(name, []).append(measured)
     print(f"\n**{title}**\n\n| command | wall, median | wall, 9 of 10 | CPU of the command |\n|---|--:|--:|--:|")
     for name, many in seen.items():
-        walls = sorted(one.wall_s for one in many)
-        cpu = median(one.cpu_s for one in many)
+        walls = sorted(item.wall_s for item in many)
+        cpu = median(item.cpu_s for item in many)
         print(f"| {name} | {_ms(median(walls))} | {_ms(walls[int(len(walls) * 0.9)])} | {_ms(cpu)} |")
     _judge_commands(title, seen, verdicts)
 
 
 def _judge_commands(title: str, seen: Mapping[str, Sequence[Measured]], verdicts: Verdicts) -> None:
-    middle = {name: median(one.wall_s for one in many) for name, many in seen.items()}
+    middle = {name: median(item.wall_s for item in many) for name, many in seen.items()}
     warm, bare = middle["lorelog search, warm"], middle["python -c pass"]
     if "memsearch search" in middle:
         times = middle["memsearch search"] / warm
@@ -170,23 +170,23 @@ def _with_builtin(environment: Mapping[str, str], home: Path) -> dict[str, str]:
 
 @contextmanager
 def _daemon(environment: Mapping[str, str], directory: Path) -> Iterator[int]:
-    """Have a daemon that answers from the beginning; stop it afterwards."""
+    """Start a daemon before the measurement and stop it afterwards."""
     program = own_program()
-    require(run([program, "warm", "start", "--json"], environment, directory), "warm start")
+    require(run([program, "daemon", "start", "--json"], environment, directory), "daemon start")
     try:
         status = json.loads(
-            require(run([program, "warm", "status", "--json"], environment, directory), "status").output
+            require(run([program, "daemon", "status", "--json"], environment, directory), "status").output
         )
         yield int(status["pid"])
     finally:
-        run([program, "warm", "stop"], environment, directory)
+        run([program, "daemon", "stop"], environment, directory)
 
 
 # -- at once -------------------------------------------------------------------------------------------------------------
 
 
 def _at_once(ours: Contender, corpus: Path, verdicts: Verdicts) -> None:
-    """Sixteen processes ask at once, each over and over."""
+    """Sixteen processes send requests at once, repeatedly."""
     environment = {**os.environ, **_warm(ours)}
     started = time.perf_counter()
     clients = [
@@ -200,8 +200,8 @@ def _at_once(ours: Contender, corpus: Path, verdicts: Verdicts) -> None:
     ]
     told = [json.loads(client.communicate()[0] or '{"errors": 1, "seconds": []}') for client in clients]
     took = time.perf_counter() - started
-    seconds = sorted(second for one in told for second in one["seconds"])
-    errors = sum(one["errors"] for one in told)
+    seconds = sorted(second for item in told for second in item["seconds"])
+    errors = sum(item["errors"] for item in told)
     print(f"\n**{CLIENTS} clients at once, {ASKED_BY_EACH} different questions each**\n")
     print("| questions | errors | questions a second | median | p99 |\n|--:|--:|--:|--:|--:|")
     p99 = seconds[int(len(seconds) * 0.99)]
@@ -210,15 +210,15 @@ def _at_once(ours: Contender, corpus: Path, verdicts: Verdicts) -> None:
 
 
 def _be_client(directory: str, number: str) -> int:
-    """Ask questions that nobody asked before; print how long each took."""
+    """Run queries that are not cached; print their times."""
     from lorelog.core.errors import LorelogError
-    from lorelog.surfaces.daemon import client
+    from lorelog.surfaces.daemon_client import client
 
     seconds, errors = [], 0
     for query in questions(ASKED_BY_EACH, seed=1000 + int(number)):
         started = time.perf_counter()
         try:
-            client.ask("memory.search", {"query": f"{query} {number}"}, directory=directory)
+            client.call_daemon("memory.search", {"query": f"{query} {number}"}, directory=directory)
         except LorelogError as error:
             print(error, file=sys.stderr)
             errors += 1
@@ -231,8 +231,8 @@ def _be_client(directory: str, number: str) -> int:
 
 
 def _growth(ours: Contender, corpus: Path, pid: int, verdicts: Verdicts) -> None:
-    """Ask for ten thousand things, and see what the daemon holds after one thousand and at the end."""
-    from lorelog.surfaces.daemon import client
+    """Send ten thousand requests, and compare the daemon's memory after one thousand and at the end."""
+    from lorelog.surfaces.daemon_client import client
 
     asked = iter(questions(MANY, seed=77))
     held: dict[int, int] = {}
@@ -240,7 +240,7 @@ def _growth(ours: Contender, corpus: Path, pid: int, verdicts: Verdicts) -> None
     identity = ""
     for number in range(1, MANY + 1):
         op, arguments = _step(number, next(asked), identity)
-        reply = client.ask(op, arguments, directory=str(corpus), environment=_warm(ours))
+        reply = client.call_daemon(op, arguments, directory=str(corpus), environment=_warm(ours))
         if op == "memory.search":
             identity = reply["hits"][0]["id"]
         if number in (FEW, MANY):
@@ -269,7 +269,7 @@ def _step(number: int, query: str, identity: str) -> tuple[str, dict[str, object
 
 
 def _resident(pid: int) -> int:
-    """Return a process's resident memory: all of it, mapped files too, as the target means it."""
+    """Return a process's resident memory, including mapped files, as the target defines it."""
     status = Path(f"/proc/{pid}/status").read_text("ascii")
     return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmRSS:"))
 

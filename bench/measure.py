@@ -1,4 +1,4 @@
-"""How a command is measured, and the embedding service as a process: shared by every bench that times something.
+"""Measurement of commands, and the embedding service as a process; shared by all benches.
 
 Responsible for one number being honest: wall time from the fork to the end, CPU time and peak memory of the process and
 the children it waited for, as the kernel reports them to wait4. Nothing here knows who is measured.
@@ -43,13 +43,13 @@ class Measured:
         return self.status == 0
 
     def last_words(self) -> str:
-        """The line that says why it failed: tracebacks end with it."""
+        """The line with the reason of a failure: the last one of a traceback."""
         lines = [line.strip() for line in (self.errors or self.output).splitlines() if line.strip()]
         return lines[-1][:200] if lines else f"exit status {self.status}, nothing said"
 
 
 class CommandFailed(Exception):
-    """A measured command that had to succeed did not; its time would mean nothing."""
+    """A measured command failed, so its time means nothing."""
 
 
 class Running:
@@ -70,13 +70,13 @@ class Running:
         )
 
     def is_running(self) -> bool:
-        """Whether it still runs. Looks without reaping, so that the usage is still there for `finish`."""
+        """Whether it is running. Does not reap it, so that `finish` can read its usage."""
         if self._measured is not None:
             return False
         return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
     def stop(self, number: signal.Signals = signal.SIGINT, patience_s: float = 20.0) -> Measured:
-        """Ask it to end; insist when it does not."""
+        """Terminate it, then kill it if it does not end."""
         if self.is_running():
             os.kill(self._process.pid, number)
         end = time.perf_counter() + patience_s
@@ -118,7 +118,7 @@ def run(command: Sequence[str | Path], environment: Mapping[str, str], directory
 
 
 def require(measured: Measured, what: str) -> Measured:
-    """The same measurement, when the command succeeded."""
+    """Run and measure a command. Raise if it fails."""
     if not measured.succeeded:
         raise CommandFailed(f"{what} failed with status {measured.status}: {measured.last_words()}")
     return measured
@@ -129,19 +129,19 @@ def median(values: Iterable[float]) -> float:
 
 
 def disk_bytes(directory: Path) -> int:
-    """What a directory takes on the disk: blocks, so that holes in sparse files are not counted."""
+    """Return the disk usage of a folder in blocks, so that holes in sparse files do not count."""
     return sum(entry.lstat().st_blocks * 512 for entry in directory.rglob("*") if entry.is_file())
 
 
 def clean_environment(home: Path) -> dict[str, str]:
-    """Only what a command needs, so that no setting or proxy of the person who runs the bench reaches a contender."""
+    """Return a minimal environment, so that no setting or proxy of the user affects a program."""
     kept = {name: os.environ[name] for name in ("PATH", "TMPDIR", "LD_LIBRARY_PATH") if name in os.environ}
     return {**kept, "HOME": str(home), "LANG": "C.UTF-8", "NO_PROXY": "*"}
 
 
 @dataclass(frozen=True)
 class EmbeddingService:
-    """The embedding service of this run, in a process of its own."""
+    """The embedding service of this run, in a separate process."""
 
     root: str
 
@@ -150,7 +150,7 @@ class EmbeddingService:
         return f"{self.root}/v1"
 
     def texts(self) -> int:
-        """How many texts were embedded since the last reset."""
+        """Return the number of embedded texts since the last reset."""
         return self._ask("/counts", None)["texts"]
 
     def reset(self) -> None:
@@ -165,7 +165,7 @@ class EmbeddingService:
 
 @contextlib.contextmanager
 def embedding_service() -> Iterator[EmbeddingService]:
-    """Start the service on a free loopback port, and end it afterwards."""
+    """Start the service on a free loopback port, and stop it afterwards."""
     script = Path(__file__).with_name("embedding_server.py")
     with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as process:
         try:

@@ -1,10 +1,11 @@
-"""What keeping words and vectors in Milvus costs, beside the embedded store and beside Milvus' own hybrid search.
+"""The cost of Milvus as the search backend, compared with local files and Milvus' own hybrid search.
 
 One made-up corpus (words by Zipf's law, vectors in clusters) goes into each store through the same port: inserted by
-words, then given its vectors, then asked. `in turn` asks one lane after the other; `together` is what a search does, both
-lanes in one call of the port; `hybrid_search` is Milvus fusing by itself, over the same collection and with the same limit.
-The server is asked a second time from afar (each answer comes a round trip of `--away` ms later), and by a second machine that
-has nothing itself and finds what the first one shares. Times are of this machine, in one run, one store after the other.
+words, then given its vectors, then asked. `in turn` asks one lane after the other; `together` is what a search does,
+both lanes in one call of the port; `hybrid_search` is Milvus fusing by itself, over the same collection and with the
+same limit. The server is asked a second time from afar (each answer comes a round trip of `--away` ms later), and by a
+second machine that has nothing itself and finds what the first one shares. Times are of this machine, in one run, one
+store after the other.
 
     python -m bench.milvus [--size 5000] [--dimension 384] [--questions 50] [--away 20] [--uri http://host:19530]
 """
@@ -28,14 +29,13 @@ from typing import Any
 
 import numpy as np
 
-from lorelog.core.document import Chunk, Document, Stamp
+from lorelog.core.document import Chunk, Document, FileStamp
 from lorelog.core.options import StoreOptions
 from lorelog.core.ports import DocumentUpdate, Store, Vector
 from lorelog.core.query import Filters, Term
 from lorelog.stores.embedded import EmbeddedStore
 from lorelog.stores.milvus import MilvusStore
-from lorelog.stores.milvus.filters import owned
-from lorelog.stores.milvus.tokens import token
+from lorelog.stores.milvus.schema import encode_word, owned_by
 
 LIMIT = 200
 _PROJECT = "/bench"
@@ -44,7 +44,7 @@ _VECTORS_A_CALL = 256
 
 
 class Words:
-    """Splits at blanks."""
+    """Splits at spaces."""
 
     version = "bench 1"
 
@@ -54,7 +54,7 @@ class Words:
 
 @dataclass(slots=True)
 class Corpus:
-    """Documents, their vectors by key, and questions."""
+    """Documents, their vectors by key, and queries."""
 
     documents: list[DocumentUpdate]
     vectors: dict[str, Vector]
@@ -64,7 +64,7 @@ class Corpus:
 
 @dataclass(slots=True)
 class Result:
-    """What one store took."""
+    """Times of one store."""
 
     name: str
     seconds: dict[str, float] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Result:
 
 
 def make_corpus(size: int, dimension: int, questions: int, seed: int = 7) -> Corpus:
-    """Return a corpus that looks like notes: 80 words a chunk, 30,000 different ones."""
+    """Return a corpus like notes: 80 words per chunk, 30,000 different words."""
     luck = random.Random(seed)
     numbers = np.random.default_rng(seed)
     words = [f"w{number}" for number in range(30_000)]
@@ -95,7 +95,7 @@ def make_corpus(size: int, dimension: int, questions: int, seed: int = 7) -> Cor
             one = Chunk(source, "", 0, (), line + 1, line + 1, text, text, date="2026-03-02")
             vectors[one.vector_key] = vector()
             chunks.append(one)
-        document = Document(source, "/bench", _PROJECT, Stamp(1, 1, 1), "h", "", "2026-03-02", "2026-03-02")
+        document = Document(source, "/bench", _PROJECT, FileStamp(1, 1, 1), "h", "", "2026-03-02", "2026-03-02")
         documents.append(DocumentUpdate(document, tuple(chunks)))
     asked = [
         ([Term(word) for word in luck.choices(words, cum_weights=weights, k=6)], vector()) for _ in range(questions)
@@ -104,7 +104,7 @@ def make_corpus(size: int, dimension: int, questions: int, seed: int = 7) -> Cor
 
 
 def fill(store: Store, corpus: Corpus, result: Result) -> None:
-    """Insert by words, then give vectors, as an index run does."""
+    """Insert lexically and then add vectors, as an index run does."""
     start = time.perf_counter()
     for first in range(0, len(corpus.documents), 25):
         with store.writer() as writer:
@@ -121,7 +121,7 @@ def fill(store: Store, corpus: Corpus, result: Result) -> None:
 
 
 def ask(store: Store, corpus: Corpus, result: Result) -> None:
-    """Time each lane alone, both in turn and both together."""
+    """Time each lane alone, both in sequence, and both together."""
     admitted = Filters(projects=(_PROJECT,))
 
     def in_turn(terms: list[Term], vector: Vector) -> None:
@@ -145,20 +145,20 @@ def hybrid(store: MilvusStore) -> Callable[[list[Term], Vector], object]:
     from pymilvus import AnnSearchRequest, RRFRanker
 
     lanes = store._lanes_of(store._space)[0]  # noqa: SLF001
-    state, home = lanes._state(), lanes._places.home()  # noqa: SLF001
+    state, home = lanes._state(), lanes._files.identity()  # noqa: SLF001
     assert state is not None
     assert home is not None
     name = state.collections[_PROJECT]
 
     def search(terms: list[Term], vector: Vector) -> object:
-        question = " ".join(token(term.text) for term in terms)
+        question = " ".join(encode_word(term.text) for term in terms)
         near = np.frombuffer(vector, dtype="<f4").tolist()
-        admitted = owned(home.id)
+        admitted = owned_by(home.id)
         asked = [
             AnnSearchRequest([question], "sparse_vector", {}, LIMIT, expr=admitted),
             AnnSearchRequest([near], "dense_vector", {}, LIMIT, expr=f"{admitted} and has_vector == true"),
         ]
-        return store._remote.ask(  # noqa: SLF001
+        return store._remote.call(  # noqa: SLF001
             lambda client: client.hybrid_search(name, asked, RRFRanker(60), limit=LIMIT, output_fields=["row"])
         )
 
@@ -166,7 +166,7 @@ def hybrid(store: MilvusStore) -> Callable[[list[Term], Vector], object]:
 
 
 def median_ms(way: Callable[[list[Term], Vector], object], questions: Sequence[tuple[list[Term], Vector]]) -> float:
-    """Return the median time of an answer, after a first one that does not count."""
+    """Return the median time, without the first call."""
     way(*questions[0])
     taken = []
     for terms, vector in questions:
@@ -177,12 +177,12 @@ def median_ms(way: Callable[[list[Term], Vector], object], questions: Sequence[t
 
 
 def bytes_below(folder: Path) -> int:
-    """Return the size of all files below a folder."""
+    """Return the size of all files in a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def start_server(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
-    """Start `milvus-lite server` over a folder and return it with its address."""
+    """Start `milvus-lite server` for a folder and return it with its address."""
     import socket
 
     with socket.socket() as found:
@@ -204,7 +204,7 @@ def start_server(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
 
 @contextmanager
 def afar(uri: str, away_ms: float) -> Iterator[str]:
-    """Give an address at which the same server answers, a round trip of so many milliseconds later."""
+    """Yield an address of the same server with an added round trip in milliseconds."""
     loop = asyncio.new_event_loop()
     host, port = uri.removeprefix("http://").split(":")
 
@@ -234,7 +234,7 @@ def afar(uri: str, away_ms: float) -> Iterator[str]:
 
 
 def measure(name: str, store: Store, folder: Path, there: Path | None, corpus: Corpus) -> Result:
-    """Fill and ask one store."""
+    """Fill and query one store."""
     result = Result(name)
     fill(store, corpus, result)
     ask(store, corpus, result)
@@ -245,7 +245,7 @@ def measure(name: str, store: Store, folder: Path, there: Path | None, corpus: C
 
 
 def report(results: Sequence[Result], corpus: Corpus, size: int, dimension: int) -> None:
-    """Print what was measured."""
+    """Print the measurements."""
     text = corpus.text_bytes / size
     print(
         f"{size:,} chunks of {text:,.0f} bytes, {dimension} dimensions, {len(corpus.questions)} questions, {LIMIT} candidates"
@@ -253,16 +253,18 @@ def report(results: Sequence[Result], corpus: Corpus, size: int, dimension: int)
     ways = ("lexical", "dense", "in turn", "together", "hybrid_search")
     columns = ["words s", "vectors s", *ways, "B here", "B there"]
     print(f"{'':24}" + "".join(f"{column:>14}" for column in columns))
-    for one in results:
-        cells: list[Any] = [f"{one.seconds[name]:.1f}" if name in one.seconds else "-" for name in ("words", "vectors")]
-        cells += [f"{one.milliseconds[name]:.1f} ms" if name in one.milliseconds else "-" for name in ways]
-        cells += [f"{many / size:,.0f}" if many else "-" for many in (one.bytes_here, one.bytes_there)]
-        print(f"{one.name:24}" + "".join(f"{cell:>14}" for cell in cells))
+    for result in results:
+        cells: list[Any] = [
+            f"{result.seconds[name]:.1f}" if name in result.seconds else "-" for name in ("words", "vectors")
+        ]
+        cells += [f"{result.milliseconds[name]:.1f} ms" if name in result.milliseconds else "-" for name in ways]
+        cells += [f"{many / size:,.0f}" if many else "-" for many in (result.bytes_here, result.bytes_there)]
+        print(f"{result.name:24}" + "".join(f"{cell:>14}" for cell in cells))
     print("ms are medians of an answer; B are bytes on disk a chunk, here and in Milvus' folder")
 
 
 def main() -> None:
-    """Measure every store, one after the other."""
+    """Measure every store in turn."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=int, default=5000)
     parser.add_argument("--dimension", type=int, default=384)
@@ -292,7 +294,7 @@ def main() -> None:
 
 
 def opened(folder: Path, uri: str, tenant: str = "", *, shared: bool = False) -> MilvusStore:
-    """Return a store whose project all machines call the same."""
+    """Return a store whose project has the same name on all machines."""
     tenant = tenant or f"bench{time.time_ns()}"
     options = StoreOptions(uri, shared=shared)
     return MilvusStore(folder, Words(), options, tenant=tenant, provider="b", model="m", name_of=lambda _: "bench")
@@ -301,7 +303,7 @@ def opened(folder: Path, uri: str, tenant: str = "", *, shared: bool = False) ->
 def measure_server(
     name: str, uri: str, home: Path, there: Path | None, corpus: Corpus, away: float
 ) -> Iterator[Result]:
-    """Yield what a server takes: at hand, by a machine that reads what another shares, and from afar."""
+    """Yield stores on a server: nearby, of a machine that reads a shared one, and remote."""
     tenant = f"bench{time.time_ns()}"
     yield measure(name, opened(home / "writer", uri, tenant, shared=True), home / "writer", there, corpus)
     reader = opened(home / "reader", uri, tenant, shared=True)

@@ -1,10 +1,11 @@
-"""How well and how fast records are found: `task.search` on confusable tasks, and what each verb takes when there are many.
+"""How well and how fast records are found: `task.search` on confusable tasks, and what each verb takes when there are
+many.
 
-Quality first: two hand-written corpora (`corpora/`), their tasks written by the operations that agents use, each question asked
-of `task.search` and, in the same run, of `memory.search` over the same words as plain notes. Then times, warm: in the process as
-the daemon holds it, and through a daemon; with the tasks of one corpus and the built-in model, and with a crowd of
-made-up records and vectors that cost nothing. An acknowledged write takes turns with a plain append and fsync of as many bytes. At
-last the tables of a large ledger are made anew. Exits with 1 when a mark is missed.
+Quality first: two hand-written corpora (`corpora/`), their tasks written by the operations that agents use, each
+question asked of `task.search` and, in the same run, of `memory.search` over the same words as plain notes. Then times,
+warm: in the process as the daemon holds it, and through a daemon; with the tasks of one corpus and the built-in model,
+and with a crowd of made-up records and vectors that cost nothing. An acknowledged write takes turns with a plain append
+and fsync of as many bytes. At last the tables of a large ledger are made anew. Exits with 1 when a mark is missed.
 
     python bench/records.py [--dir DIR] [--records 10000] [--lines 100000] [--rounds 200] [--only quality|times] [--details]
 """
@@ -29,11 +30,12 @@ from bench.records_corpus import Corpus, Crowd, Question, corpora
 
 from lorelog.core.errors import LorelogError
 from lorelog.core.version import VERSION
-from lorelog.operations.dispatch import Caller, Dispatcher
+from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.records.ledger import Ledger
 from lorelog.records.tables import RecordTables
-from lorelog.surfaces.daemon import client
-from lorelog.wiring import Holdings, standpoint
+from lorelog.surfaces.daemon_client import client
+from lorelog.surfaces.daemon_client.control import start
+from lorelog.wiring import ResourcePool, resolve_location
 
 HIT_3, MRR = 1.0, 0.95
 SEARCH_S, RESUME_S, BRIEF_S, WRITE_S, REPLAY_S = 0.010, 0.050, 0.200, 0.015, 20.0
@@ -44,7 +46,7 @@ REMARK = "memd says of its own task.search: hit@3 1.00, MRR .87, with 23 questio
 
 
 class Desk:
-    """Asks as the daemon would: everything is held open between calls."""
+    """Calls operations as the daemon does, with everything kept open."""
 
     def __init__(self, folder: Path, *, provider: str) -> None:
         self.project = folder / "app"
@@ -56,20 +58,20 @@ class Desk:
             "LORELOG_EMBEDDING_PROVIDER": provider,
             "LORELOG_CACHE_ANSWERS": "false",
         }
-        self.holdings = Holdings()
-        self._caller = Caller(str(self.project), self.environment)
+        self.holdings = ResourcePool()
+        self._caller = ClientIdentity(str(self.project), self.environment)
         self._dispatcher = Dispatcher(self.holdings.engine)
 
     def call(self, op: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         return self._dispatcher.call(op, arguments, self._caller)
 
     def by_daemon(self, op: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        return client.ask(
-            op, arguments, directory=str(self.project), environment={**os.environ, **self.environment}, starts=True
+        return client.call_daemon(
+            op, arguments, directory=str(self.project), environment={**os.environ, **self.environment}, start=start
         )
 
     def write(self, corpus: Corpus) -> dict[str, str]:
-        """Write a corpus as agents would, and return which task is which case."""
+        """Write a corpus as agents would, and return the task of each case."""
         cases = {}
         for case in corpus.cases:
             task = ""
@@ -81,12 +83,12 @@ class Desk:
         return cases
 
     def crowd(self, count: int) -> Crowd:
-        """Fill the ledger with made-up records of this project."""
-        here = standpoint(directory=str(self.project), environment=self.environment)
+        """Fill the ledger with synthetic records of this project."""
+        here = resolve_location(directory=str(self.project), environment=self.environment)
         with self.holdings.engine(here, {}) as engine:
             archive = engine.records()
             crowd = Crowd(archive.projects[0], max(1, count // 50))
-            fill(archive.book.ledger, crowd, count)
+            fill(archive.records.ledger, crowd, count)
         return crowd
 
     def close(self) -> None:
@@ -94,10 +96,10 @@ class Desk:
 
 
 def fill(ledger: Ledger, crowd: Crowd, count: int) -> None:
-    """Write records, many at a time."""
+    """Write records in batches."""
     known: list[str] = []
     for first in range(0, count, BATCH):
-        known = [one.id for one in ledger.append(crowd.drafts(min(BATCH, count - first), known))]
+        known = [item.id for item in ledger.append(crowd.drafts(min(BATCH, count - first), known))]
 
 
 @contextlib.contextmanager
@@ -110,7 +112,7 @@ def opened(folder: Path, *, provider: str) -> Iterator[Desk]:
 
 
 def main() -> int:
-    """Run it all and print the tables."""
+    """Measure everything and print the tables."""
     options = _arguments()
     verdicts = Verdicts()
     folder = options.dir.resolve()  # a daemon stands elsewhere
@@ -148,14 +150,14 @@ def _heading(options: argparse.Namespace) -> str:
 
 @dataclass(frozen=True)
 class Answered:
-    """A question, and the tasks that were named in answer to it, best first."""
+    """A query with the tasks returned for it, best first."""
 
     question: Question
     found: tuple[str, ...]
 
     @property
     def rank(self) -> int:
-        """Return where the right one stands, from 1; 0 where it does not."""
+        """Return the rank of the right task from 1; 0 if it is missing."""
         return self.found.index(self.question.case) + 1 if self.question.case in self.found else 0
 
 
@@ -168,7 +170,7 @@ def _quality(place: Path, options: argparse.Namespace, verdicts: Verdicts) -> No
         with opened(place / corpus.name, provider="builtin") as desk:
             for name, answered in _rankings(desk, corpus).items():
                 print(_quality_row(corpus, name, answered))
-                wrong += [_shown(corpus, name, one) for one in answered if one.rank != 1]
+                wrong += [_shown(corpus, name, item) for item in answered if item.rank != 1]
                 if name == "task.search":
                     hit, mrr = hit_at(answered, 3), mean_rank(answered)
                     verdicts.judge(f"{corpus.name}: hit@3", f"{hit:.3f}", f">= {HIT_3:.2f}", met=hit >= HIT_3)
@@ -179,12 +181,14 @@ def _quality(place: Path, options: argparse.Namespace, verdicts: Verdicts) -> No
 
 
 def _rankings(desk: Desk, corpus: Corpus) -> dict[str, list[Answered]]:
-    """Ask every question in every way: of the records, and of the same words as plain notes."""
+    """Run every query on the records, and on the same text as plain notes."""
     tasks = desk.write(corpus)
     asked: dict[str, list[Answered]] = {"task.search": []}
-    for one in corpus.questions:
-        reply = desk.call("task.search", {"query": one.text, "k": K, **one.filters})
-        asked["task.search"].append(Answered(one, distinct(tasks.get(hit["task_id"], "") for hit in reply["hits"])))
+    for question in corpus.questions:
+        reply = desk.call("task.search", {"query": question.text, "k": K, **question.filters})
+        asked["task.search"].append(
+            Answered(question, distinct(tasks.get(hit["task_id"], "") for hit in reply["hits"]))
+        )
     with opened(desk.project.parent / "notes", provider="builtin") as plain:
         for case in corpus.cases:
             path = plain.project / "notes" / f"{case.name}.md"
@@ -193,29 +197,29 @@ def _rankings(desk: Desk, corpus: Corpus) -> dict[str, list[Answered]]:
         plain.call("memory.index", {"paths": ["notes"]})
         for lane in ("lexical", "hybrid"):
             answers = asked[f"memory.search, {lane}"] = []
-            for one in corpus.questions:
-                hits = plain.call("memory.search", {"query": one.text, "k": K, "lane": lane})["hits"]
-                answers.append(Answered(one, distinct(Path(hit["source"]).stem for hit in hits)))
+            for question in corpus.questions:
+                hits = plain.call("memory.search", {"query": question.text, "k": K, "lane": lane})["hits"]
+                answers.append(Answered(question, distinct(Path(hit["source"]).stem for hit in hits)))
     return asked
 
 
 def distinct(names: Iterator[str]) -> tuple[str, ...]:
-    """Return names without repeats: a task that is found by three of its records is one answer."""
+    """Return names without duplicates: a task with three matching records is one result."""
     return tuple(dict.fromkeys(names))
 
 
 def hit_at(answered: Sequence[Answered], k: int) -> float:
-    """Return the share of questions whose task is among the first."""
-    return sum(0 < one.rank <= k for one in answered) / len(answered)
+    """Return the share of queries whose task is among the first k."""
+    return sum(0 < item.rank <= k for item in answered) / len(answered)
 
 
 def mean_rank(answered: Sequence[Answered]) -> float:
     """Return the mean reciprocal rank."""
-    return sum(1 / one.rank for one in answered if one.rank) / len(answered)
+    return sum(1 / item.rank for item in answered if item.rank) / len(answered)
 
 
 def _quality_row(corpus: Corpus, name: str, answered: Sequence[Answered]) -> str:
-    by_kind = [mean_rank([one for one in answered if one.question.kind == kind]) for kind in KINDS]
+    by_kind = [mean_rank([item for item in answered if item.question.kind == kind]) for kind in KINDS]
     numbers = [hit_at(answered, 1), hit_at(answered, 3), mean_rank(answered), *by_kind]
     cells = [corpus.name, name, str(len(answered)), *(f"{number:.3f}" for number in numbers)]
     return "| " + " | ".join(cells) + " |"
@@ -238,10 +242,14 @@ def _times(place: Path, options: argparse.Namespace, verdicts: Verdicts) -> None
     timed = _Timed(options.rounds, verdicts)
     first, *_ = corpora()
     cases = first.cases[:8]
-    few = Corpus(first.name, cases, tuple(one for one in first.questions if one.case in {case.name for case in cases}))
+    few = Corpus(
+        first.name,
+        cases,
+        tuple(question for question in first.questions if question.case in {case.name for case in cases}),
+    )
     with opened(place / "few", provider="builtin") as desk:
         desk.write(few)
-        _searches(desk, timed, "8 tasks, the built-in model", [one.text for one in few.questions])
+        _searches(desk, timed, "8 tasks, the built-in model", [question.text for question in few.questions])
     with opened(place / "many", provider="fake") as desk:
         crowd = desk.crowd(options.records)
         where = f"{options.records:,} records, vectors that cost nothing"
@@ -255,37 +263,37 @@ def _times(place: Path, options: argparse.Namespace, verdicts: Verdicts) -> None
 
 @dataclass(frozen=True)
 class Spent:
-    """What one call took. The CPU time is this process's."""
+    """Duration of one call, and the CPU time of this process."""
 
     wall_s: float
     cpu_s: float
 
 
 class _Timed:
-    """Times calls, prints rows, judges medians."""
+    """Times calls, prints rows, and checks medians."""
 
     def __init__(self, rounds: int, verdicts: Verdicts) -> None:
         self.rounds = rounds
         self.verdicts = verdicts
 
     def row(self, what: str, where: str, spent: Sequence[Spent], most_s: float | None = None) -> None:
-        ordered = sorted(one.wall_s for one in spent)
+        ordered = sorted(item.wall_s for item in spent)
         middle, p95 = median(ordered), ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))]
-        cpu = _ms(median(one.cpu_s for one in spent))
+        cpu = _ms(median(item.cpu_s for item in spent))
         print(f"| {what} | {where} | {len(ordered)} | {_ms(middle)} | {_ms(p95)} | {cpu} |", flush=True)
         if most_s is not None:
             self.verdicts.judge(f"{what}, {where}: median", _ms(middle), f"< {_ms(most_s)}", met=middle < most_s)
 
 
 def took(act: Callable[..., object], *given: object) -> Spent:
-    """Return how long something takes."""
+    """Return the duration of a call."""
     wall, cpu = time.perf_counter(), time.process_time()
     act(*given)
     return Spent(time.perf_counter() - wall, time.process_time() - cpu)
 
 
 def _searches(desk: Desk, timed: _Timed, where: str, questions: Sequence[str]) -> None:
-    """Ask in the process and through a daemon. Answers are not kept, so each question is answered anew."""
+    """Query in the process and through a daemon, without cached replies."""
     ways: dict[str, Callable[[str, Mapping[str, Any]], dict[str, Any]]] = {
         "task.search": desk.call,
         "task.search through the daemon": desk.by_daemon,
@@ -302,7 +310,7 @@ def _searches(desk: Desk, timed: _Timed, where: str, questions: Sequence[str]) -
 
 
 def _digests(desk: Desk, crowd: Crowd, timed: _Timed, where: str) -> None:
-    """Resume tasks and brief the project, each time after something was written."""
+    """Resume tasks and brief the project, each time after a write."""
     rounds = max(10, timed.rounds // 5)
     resumed, briefed, again = [], [], []
     for turn in range(rounds + 1):
@@ -331,7 +339,7 @@ def _writes(desk: Desk, crowd: Crowd, timed: _Timed, where: str) -> None:
     os.close(other)
     timed.row("task.progress, on disk when it answers", where, ours[1:], WRITE_S)
     timed.row("plain append and fsync of as many bytes", "", plain[1:])
-    times = median(one.wall_s for one in ours[1:]) / median(one.wall_s for one in plain[1:])
+    times = median(our.wall_s for our in ours[1:]) / median(item.wall_s for item in plain[1:])
     print(f"| a write over a plain append | | | {times:.1f}x | | |")
     fresh = []
     for turn in range(10):

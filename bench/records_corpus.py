@@ -1,8 +1,8 @@
 """What the records bench writes and asks: two hand-written corpora of confusable tasks, and a crowd of made-up records.
 
-The corpora lie in `corpora/*.toml`. Both have the shape of memd's own task-memory corpus: whole lifecycles in pairs that are
-easily taken for each other, and questions of which each means one task. Their vocabularies have nothing in common, so
-that whoever tunes to one sees it in the other.
+The corpora lie in `corpora/*.toml`. Both have the shape of memd's own task-memory corpus: whole lifecycles in pairs
+that are easily taken for each other, and questions of which each means one task. Their vocabularies have nothing in
+common, so that whoever tunes to one sees it in the other.
 """
 
 import random
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.record import Draft
+from lorelog.core.record import RecordDraft
 
 CORPORA = Path(__file__).with_name("corpora")
 _OPERATIONS = {
@@ -81,15 +81,15 @@ def corpora() -> list[Corpus]:
 
 def _read(path: Path) -> Corpus:
     read = tomllib.loads(path.read_text("utf-8"))
-    cases = [Case(one["name"], one["agent"], one["start"], tuple(one["steps"])) for one in read["cases"]]
-    return Corpus(path.stem, tuple(cases), tuple(Question(**one) for one in read["questions"]))
+    cases = [Case(item["name"], item["agent"], item["start"], tuple(item["steps"])) for item in read["cases"]]
+    return Corpus(path.stem, tuple(cases), tuple(Question(**item) for item in read["questions"]))
 
 
 def _flat(value: object) -> str:
     if isinstance(value, list):
         return "; ".join(map(_flat, value))
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_flat(one)}" for name, one in value.items())
+        return ", ".join(f"{name} {_flat(item)}" for name, item in value.items())
     return str(value)
 
 
@@ -111,7 +111,7 @@ class Crowd:
         self.tasks = [f"crowd-{number:05d}" for number in range(tasks)]
         self._started = 0
 
-    def drafts(self, count: int, known: list[str]) -> list[Draft]:
+    def drafts(self, count: int, known: list[str]) -> list[RecordDraft]:
         """Return some more records; `known` are ids that they may reply to."""
         return [self._draft(known) for _ in range(count)]
 
@@ -123,7 +123,7 @@ class Crowd:
         """Return words."""
         return " ".join(self._random.choices(self._words, self._weights, k=count))
 
-    def _draft(self, known: list[str]) -> Draft:
+    def _draft(self, known: list[str]) -> RecordDraft:
         agent = self._random.choice(_AGENTS)
         if self._started < len(self.tasks):  # every task begins before anyone speaks of it
             task = self.tasks[self._started]
@@ -153,9 +153,9 @@ class Crowd:
             fields |= {"validation": [self.say(6)]}
         return fields
 
-    def _said(self, kind: str, task: str, agent: str, fields: dict[str, Any], reply: str = "") -> Draft:
+    def _said(self, kind: str, task: str, agent: str, fields: dict[str, Any], reply: str = "") -> RecordDraft:
         status = {"task_start": "in_progress", "task_progress": "in_progress", "run_start": "started"}.get(kind)
-        return Draft(
+        return RecordDraft(
             kind=kind,
             project=self._project,
             task=task,

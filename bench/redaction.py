@@ -1,9 +1,9 @@
 """What redaction takes out of real sessions, and how fast: every hit is shown, so that a person can judge it.
 
-Responsible for the claim "few false alarms". Published transcripts were cleaned by whoever published them, so nearly every hit in
-them is a false alarm; the rest is read off the file that --show writes. Texts are all strings in the transcripts' JSON, not
-only what becomes a note: prompts, answers, tool inputs, results, and ids, hashes and signatures too. Texts that occur
-again are counted once, because sessions repeat whole files.
+Responsible for the claim "few false alarms". Published transcripts were cleaned by whoever published them, so nearly
+every hit in them is a false alarm; the rest is read off the file that --show writes. Texts are all strings in the
+transcripts' JSON, not only what becomes a note: prompts, answers, tool inputs, results, and ids, hashes and signatures
+too. Texts that occur again are counted once, because sessions repeat whole files.
 
     python bench/redaction.py --data DIR [--show FILE] [--pattern REGEX]
 """
@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lorelog.ingest.redact import Redacted, redact
+from lorelog.ingest.redaction.redact import RedactionResult, redact
 
 CONTEXT = 40
 SECTIONS = ("transcripts/claude_code/*.jsonl.gz", "transcripts/opencode/*.json.gz")
@@ -31,11 +31,11 @@ def strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
-        for one in value.values():
-            yield from strings(one)
+        for item in value.values():
+            yield from strings(item)
     elif isinstance(value, list):
-        for one in value:
-            yield from strings(one)
+        for item in value:
+            yield from strings(item)
 
 
 def texts(data: Path) -> Iterator[tuple[str, str]]:
@@ -51,7 +51,7 @@ def texts(data: Path) -> Iterator[tuple[str, str]]:
                         yield path.name, text
 
 
-def hits(text: str, redacted: Redacted) -> Iterator[tuple[str, str, str]]:
+def hits(text: str, redacted: RedactionResult) -> Iterator[tuple[str, str, str]]:
     """Each replacement: the marker, what was there, and both with their surroundings."""
     position = 0
     pieces = list(MARKERS.finditer(redacted.text))

@@ -150,7 +150,7 @@ def growth(
 def plain(seen: Seen) -> dict[str, Any]:
     """The samples without the programs' output, which is long, and the home, which is gone."""
     values = {item.name: getattr(seen, item.name) for item in dataclasses.fields(seen) if item.name != "home"}
-    return {name: [_numbers(one) for one in of] if isinstance(of, list) else of for name, of in values.items()}
+    return {name: [_numbers(entry) for entry in of] if isinstance(of, list) else of for name, of in values.items()}
 
 
 def _numbers(sample: Measured | int) -> dict[str, float] | int:

@@ -1,4 +1,5 @@
-"""More rows of the table: what happens when a person sits at the host's terminal program, types, and changes their mind.
+"""More rows of the table: what happens when a person sits at the host's terminal program, types, and changes their
+mind.
 
 One-shot turns and servers do not show these: there, nobody presses Escape, nobody types the next prompt while the last
 one is still being answered, and a session lives as long as its process does.

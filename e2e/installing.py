@@ -20,14 +20,14 @@ from pathlib import Path
 _HERE = Path(__file__).resolve().parent
 _LIMIT_S = 900
 NODE = "node"
-"""Not a host: the Node that OpenClaw needs, which most machines do not have."""
+"""Node in the version that OpenClaw needs; not a host."""
 PROGRAMS = {"node": "node", "claude": "claude", "codex": "codex", "opencode": "opencode", "openclaw": "openclaw"}
 COMPANIONS = ("codex", "claude")
-"""Quick ones that are had for every run: they write the memory that another host is to recall."""
+"""Fast hosts, installed for every run: they write the memory that another host recalls."""
 
 
 class CannotInstall(Exception):
-    """A host is not there; the message says which one, and why."""
+    """A host is missing; the message says which one and why."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,18 +48,18 @@ class Installed:
 
 
 def pinned() -> dict[str, dict[str, str]]:
-    """Packages and their versions, for each host."""
+    """Packages with versions, by host."""
     found: dict[str, dict[str, str]] = json.loads((_HERE / "versions.json").read_text())
     return found
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where hosts are kept between runs."""
+    """Return the cache folder of hosts."""
     return Path(environment.get("LORELOG_E2E_CACHE") or "~/.cache/lorelog-e2e").expanduser().resolve()
 
 
 def install(name: str, cache: Path) -> Installed:
-    """Return the host, installed if need be. Raise CannotInstall."""
+    """Return an installed host, installing it if needed. Raise CannotInstall."""
     packages = pinned()[name]
     place = cache / name
     if not _is_there(name, place, packages):
@@ -70,7 +70,7 @@ def install(name: str, cache: Path) -> Installed:
 
 
 def install_all(names: list[str], cache: Path) -> tuple[dict[str, Installed], dict[str, str]]:
-    """Every host that could be had, with what it needs, and for the others why not."""
+    """Return the available hosts with their requirements, and the reasons for the others."""
     there: dict[str, Installed] = {}
     missing: dict[str, str] = {}
     for name in dict.fromkeys((NODE, *names, *COMPANIONS)):

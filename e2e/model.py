@@ -30,7 +30,7 @@ _LONGEST_HOLD_S = 120.0
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """One answer: a text, a tool's call, an HTTP error; late, or begun and never ended until `Model.release`."""
+    """One reply: a text, a tool call or an HTTP error; delayed, or held open until `Model.release`."""
 
     text: str = ""
     tool: str = ""
@@ -43,7 +43,7 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """A request as it came, and what was answered."""
+    """A request and its reply."""
 
     number: int
     at: float
@@ -55,7 +55,7 @@ class Request:
 
     @property
     def text(self) -> str:
-        """The whole body as text: hosts put injected context into different places."""
+        """The whole body as text: hosts put injected context in different places."""
         return json.dumps(self.body, ensure_ascii=False)
 
     @property
@@ -68,7 +68,7 @@ class Request:
 
 
 class Model:
-    """The server with its scripts and what it saw. Threads of the server write, the test reads: under one lock."""
+    """The server with its scripts and requests, under one lock: its threads write, the test reads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -98,16 +98,16 @@ class Model:
         self._server.server_close()
 
     def script(self, mark: str, *steps: Step) -> None:
-        """What to answer when the last thing said holds the mark. A later script of the same mark replaces it."""
+        """Set the reply for requests whose last text contains the mark. A later script replaces it."""
         with self._lock:
             self._scripts.insert(0, (mark, steps))
 
     def release(self) -> None:
-        """Let every held answer end."""
+        """Finish every held reply."""
         self._released.set()
 
     def requests(self, since: int = 0) -> list[Request]:
-        """What was asked, in order; `since` is a request's number."""
+        """Return the requests in order, from number `since` on."""
         with self._lock:
             return [request for request in self._requests if request.number > since]
 
@@ -117,7 +117,7 @@ class Model:
             return len(self._requests)
 
     def wait_for(self, text: str, since: int = 0, limit_s: float = 90.0) -> Request | None:
-        """The first request whose last user text holds the text, as soon as it is there."""
+        """Wait for the first request whose last user text contains the text."""
         end = time.monotonic() + limit_s
         with self._changed:
             while True:
@@ -129,7 +129,7 @@ class Model:
                 self._changed.wait(min(1.0, max(0.01, end - time.monotonic())))
 
     def take(self, path: str, body: dict[str, Any], protocol: Protocol) -> Request:
-        """Note a request and decide its answer."""
+        """Save a request and return its reply."""
         tools, spoken = tuple(protocol.tools(body)), tuple(protocol.spoken(body))
         with self._changed:
             step = self._decide(tools, spoken)
@@ -152,7 +152,7 @@ class Model:
 
 
 def directives(text: str) -> tuple[Step, ...]:
-    """The steps that a user's text asks for itself."""
+    """Return the steps that a user's text contains itself."""
     steps: list[Step] = []
     wait = 0.0
     for kind, rest in _DIRECTIVE.findall(text):
@@ -177,7 +177,7 @@ class _Handler(BaseHTTPRequestHandler):
     model: Model
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it
-        """Nothing: what was asked is kept whole, and a failure shows it."""
+        """Log nothing: requests are stored, and shown on a failure."""
 
     def do_HEAD(self) -> None:
         self._send(200, {})

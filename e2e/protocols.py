@@ -17,7 +17,7 @@ Event = tuple[str, dict[str, Any]]
 
 @dataclasses.dataclass(frozen=True)
 class Spoken:
-    """One part of a conversation as a request carried it."""
+    """One part of a conversation in a request."""
 
     who: str  # user, assistant, result, other
     text: str
@@ -25,7 +25,7 @@ class Spoken:
 
 @dataclasses.dataclass(frozen=True)
 class Say:
-    """What an answer holds: a text, the call of a tool, or both."""
+    """Content of a reply: a text, a tool call, or both."""
 
     number: int
     model: str
@@ -39,11 +39,11 @@ class Say:
 
 
 _ASIDES = ("<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>", "<environment_context>")
-"""How texts begin that a host sends in the user's name."""
+"""Beginnings of texts that a host sends in the user's name."""
 
 
 def spoken_by(role: object, content: Any) -> Spoken:
-    """A message as it was spoken; what a host adds in the user's name is not the user's."""
+    """Return a message without the text that a host adds in the user's name."""
     text = plain(content)
     known = {"user": "user", "assistant": "assistant", "tool": "result"}
     aside = text.lstrip().startswith(_ASIDES)
@@ -51,7 +51,7 @@ def spoken_by(role: object, content: Any) -> Spoken:
 
 
 def plain(content: Any) -> str:
-    """Every text in a message's content, whatever its shape."""
+    """Return every text in a message's content, whatever its shape."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):
@@ -62,7 +62,7 @@ def plain(content: Any) -> str:
 
 
 class Messages:
-    """Anthropic's."""
+    """Anthropic's protocol."""
 
     @staticmethod
     def tools(body: dict[str, Any]) -> list[str]:
@@ -124,7 +124,7 @@ class Messages:
 
 
 class Responses:
-    """OpenAI's newer one, which Codex speaks."""
+    """OpenAI's newer protocol, used by Codex."""
 
     _RESULTS = frozenset({"function_call_output", "custom_tool_call_output", "mcp_tool_call_output"})
 
@@ -218,7 +218,7 @@ class Responses:
 
 
 class Chat:
-    """OpenAI's older one, which most servers of open models speak."""
+    """OpenAI's older protocol, used by most servers of open models."""
 
     @staticmethod
     def tools(body: dict[str, Any]) -> list[str]:
@@ -272,6 +272,6 @@ PATHS: dict[str, Protocol] = {"/messages": Messages, "/responses": Responses, "/
 
 
 def protocol_of(path: str) -> Protocol | None:
-    """The protocol that a request's path speaks."""
+    """Return the protocol of a request's path."""
     bare = path.split("?", 1)[0]
     return next((protocol for ending, protocol in PATHS.items() if bare.endswith(ending)), None)

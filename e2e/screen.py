@@ -25,7 +25,7 @@ _BLANK = " "
 
 
 class Screen:
-    """The grid, the cursor, and how far the input was understood."""
+    """The grid, the cursor, and the unparsed input."""
 
     def __init__(self, columns: int, rows: int) -> None:
         self.columns, self.rows = columns, rows
@@ -38,11 +38,11 @@ class Screen:
 
     @property
     def text(self) -> str:
-        """What can be read, line by line."""
+        """Return the visible text, line by line."""
         return "\n".join("".join(cells).rstrip() for cells in self._cells)
 
     def feed(self, raw: bytes) -> bytes:
-        """Draw what was sent, and return the replies to what was asked."""
+        """Draw the output, and return the replies to its queries."""
         text, self._unread = self._unread + self._decoder.decode(raw), ""
         replies, at = b"", 0
         while at < len(text):
@@ -84,7 +84,7 @@ class Screen:
             self._row = min(self.rows - 1, self._row + 1)
 
     def _scroll(self, top: int, lines: int) -> None:
-        """Move the lines from the top to the bottom of the region up, or down when there are fewer than none."""
+        """Scroll the region from top to bottom up, or down for a negative count."""
         for _ in range(min(abs(lines), self.rows)):
             out, into = (top, self._bottom) if lines > 0 else (self._bottom, top)
             del self._cells[out]
@@ -173,7 +173,7 @@ class Screen:
         self._column = min(max(self._column, 0), self.columns - 1)
 
     def _erase(self, which: int, *, line_only: bool = False) -> None:
-        """From the cursor on (0), up to it (1), or all (2, 3); in the line or on the whole screen."""
+        """Erase from the cursor (0), up to it (1), or all (2, 3), in the line or on the screen."""
         here, column = self._row, min(self._column, self.columns - 1)
         cells = self._cells[here]
         first, last = {0: (column, self.columns), 1: (0, column + 1)}.get(which, (0, self.columns))

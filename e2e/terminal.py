@@ -29,7 +29,7 @@ COLUMNS, ROWS = 120, 40
 ENTER, ESCAPE, CONTROL_C, CONTROL_D, DOWN = "\r", "\x1b", "\x03", "\x04", "\x1b[B"
 _LEAVE_S = 20.0
 _OWN_TERMINAL = "import fcntl,os,sys,termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
-"""Without a controlling terminal a program is not quite at one: no /dev/tty, no signals from keys."""
+"""Without a controlling terminal a program has no /dev/tty and gets no signals from keys."""
 
 
 class Terminal:
@@ -68,12 +68,12 @@ class Terminal:
 
     @property
     def shown(self) -> str:
-        """What can be read now."""
+        """Return the visible text."""
         with self._changed:
             return self._screen.text
 
     def press(self, *keys: str, pause_s: float = 0.3) -> None:
-        """Press keys one after the other, no faster than a person does."""
+        """Press keys one after the other, at a person's speed."""
         for key in keys:
             try:
                 os.write(self._keys, key.encode())
@@ -82,23 +82,23 @@ class Terminal:
             time.sleep(pause_s)
 
     def choose(self, *keys: str) -> None:
-        """Answer a question that has just come up: a dialog does not listen before it is wholly drawn."""
+        """Answer a new dialog: it reads no keys before it is drawn completely."""
         time.sleep(1.0)
         self.press(*keys, pause_s=0.5)
 
     def say(self, text: str) -> None:
-        """Type a line and send it. Typed at once it would be taken for a paste, where Enter is one more line."""
+        """Type a line and send it. Typed at once it would count as a paste, in which Enter is a line break."""
         for piece in re.findall(r"\S+\s*", text):
             self.press(piece, pause_s=0.03)
         self.wait_for(text[-20:], f"{text[:30]!r} to be typed", 20)
         self.press(ENTER, pause_s=0.5)
 
     def wait_for(self, text: str, what: str = "", limit_s: float = 60.0) -> None:
-        """Wait until the text can be read. Where it breaks over lines or spaces makes no difference."""
+        """Wait until a text is visible. Line breaks and spaces do not matter."""
         self.wait_for_any((text,), what or repr(text), limit_s)
 
     def wait_for_any(self, texts: Sequence[str], what: str, limit_s: float = 60.0) -> str:
-        """The first of the texts that can be read, as soon as one can."""
+        """Wait for the first of the texts to be visible, and return it."""
         found: list[str] = []
 
         def look(shown: str) -> bool:
@@ -109,7 +109,7 @@ class Terminal:
         return found[0]
 
     def wait_until_gone(self, text: str, what: str, limit_s: float = 60.0) -> None:
-        """Wait until the text can no longer be read."""
+        """Wait until a text is not visible any more."""
         self._wait_until(lambda shown: _bare(text) not in shown, what, limit_s)
 
     def _wait_until(self, look: Callable[[str], bool], what: str, limit_s: float) -> None:
@@ -121,7 +121,7 @@ class Terminal:
                 self._changed.wait(0.2)
 
     def leave(self, *keys: str) -> None:
-        """Press what ends the program, and see it end. The first time it may only have stopped something."""
+        """Press the keys that end the program, and wait. The first time they may only interrupt something."""
         end = time.monotonic() + _LEAVE_S
         while time.monotonic() < end:
             self.press(*keys)
@@ -154,5 +154,5 @@ class Terminal:
 
 
 def _bare(text: str) -> str:
-    """The text without spaces, line ends and the frames that programs draw around it."""
+    """Return text without spaces, line ends and frames."""
     return re.sub(r"[\s\u2500-\u259f]+", "", text)

@@ -2,7 +2,8 @@
 
 Every row of the table has a world of its own, so that a failure is told by its files alone. The home is HOME and
 LORELOG_HOME is not set, because some hosts start MCP servers with hardly any environment: what works here works for a
-person who set nothing. Hosts get proxies that lead nowhere, and, where the machine lets us, a network with loopback only.
+person who set nothing. Hosts get proxies that lead nowhere, and, where the machine lets us, a network with loopback
+only.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ from e2e.model import Model
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DEAD_PROXY = "http://127.0.0.1:9"
-"""Port 9 discards: whatever does not stay on loopback fails at once."""
+"""Port 9 discards: connections other than to loopback fail at once."""
 _ENTRY = re.compile(r"^### .*?(?=^#{1,3} |\Z)", re.MULTILINE | re.DOTALL)
 
 
 class Failed(Exception):
-    """A behaviour was not seen; the message says what was, instead."""
+    """An expected behaviour was not observed; the message says what was."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """An entry of a journal."""
+    """A journal entry."""
 
     text: str
     fields: dict[str, str]
@@ -78,7 +79,7 @@ class World:
         return self.home / ".lorelog"
 
     def environment(self, **more: str) -> dict[str, str]:
-        """All that a program started here knows."""
+        """Return the environment of programs started here."""
         programs = [str(self.bin)]
         if "node" in self.hosts:
             programs.append(str(self.hosts["node"].programs))
@@ -98,7 +99,7 @@ class World:
         }
 
     def lorelog(self, *arguments: str, directory: Path | None = None) -> str:
-        """What lorelog prints, run as the person of this world runs it. Raise Failed when it ends badly."""
+        """Run lorelog and return its output. Raise Failed if it fails."""
         program = Path(sys.executable).with_name("lorelog")
         done = subprocess.run(
             [program, *arguments],
@@ -114,12 +115,12 @@ class World:
         return done.stdout
 
     def found(self, words: str) -> list[dict[str, Any]]:
-        """What a search finds."""
+        """Return the hits of a search."""
         hits: list[dict[str, Any]] = json.loads(self.lorelog("search", words, "--json"))["hits"]
         return hits
 
     def journals(self) -> str:
-        """Every journal's text, oldest first."""
+        """Return every journal's text, oldest first."""
         return "\n".join(path.read_text() for path in sorted(self._journal_files()))
 
     def _journal_files(self) -> Iterator[Path]:
@@ -128,7 +129,7 @@ class World:
         yield from (self.home / ".openclaw").rglob("workspace*/.lorelog/**/*.md")
 
     def entries(self, *, turns_only: bool = True) -> list[Entry]:
-        """The journals' entries in their order."""
+        """Return the journal entries in order."""
         found, seen = [], set()
         for path in sorted(set(self._journal_files())):
             if path.resolve() in seen:
@@ -143,7 +144,7 @@ class World:
         return found
 
     def wait_for_entries(self, enough: Callable[[list[Entry]], bool], what: str, limit_s: float = 45.0) -> list[Entry]:
-        """The entries as soon as they are enough, and the spool is empty. Raise Failed when they never are."""
+        """Wait for a number of entries and an empty spool. Raise Failed after a time limit."""
         end = time.monotonic() + limit_s
         while True:
             entries = self.entries()
@@ -155,7 +156,7 @@ class World:
             time.sleep(0.2)
 
     def settle(self, seconds: float = 3.0, limit_s: float = 45.0) -> None:
-        """Wait until nothing waits in the spool, and then a little, so that what comes twice shows."""
+        """Wait until the spool is empty, and a little longer, so that duplicates would show."""
         end = time.monotonic() + limit_s
         while self.spooled() and time.monotonic() < end:
             time.sleep(0.2)
@@ -168,14 +169,14 @@ class World:
         return sorted(path.name for path in folder.glob("*.json")) if folder.is_dir() else []
 
     def daemon(self) -> int:
-        """The daemon's process, 0 when none is there."""
+        """Return the daemon's process id, 0 if it is not running."""
         try:
             return int((self.memory_home / "run" / "daemon.pid").read_text().split()[0])
         except (OSError, ValueError, IndexError):
             return 0
 
     def kill_daemon(self) -> bool:
-        """Kill it without a word. True when there was one."""
+        """Kill the daemon; return True if it was running."""
         pid = self.daemon()
         if not pid:
             return False
@@ -185,11 +186,11 @@ class World:
         return False
 
     def remove_lorelog(self) -> None:
-        """Take the program away, as an uninstalled or broken environment does."""
+        """Remove the program, as an uninstalled or broken environment would."""
         (self.bin / "lorelog").unlink()
 
     def close(self) -> None:
-        """End what was started here."""
+        """End all processes started here."""
         self.kill_daemon()
         for pid in self._still_there():
             with contextlib.suppress(ProcessLookupError):
@@ -197,7 +198,7 @@ class World:
         self.model.stop()
 
     def _still_there(self) -> list[int]:
-        """Every process that has this world's home: Codex's terminal program leaves a server running behind it."""
+        """Return every process with this world's home: Codex's terminal program leaves a server running."""
         home = f"HOME={self.home}".encode()
         found = []
         for environment in Path("/proc").glob("[0-9]*/environ"):
@@ -207,7 +208,7 @@ class World:
         return found
 
     def keep(self, where: Path) -> None:
-        """Copy what tells of a failure: requests, logs, journals, the home without caches."""
+        """Copy requests, logs, journals and the home without caches, for the report of a failure."""
         where.mkdir(parents=True, exist_ok=True)
         with (where / "requests.jsonl").open("w") as file:
             for request in self.model.requests():
@@ -222,7 +223,7 @@ class World:
 
 
 def eventually(look: Callable[[], bool], what: str, limit_s: float = 30.0) -> None:
-    """Wait until it is so. Raise Failed when it never is."""
+    """Wait until a condition holds. Raise Failed after a time limit."""
     end = time.monotonic() + limit_s
     while not look():
         if time.monotonic() > end:

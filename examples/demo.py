@@ -1,4 +1,4 @@
-"""What `make demo` runs: index the sample memory in a home of its own, ask three questions, say what to type next."""
+"""Runs `make demo`: indexes the sample memory in a temporary home, runs three searches, and suggests commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ QUESTIONS = (
 
 
 def main() -> int:
-    """Run the demo in a temporary home, so that nothing of the person's is touched."""
+    """Run the demo in a temporary home, so that the user's own files are not touched."""
     with tempfile.TemporaryDirectory(prefix="lorelog-demo-") as place:
         project = Path(place) / "harbor"
         shutil.copytree(HERE / "fortnight" / "memory", project / "memory")

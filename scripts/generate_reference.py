@@ -23,18 +23,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))  # the tree this script belongs to, whatever is installed
 
-from lorelog.config.schema import SETTINGS, Setting  # noqa: E402
-from lorelog.config.values import as_toml  # noqa: E402
+from lorelog.config.schema import SETTINGS  # noqa: E402
+from lorelog.config.setting import Setting  # noqa: E402
+from lorelog.config.settings import format_toml  # noqa: E402
 from lorelog.core.errors import LorelogError, UsageError  # noqa: E402
-from lorelog.operations.replies import Shape  # noqa: E402
-from lorelog.operations.schema import catalogue  # noqa: E402
+from lorelog.operations.catalogue import describe_all  # noqa: E402
+from lorelog.operations.replies import Json  # noqa: E402
 from lorelog.stores.embedded.connection import open_writer  # noqa: E402
 from lorelog.surfaces.cli.main import COMMANDS, command_parser  # noqa: E402
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A generated part: where it stands and what it says."""
+    """A generated part of a page."""
 
     page: str
     marker: str
@@ -56,7 +57,7 @@ def _row(setting: Setting) -> str:
     cells = (
         f"`{setting.key}`",
         accepted,
-        f"`{as_toml(setting.default)}`",
+        f"`{format_toml(setting.default)}`",
         f"`{setting.variable}`",
         "yes" if setting.project_allowed else "no",
         setting.meaning,
@@ -112,7 +113,7 @@ def _usage(parser: argparse.ArgumentParser) -> str:
 def _action(action: argparse.Action) -> str:
     value = "" if action.nargs == 0 else _placeholder(action)
     spelled = [f"{option} {value}".strip() for option in action.option_strings] or [value]
-    return _cells((", ".join(f"`{one}`" for one in spelled), _escaped(action.help or "")))
+    return _cells((", ".join(f"`{item}`" for item in spelled), _escaped(action.help or "")))
 
 
 def _placeholder(action: argparse.Action) -> str:
@@ -124,13 +125,13 @@ def _placeholder(action: argparse.Action) -> str:
 
 
 def _example(line: str) -> str:
-    """Return an example of a help text as one would type it, its explanation as a comment."""
+    """Return an example of a help text as a shell line, with its explanation as a comment."""
     command, _, explained = re.sub(r" {2,}", "\0", line.strip()).partition("\0")
     return f"$ {command}  # {explained}" if explained else f"$ {command}"
 
 
 def _escaped(text: str) -> str:
-    """Return a text in which Markdown takes nothing for markup of its own."""
+    """Return text with Markdown escaped."""
     return re.sub(r"([<*_])", r"\\\1", text)
 
 
@@ -145,19 +146,19 @@ def render_errors() -> str:
 
 
 def error_classes(top: type[LorelogError] = LorelogError) -> Iterator[type[LorelogError]]:
-    """Yield an error class and all below it."""
+    """Yield an error class and its subclasses."""
     yield top
     for kind in top.__subclasses__():
         yield from error_classes(kind)
 
 
 def exit_status(kind: type[LorelogError]) -> str:
-    """Return the exit status of a command that ends with such an error."""
+    """Return the exit status of a command that raises such an error."""
     return "2" if issubclass(kind, UsageError) else "1"
 
 
 def render_schema() -> str:
-    """Render the schema of a fresh catalog, as SQLite tells it."""
+    """Render the schema of a new catalog from SQLite."""
     with tempfile.TemporaryDirectory() as place, closing(open_writer(Path(place) / "catalog.db")) as database:
         application = database.execute("PRAGMA application_id").fetchone()[0]
         version = database.execute("PRAGMA user_version").fetchone()[0]
@@ -168,11 +169,11 @@ def render_schema() -> str:
 
 
 def render_operations() -> str:
-    """Render every operation: what it does, what it may be told, what it may fail with, where it is reached."""
-    return "\n\n".join(block for described in catalogue() for block in _operation(described))
+    """Render every operation: description, parameters, errors, and where it is available."""
+    return "\n\n".join(block for described in describe_all() for block in _operation(described))
 
 
-def _operation(described: Shape) -> Iterator[str]:
+def _operation(described: Json) -> Iterator[str]:
     yield f"## {described['name']}"
     yield _escaped(described["description"])
     needed = set(described["request"].get("required", ()))
@@ -188,14 +189,14 @@ def _operation(described: Shape) -> Iterator[str]:
         yield "\n".join(["| field | type | default | meaning |", "|---|---|---|---|", *rows])
     absent = [f"not over {name}: {why}" for name, why in described["surfaces"].items() if why is not True]
     errors = ", ".join(f"`{code}`" for code in described["errors"])
-    yield f"Errors: {errors}." + "".join(f" {one[0].upper()}{one[1:]}." for one in absent)
+    yield f"Errors: {errors}." + "".join(f" {item[0].upper()}{item[1:]}." for item in absent)
 
 
-def _kind(field: Shape) -> str:
+def _kind(field: Json) -> str:
     if "anyOf" in field:
-        return " or ".join(_kind(one) for one in field["anyOf"] if one.get("type") != "null")
+        return " or ".join(_kind(item) for item in field["anyOf"] if item.get("type") != "null")
     if "enum" in field:
-        return "one of " + ", ".join(f"`{one}`" for one in field["enum"] if one is not None)
+        return "one of " + ", ".join(f"`{item}`" for item in field["enum"] if item is not None)
     if "$ref" in field:
         return "object"
     plain = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false"}
@@ -214,7 +215,7 @@ PARTS = (
 
 
 def refreshed(text: str, part: Part) -> str:
-    """Return a page's text with one part rendered anew."""
+    """Return a page with one part rendered again."""
     opening = f"<!-- generated: {part.marker} (scripts/generate_reference.py) -->\n"
     closing = f"<!-- end: {part.marker} -->\n"
     before, found, rest = text.partition(opening)
@@ -225,7 +226,7 @@ def refreshed(text: str, part: Part) -> str:
 
 
 def main() -> int:
-    """Refresh or check every part; return the exit status."""
+    """Update or check every part; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="change nothing; fail when a page is out of date")
     check = parser.parse_args().check

@@ -3,9 +3,9 @@
     python scripts/type_page.py docs/trust.md            write the page anew
     python scripts/type_page.py docs/trust.md --check    only say whether it is still true
 
-Every line after `$ ` of the page's console blocks is typed into a shell, in order, in one new home and one new directory. Ids and
-times are others each time: ids on the page stand for those that the same lines print now, and when pages are compared, all ids
-are alike, and so are times and scores.
+Every line after `$ ` of the page's console blocks is typed into a shell, in order, in one new home and one new
+directory. Ids and times are others each time: ids on the page stand for those that the same lines print now, and when
+pages are compared, all ids are alike, and so are times and scores.
 """
 
 import argparse
@@ -31,27 +31,27 @@ LIMIT_S = 120
 
 @dataclass
 class Typed:
-    """Ids of a page, and those that stand for them now."""
+    """Ids on a page, and their current replacements."""
 
     real: dict[str, str] = field(default_factory=dict)
 
     def line(self, shown: str) -> str:
-        """Return a command as it is typed now."""
+        """Return a command with current ids."""
         return ID.sub(lambda found: self.real.get(found[0], found[0]), shown)
 
     def learn(self, shown: str, printed: str) -> None:
-        """Take the ids of two texts for each other, in their order."""
+        """Map the ids of two texts to each other, in order."""
         for old, new in zip(_ids(shown), _ids(printed), strict=False):
             self.real.setdefault(old, new)
 
 
 def steps(page: str) -> list[tuple[str, str]]:
-    """Return each command of a page with what it says is printed."""
+    """Return each command of a page with its printed output."""
     return [found.groups() for block in BLOCK.findall(page) for found in STEP.finditer(block)]  # type: ignore[misc]
 
 
 def retyped(page: str, directory: Path, environment: Mapping[str, str]) -> str:
-    """Return a page with what its commands print now."""
+    """Return a page with the current output of its commands."""
     typed = Typed()
 
     def step(found: re.Match[str]) -> str:
@@ -65,7 +65,7 @@ def retyped(page: str, directory: Path, environment: Mapping[str, str]) -> str:
 
 
 def run(line: str, directory: Path, environment: Mapping[str, str]) -> str:
-    """Return all that a line prints, to whichever stream."""
+    """Return everything that a line prints to either stream."""
     done = subprocess.run(
         ["sh", "-c", line],
         cwd=directory,
@@ -81,14 +81,14 @@ def run(line: str, directory: Path, environment: Mapping[str, str]) -> str:
 
 
 def masked(page: str) -> str:
-    """Return a page's commands and what they print without what differs each time."""
+    """Return a page's commands and output without parts that differ in each run."""
     text = "\n".join(f"$ {line}\n{printed}" for line, printed in steps(page))
     text = TOKENS.sub("~N tokens", SCORE.sub("SCORE", MOMENT.sub("TIME", text)))
     return ID.sub("ID", text)
 
 
 def environment_at(place: Path) -> dict[str, str]:
-    """Return an environment in which nothing of whoever types is known."""
+    """Return an environment without anything of the current user."""
     programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     return {
         "PATH": programs,
@@ -106,7 +106,7 @@ def _ids(text: str) -> list[str]:
 
 
 def main() -> int:
-    """Type a page."""
+    """Run the commands of a page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("page", type=Path)
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 when the page is not true")

@@ -9,10 +9,25 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# The same examples each time, so that a run says the same twice, on a slow machine too. LORELOG_TEST_EXPLORE=1 looks for new ones.
-settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("exploring", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("exploring" if os.environ.get("LORELOG_TEST_EXPLORE") else "repeatable")
+# The same examples on every run, also on a slow machine. The everyday tests try a few examples of each property, `make test-rest`
+# all of them (LORELOG_TEST_EXAMPLES=all). LORELOG_TEST_EXPLORE=1 looks for new examples.
+_SUPPRESSED = [HealthCheck.too_slow]
+settings.register_profile(
+    "everyday", derandomize=True, deadline=None, max_examples=15, suppress_health_check=_SUPPRESSED
+)
+settings.register_profile("all", derandomize=True, deadline=None, suppress_health_check=_SUPPRESSED)
+settings.register_profile("explore", deadline=None, suppress_health_check=_SUPPRESSED)
+if os.environ.get("LORELOG_TEST_EXPLORE"):
+    settings.load_profile("explore")
+else:
+    settings.load_profile("all" if os.environ.get("LORELOG_TEST_EXAMPLES") == "all" else "everyday")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark property tests, so that `make test-rest` can run them with all their examples."""
+    for item in items:
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker("property")
 
 
 @pytest.fixture(autouse=True)

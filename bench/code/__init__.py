@@ -1,1 +1,1 @@
-"""How well and how fast code is known, against each language's own tooling."""
+"""Accuracy and speed of the code index, compared with each language's own tools."""

@@ -1,10 +1,11 @@
-"""How well code is known: definitions of eight languages, and references and callers of Python, against their own tooling.
+"""Accuracy of the code index: definitions of eight languages, and references and callers of Python.
 
     python -m bench.code --tools .bench/code [--python DIR …] [--sources DIR] [--each 15] [--seed 1] [--details]
 
-`bench.code.fetch` fills the folder of tools and sources; `--python` names packages (default: some that this environment has). Truth: `ast` for
-Python's definitions, jedi for its references and callers, the TypeScript compiler, `go/parser`, universal-ctags for the others. ctags is
-wrong now and then: what it takes for a definition in macros and templates counts against us here all the same; `--details` shows where we differ.
+`bench.code.fetch` fills the folder of tools and sources; `--python` names packages (default: some that this environment
+has). Truth: `ast` for Python's definitions, jedi for its references and callers, the TypeScript compiler, `go/parser`,
+universal-ctags for the others. ctags is wrong now and then: what it takes for a definition in macros and templates
+counts against us here all the same; `--details` shows where we differ.
 """
 
 import argparse
@@ -24,14 +25,13 @@ from bench.code import truth
 from bench.code.truth import Place, Tooling
 
 from lorelog.code.extract import extract
-from lorelog.code.languages import language_of
-from lorelog.code.reading import read_source
-from lorelog.core.code import Symbol, SymbolKind
-from lorelog.core.code_answers import Certainty
-from lorelog.services.code.asking import Bounds, CodeAsker
-from lorelog.services.code.finding import Wanted
-from lorelog.services.code.indexing import CodeJob, index_code
-from lorelog.wiring import Standpoint, open_engine, standpoint
+from lorelog.code.languages.registry import detect_language
+from lorelog.code.source import decode_source
+from lorelog.core.code import Certainty, Symbol, SymbolKind
+from lorelog.services.code.index_run import CodeIndexJob, index_code
+from lorelog.services.code.lookup import SymbolQuery
+from lorelog.services.code.navigation import CodeNavigator, CodeQueryOptions
+from lorelog.wiring import Location, open_engine, resolve_location
 
 PACKAGES = ("rich", "starlette", "hypothesis", "_pytest", "mcp", "httpx2")
 DEFINITIONS, REFERENCES = 0.98, 0.90
@@ -45,12 +45,12 @@ CTAGS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "c": ("C", ("--kinds-C=+p+x-m-e",)),
     "cpp": ("C++", ("--kinds-C++=+p+x-m-e",)),
 }
-"""By our name: what ctags calls a language, and which kinds count."""
+"""For each of our languages: the name ctags uses, and the kinds that count."""
 
 
 @dataclass
 class Tally:
-    """Of what was expected, what was found."""
+    """Expected and found definitions."""
 
     right: int = 0
     wrong: int = 0
@@ -58,64 +58,66 @@ class Tally:
     files: int = 0
     bytes: int = 0
     seconds: float = 0.0
-    """Of one processor."""
+    """CPU seconds."""
     differences: Counter[str] = field(default_factory=Counter)
 
     def add(self, ours: set[object], theirs: set[object]) -> None:
-        """Count one comparison."""
+        """Add one comparison."""
         self.right += len(ours & theirs)
         self.wrong += len(ours - theirs)
         self.missed += len(theirs - ours)
 
     @property
     def precision(self) -> float:
-        """How much of what was found is right."""
+        """Share of the found definitions that are correct."""
         return self.right / max(1, self.right + self.wrong)
 
     @property
     def recall(self) -> float:
-        """How much of what is right was found."""
+        """Share of the expected definitions that were found."""
         return self.right / max(1, self.right + self.missed)
 
 
 def files_of(below: Sequence[Path], language: str) -> list[Path]:
-    """Return the files of a language, evenly chosen where there are many."""
+    """Return the files of a language, evenly sampled if there are many."""
     found = [
         path
         for folder in below
         for path in sorted(folder.rglob("*"))
         if path.is_file()
         and not path.name.endswith((".d.ts", ".min.js"))
-        and language_of(str(path), path.open("rb").read(4096)) == language
+        and detect_language(str(path), path.open("rb").read(4096)) == language
     ]
     return found[:: max(1, len(found) // MOST_FILES)][:MOST_FILES]
 
 
 def ours(path: Path, language: str) -> set[Place] | None:
-    """Return the names and lines that we find defined in a file; None where we do not read it."""
-    reading = read_source(path.read_bytes(), language)
+    """Return our definitions of a file as names and lines; None if we do not read it."""
+    reading = decode_source(path.read_bytes(), language)
     if reading.refusal:
         return None
     symbols = extract(reading.source, language).symbols
     if language == "python":
-        return {(one.name, one.name_line) for one in symbols}
-    classes = {one.name for one in symbols if one.kind in CLASSES}
-    functions = {one.name for one in symbols if one.kind in FUNCTIONS} - classes  # constructors have their class's name
+        return {(symbol.name, symbol.name_line) for symbol in symbols}
+    classes = {symbol.name for symbol in symbols if symbol.kind in CLASSES}
+    functions = {
+        symbol.name for symbol in symbols if symbol.kind in FUNCTIONS
+    } - classes  # constructors have their class's name
 
-    def counts(one: Symbol) -> bool:
+    def counts(item: Symbol) -> bool:
         """Say whether the tool would list such a thing, too: of fields each lists others; ctags does not look into Java's anonymous classes, and knows no constants of Rust."""
-        around = one.container.split(".")
-        if one.kind in VARIABLES and around[-1] in classes:
+        around = item.container.split(".")
+        if item.kind in VARIABLES and around[-1] in classes:
             return False
         if language == "java" and functions.intersection(around):
             return False
-        return language != "rust" or one.kind is not SymbolKind.CONSTANT
+        return language != "rust" or item.kind is not SymbolKind.CONSTANT
 
-    return {(one.name, one.name_line) for one in symbols if counts(one)}
+    return {(symbol.name, symbol.name_line) for symbol in symbols if counts(symbol)}
 
 
 def compare(paths: Sequence[Path], language: str, theirs: Mapping[str, set[Place]], *, details: bool) -> Tally:
-    """Compare our definitions with theirs."""
+    """Compare our definitions with a tool's."""
     tally = Tally()
     for path in paths:
         started = time.process_time()
@@ -136,7 +138,7 @@ def compare(paths: Sequence[Path], language: str, theirs: Mapping[str, set[Place
 def definitions(
     packages: Sequence[Path], sources: Path, tools: Tooling, *, details: bool
 ) -> Iterator[tuple[str, str, Tally]]:
-    """Yield language, tool, and how our definitions compare."""
+    """Yield language, tool and comparison."""
     paths = files_of(packages, "python")
     told = {str(path): found for path in paths if (found := truth.python_definitions(path)) is not None}
     yield "python", "ast", compare(paths, "python", told, details=details)
@@ -156,7 +158,8 @@ def definitions(
             by_file = truth.ctags_definitions(paths, name, options)
             # It takes the `str` of `&'static str` for the name of a static.
             tagged = {
-                path: {one for one in found if (language, one[0]) != ("rust", "str")} for path, found in by_file.items()
+                path: {item for item in found if (language, item[0]) != ("rust", "str")}
+                for path, found in by_file.items()
             }
             yield language, "ctags", compare(paths, language, tagged, details=details)
 
@@ -164,7 +167,7 @@ def definitions(
 def references(
     package: Path, tools: Tooling, each: int, seed: int, *, details: bool
 ) -> tuple[Tally, Tally, Counter[str]]:
-    """Compare who refers to, and who calls, some definitions of a package, with what jedi says."""
+    """Compare references and callers of a package's definitions with jedi's."""
     assert tools.jedi is not None
     calls: dict[str, set[tuple[int, int]]] = {}
     using, calling = Tally(), Tally()
@@ -173,40 +176,40 @@ def references(
         package = Path(engine.place.project.root) / package.name
         chosen = choose(truth.sample(package), each, seed)
         told = truth.jedi_references(package.parent, chosen, tools.jedi)
-        index_code(engine.code().tables.path, CodeJob(engine.place.project.root, engine.place.project.id))
-        asker = CodeAsker(engine.code())
-        for one, places in zip(chosen, told, strict=True):
+        index_code(engine.code().tables.path, CodeIndexJob(engine.place.project.root, engine.place.project.id))
+        asker = CodeNavigator(engine.code())
+        for item, places in zip(chosen, told, strict=True):
             if places is None:
                 continue
-            own = (one.path, one.line, one.column)
+            own = (item.path, item.line, item.column)
             expected = {place for place in places if place != own and place[0].startswith(str(package))}
-            found = {place for place in referring(asker, one) if not _in_string(place)}
+            found = {place for place in referring(asker, item) if not _in_string(place)}
             # Another definition of the same name (an overload, a branch) is a reference to jedi, and a definition to us.
-            expected = {place for place in expected if not _is_definition(place, one.name)}
+            expected = {place for place in expected if not _is_definition(place, item.name)}
             using.add(set(found), set(expected))
-            by_kind[f"{one.kind} right"] += len(found & expected)
-            by_kind[f"{one.kind} wrong"] += len(found - expected)
-            by_kind[f"{one.kind} missed"] += len(expected - found)
+            by_kind[f"{item.kind} right"] += len(found & expected)
+            by_kind[f"{item.kind} wrong"] += len(found - expected)
+            by_kind[f"{item.kind} missed"] += len(expected - found)
             called = {
                 place
                 for place in expected
                 if (place[1], place[2]) in calls.setdefault(place[0], truth.calls_in(place[0]))
             }
-            if one.kind in {"function", "method", "class"}:
-                calling.add(set(callers(asker, one)), {(path, line) for path, line, _ in called})
+            if item.kind in {"function", "method", "class"}:
+                calling.add(set(callers(asker, item)), {(path, line) for path, line, _ in called})
             if details and found != expected:
                 print(
-                    f"  {one.kind} {one.name} {one.path}:{one.line} wrong {sorted(found - expected)[:3]} missed {sorted(expected - found)[:3]}",
+                    f"  {item.kind} {item.name} {item.path}:{item.line} wrong {sorted(found - expected)[:3]} missed {sorted(expected - found)[:3]}",
                     file=sys.stderr,
                 )
     return using, calling, by_kind
 
 
-def _beside(package: Path, work: Path) -> Standpoint:
-    """Copy a package to a place of its own: where it lies it may be ignored, or have others around it."""
+def _beside(package: Path, work: Path) -> Location:
+    """Copy a package to a separate folder: in place it may be ignored, or have other packages around it."""
     (work / "tree").mkdir()
     shutil.copytree(package, work / "tree" / package.name, ignore=shutil.ignore_patterns("__pycache__"))
-    return standpoint(home=str(work / "home"), project=str(work / "tree"))
+    return resolve_location(home=str(work / "home"), project=str(work / "tree"))
 
 
 @cache
@@ -227,35 +230,35 @@ def _is_definition(place: tuple[str, int, int], name: str) -> bool:
 
 
 def choose(asked: Sequence[truth.Asked], each: int, seed: int) -> list[truth.Asked]:
-    """Return as many of each kind, at random."""
+    """Return a random sample of each kind."""
     rng = random.Random(seed)
     chosen = []
     for kind in ("function", "class", "method", "variable"):
-        some = [one for one in asked if one.kind == kind]
+        some = [item for item in asked if item.kind == kind]
         chosen += rng.sample(some, min(each, len(some)))
     return chosen
 
 
-def referring(asker: CodeAsker, one: truth.Asked) -> set[tuple[str, int, int]]:
-    """Return who refers to a definition, as we say."""
-    wanted = Wanted(one.name, path=str(Path(one.path).resolve()), line=one.line)
-    reply = asker.find_references(wanted, Bounds(limit=100_000, certainty=Certainty.LIKELY))
+def referring(asker: CodeNavigator, one: truth.Asked) -> set[tuple[str, int, int]]:
+    """Return our references to a definition."""
+    wanted = SymbolQuery(one.name, path=str(Path(one.path).resolve()), line=one.line)
+    reply = asker.find_references(wanted, CodeQueryOptions(limit=100_000, certainty=Certainty.LIKELY))
     return {
-        (reference.spot.absolute, reference.spot.line, reference.spot.column - 1)
+        (reference.spot.absolute_path, reference.spot.line, reference.spot.column - 1)
         for reference in reply.references
-        if not _is_definition((reference.spot.absolute, reference.spot.line, reference.spot.column - 1), one.name)
+        if not _is_definition((reference.spot.absolute_path, reference.spot.line, reference.spot.column - 1), one.name)
     }
 
 
-def callers(asker: CodeAsker, one: truth.Asked) -> set[Place]:
-    """Return the lines that call a definition, as we say."""
-    wanted = Wanted(one.name, path=str(Path(one.path).resolve()), line=one.line)
-    reply = asker.find_callers(wanted, Bounds(limit=100_000, certainty=Certainty.LIKELY))
-    return {(caller.spot.absolute, caller.spot.line) for caller in reply.callers}
+def callers(asker: CodeNavigator, one: truth.Asked) -> set[Place]:
+    """Return the lines of our calls of a definition."""
+    wanted = SymbolQuery(one.name, path=str(Path(one.path).resolve()), line=one.line)
+    reply = asker.find_callers(wanted, CodeQueryOptions(limit=100_000, certainty=Certainty.LIKELY))
+    return {(caller.spot.absolute_path, caller.spot.line) for caller in reply.callers}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure, and print."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tools", type=Path, default=Path(".bench/code"))
     parser.add_argument("--python", nargs="*", type=Path)
@@ -267,7 +270,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--details", action="store_true")
     args = parser.parse_args(arguments)
     site = Path(sysconfig.get_path("purelib"))
-    packages = [one.resolve() for one in args.python or (site / name for name in PACKAGES) if one.is_dir()]
+    packages = [item.resolve() for item in args.python or (site / name for name in PACKAGES) if item.is_dir()]
     tools = Tooling.found(args.tools.resolve())
     good = True
     print(
@@ -291,11 +294,11 @@ def main(arguments: list[str] | None = None) -> int:
     for package in packages:
         some, called, by_kind = references(package, tools, args.each, args.seed, details=args.details)
         _print_row(package.name, some, called)
-        for total, one in ((using, some), (calling, called)):
+        for total, item in ((using, some), (calling, called)):
             total.right, total.wrong, total.missed = (
-                total.right + one.right,
-                total.wrong + one.wrong,
-                total.missed + one.missed,
+                total.right + item.right,
+                total.wrong + item.wrong,
+                total.missed + item.missed,
             )
         kinds += by_kind
     _print_row("all", using, calling)
@@ -310,7 +313,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _print_row(name: str, using: Tally, calling: Tally) -> None:
-    cells = [(one.right + one.missed, one.precision, one.recall) for one in (using, calling)]
+    cells = [(item.right + item.missed, item.precision, item.recall) for item in (using, calling)]
     print(
         f"| {name} | "
         + " | ".join(f"{count} | {precision:.3f} | {recall:.3f}" for count, precision, recall in cells)

@@ -1,4 +1,5 @@
-"""Real sources and each language's own tools, put below a folder: from the package indexes that pip and npm are set up to use.
+"""Real sources and each language's own tools, put below a folder: from the package indexes that pip and npm are set up
+to use.
 
     python -m bench.code.fetch .bench/code
 
@@ -45,7 +46,7 @@ FROM_NPM = {
 
 
 def fetch(below: Path) -> None:
-    """Fetch what is not there yet."""
+    """Fetch missing sources and tools."""
     below.mkdir(parents=True, exist_ok=True)
     if not (below / "jedi").exists():
         _run(sys.executable, "-m", "venv", str(below / "jedi"))
@@ -74,7 +75,7 @@ def _pip_download(into: Path, what: str, how: str) -> bool:
 
 
 def _source(name: str, version: str, into: Path) -> bool:
-    """Download an sdist from the index that pip uses. pip itself would build it first, to learn what is not needed here."""
+    """Download an sdist from pip's index. pip itself would build it first, for metadata that is not needed here."""
     file = f"{name}-{version}.tar.gz"
     page = f"{_index().rstrip('/')}/{name.replace('_', '-')}/"
     try:

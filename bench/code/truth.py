@@ -1,4 +1,4 @@
-"""What each language's own tooling says is in its code: the truth that the index is measured against."""
+"""Reference answers of each language's own tools, against which the code index is measured."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 Place = tuple[str, int]
-"""A name and the line it stands on."""
+"""A name and its line."""
 
 
 @dataclass(frozen=True)
 class Tooling:
-    """Where the tools are; None where there is none."""
+    """Paths of the tools; None if missing."""
 
     jedi: Path | None
-    """A Python that has jedi."""
+    """A Python with jedi."""
     typescript: Path | None
-    """The compiler's module."""
+    """The TypeScript compiler's module."""
     go: Path | None
     """The go command."""
 
     @classmethod
     def found(cls, below: Path) -> Tooling:
-        """Return the tools of a folder that `make bench-code` has filled, or of the system."""
+        """Return the tools in a folder filled by `make bench-code`, or those of the system."""
         jedi = below / "jedi" / "bin" / "python"
         typescript = below / "node_modules" / "typescript" / "lib" / "typescript.js"
-        go = shutil.which("go") or next((str(one) for one in below.glob("go/**/bin/go")), None)
+        go = shutil.which("go") or next((str(item) for item in below.glob("go/**/bin/go")), None)
         has_node = shutil.which("node") is not None
         return cls(
             jedi if jedi.exists() else None,
@@ -41,7 +41,7 @@ class Tooling:
 
 
 def python_definitions(path: Path) -> set[Place] | None:
-    """Return functions, classes, and the variables of modules and classes, as `ast` has them; None where it does not parse."""
+    """Return functions, classes and variables of modules and classes from `ast`; None if it does not parse."""
     try:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):
@@ -68,23 +68,23 @@ def _defined(node: ast.AST, *, in_function: bool) -> Iterator[Place]:
 
 
 def _attributes(node: ast.ClassDef) -> Iterator[Place]:
-    """Yield what methods of a class assign to `self`, where they first do, unless the class's body has it already."""
+    """Yield the attributes first assigned to `self` in methods, unless the class body defines them."""
     inside = {name for name, _ in _defined(ast.Module(node.body, []), in_function=False)}
     first: dict[str, int] = {}
     for method in node.body:
         if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and method.args.args:
             own = method.args.args[0].arg
             written = (
-                one for one in ast.walk(method) if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store)
+                item for item in ast.walk(method) if isinstance(item, ast.Attribute) and isinstance(item.ctx, ast.Store)
             )
-            for one in written:
-                if isinstance(one.value, ast.Name) and one.value.id == own and one.attr not in inside:
-                    first[one.attr] = min(first.get(one.attr, one.lineno), one.lineno)
+            for item in written:
+                if isinstance(item.value, ast.Name) and item.value.id == own and item.attr not in inside:
+                    first[item.attr] = min(first.get(item.attr, item.lineno), item.lineno)
     yield from first.items()
 
 
 def ctags_definitions(paths: Sequence[Path], language: str, options: Sequence[str]) -> dict[str, dict[Place, str]]:
-    """Return what universal-ctags finds, by file: the kind of each definition."""
+    """Return the definitions of universal-ctags by file, with their kinds."""
     words = [
         "ctags",
         "-f",
@@ -112,7 +112,7 @@ def ctags_definitions(paths: Sequence[Path], language: str, options: Sequence[st
 
 
 def typescript_definitions(paths: Sequence[Path], compiler: Path) -> dict[str, set[Place]]:
-    """Return what the TypeScript compiler finds in files that it parses without a fault."""
+    """Return the definitions of the TypeScript compiler in files without syntax errors."""
     done = subprocess.run(
         ["node", str(HERE / "typescript_truth.mjs"), str(compiler)],
         input="\n".join(map(str, paths)),
@@ -121,11 +121,13 @@ def typescript_definitions(paths: Sequence[Path], compiler: Path) -> dict[str, s
         check=True,
     )
     told = (json.loads(line) for line in done.stdout.splitlines())
-    return {one["path"]: {(name, line) for name, line, _ in one["definitions"]} for one in told if not one["broken"]}
+    return {
+        item["path"]: {(name, line) for name, line, _ in item["definitions"]} for item in told if not item["broken"]
+    }
 
 
 def go_definitions(paths: Sequence[Path], go: Path) -> dict[str, set[Place]]:
-    """Return what `go/parser` finds in files that it parses."""
+    """Return the definitions of `go/parser` in files that parse."""
     done = subprocess.run(
         [str(go), "run", str(HERE / "go_truth.go")],
         input="\n".join(map(str, paths)),
@@ -134,12 +136,14 @@ def go_definitions(paths: Sequence[Path], go: Path) -> dict[str, set[Place]]:
         check=True,
     )
     told = (json.loads(line) for line in done.stdout.splitlines())
-    return {one["path"]: {(name, line) for name, line in zip(one["names"], one["lines"], strict=True)} for one in told}
+    return {
+        item["path"]: {(name, line) for name, line in zip(item["names"], item["lines"], strict=True)} for item in told
+    }
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A definition that is asked about: where its name stands (line from 1, column from 0), and its kind."""
+    """A definition to query: position of its name (line from 1, column from 0) and kind."""
 
     path: str
     name: str
@@ -149,7 +153,7 @@ class Asked:
 
 
 def sample(root: Path) -> list[Asked]:
-    """Return the functions, classes, methods and module variables of a package; names of the language's own are left out."""
+    """Return the functions, classes, methods and module variables of a package, without dunder names."""
     found = []
     for path in sorted(root.rglob("*.py")):
         try:
@@ -179,8 +183,8 @@ def _askable(tree: ast.Module, lines: Sequence[str]) -> Iterator[tuple[str, int,
 
 
 def jedi_references(root: Path, asked: Sequence[Asked], python: Path) -> list[set[tuple[str, int, int]] | None]:
-    """Return who refers to each definition, as jedi says: file, line, column from 0; None where it fails."""
-    wanted = {"root": str(root), "asked": [[one.path, one.line, one.column] for one in asked]}
+    """Return jedi's references to each definition (file, line, column from 0); None on failure."""
+    wanted = {"root": str(root), "asked": [[item.path, item.line, item.column] for item in asked]}
     done = subprocess.run(
         [str(python), str(HERE / "jedi_truth.py")], input=json.dumps(wanted), capture_output=True, text=True, check=True
     )
@@ -189,7 +193,7 @@ def jedi_references(root: Path, asked: Sequence[Asked], python: Path) -> list[se
 
 
 def calls_in(path: str) -> set[tuple[int, int]]:
-    """Return where names stand that are called in a file: line and column from 0 of the name, after the last dot."""
+    """Return the positions of called names in a file: line, and column from 0 after the last dot."""
     try:
         text = Path(path).read_text("utf-8")
         tree = ast.parse(text)
@@ -211,7 +215,7 @@ def calls_in(path: str) -> set[tuple[int, int]]:
 
 
 def strings_in(path: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Return where strings begin and end in a file: jedi does not see annotations that are written as strings."""
+    """Return the ranges of strings in a file: jedi does not resolve annotations in strings."""
     try:
         tree = ast.parse(Path(path).read_text("utf-8"))
     except (OSError, SyntaxError, ValueError):

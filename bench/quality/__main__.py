@@ -80,7 +80,7 @@ def _names(data: Path, chosen: str) -> list[str]:
 
 
 def _results(args: argparse.Namespace, names: Sequence[str]) -> Iterator[SetResult]:
-    """Measure the sets, a few at a time, and print each as it comes; the largest begin first."""
+    """Measure the sets, several at a time, largest first, and print each result when it is ready."""
     size = {name: (args.data / "retrieval" / name / "queries.jsonl.gz").stat().st_size for name in names}
     one = Job(
         data=args.data.resolve(),

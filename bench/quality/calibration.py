@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from bench.quality.pipeline import Bench, Place
 from bench.quality.sets import JudgedSet, Question
 
-from lorelog.retrieval.measure import auroc, calibration_error
+from lorelog.retrieval.ranking_metrics import auroc, calibration_error
 
 MOST_OF_A_KIND = 200
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a first hit said of its own relevance, of which kind of question, and whether it was so."""
+    """The relevance that a first hit claims, the kind of query, and whether the hit is relevant."""
 
     kind: str
     relevance: float
@@ -29,19 +29,19 @@ class Claim:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What the claims of a set, or of all sets, come to."""
+    """Calibration over the claims of one set or all sets."""
 
     claims: int
     unanswerable: int
     auroc: float
-    """How well relevance tells a first hit that is relevant from one that is not."""
+    """How well relevance separates relevant first hits from others."""
     auroc_answerable: float
-    """How well it tells questions that have an answer from those that have none."""
+    """How well it separates queries with an answer from those without."""
     error: float
 
 
 def claim(kind: str, places: Sequence[Place], relevant: Sequence[str] = ()) -> Claim | None:
-    """The claim of a ranking's first hit; None while hits make no claims. No hit claims that nothing is relevant."""
+    """Return the claim of a ranking's first hit; None if hits make no claims. No hits claim relevance 0."""
     if not places:
         return Claim(kind, 0.0, true=False)
     value = getattr(places[0].hit, "relevance", None)
@@ -49,31 +49,31 @@ def claim(kind: str, places: Sequence[Place], relevant: Sequence[str] = ()) -> C
 
 
 def negatives(bench: Bench, given: JudgedSet, strangers: Sequence[Question]) -> list[Claim]:
-    """Claims about questions that nothing answers. `strangers` are the questions of another set."""
-    claims = [claim("unanswerable", bench.ask(one.text, one.group)) for one in spread(given.unanswerable)]
+    """Return claims for queries without an answer. `strangers` are the queries of another set."""
+    claims = [claim("unanswerable", bench.ask(item.text, item.group)) for item in spread(given.unanswerable)]
     groups = sorted({text.group for text in given.texts})
     if len(groups) > 1:
         after = dict(zip(groups, [*groups[1:], groups[0]], strict=True))
-        astray = [(one.text, after[one.group]) for one in spread(given.judged) if one.group in after]
+        astray = [(item.text, after[item.group]) for item in spread(given.judged) if item.group in after]
     else:
-        astray = [(one.text, groups[0]) for one in spread(strangers)]
+        astray = [(item.text, groups[0]) for item in spread(strangers)]
     claims += [claim("elsewhere", bench.ask(text, group)) for text, group in astray]
-    return [one for one in claims if one is not None]
+    return [item for item in claims if item is not None]
 
 
 def spread(questions: Sequence[Question], most: int = MOST_OF_A_KIND) -> Sequence[Question]:
-    """So many questions at most, from the whole length of the list."""
+    """Return at most a number of queries, spread over the list."""
     step = max(1, -(-len(questions) // most))
     return questions[::step]
 
 
 def calibrate(claims: Sequence[Claim]) -> Calibration:
-    """Sum claims up."""
-    values = [one.relevance for one in claims]
+    """Summarize claims."""
+    values = [item.relevance for item in claims]
     return Calibration(
         claims=len(claims),
-        unanswerable=sum(one.kind != "judged" for one in claims),
-        auroc=auroc(values, [one.true for one in claims]),
-        auroc_answerable=auroc(values, [one.kind == "judged" for one in claims]),
-        error=calibration_error(values, [one.true for one in claims]),
+        unanswerable=sum(item.kind != "judged" for item in claims),
+        auroc=auroc(values, [item.true for item in claims]),
+        auroc_answerable=auroc(values, [item.kind == "judged" for item in claims]),
+        error=calibration_error(values, [item.true for item in claims]),
     )

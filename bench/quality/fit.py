@@ -2,11 +2,11 @@
 
 python -m bench.quality.fit --data DIR [--sets a,b] [--vectors DIR] [--keep DIR] [--limit N] [--leave-out]
 
-The candidates are those of the real pipeline, with both lanes' shares as it normalises them. What is learned maximises the
-probability that a softmax over the scores gives to relevant chunks, with every set counting alike; a small penalty keeps the
-numbers small. `--leave-out` learns once for each set without that set and reports what it then gets, which is what a set
-that nobody looked at would get. The numbers go, rounded, into `retrieval/weigh.py`, `retrieval/closeread.py` and
-`retrieval/entry.py`.
+The candidates are those of the real pipeline, with both lanes' shares as it normalises them. What is learned maximises
+the probability that a softmax over the scores gives to relevant chunks, with every set counting alike; a small penalty
+keeps the numbers small. `--leave-out` learns once for each set without that set and reports what it then gets, which is
+what a set that nobody looked at would get. The numbers go, rounded, into `retrieval/fusion.py`,
+`retrieval/score_features.py` and `retrieval/score_features.py`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from bench.quality.sets import JudgedSet, Question, load, names_in
 
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import Filters
-from lorelog.core.vectors import unit
-from lorelog.retrieval import entry
-from lorelog.retrieval.closeread import LANES, CloseReader
-from lorelog.retrieval.weigh import Evidence, Weights, find_unread_share
-from lorelog.services import candidates
+from lorelog.core.vectors import unit_vector
+from lorelog.retrieval import score_features
+from lorelog.retrieval.fusion import LaneEvidence, LaneWeights, non_latin_share
+from lorelog.retrieval.score_features import LANES_WEIGHT, CloseReader
+from lorelog.services.search import candidates
 
 EVIDENCE = ("base", "coverage", "terms", "lead", "unread", "known")
 READING = ("coverage", "phrase", "proximity", "part-words", "entry")
@@ -44,7 +44,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Example:
-    """A question's candidates: each lane's share of them, what they hold of the question, and which are relevant."""
+    """The candidates of a query: lane scores, shared words, and relevance."""
 
     evidence: Array
     lexical: Array
@@ -57,7 +57,9 @@ class Example:
 
 def main() -> int:
     args = arguments("Learn the ranking's numbers.")
-    names = args.sets.split(",") if args.sets else [one for one in names_in(args.data) if not one.startswith("memd_")]
+    names = (
+        args.sets.split(",") if args.sets else [item for item in names_in(args.data) if not item.startswith("memd_")]
+    )
     with tempfile.TemporaryDirectory() as scratch:
         keep = args.keep or Path(scratch)
         examples = {name: list(_examples(load(args.data, name), args, keep)) for name in names}
@@ -65,7 +67,7 @@ def main() -> int:
     _print(numbers)
     print("\n| set | learned on all | learned without it |\n|---|--:|--:|")
     for name in names:
-        others = [examples[one] for one in names if one != name]
+        others = [examples[item] for item in names if item != name]
         without = f"{mean_ndcg(examples[name], learn(others)):.3f}" if args.leave_out and others else ""
         print(f"| {name} | {mean_ndcg(examples[name], numbers):.3f} | {without} |", flush=True)
     return 0
@@ -90,11 +92,11 @@ def learn(sets: Sequence[Sequence[Example]]) -> Array:
 def mean_ndcg(examples: Sequence[Example], numbers: Array) -> float:
     """Return nDCG@10 over the documents of the candidates."""
     total = 0.0
-    for one in examples:
-        scores, _ = _scores(one, numbers)
-        order = dict.fromkeys(one.documents[place] for place in np.argsort(-scores, kind="stable"))
-        found = sum(one.gains.get(name, 0.0) / math.log2(rank + 2) for rank, name in enumerate(list(order)[:10]))
-        ideal = sorted(one.gains.values(), reverse=True)[:10]
+    for example in examples:
+        scores, _ = _scores(example, numbers)
+        order = dict.fromkeys(example.documents[place] for place in np.argsort(-scores, kind="stable"))
+        found = sum(example.gains.get(name, 0.0) / math.log2(rank + 2) for rank, name in enumerate(list(order)[:10]))
+        ideal = sorted(example.gains.values(), reverse=True)[:10]
         total += found / sum(gain / math.log2(rank + 2) for rank, gain in enumerate(ideal))
     return total / max(len(examples), 1)
 
@@ -110,18 +112,20 @@ def _slope(examples: Sequence[Example], numbers: Array) -> Array:
     slope = np.zeros_like(numbers)
     count = 0
     scale = math.exp(numbers[len(EVIDENCE)])
-    for one in examples:
-        if not one.relevant.any() or one.relevant.all():
+    for example in examples:
+        if not example.relevant.any() or example.relevant.all():
             continue
         count += 1
-        scores, share = _scores(one, numbers)
+        scores, share = _scores(example, numbers)
         likely = np.exp(scores - scores.max())
-        wanted = likely * one.relevant
+        wanted = likely * example.relevant
         pull = likely / likely.sum() - wanted / wanted.sum()
-        mixed = (1 - share) * one.lexical + share * one.dense
-        slope[: len(EVIDENCE)] += scale * share * (1 - share) * (pull @ (one.dense - one.lexical)) * one.evidence
+        mixed = (1 - share) * example.lexical + share * example.dense
+        slope[: len(EVIDENCE)] += (
+            scale * share * (1 - share) * (pull @ (example.dense - example.lexical)) * example.evidence
+        )
         slope[len(EVIDENCE)] += scale * float(pull @ mixed)
-        slope[len(EVIDENCE) + 1 :] += pull @ one.readings
+        slope[len(EVIDENCE) + 1 :] += pull @ example.readings
     return slope / max(count, 1)
 
 
@@ -146,27 +150,27 @@ def _examples(given: JudgedSet, args: argparse.Namespace, keep: Path) -> Iterato
 def _example(bench: Bench, question: Question, gains: dict[str, float]) -> Example | None:
     options = SearchOptions(k=10, filters=Filters(projects=(bench.project(question),)))
     terms = bench.analyser.query_terms(question.text)
-    asked = candidates.Question(question.text, terms, unit(bench.embedder.embed_query(question.text)))
-    seen: list[Evidence] = []
+    asked = candidates.SearchQuestion(question.text, terms, unit_vector(bench.embedder.embed_query(question.text)))
+    seen: list[LaneEvidence] = []
 
-    def found(share: float) -> candidates.Found:
-        def fixed(_: str, evidence: Evidence) -> Weights:
+    def found(share: float) -> candidates.CandidateSet:
+        def fixed(_: str, evidence: LaneEvidence) -> LaneWeights:
             seen.append(evidence)
-            return Weights(share, "")
+            return LaneWeights(share, "")
 
-        with mock.patch.object(candidates, "weigh", fixed), mock.patch.object(entry, "ENTRY", 0.0):
-            return candidates.find(bench.store, asked, options)
+        with mock.patch.object(candidates, "weigh", fixed), mock.patch.object(score_features, "ENTRY", 0.0):
+            return candidates.find_candidates(bench.store, asked, options)
 
     words = found(0.0)
-    by_words = {one.key: one.score / LANES for one in words.ranked}
-    by_vectors = {one.key: one.score / LANES for one in found(1.0).ranked}
+    by_words = {item.key: item.score / LANES_WEIGHT for item in words.ranked}
+    by_vectors = {item.key: item.score / LANES_WEIGHT for item in found(1.0).ranked}
     keys = sorted(by_words, key=lambda key: -(by_words[key] + by_vectors.get(key, 0.0)))[:MOST_READ]
     if not keys:
         return None
     stored = bench.store.fetch(keys)
     reader = CloseReader(terms, words.rarity)
     readings = [reader.read(bench.analyser.words(stored[key].chunk.matched_text)) for key in keys]
-    sizes = bench.store.entry_sizes(keys, entry.MOST)
+    sizes = bench.store.entry_sizes(keys, score_features.MAX_ENTRY_CHUNKS)
     evidence = seen[0]
     documents = tuple(bench.documents_of(key)[0] for key in keys)
     return Example(
@@ -176,7 +180,7 @@ def _example(bench: Bench, question: Question, gains: dict[str, float]) -> Examp
                 evidence.coverage,
                 math.log1p(evidence.terms),
                 evidence.lead,
-                find_unread_share(question.text),
+                non_latin_share(question.text),
                 evidence.known,
             ]
         ),
@@ -184,8 +188,8 @@ def _example(bench: Bench, question: Question, gains: dict[str, float]) -> Examp
         dense=np.array([by_vectors.get(key, 0.0) for key in keys]),
         readings=np.array(
             [
-                (one.coverage, one.phrase, one.proximity, one.part_words, entry.find_share(sizes[key]))
-                for key, one in zip(keys, readings, strict=True)
+                (item.coverage, item.phrase, item.proximity, item.part_words, score_features.entry_share(sizes[key]))
+                for key, item in zip(keys, readings, strict=True)
             ]
         ),
         relevant=np.array([gains.get(name, 0.0) > 0.0 for name in documents]),
@@ -195,19 +199,19 @@ def _example(bench: Bench, question: Question, gains: dict[str, float]) -> Examp
 
 
 def _print(numbers: Array) -> None:
-    print("retrieval/weigh.py")
+    print("retrieval/fusion.py")
     for name, value in zip(EVIDENCE, numbers, strict=False):
         print(f"  {name:10} {value:6.2f}")
     scale = math.exp(numbers[len(EVIDENCE)])
     worth = numbers[len(EVIDENCE) + 1 :] / scale
     whole = 1.0 + float(worth.sum())
-    print(f"retrieval/closeread.py\n  {'lanes':10} {1 / whole:6.3f}")
+    print(f"retrieval/score_features.py\n  {'lanes':10} {1 / whole:6.3f}")
     for name, value in zip(READING, worth, strict=True):
         print(f"  {name:10} {value / whole:6.3f}")
 
 
 def arguments(description: str) -> argparse.Namespace:
-    """What both programs that learn take."""
+    """Add the options that both learning programs share."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="holds retrieval/SET/corpus.jsonl.gz")
     parser.add_argument("--sets", default="", metavar="A,B", help="only these; without: all but the smallest")

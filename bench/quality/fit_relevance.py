@@ -2,9 +2,9 @@
 
 python -m bench.quality.fit_relevance --data DIR [--sets a,b] [--vectors DIR] [--keep DIR] [--limit N]
 
-The first hits of three kinds of questions are looked at: judged ones, those a set says nothing answers, and those asked of the
-wrong documents. What is learned is a logistic function of what `judge` is given, with every set counting alike; once as
-it is, once without the score (other rankings than ours), and once without score and distance (words alone).
+The first hits of three kinds of questions are looked at: judged ones, those a set says nothing answers, and those asked
+of the wrong documents. What is learned is a logistic function of what `judge` is given, with every set counting alike;
+once as it is, once without the score (other rankings than ours), and once without score and distance (words alone).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from bench.quality.fit import arguments
 from bench.quality.pipeline import Bench
 from bench.quality.sets import JudgedSet, Question, load, load_questions, names_in
 
-from lorelog.retrieval.closeread import Reading
-from lorelog.retrieval.measure import auroc, calibration_error
-from lorelog.retrieval.relevance import Asked
-from lorelog.services import answer
+from lorelog.retrieval.ranking_metrics import auroc, calibration_error
+from lorelog.retrieval.relevance import QueryFeatures
+from lorelog.retrieval.score_features import MatchFeatures
+from lorelog.services.search import searcher
 
 LOOKED_AT = 5
 NAMES = ("base", "terms", "coverage", "proximity", "part-words", "unread", "unread x coverage", "distance", "score")
@@ -40,7 +40,9 @@ Row = tuple[list[float], bool]
 
 def main() -> int:
     args = arguments("Learn the numbers of relevance.")
-    names = args.sets.split(",") if args.sets else [one for one in names_in(args.data) if not one.startswith("memd_")]
+    names = (
+        args.sets.split(",") if args.sets else [item for item in names_in(args.data) if not item.startswith("memd_")]
+    )
     features: list[list[float]] = []
     labels: list[bool] = []
     weights: list[float] = []
@@ -61,14 +63,14 @@ def _report(form: str, columns: tuple[str, ...], features: Array, labels: Array,
     used = features[:, : len(columns)]
     numbers = learn(used, labels, weights / weights.mean())
     claimed = 1 / (1 + np.exp(-(used @ numbers)))
-    right = [bool(one) for one in labels]
+    right = [bool(label) for label in labels]
     print(f"\n{form}: AUROC {auroc(claimed.tolist(), right):.3f}, ECE {calibration_error(claimed.tolist(), right):.3f}")
     for name, value in zip(columns, numbers, strict=True):
         print(f"  {name:18} {value:7.2f}")
 
 
 def learn(features: Array, labels: Array, weights: Array) -> Array:
-    """Logistic regression by Newton's steps."""
+    """Logistic regression by Newton's method."""
     numbers = np.zeros(features.shape[1])
     for _ in range(50):
         likely = 1 / (1 + np.exp(-(features @ numbers)))
@@ -90,32 +92,32 @@ def _rows(given: JudgedSet, strangers: tuple[Question, ...], args: argparse.Name
         bench.index()
         for question in spread(given.judged, args.limit):
             gains = given.gains[question.id]
-            yield from _looked_at(bench, question.text, question.group, {one for one in gains if gains[one] > 0})
+            yield from _looked_at(bench, question.text, question.group, {gain for gain in gains if gains[gain] > 0})
         for question in spread(given.unanswerable, args.limit // 2):
             yield from _looked_at(bench, question.text, question.group, set())
         if len(groups) > 1:
-            astray = [(one.text, after[one.group]) for one in spread(given.judged, args.limit // 2)]
+            astray = [(item.text, after[item.group]) for item in spread(given.judged, args.limit // 2)]
         else:
-            astray = [(one.text, groups[0]) for one in spread(strangers, args.limit // 2)]
+            astray = [(item.text, groups[0]) for item in spread(strangers, args.limit // 2)]
         for text, group in astray:
             yield from _looked_at(bench, text, group, set())
 
 
 def _looked_at(bench: Bench, text: str, group: str, relevant: set[str]) -> Iterator[Row]:
-    """The first hits of a question: what `judge` was told of each, and whether it is relevant."""
+    """The first hits of a query: the inputs of `judge`, and whether each is relevant."""
     told: list[list[float]] = []
 
-    def listen(asked: Asked, reading: Reading, score: float | None, distance: float | None) -> float:
+    def listen(asked: QueryFeatures, reading: MatchFeatures, score: float | None, distance: float | None) -> float:
         told.append(_features(asked, reading, score or 0.0, distance or 0.0))
         return len(told) / 1_000_000  # which it was, in place of how likely it is
 
-    with mock.patch.object(answer, "judge", listen):
+    with mock.patch.object(searcher, "judge", listen):
         hits = bench.hits(text, group, LOOKED_AT)
     for hit in hits:
         yield told[round(hit.relevance * 1_000_000) - 1], bool(relevant.intersection(bench.owners(hit)))
 
 
-def _features(asked: Asked, reading: Reading, score: float, distance: float) -> list[float]:
+def _features(asked: QueryFeatures, reading: MatchFeatures, score: float, distance: float) -> list[float]:
     length = math.log1p(min(asked.terms, 40))
     held = reading.coverage
     literal = [1.0, length, held, reading.proximity, reading.part_words, asked.unread, asked.unread * held]

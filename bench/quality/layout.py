@@ -1,9 +1,9 @@
 """Documents of a set as the Markdown files that a person would have, and the way back from lines to documents.
 
 Turns of a conversation become journals: one file a session (a day, where sessions have no name), whose name begins with
-the day, one section `## HH:MM` a turn, with an anchor below it where that is wanted (comments count towards a chunk's size,
-so that anchors move cuts). Everything else becomes one file a document, with its title as heading. The text of a document goes in as it is, headings and fences included: what a pipeline makes of them is part
-of what is measured.
+the day, one section `## HH:MM` a turn, with an anchor below it where that is wanted (comments count towards a chunk's
+size, so that anchors move cuts). Everything else becomes one file a document, with its title as heading. The text of a
+document goes in as it is, headings and fences included: what a pipeline makes of them is part of what is measured.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ODD = re.compile(r"[^\w.+-]+")
 
 
 def when(date: str) -> tuple[str, str]:
-    """ISO day and clock of a date as the sets write it; empty where it says nothing of the kind."""
+    """Return the ISO day and time of a date in a set; empty if it has none."""
     if found := _SPOKEN.match(date):
         hour = int(found[1]) % 12 + (12 if found[3] == "pm" else 0)
         return _day(found[6], found[5], found[4]), f"{hour:02d}:{found[2]}"
@@ -64,7 +64,7 @@ def _day(year: str, month: str, day: str) -> str:
 
 @dataclass
 class _Page:
-    """A file in the making: its lines, and on which of them each document begins."""
+    """A file being built: its lines, and the first line of each document."""
 
     day: str = ""
     lines: list[str] = field(default_factory=list)
@@ -81,7 +81,7 @@ class _Page:
 
 
 class Layout:
-    """The files of a set, by group, and which document stands on which of their lines."""
+    """The files of a set by group, and the documents by line."""
 
     def __init__(self, folder: Path, *, anchors: bool = False) -> None:
         self._folder = folder.resolve()
@@ -90,18 +90,18 @@ class Layout:
         self.folders: dict[str, Path] = {}
 
     def documents(self, source: str, first: int, last: int) -> list[str]:
-        """The documents that have any of these lines of a file, in its order."""
+        """Return the documents with any of these lines, in the order of the file."""
         page = self._pages.get(source)
         return page.documents(first, last) if page else []
 
     def at(self, place: str) -> list[str]:
-        """The documents at a place given as `source:first-last`, as a hit names its repeats."""
+        """Return the documents at `source:first-last`, as a hit names its duplicates."""
         source, _, lines = place.rpartition(":")
         first, _, last = lines.partition("-")
         return self.documents(source, int(first), int(last or first))
 
     def pages(self) -> Iterable[_Page]:
-        """All files."""
+        """Return all files."""
         return self._pages.values()
 
     def write(self, texts: Iterable[Text]) -> None:

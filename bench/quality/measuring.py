@@ -1,4 +1,4 @@
-"""One set measured, as a process of its own does it: the numbers of every question, and a line for each on request."""
+"""Measures one set in a separate process: the values of every query, and optionally a line for each."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from bench.quality.calibration import Claim, claim, negatives, spread
 from bench.quality.pipeline import RANKINGS, Bench, Place, parts_of
 from bench.quality.sets import JudgedSet, Question, load, load_questions, names_in
 
-from lorelog.retrieval.measure import DEPTH, measure
+from lorelog.retrieval.ranking_metrics import RANKING_DEPTH, measure_ranking
 from lorelog.retrieval.snippet import Snippet
-from lorelog.services import answer
+from lorelog.services.search import searcher
 
 
 @dataclass(frozen=True)
 class Job:
-    """Which set to measure and how."""
+    """A set and the options to measure it with."""
 
     data: Path
     name: str
@@ -38,7 +38,7 @@ class Job:
 
 @dataclass(frozen=True)
 class SetResult:
-    """What was measured of one set."""
+    """Measurements of one set."""
 
     name: str
     texts: int
@@ -46,9 +46,9 @@ class SetResult:
     shared_chunks: int
     unreachable: int
     questions: Sequence[str]
-    """Ids of the judged questions, in the order of all values below."""
+    """Ids of the judged queries, in the order of the values below."""
     values: Mapping[str, Mapping[str, Sequence[float]]]
-    """By ranking and measure, one value a question."""
+    """Values by ranking and measure, one per query."""
     claims: Sequence[Claim]
     embedded: int
     index_s: float
@@ -77,13 +77,15 @@ def _measured(job: Job, given: JudgedSet, bench: Bench) -> SetResult:
             relevant = [document for document, gain in gains.items() if gain > 0]
             rankings = bench.rankings(question, frozenset(relevant), job.least)
             for name, places in rankings.items():
-                for measured, value in measure([one.document for one in places[:DEPTH]], gains).items():
+                for measured, value in measure_ranking(
+                    [place.document for place in places[:RANKING_DEPTH]], gains
+                ).items():
                     values[name].setdefault(measured, []).append(value)
             claims.append(claim("judged", rankings["ours"], relevant))
             if dump is not None:
                 dump.write(json.dumps(_row(given.name, question, gains, rankings), ensure_ascii=False) + "\n")
     notes = []
-    made = [one for one in claims if one is not None]
+    made = [item for item in claims if item is not None]
     if job.calibration and made:
         made += negatives(bench, given, _strangers(job))
     elif job.calibration:
@@ -94,7 +96,7 @@ def _measured(job: Job, given: JudgedSet, bench: Bench) -> SetResult:
         chunks=bench.chunks,
         shared_chunks=bench.shared_chunks,
         unreachable=bench.unreachable,
-        questions=[one.id for one in questions],
+        questions=[item.id for item in questions],
         values=values,
         claims=made if job.calibration else [],
         embedded=bench.embedder.asked,
@@ -107,7 +109,7 @@ def _measured(job: Job, given: JudgedSet, bench: Bench) -> SetResult:
 def _row(
     name: str, question: Question, gains: Mapping[str, float], rankings: Mapping[str, Sequence[Place]]
 ) -> dict[str, Any]:
-    """What is written down of one question."""
+    """Details of one query."""
     return {
         "set": name,
         "query": question.id,
@@ -115,8 +117,8 @@ def _row(
         "group": question.group,
         "category": question.category,
         "gains": gains,
-        "ours": [_place(one) for one in rankings["ours"]],
-        **{other: [one.document for one in rankings[other][:20]] for other in RANKINGS if other != "ours"},
+        "ours": [_place(ranking) for ranking in rankings["ours"]],
+        **{other: [ranking.document for ranking in rankings[other][:20]] for other in RANKINGS if other != "ours"},
     }
 
 
@@ -128,7 +130,7 @@ def _place(place: Place) -> dict[str, Any]:
 
 
 def _strangers(job: Job) -> Sequence[Question]:
-    """Questions of another set: the one half-way round the list, so that no set gets its own translation."""
+    """Return the queries of another set: the opposite one in the list, so that it is not a translation."""
     names = names_in(job.data)
     other = names[(names.index(job.name) + len(names) // 2) % len(names)]
     return load_questions(job.data, other) if other != job.name else ()
@@ -155,6 +157,6 @@ def _lines(path: Path | None) -> Iterator[IO[str] | None]:
 
 @contextmanager
 def _without_snippets() -> Iterator[None]:
-    """Cut no snippets: they are half the time of a deep search, and nothing that is ranked depends on them."""
-    with mock.patch.object(answer, "cut_snippet", return_value=Snippet("", ())):
+    """Make no snippets: they take half the time of a deep search, and do not affect the ranking."""
+    with mock.patch.object(searcher, "cut_snippet", return_value=Snippet("", ())):
         yield

@@ -1,7 +1,8 @@
 """One set from its files to rankings: written as Markdown, indexed and asked by the engine that users have.
 
 The engine is wired as a command wires it, with default settings and a home of its own. The one thing exchanged is the
-embedder, for one that remembers (`vectors`). A group of a set is a project, and its questions are asked in that project.
+embedder, for one that remembers (`vectors`). A group of a set is a project, and its questions are asked in that
+project.
 """
 
 from __future__ import annotations
@@ -18,35 +19,35 @@ from bench.quality.rivals import CUT, PlainBM25, memsearch
 from bench.quality.sets import JudgedSet, Question
 from bench.quality.vectors import KeptEmbedder, VectorFolder
 
-from lorelog.core.document import Key
+from lorelog.core.document import ChunkKey
 from lorelog.core.query import Filters, Hit
-from lorelog.core.vectors import unit
-from lorelog.retrieval.analyse import WordAnalyser
-from lorelog.retrieval.measure import DEPTH
-from lorelog.services.evaluate import deepen
-from lorelog.services.reach import Named
-from lorelog.services.scope import Project
+from lorelog.core.vectors import unit_vector
+from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.retrieval.ranking_metrics import RANKING_DEPTH
+from lorelog.services.evaluation.search_quality import rank_documents
+from lorelog.services.places.project import Project
+from lorelog.services.places.root_selection import IndexTargets
 from lorelog.stores.embedded import EmbeddedStore
-from lorelog.wiring import Standpoint, open_engine
+from lorelog.wiring import Location, open_engine
 
 RANKINGS = ("BM25", "dense", "memsearch", "ours")
 _UNGROUPED = "corpus"
 
 
 class NotIndexed(Exception):
-    """Files of a set did not get into the index, so that its numbers would mean nothing."""
+    """Files of a set were not indexed, so its results would mean nothing."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A document in a ranking, with the hit that brought it there where one did."""
+    """A document in a ranking, with its hit if there is one."""
 
     document: str
     hit: Hit | None = None
 
 
 class Bench:
-    """A set, indexed. Use it as a context manager."""
+    """An indexed set. Use it as a context manager."""
 
     def __init__(self, given: JudgedSet, folder: Path, vectors: Path, *, anchors: bool = False) -> None:
         self._layout = Layout(folder / "files", anchors=anchors)
@@ -55,21 +56,21 @@ class Bench:
         (folder / "here").mkdir(exist_ok=True)
         # Without the cache of answers: what is measured is searching, and each search is to be seen.
         settings = {"LORELOG_CACHE_ANSWERS": "false"}
-        self._engine = open_engine(Standpoint(folder / "home", project, settings))
-        inner = self._engine._embedder  # noqa: SLF001  (wired as for everyone, then taught to remember)
+        self._engine = open_engine(Location(folder / "home", project, settings))
+        inner = self._engine.embedder
         if inner is None:
             raise NotIndexed("the default settings name no model")
         self.embedder = KeptEmbedder(inner, VectorFolder(vectors, f"{inner.provider}/{inner.model}"))
-        self._engine._embedder = self.embedder  # noqa: SLF001
+        self._engine.embedder = self.embedder
         self._analyser = WordAnalyser()
         self._store = EmbeddedStore(
             self._engine.place.tenant_folder / "index", self._analyser, provider=inner.provider, model=inner.model
         )
-        self._documents: dict[Key, list[str]] = {}
+        self._documents: dict[ChunkKey, list[str]] = {}
         self._plain: dict[str, PlainBM25] = {}
         self.chunks = 0
         self.shared_chunks = 0
-        """Chunks with lines of more than one document, as an unclosed fence makes them."""
+        """Return the chunks with lines of several documents, as made by an unclosed fence."""
         self.seconds = 0.0
 
     def __enter__(self) -> Self:
@@ -82,15 +83,15 @@ class Bench:
         self._store.close()
 
     def index(self) -> None:
-        """Index every group under its own project, and learn which chunk belongs to which document."""
+        """Index every group under its own project, and map chunks to documents."""
         started = time.perf_counter()
         for group, folder in self._layout.folders.items():
-            report = self._engine.index(Named((str(folder),), project=_project(group)))
+            report = self._engine.index(IndexTargets((str(folder),), project=_project(group)))
             if report.problems or report.waiting:
                 first = report.problems[0].message if report.problems else f"{report.waiting} chunks without vectors"
                 raise NotIndexed(f"{folder}: {first}")
         self.seconds = time.perf_counter() - started
-        texts: dict[str, dict[Key, str]] = {_project(group): {} for group in self._layout.folders}
+        texts: dict[str, dict[ChunkKey, str]] = {_project(group): {} for group in self._layout.folders}
         for document in self._store.documents():
             for stored in self._store.chunks_of(document.source):
                 chunk = stored.chunk
@@ -103,36 +104,36 @@ class Bench:
 
     @property
     def store(self) -> EmbeddedStore:
-        """The index, to be read."""
+        """Return the index for reading."""
         return self._store
 
     @property
     def analyser(self) -> WordAnalyser:
-        """What made its words."""
+        """Return the analyser of the index."""
         return self._analyser
 
     def project(self, question: Question) -> str:
-        """The project that a question is asked in."""
+        """Return the project of a query."""
         return _project(question.group)
 
-    def documents_of(self, key: Key) -> list[str]:
-        """The documents that a chunk has lines of."""
+    def documents_of(self, key: ChunkKey) -> list[str]:
+        """Return the documents of a chunk."""
         return self._documents[key]
 
     @property
     def unreachable(self) -> int:
-        """How many documents have no chunk, being empty."""
+        """Return the number of documents without a chunk, because they are empty."""
         written = sum(map(len, (page.ids for page in self._layout.pages())))
-        return written - len({one for owners in self._documents.values() for one in owners})
+        return written - len({owner for owners in self._documents.values() for owner in owners})
 
     def rankings(self, question: Question, relevant: Collection[str], least: int) -> dict[str, list[Place]]:
-        """Rank the documents for a question in each way, as deep as its measures need."""
+        """Rank the documents for a query with each method, as deep as the measures need."""
         project = _project(question.group)
         filters = Filters(projects=(project,))
         terms = self._analyser.query_terms(question.text)
-        vector = unit(self.embedder.embed_query(question.text))
-        dense = self._lane(lambda limit: [one.key for one in self._store.dense(vector, filters, limit)])
-        words = self._lane(lambda limit: [one.key for one in self._store.lexical(terms, filters, limit)])
+        vector = unit_vector(self.embedder.embed_query(question.text))
+        dense = self._lane(lambda limit: [item.key for item in self._store.dense(vector, filters, limit)])
+        words = self._lane(lambda limit: [item.key for item in self._store.lexical(terms, filters, limit)])
         both = memsearch(self._plain[project].rank(question.text, CUT), dense)
         return {
             "BM25": self._places(words),
@@ -142,35 +143,38 @@ class Bench:
         }
 
     def ask(self, text: str, group: str, relevant: Collection[str] = (), least: int = 1) -> list[Place]:
-        """Ask as a user would, and go on asking for more until `least` documents and a relevant one are among them."""
-        found = deepen(lambda k: self.hits(text, group, k), self.owners, relevant, least)
+        """Search as a user does, with growing limits until `least` documents and a relevant one are found."""
+        found = rank_documents(lambda k: self.hits(text, group, k), self.owners, relevant, least)
         return [Place(document, hit) for document, hit in found.items()]
 
     def hits(self, text: str, group: str, k: int) -> Sequence[Hit]:
-        """The hits of a search with default settings."""
+        """Return the hits of a search with default settings."""
         options = replace(self._engine.defaults.search, filters=Filters(projects=(_project(group),)), k=k)
         return self._engine.search(text, options).hits
 
     def owners(self, hit: Hit) -> Iterator[str]:
-        """The documents a hit stands for: its own, then those whose repeats it folds, as if they were not folded."""
+        """Return the documents of a hit: its own, then those of its folded duplicates."""
         yield from self._layout.documents(hit.source, hit.start_line, hit.end_line)
         for place in hit.duplicates:
             yield from self._layout.at(place)
 
-    def _lane(self, propose: Callable[[int], list[Key]]) -> list[Key]:
-        limit = 2 * DEPTH
+    def _lane(self, propose: Callable[[int], list[ChunkKey]]) -> list[ChunkKey]:
+        limit = 2 * RANKING_DEPTH
         while True:
             keys = propose(limit)
-            if len(keys) < limit or len(self._places(keys)) >= DEPTH:
+            if len(keys) < limit or len(self._places(keys)) >= RANKING_DEPTH:
                 return keys
             limit *= 4
 
-    def _places(self, keys: Sequence[Key]) -> list[Place]:
-        return [Place(one) for one in dict.fromkeys(one for key in keys for one in self._documents.get(key, ()))]
+    def _places(self, keys: Sequence[ChunkKey]) -> list[Place]:
+        return [
+            Place(fromkey)
+            for fromkey in dict.fromkeys(fromkey for key in keys for fromkey in self._documents.get(key, ()))
+        ]
 
 
 def parts_of(hit: Hit) -> Mapping[str, float]:
-    """The shares of a hit's score by name."""
+    """Return the parts of a hit's score by name."""
     return {part.name: part.value for part in hit.explanation.parts}
 
 

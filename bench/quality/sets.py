@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 ADVERSARIAL = "5"
-"""LoCoMo's category of questions that the conversation does not answer, though it names a place that looks as if it did."""
+"""LoCoMo's category of queries that the conversation does not answer, although a passage looks as if it did."""
 
 
 class BadSet(Exception):
-    """A set's folder does not hold what it should."""
+    """A set's folder is incomplete."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Question:
-    """A question, and the group of documents it is asked of."""
+    """A query and the group of documents to search."""
 
     id: str
     text: str
@@ -53,7 +53,7 @@ class Question:
 
 @dataclass(frozen=True)
 class JudgedSet:
-    """A corpus, its questions, and the gains of judged documents by question."""
+    """A corpus, its queries, and the gains of judged documents by query."""
 
     name: str
     texts: tuple[Text, ...]
@@ -62,20 +62,22 @@ class JudgedSet:
 
     @property
     def judged(self) -> tuple[Question, ...]:
-        """The questions that count: those with a relevant document, unless they are meant to have no answer."""
-        return tuple(one for one in self.questions if not one.has_no_answer and self._is_answered(one))
+        """Return the queries that count: those with a relevant document, unless they are meant to have no answer."""
+        return tuple(
+            question for question in self.questions if not question.has_no_answer and self._is_answered(question)
+        )
 
     @property
     def unanswerable(self) -> tuple[Question, ...]:
-        """The questions that nothing in the corpus answers."""
-        return tuple(one for one in self.questions if one.has_no_answer)
+        """Return the queries without an answer in the corpus."""
+        return tuple(question for question in self.questions if question.has_no_answer)
 
     def _is_answered(self, question: Question) -> bool:
         return any(gain > 0 for gain in self.gains.get(question.id, {}).values())
 
 
 def names_in(data: Path) -> list[str]:
-    """The sets of a data folder, by name."""
+    """Return the sets of a data folder, by name."""
     found = sorted(path.parent.name for path in (data / "retrieval").glob("*/corpus.jsonl.gz"))
     if not found:
         raise BadSet(f"{data} holds no retrieval/SET/corpus.jsonl.gz")
@@ -90,7 +92,7 @@ def load(data: Path, name: str) -> JudgedSet:
 
 
 def load_questions(data: Path, name: str) -> tuple[Question, ...]:
-    """Read only the questions of a set."""
+    """Read only the queries of a set."""
     return tuple(_question(row) for row in _rows(data / "retrieval" / name / "queries.jsonl.gz"))
 
 

@@ -1,4 +1,4 @@
-"""What a run prints: one table a set, one of all sets beside what they should reach, and what hits say of themselves."""
+"""The tables of a run: one per set, one of all sets with their targets, and the calibration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.quality.calibration import Calibration, calibrate
 from bench.quality.measuring import SetResult
 from bench.quality.pipeline import RANKINGS
 
-from lorelog.retrieval.measure import difference, interval, names_of
+from lorelog.retrieval.ranking_metrics import mean_interval, metric_names, paired_difference
 
 NDCG = "nDCG@10"
 ALLOWED_BELOW_BEST = 0.01
@@ -19,7 +19,7 @@ ALLOWED_BELOW_BEST = 0.01
 
 @dataclass(frozen=True)
 class Bar:
-    """What a known set should reach, and the best that a simple ranking reached on it (both nDCG@10)."""
+    """Target of a known set, and the best simple ranking on it (both nDCG@10)."""
 
     reach: float
     best: float
@@ -44,8 +44,8 @@ BARS = {
 
 
 def set_table(result: SetResult) -> str:
-    """One set: every ranking by every measure."""
-    names = names_of()
+    """Return the table of one set: every ranking by every measure."""
+    names = metric_names()
     about = (
         f"{result.texts:,} documents, {result.chunks:,} chunks, {len(result.questions):,} judged questions; "
         f"indexed in {result.index_s:.1f} s ({result.embedded:,} texts embedded anew), asked in {result.search_s:.1f} s."
@@ -53,7 +53,7 @@ def set_table(result: SetResult) -> str:
     rows = [["ranking", *names, "95 % of nDCG@10"]]
     for ranking in RANKINGS:
         values = result.values[ranking]
-        ndcg = interval(values[NDCG])
+        ndcg = mean_interval(values[NDCG])
         rows.append(
             [ranking, *(_number(_mean(values[name])) for name in names), f"{_number(ndcg.low)}-{_number(ndcg.high)}"]
         )
@@ -62,11 +62,11 @@ def set_table(result: SetResult) -> str:
         notes.append(f"{result.shared_chunks:,} chunks hold lines of more than one document")
     if result.unreachable:
         notes.append(f"{result.unreachable:,} documents have no chunk")
-    return "\n".join([f"### {result.name}", "", about, "", _table(rows), *(f"\n{one}." for one in notes)])
+    return "\n".join([f"### {result.name}", "", about, "", _table(rows), *(f"\n{note}." for note in notes)])
 
 
 def summary(results: Sequence[SetResult]) -> str:
-    """All sets by nDCG@10, beside what they should reach."""
+    """Return all sets by nDCG@10, with their targets."""
     rows = [["set", *RANKINGS, "reach at least", "best simple", ""]]
     for result in results:
         ndcg = {name: _mean(result.values[name][NDCG]) for name in RANKINGS}
@@ -80,13 +80,13 @@ def summary(results: Sequence[SetResult]) -> str:
                 verdict(ndcg["ours"], bar),
             ]
         )
-    means = [_number(_mean([_mean(one.values[name][NDCG]) for one in results])) for name in RANKINGS]
+    means = [_number(_mean([_mean(item.values[name][NDCG]) for item in results])) for name in RANKINGS]
     rows.append(["average of sets", *means, "", "", ""])
     return _table(rows)
 
 
 def verdict(value: float, bar: Bar | None) -> str:
-    """Whether a set reaches its bar, and does not fall behind the best simple ranking by more than a point."""
+    """Return True if a set meets its target and is at most a point below the best simple ranking."""
     if bar is None:
         return ""
     missed = [f"{value - bar.reach:+.3f} to reach"] if value < bar.reach else []
@@ -95,37 +95,37 @@ def verdict(value: float, bar: Bar | None) -> str:
 
 
 def calibration_table(results: Sequence[SetResult]) -> str:
-    """What the first hits' relevance is worth, set by set and over all."""
+    """Return the calibration of the first hits, by set and over all."""
     rows = [["set", "first hits", "of them unanswerable", "AUROC relevant", "AUROC answerable", "calibration error"]]
-    judged = [one for one in results if one.claims]
-    for name, made in [*((one.name, calibrate(one.claims)) for one in judged), *_together(judged)]:
+    judged = [result for result in results if result.claims]
+    for name, made in [*((item.name, calibrate(item.claims)) for item in judged), *_together(judged)]:
         numbers = (made.auroc, made.auroc_answerable, made.error)
         rows.append([name, f"{made.claims:,}", f"{made.unanswerable:,}", *map(_number, numbers)])
     return _table(rows)
 
 
 def _together(results: Sequence[SetResult]) -> Iterable[tuple[str, Calibration]]:
-    claims = list(chain.from_iterable(one.claims for one in results))
+    claims = list(chain.from_iterable(result.claims for result in results))
     return [("all sets", calibrate(claims))] if claims else []
 
 
 def against(results: Sequence[SetResult], before: Mapping[str, Any]) -> str:
-    """Ours now against ours in an earlier run, question by question (nDCG@10)."""
+    """Return a comparison with an earlier run, query by query (nDCG@10)."""
     rows = [["set", "questions", "before", "now", "difference", "95 %", ""]]
     for result in results:
         old = before.get("sets", {}).get(result.name, {}).get("questions", {})
         now = dict(zip(result.questions, result.values["ours"][NDCG], strict=True))
-        both = [one for one in now if one in old]
+        both = [item for item in now if item in old]
         if not both:
             continue
-        change = difference([now[one] for one in both], [old[one] for one in both])
+        change = paired_difference([now[item] for item in both], [old[item] for item in both])
         word = "better" if change.low > 0 else "WORSE" if change.high < 0 else ""
         rows.append(
             [
                 result.name,
                 f"{len(both):,}",
-                _number(_mean([old[one] for one in both])),
-                _number(_mean([now[one] for one in both])),
+                _number(_mean([old[item] for item in both])),
+                _number(_mean([now[item] for item in both])),
                 f"{change.mean:+.4f}",
                 f"{change.low:+.4f} to {change.high:+.4f}",
                 word,
@@ -135,14 +135,14 @@ def against(results: Sequence[SetResult], before: Mapping[str, Any]) -> str:
 
 
 def as_json(results: Sequence[SetResult]) -> dict[str, Any]:
-    """Everything measured, with our nDCG@10 of every question, so that a later run can be compared."""
+    """Return all measurements with nDCG@10 of every query, for a later comparison."""
     return {"sets": {result.name: _set_json(result) for result in results}}
 
 
 def _set_json(result: SetResult) -> dict[str, Any]:
     bar = BARS.get(result.name)
     rankings = {
-        ranking: {name: asdict(interval(values)) for name, values in measured.items()}
+        ranking: {name: asdict(mean_interval(values)) for name, values in measured.items()}
         for ranking, measured in result.values.items()
     }
     return {

@@ -1,8 +1,8 @@
 """Vectors kept from run to run, so that a corpus is embedded once and not each time a weight is tried.
 
-A folder holds `keys.txt` (SHA-256 of each prefixed text, a line each), `vectors.f16` (their vectors in the same order) and
-`model.json` (whose they are). Files only grow. Vectors are written before their keys, so that a run that was stopped in
-between leaves a tail without a name, which the next one writes over. Two processes may add at the same time.
+A folder holds `keys.txt` (SHA-256 of each prefixed text, a line each), `vectors.f16` (their vectors in the same order)
+and `model.json` (whose they are). Files only grow. Vectors are written before their keys, so that a run that was
+stopped in between leaves a tail without a name, which the next one writes over. Two processes may add at the same time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _AT_ONCE = 64
 
 
 class BadVectors(Exception):
-    """The folder's vectors are not those of the model that is asked."""
+    """The folder's vectors are of another model."""
 
 
 class VectorFolder:
@@ -44,12 +44,12 @@ class VectorFolder:
         return len(self._rows)
 
     def get(self, text: str) -> Vector | None:
-        """The vector of a prefixed text, where it is known."""
+        """Return the stored vector of a prefixed text, or None."""
         row = self._rows.get(_digest(text))
         return None if row is None else np.asarray(self._vectors[row], dtype="<f4").tobytes()
 
     def add(self, vectors: Mapping[str, Vector]) -> None:
-        """Keep vectors of prefixed texts."""
+        """Store vectors of prefixed texts."""
         new = {text: vector for text, vector in vectors.items() if _digest(text) not in self._rows}
         if not new:
             return
@@ -97,13 +97,13 @@ class VectorFolder:
 
 
 class KeptEmbedder:
-    """An embedder that asks its folder first, and the model for what is missing there."""
+    """An embedder with a folder of stored vectors; the model embeds the missing ones."""
 
     def __init__(self, inner: Embedder, folder: VectorFolder) -> None:
         self.provider = inner.provider
         self.model = inner.model
         self.asked = 0
-        """Texts that the model itself had to embed."""
+        """Number of texts that the model embedded."""
         self._inner = inner
         self._folder = folder
 

@@ -230,7 +230,7 @@ def _nearest(vectors: Array, questions: Array, count: int) -> list[list[tuple[fl
             pool = best[question] + [(float(row[place]), start + int(place)) for place in kept]
             pool.sort(reverse=True)
             least = pool[min(count, len(pool)) - 1][0] - _SAME
-            best[question] = [one for one in pool if one[0] >= least]
+            best[question] = [item for item in pool if item[0] >= least]
     return best
 
 

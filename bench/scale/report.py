@@ -1,7 +1,7 @@
 """What a scale run's numbers mean: one column a contender, and the targets they are held to.
 
-Responsible for judging and printing only. Ratios are judged by the numbers of one run. A rival that was stopped at fewer
-rows than the rest is judged by the numbers it has there: it had less to search.
+Responsible for judging and printing only. Ratios are judged by the numbers of one run. A rival that was stopped at
+fewer rows than the rest is judged by the numbers it has there: it had less to search.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class OpenedChroma:
             n_results=HITS,
             include=["documents", "metadatas", "distances"],
         )
-        return [int(one) for one in found["ids"][0]]
+        return [int(item) for item in found["ids"][0]]
 
     def close(self) -> None:
         pass

@@ -36,11 +36,11 @@ class OpenedLance:
             .limit(HITS)
             .to_list()
         )
-        return [int(one["number"]) for one in found]
+        return [int(item["number"]) for item in found]
 
     def dense(self, question: Question) -> list[int]:
         found = self._table.search(self._vector(question)).distance_type("cosine").limit(HITS).to_list()
-        return [int(one["number"]) for one in found]
+        return [int(item["number"]) for item in found]
 
     def close(self) -> None:
         pass

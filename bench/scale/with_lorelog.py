@@ -13,12 +13,12 @@ from pathlib import Path
 from bench.scale.contender import HITS, Deadline
 from bench.scale.material import ROWS_A_FILE, Material, Question, Row
 
-from lorelog.core.document import Chunk, Document, Stamp, short_hash
+from lorelog.core.document import Chunk, Document, FileStamp, short_hash
 from lorelog.core.options import ChunkOptions, SearchOptions
 from lorelog.core.ports import DocumentUpdate, EmbeddedTexts, Vector
 from lorelog.core.query import Filters, Hit, Lane
-from lorelog.retrieval.analyse import WordAnalyser
-from lorelog.services.search import Searcher
+from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.services.search.searcher import Searcher
 from lorelog.stores.embedded import EmbeddedStore
 
 _CHUNKS_A_PUT = 2_000
@@ -67,11 +67,11 @@ class OpenedLorelog:
     def lexical(self, question: Question) -> list[int]:
         """Ask the lexical lane alone, as a search does."""
         terms = self._analyser.query_terms(question.text)
-        return [int(one.key) for one in self._store.lexical(terms, Filters(), _CANDIDATES)]
+        return [int(item.key) for item in self._store.lexical(terms, Filters(), _CANDIDATES)]
 
     def dense_lane(self, question: Question) -> list[int]:
         """Ask the dense lane alone, as a search does."""
-        return [int(one.key) for one in self._store.dense(question.vector, Filters(), _CANDIDATES)]
+        return [int(item.key) for item in self._store.dense(question.vector, Filters(), _CANDIDATES)]
 
     def close(self) -> None:
         self._store.close()
@@ -115,7 +115,7 @@ def _update(rows: Sequence[Row]) -> DocumentUpdate:
         source=rows[0].source,
         root=_PROJECT,
         project=_PROJECT,
-        stamp=Stamp(size, 0, rows[0].file),
+        stamp=FileStamp(size, 0, rows[0].file),
         file_hash=short_hash(rows[0].text),
         title=rows[0].title,
         date="2026-03-05",

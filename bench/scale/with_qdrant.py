@@ -1,8 +1,8 @@
 r"""Qdrant in the scale run: qdrant-client's local mode, dense vectors and sparse ones made of words, fused by its RRF.
 
 Local mode has no analyser, so words become sparse vectors here: `\w+`, hashed to 32 bits, BM25's saturation at the
-document, IDF by its own modifier. It scans in Python and keeps everything in memory, and itself warns of more than 20,000
-points; it is here because it is what `path=` gives.
+document, IDF by its own modifier. It scans in Python and keeps everything in memory, and itself warns of more than
+20,000 points; it is here because it is what `path=` gives.
 """
 
 from __future__ import annotations

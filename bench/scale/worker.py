@@ -1,8 +1,8 @@
 """One contender in a process of its own: inserts, answers one question from cold, or serves questions while warm.
 
-Responsible for the clock standing as close to the store as it can: everything is timed in here but the cold start, which
-begins before this file is read. Told what to do by one JSON argument and answers in JSON lines; argparse would cost more
-than some of what is measured. Runs in the contender's environment, so it imports the standard library only.
+Responsible for the clock standing as close to the store as it can: everything is timed in here but the cold start,
+which begins before this file is read. Told what to do by one JSON argument and answers in JSON lines; argparse would
+cost more than some of what is measured. Runs in the contender's environment, so it imports the standard library only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A process that is spoken to in lines of JSON, and listened to on a thread so that waiting can have a limit."""
+"""A process with JSON lines as input and output; a thread reads, so that waits can have a limit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Line = dict[str, Any]
 
 
 class Lines:
-    """The conversation with one process. Leaving it closes the process's input and waits for its end."""
+    """The conversation with one process. On exit, its input is closed and its end awaited."""
 
     def __init__(self, command: Sequence[str], environment: dict[str, str], world: World) -> None:
         self._log = (world.logs / f"lines-{len(list(world.logs.iterdir())):02d}.log").open("w")
@@ -66,7 +66,7 @@ class Lines:
         self.process.stdin.flush()
 
     def until(self, wanted: Callable[[Line], bool], what: str, limit_s: float = 120.0) -> Line:
-        """The first line from now on that is wanted. Raise Failed when none comes."""
+        """Return the next matching line. Raise Failed if none comes."""
         end = time.monotonic() + limit_s
         while True:
             try:

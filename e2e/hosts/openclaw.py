@@ -1,4 +1,4 @@
-"""OpenClaw: `openclaw agent --local` for a turn, the plugin linked by its own installer, the workspace in the project."""
+"""OpenClaw: `openclaw agent --local` for a turn, the plugin linked by its installer, the workspace in the project."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from e2e.world import Failed, eventually
 
 
 class OpenClaw(Host):
-    """The one that lives in chats."""
+    """OpenClaw, the agent for chats."""
 
     name = "openclaw"
     title = "OpenClaw"
@@ -100,7 +100,7 @@ class OpenClaw(Host):
         return session, answer
 
     def converse(self, *says: str, session: str = "") -> Outcome:
-        """Through the gateway, where sessions start and end; one-shot turns know only turns."""
+        """Run turns through the gateway, where sessions start and end; one-shot turns have no session events."""
         since = self.world.model.count
         named, answer = session or str(uuid.uuid4()), ""
         with self.together():
@@ -119,7 +119,7 @@ class OpenClaw(Host):
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """The gateway, while it runs: turns go through it. Without one, a second turn at once is refused."""
+        """Run the gateway for turns. Without it, a second concurrent turn is refused."""
         with contextlib.closing(socket.socket()) as free:
             free.bind(("127.0.0.1", 0))
             port = int(free.getsockname()[1])
@@ -141,7 +141,7 @@ class OpenClaw(Host):
 
     @contextlib.contextmanager
     def sit_down(self) -> Iterator[Terminal]:
-        """Beside its gateway. Without one (`openclaw chat`), OpenClaw calls no plugin's hooks in its terminal program."""
+        """Run the terminal program with a gateway. Without one, OpenClaw calls no plugin hooks there."""
         with self.together(), self.open_terminal("tui") as terminal:
             terminal.wait_for("gateway connected | idle", "OpenClaw to be ready", 120)
             yield terminal
@@ -158,7 +158,7 @@ class OpenClaw(Host):
         return Step(tool="write", arguments={"path": str(path), "content": text})
 
     def memory_tool(self, verb: str, value: str) -> Step:
-        """The plugin's own three tools: OpenClaw's memory is known by these names."""
+        """Return the plugin's three tools: OpenClaw's memory has these names."""
         return Step(tool=f"memory_{verb}", arguments={"query" if verb == "search" else "id": value})
 
     def transcripts(self) -> list[Path]:

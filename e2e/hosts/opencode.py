@@ -26,7 +26,7 @@ from e2e.world import Failed
 
 
 class OpenCode(Host):
-    """SST's."""
+    """OpenCode by SST."""
 
     name = "opencode"
     title = "OpenCode"
@@ -62,7 +62,7 @@ class OpenCode(Host):
         self._lend_ripgrep()
 
     def _lend_ripgrep(self) -> None:
-        """Its skill tool lists files with ripgrep, which it would download: Codex brings one along."""
+        """Provide ripgrep, which the skill tool would download otherwise; Codex includes one."""
         codex = self.world.hosts.get("codex")
         lent = next(codex.folder.glob("node_modules/@openai/*/vendor/*/*/rg"), None) if codex else None
         if shutil.which("rg") is None and lent is not None:
@@ -123,7 +123,7 @@ class OpenCode(Host):
 
     @contextlib.contextmanager
     def serving(self) -> Iterator[str]:
-        """The server's address, while it runs."""
+        """Yield the address of a running server."""
         log = self.world.logs / f"opencode-serve-{time.monotonic_ns()}.log"
         with log.open("w") as out:
             process = subprocess.Popen(
@@ -179,7 +179,7 @@ class OpenCode(Host):
         return self.complete(self.launch([*self.command(prompt, session), "--fork"], prompt))
 
     def use_skill(self, asked: str, question: str, search: Step) -> Outcome:
-        """Through the host's own tool, which gives the skill's text; the model then does as it says."""
+        """Use the host's skill tool, which returns the skill's text; the model then follows it."""
         call = Step(tool="skill", arguments={"name": "memory-recall"})
         self.world.model.script(asked, call, search, Step("Read it."))
         outcome = self.turn(f"{asked}: {question}?")

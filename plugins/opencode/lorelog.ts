@@ -6,37 +6,37 @@ import type { Hooks, Plugin } from "@opencode-ai/plugin"
 
 const COMMAND = "lorelog"
 const WAIT_MS = 2_000
-const STUCK_MS = 20_000
-const LEND_MS = 15_000
-const MOST_TOLD = 8
+const KILL_AFTER_MS = 20_000
+const SUMMARY_WAIT_MS = 15_000
+const MAX_CONTEXTS = 8
 
 type Payload = Record<string, string | number | undefined>
 
-/** Tells lorelog what happened and gives back what is to be told to the model. Never throws, never waits long. */
+/** Reports an event to lorelog and returns context for the model. Never throws, never waits long. */
 const hook = (host: string, moment: string, payload: Payload): Promise<string> =>
-  say(host, moment, payload, WAIT_MS).then(contextOf)
+  runHook(host, moment, payload, WAIT_MS).then(contextOf)
 
-/** Runs a hook and gives back what it prints, or nothing when that takes too long. */
-function say(host: string, moment: string, payload: Payload, waitMs: number): Promise<string> {
+/** Runs a hook and returns its output; empty if that takes too long. */
+function runHook(host: string, moment: string, payload: Payload, waitMs: number): Promise<string> {
   return new Promise((resolve) => {
     try {
-      // In a group of its own: a turn's end is written down even when the host leaves, or is interrupted, meanwhile.
+      // Detached: the end of a turn is recorded even if the host exits or is interrupted.
       const child = spawn(COMMAND, ["hook", host, moment], { stdio: ["pipe", "pipe", "ignore"], detached: true })
-      let said = ""
-      const stuck = setTimeout(() => child.kill("SIGKILL"), STUCK_MS)
-      const late = setTimeout(() => done(""), waitMs)
+      let output = ""
+      const killTimer = setTimeout(() => child.kill("SIGKILL"), KILL_AFTER_MS)
+      const waitTimer = setTimeout(() => done(""), waitMs)
       const done = (answer: string): void => {
-        clearTimeout(late)
+        clearTimeout(waitTimer)
         resolve(answer)
       }
-      stuck.unref?.()
+      killTimer.unref?.()
       child.on("error", () => done(""))
       child.on("close", () => {
-        clearTimeout(stuck)
-        done(said)
+        clearTimeout(killTimer)
+        done(output)
       })
       child.stdin.on("error", () => undefined)
-      child.stdout.on("data", (piece) => (said += String(piece)))
+      child.stdout.on("data", (chunk) => (output += String(chunk)))
       child.stdin.end(JSON.stringify(payload))
       child.unref()
     } catch {
@@ -45,9 +45,9 @@ function say(host: string, moment: string, payload: Payload, waitMs: number): Pr
   })
 }
 
-function contextOf(said: string): string {
+function contextOf(output: string): string {
   try {
-    const answer: unknown = JSON.parse(said)
+    const answer: unknown = JSON.parse(output)
     const context = answer && typeof answer === "object" && "context" in answer ? answer.context : ""
     return typeof context === "string" ? context : ""
   } catch {
@@ -55,48 +55,48 @@ function contextOf(said: string): string {
   }
 }
 
-type Wanted = { id: string; system: string; text: string; max_tokens: number }
-type Written = { text: string; tokens_in: number; tokens_out: number }
+type SummaryRequest = { id: string; system: string; text: string; max_tokens: number }
+type SummaryResult = { text: string; tokens_in: number; tokens_out: number }
 
-let lends = true
+let isLending = true
 
-/** Lends lorelog the host's own model for the notes of a turn, where a person has chosen that. Never throws. */
-async function lend(host: string, session: string, write: (wanted: Wanted) => Promise<Written>): Promise<void> {
-  if (!lends) return
+/** Writes the notes of a turn with the host's own model, if the user chose that. Never throws. */
+async function summarizeTurn(host: string, session: string, write: (request: SummaryRequest) => Promise<SummaryResult>): Promise<void> {
+  if (!isLending) return
   try {
-    const asked = JSON.parse(await say(host, "summary-request", { session }, LEND_MS)) as { summarize?: Wanted | null }
-    lends = asked.summarize !== undefined
-    if (!asked.summarize) return
-    // Nothing written is told, too: lorelog then takes the note out of the turn, and need not wait.
-    const written = await write(asked.summarize).catch(() => ({ text: "" }))
-    await say(host, "summary", { id: asked.summarize.id, ...written }, WAIT_MS)
+    const reply = JSON.parse(await runHook(host, "summary-request", { session }, SUMMARY_WAIT_MS)) as { summarize?: SummaryRequest | null }
+    isLending = reply.summarize !== undefined
+    if (!reply.summarize) return
+    // An empty text is reported too: lorelog then extracts the note from the turn without waiting.
+    const result = await write(reply.summarize).catch(() => ({ text: "" }))
+    await runHook(host, "summary", { id: reply.summarize.id, ...result }, WAIT_MS)
   } catch {
-    // It did not answer; it does without, after a while.
+    // No reply: lorelog extracts the note after a timeout.
   }
 }
 
-/** A map of the whole process: a host may load and register a plugin several times, and hooks of one turn run in any of them. */
+/** A process-wide map: a host may load a plugin several times, and hooks of one turn run in any instance. */
 function shared<Value>(name: string): Map<string, Value> {
-  const held = globalThis as unknown as Record<symbol, Map<string, Value> | undefined>
-  return (held[Symbol.for(`lorelog.${name}`)] ??= new Map<string, Value>())
+  const globals = globalThis as unknown as Record<symbol, Map<string, Value> | undefined>
+  return (globals[Symbol.for(`lorelog.${name}`)] ??= new Map<string, Value>())
 }
 
-const told = shared<string[]>("told")
+const contexts = shared<string[]>("told")
 
-/** Keeps what was told at earlier prompts of a session at hand: lorelog never says the same twice. */
-function remembered(session: string, said: string): string {
-  const before = (told.get(session) ?? []).filter((one) => one !== said)
-  const all = [...before, said].filter(Boolean).slice(-MOST_TOLD)
-  told.set(session, all)
+/** Returns the contexts of a session's last prompts: lorelog never sends the same one twice. */
+function remembered(session: string, context: string): string {
+  const before = (contexts.get(session) ?? []).filter((earlier) => earlier !== context)
+  const all = [...before, context].filter(Boolean).slice(-MAX_CONTEXTS)
+  contexts.set(session, all)
   return all.join("\n\n")
 }
 
-/** How prompts begin that OpenCode sends by itself, beside what a person asked: no memory there. */
+/** Prefix of OpenCode's own requests (titles, summaries), which get no memory. */
 const SIDE_REQUEST = /^[^\n]{0,80}\b(title|summar)/i
 
 type Loose = { mcp?: Record<string, unknown>; skills?: { paths?: string[] } }
 
-/** OpenCode's database, where lorelog reads the turn: nothing of the conversation passes through here. */
+/** Path of OpenCode's database, from which lorelog reads the turn: no conversation passes through here. */
 function database(): string {
   const { HOME = "", OPENCODE_DB: chosen = "opencode.db", XDG_DATA_HOME: data = `${HOME}/.local/share` } = process.env
   return chosen.startsWith("/") ? chosen : `${data}/opencode/${chosen}`
@@ -114,7 +114,7 @@ export const Lorelog: Plugin = async ({ client, directory }) => {
   const compacting = new Set<string>()
   const pending = new Set<Promise<string>>()
 
-  const tell = (moment: string, session: string, more: Payload = {}): Promise<string> => {
+  const report = (moment: string, session: string, more: Payload = {}): Promise<string> => {
     const turn = turns.get(session) ?? ""
     const answer = hook("opencode", moment, { session, turn, directory, transcript: database(), ...more })
     pending.add(answer)
@@ -123,17 +123,17 @@ export const Lorelog: Plugin = async ({ client, directory }) => {
   }
 
   const start = (session: string, source: string): Promise<string> => {
-    const known = started.get(session) ?? tell("session-start", session, { source })
-    started.set(session, known)
-    return known
+    const startup = started.get(session) ?? report("session-start", session, { source })
+    started.set(session, startup)
+    return startup
   }
 
   const end = (moment: string, session: string | undefined, source = ""): void => {
-    if (session && !subagents.has(session)) void tell(moment, session, { source })
+    if (session && !subagents.has(session)) void report(moment, session, { source })
   }
 
-  /** In a session below the one it is about, so that it counts as a subagent's; without tools, and gone afterwards. */
-  const write = async (parentID: string, { system, text }: Wanted): Promise<Written> => {
+  /** Writes notes in a child session, so that it counts as a subagent's; without tools, and deleted afterwards. */
+  const write = async (parentID: string, { system, text }: SummaryRequest): Promise<SummaryResult> => {
     const { data: own } = await client.session.create({ body: { parentID, title: "lorelog: notes of a turn" } })
     if (!own) throw new Error("no session")
     subagents.add(own.id)
@@ -150,10 +150,10 @@ export const Lorelog: Plugin = async ({ client, directory }) => {
 
   const idle = (session: string): void => {
     end("turn-end", session)
-    if (!subagents.has(session)) void lend("opencode", session, (wanted) => write(session, wanted))
+    if (!subagents.has(session)) void summarizeTurn("opencode", session, (request) => write(session, request))
   }
 
-  const hear = (event: Event): void => {
+  const handle = (event: Event): void => {
     if (event.type === "session.created") {
       const { id, parentID } = event.properties.info
       if (parentID) subagents.add(id)
@@ -170,13 +170,13 @@ export const Lorelog: Plugin = async ({ client, directory }) => {
       const skills = `${import.meta.dirname}/skills`
       if (existsSync(skills)) open.skills = { ...open.skills, paths: [...(open.skills?.paths ?? []), skills] }
     },
-    event: async ({ event }) => hear(event),
+    event: async ({ event }) => handle(event),
     "chat.message": async ({ sessionID, messageID }, { message, parts }) => {
       if (subagents.has(sessionID)) return
       turns.set(sessionID, message.id ?? messageID ?? "")
-      const known = start(sessionID, "resume")
-      prompted.set(sessionID, remembered(sessionID, await tell("prompt", sessionID, { prompt: wordsOf(parts) })))
-      await known
+      const startup = start(sessionID, "resume")
+      prompted.set(sessionID, remembered(sessionID, await report("prompt", sessionID, { prompt: wordsOf(parts) })))
+      await startup
     },
     "experimental.session.compacting": async ({ sessionID }) => void compacting.add(sessionID),
     "experimental.chat.system.transform": async ({ sessionID = "" }, { system }) => {
@@ -184,9 +184,9 @@ export const Lorelog: Plugin = async ({ client, directory }) => {
       const context = [await start(sessionID, "resume"), prompted.get(sessionID)].filter(Boolean)
       if (context.length) system.push(context.join("\n\n"))
     },
-    // The only hook that is waited for when OpenCode leaves.
+    // The only hook that OpenCode waits for when it exits.
     dispose: async () => {
-      for (const session of turns.keys()) void tell("session-end", session)
+      for (const session of turns.keys()) void report("session-end", session)
       await Promise.all(pending)
     },
   }

@@ -1,17 +1,18 @@
-"""Memory for coding agents: plain Markdown in, the right answer out.
+"""Long-term memory for coding agents, kept in plain Markdown.
 
-Everything exported here is loaded when it is first used, so that importing the package costs nothing.
+Everything exported here is imported on first use, so that importing the package costs nothing.
 """
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lorelog.core.document import Anchor, Chunk, Document, StoredChunk
     from lorelog.core.errors import LorelogError
-    from lorelog.core.memory import AddReply, ExpandReply, IndexReport, ListReply, Problem
+    from lorelog.core.memory import AddReply, ExpandReply, FileProblem, IndexReport, ListReply
     from lorelog.core.ports import StoreStats
-    from lorelog.core.query import Explanation, Filters, Fusion, Hit, Lane, Part, SearchReply
+    from lorelog.core.query import Explanation, Filters, Fusion, Hit, Lane, ScorePart, SearchReply
     from lorelog.core.version import VERSION as __version__  # noqa: N811
-    from lorelog.surfaces.python import Lorelog
+    from lorelog.surfaces.python.client import Lorelog
+    from lorelog.surfaces.python.values import to_dict
 
 _HOMES = {
     "AddReply": "core.memory",
@@ -26,13 +27,14 @@ _HOMES = {
     "IndexReport": "core.memory",
     "Lane": "core.query",
     "ListReply": "core.memory",
-    "Part": "core.query",
-    "Problem": "core.memory",
-    "Lorelog": "surfaces.python",
+    "ScorePart": "core.query",
+    "FileProblem": "core.memory",
+    "Lorelog": "surfaces.python.client",
     "LorelogError": "core.errors",
     "SearchReply": "core.query",
     "StoreStats": "core.ports",
     "StoredChunk": "core.document",
+    "to_dict": "surfaces.python.values",
 }
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "Document",
     "ExpandReply",
     "Explanation",
+    "FileProblem",
     "Filters",
     "Fusion",
     "Hit",
@@ -50,12 +53,12 @@ __all__ = [
     "ListReply",
     "Lorelog",
     "LorelogError",
-    "Part",
-    "Problem",
+    "ScorePart",
     "SearchReply",
     "StoreStats",
     "StoredChunk",
     "__version__",
+    "to_dict",
 ]
 
 

@@ -1,8 +1,7 @@
-"""What can be asked? The verbs, over ports only.
+"""The engine of one tenant, one model and one project: scope, defaults, and factories for the services.
 
-An engine belongs to one tenant, one model and one place to stand (the project asked from). It decides scope and
-defaults, hands the work to a service, and owns what it was given until it is closed. Each verb imports its own
-service: half of a cold search would otherwise be spent on loading the parsers that only indexing needs.
+Each method imports its own service: otherwise half of a cold search would be spent on loading the parsers that only
+indexing needs. Callers that need only the store, a model or a cache use the attributes directly.
 """
 
 from __future__ import annotations
@@ -19,18 +18,19 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from lorelog.core.errors import StoreUnwritable
 from lorelog.core.options import ListOptions, SearchOptions
-from lorelog.core.ports import Comparison, Embedder, Progress, Store, StoreStats
-from lorelog.core.query import Coverage, Fate, Filters, SearchReply
-from lorelog.services.outfit import Defaults, Tools
-from lorelog.services.place import Place
-from lorelog.services.records.paged import Paged
-from lorelog.services.roots import KnownRoot, Root, Roots
-from lorelog.services.scope import visible_projects
+from lorelog.core.ports import Embedder, Progress, Store
+from lorelog.core.query import Filters, LifecycleState, SearchReply
+from lorelog.services.pipeline.dependencies import EngineDefaults, EngineDeps
+from lorelog.services.places.project import visible_projects
+from lorelog.services.places.roots import Root, Roots, RootStatus
+from lorelog.services.places.workspace import Workspace
+from lorelog.services.records.pages import RecordPages
 
 if TYPE_CHECKING:
-    from lorelog.core.compact import CompactOptions, CompactReply
     from lorelog.core.memory import (
         AddReply,
+        CompactOptions,
+        CompactReply,
         DeleteReply,
         ExpandReply,
         GetReply,
@@ -39,49 +39,38 @@ if TYPE_CHECKING:
         ListReply,
         NewMemory,
     )
-    from lorelog.core.transcript import TranscriptReply
-    from lorelog.retrieval.cache import CacheCounters
-    from lorelog.services.code.sight import CodeSight
-    from lorelog.services.context.sight import Sight
-    from lorelog.services.evaluate import EvaluateReply, EvaluateRequest
-    from lorelog.services.fates import Fates
-    from lorelog.services.follow import Changes
-    from lorelog.services.gate import Gate
-    from lorelog.services.index import IndexJob
-    from lorelog.services.lifecycle import Lifecycle
-    from lorelog.services.reach import Named, Watched
-    from lorelog.services.records.archive import Archive
-    from lorelog.services.search import Searcher
-    from lorelog.services.session.means import Aside, Means
-    from lorelog.services.session.recall import Prompt, Recalled
-    from lorelog.services.tombstones import Tombstones
-    from lorelog.services.traces.book import TraceBook
-    from lorelog.services.upkeep import Upkeep
+    from lorelog.services.code.scope import CodeScope
+    from lorelog.services.context.scope import ContextScope
+    from lorelog.services.evaluation.search_quality import EvaluateReply, EvaluationOptions
+    from lorelog.services.indexing.incremental import FileChanges
+    from lorelog.services.indexing.run import IndexJob
+    from lorelog.services.maintenance.index import IndexMaintenance
+    from lorelog.services.memories.lifecycle import MemoryLifecycle
+    from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
+    from lorelog.services.memory_state.tombstones import Tombstones
+    from lorelog.services.places.root_selection import IndexTargets, WatchScope
+    from lorelog.services.records.scope import RecordScope
+    from lorelog.services.search.searcher import Searcher
+    from lorelog.services.sessions.capture_context import CaptureContext, YieldWriteLock
+    from lorelog.services.sessions.recall import RecalledMemory, UserPrompt
+    from lorelog.services.traces.recorder import TraceStore
 
 
 class Engine:
-    """The verbs of lorelog. Use it as a context manager, or close it."""
+    """Entry point to the services, over ports only. Use it as a context manager, or close it."""
 
-    def __init__(self, store: Store, tools: Tools, place: Place, defaults: Defaults) -> None:
+    def __init__(self, *, store: Store, deps: EngineDeps, workspace: Workspace, defaults: EngineDefaults) -> None:
         from lorelog.retrieval.cache import Caches
 
-        self._store = store
-        self._embedder = tools.embedder
-        self._reranker = tools.reranker
-        self._analyser = tools.analyser
-        self._summarizer = tools.summarizer
-        self._language = tools.language
-        self._former = tools.former
-        self._recording = tools.recording
-        self._cabinet = tools.cabinet
-        self._count_tokens = tools.count_tokens
-        self._roots = Roots(place.tenant_folder / "roots.json")
-        self._paged = Paged(store, lambda: tools.recording.open().book, place, defaults.chunking)
-        self.place = place
+        self.store = store
+        self.deps = deps
+        self.embedder = deps.embedder
+        self.place = workspace
         self.defaults = defaults
-        self._heeds_feedback = True
-        self._borrowed = tools.caches is not None
-        self._caches = Caches.chosen(defaults.caching) if tools.caches is None else tools.caches
+        self.caches = Caches.from_options(defaults.caching) if deps.caches is None else deps.caches
+        self._roots = Roots(workspace.tenant_folder / "roots.json")
+        self._record_pages = RecordPages(store, lambda: deps.records.open().book, workspace, defaults.chunking)
+        self._uses_feedback = True
 
     def __enter__(self) -> Self:
         return self
@@ -92,25 +81,32 @@ class Engine:
         self.close()
 
     def with_embedder(self, change: Callable[[Embedder], Embedder]) -> Engine:
-        """Return this engine with another in the place of its embedder, if it has one. Only the first needs closing."""
+        """Return a copy with a wrapped embedder, if there is one. Only the original needs closing."""
         changed = copy(self)
-        changed._embedder = None if self._embedder is None else change(self._embedder)  # noqa: SLF001  (one of us)
+        changed.embedder = None if self.embedder is None else change(self.embedder)
         return changed
 
     def close(self) -> None:
-        """Let go of store and models, unless they are lent (with their caches). May be called twice."""
-        if self._borrowed:
+        """Close the store and models unless they are shared, as are the caches. May be called twice."""
+        if self.deps.caches is not None:
             return
-        self._store.close()
-        self._recording.close()
-        self._cabinet.close()
-        for model in (self._embedder, self._reranker):
+        self.store.close()
+        self.deps.records.close()
+        self.deps.side_databases.close()
+        for model in (self.embedder, self.deps.reranker):
             if model is not None:
                 model.close()
 
+    @property
+    def model(self) -> str:
+        """The embedding model as provider/model; `none` for the lexical lane only."""
+        return f"{self.embedder.provider}/{self.embedder.model}" if self.embedder else "none"
+
+    # -- index -------------------------------------------------------------------------------------------------------
+
     def index(
         self,
-        named: Named | None = None,
+        named: IndexTargets | None = None,
         *,
         force: bool = False,
         vectors: bool = True,
@@ -118,176 +114,135 @@ class Engine:
         ignore_files: Sequence[str] = (),
         progress: Progress | None = None,
     ) -> IndexReport:
-        """Bring the index up to date with what was named; without that, with what is known of this project.
+        """Index the named targets; by default the known roots of this project.
 
-        Without `vectors` the run ends when the words are in. With `reembed` all vectors are made anew beside the old ones, and
-        replace them unless clearly worse ("anyway": also then). `ignore_files` are honoured beside the configured ones.
+        Without `vectors` the run ends when the lexical lane is up to date. With `reembed` all vectors are made again
+        as shadow vectors and replace the old ones unless they are clearly worse ("anyway": in any case).
+        `ignore_files` apply in addition to the configured ones.
         """
-        from lorelog.services.upkeep import IndexAsked
+        job = self._job(())
+        job = replace(
+            job,
+            force=force,
+            words_only=not vectors,
+            reembed=bool(reembed),
+            anyway=reembed == "anyway",
+            scan=replace(job.scan, ignore_files=(*job.scan.ignore_files, *ignore_files)),
+        )
+        return self._index_maintenance().index(job, named, progress)
 
-        asked = IndexAsked(named, force, vectors, bool(reembed), reembed == "anyway", tuple(ignore_files))
-        return self._upkeep().index(asked, progress)
+    def watch_set(self) -> WatchScope:
+        """Return the paths to watch for this project."""
+        return self._index_maintenance().watch_set()
 
-    def leave_vectors(self, *, forget: bool) -> IndexReport:
-        """Serve the vectors of before the last change again; or `forget` all but those that answer."""
-        from lorelog.services.changeover import forget_old, roll_back
+    def follow(self, changes: FileChanges, progress: Progress | None = None) -> IndexReport | None:
+        """Index changes below the watched roots; return None if there are none.
 
-        return forget_old(self._store) if forget else roll_back(self._store)
-
-    def watched(self) -> Watched:
-        """Return what is to be watched for this project."""
-        return self._upkeep().watched()
-
-    def follow(self, changes: Changes, progress: Progress | None = None) -> IndexReport | None:
-        """Bring the index up to date with what changed below the watched roots; return None when nothing had.
-
-        Never waits for another run: it raises StoreBusy. An index that serves another model keeps doing so.
+        Raise StoreBusy instead of waiting for another run. An index that serves another model keeps serving it.
         """
-        return self._upkeep().follow(changes, progress)
+        return self._index_maintenance().follow(changes, progress)
+
+    def run_background_work(self, go_on: Callable[[], bool] = lambda: True) -> None:
+        """Embed records and check the code that memories mention, as long as `go_on` returns True."""
+        from lorelog.services.maintenance.index import run_background_work
+
+        run_background_work(
+            self._record_pages,
+            store=self.store,
+            embedder=self.embedder,
+            job=self._job(()),
+            tables=self.deps.side_databases.code(),
+            go_on=go_on,
+        )
+
+    def roots(self) -> Sequence[RootStatus]:
+        """Return the indexed roots of all projects of the tenant."""
+        documents = Counter(document.root for document in self.store.documents())
+        return [RootStatus(root, root.exists(), documents[root.path]) for root in self._roots.all()]
 
     def forget_roots(self, paths: Sequence[str]) -> int:
-        """Stop indexing roots, and those inside them, and drop what was indexed from them; return how many documents.
+        """Stop indexing roots and drop their documents from the index; return how many. The files are not touched.
 
-        The files are not touched. Raise NotFound when a path holds no root, before anything is dropped.
+        Raise NotFound if a path contains no root, before anything is dropped.
         """
-        from lorelog.services.forget import forget
+        from lorelog.services.places.root_selection import forget_roots
 
-        return forget(paths, self._roots, self._store, self._paged.holds)
+        return forget_roots(paths, self._roots, self.store, self._record_pages.holds)
+
+    def has_indexed_project(self) -> bool:
+        """Return True if something was indexed for the current project."""
+        return any(root.project == self.place.project.id for root in self._roots.all())
+
+    def health(self, *, duplicates: int = 10) -> HealthReply:
+        """Check the index."""
+        from lorelog.services.indexing.health import check_health
+
+        due, tombstones = self._lifecycle_index().due, self._tombstones()
+        return check_health(self.store, self.embedder, self._roots.all(), tombstones, duplicates=duplicates, due=due)
+
+    # -- search ------------------------------------------------------------------------------------------------------
 
     def search(self, query: str, options: SearchOptions | None = None, *, all_projects: bool = False) -> SearchReply:
-        """Find what was learned, best first: in this project and the global memories, unless told otherwise.
+        """Return memories, best first: of this project and the global ones, unless the filters name projects.
 
-        Records written since the last search are found, too, by their words; every hit says what it is worth.
+        Records written since the last search are found by their words; every hit has its trust.
         """
-        from lorelog.services.asking import Asking
+        from lorelog.services.pipeline.search import SearchPipeline
 
         options = options or self.defaults.search
         options = replace(options, filters=self._scoped(options.filters, all_projects=all_projects))
-        asking = Asking(
-            self._searcher(self._embedder), self._paged, self._store, partial(self.code, all_projects=all_projects)
-        )
-        return asking.ask(query, options)
+        code = partial(self.code, all_projects=all_projects)
+        pipeline = SearchPipeline(self._searcher(self.embedder), self._record_pages, self.store, code)
+        return pipeline.search(query, options)
 
     def recall(
-        self, prompt: Prompt, *, k: int | None = None, min_relevance: float | None = None, wanted: Callable[[], None]
-    ) -> tuple[Recalled, ...]:
-        """Return memories that fit a prompt and that its session was not shown yet; they count as shown from then on.
+        self,
+        prompt: UserPrompt,
+        *,
+        k: int | None = None,
+        min_relevance: float | None = None,
+        wanted: Callable[[], None],
+    ) -> tuple[RecalledMemory, ...]:
+        """Return memories for a prompt that its session was not shown before, and record them as shown.
 
-        `wanted` raises when nobody waits for them any more.
+        `wanted` raises when the client no longer waits.
         """
-        from lorelog.services.session.recall import recall
+        from lorelog.services.sessions.recall import recall_memories
 
-        usual = self.defaults.session
-        relevance = usual.hits_relevance if min_relevance is None else min_relevance
-        options = replace(self.defaults.search, k=usual.hits if k is None else k, min_relevance=relevance)
-        self.place.found()
-        return recall(prompt, options, self.search, self.place.tenant_folder, wanted)
-
-    def capturing(self) -> Means:
-        """Return what turns of sessions are captured with, for this project and tenant."""
-        from lorelog.services.session.means import Means
-
-        tools = (self._store, self._embedder, self._job, self._roots)
-        return Means(self.place, *tools, self.defaults.capture, self._summarizer)
-
-    def language(self, named: str = "") -> Gate | None:
-        """Return the way to the language model that is named, or that the settings choose; None where nobody is to be asked."""
-        return self._language(named)
-
-    def records(self) -> Archive:
-        """Return the tenant's records, as they are seen from this project."""
-        from lorelog.services.records.archive import Archive
-
-        held = self._recording.open()
-        projects = visible_projects(self.place.project, () if self.place.project.git else self._store.projects())
-
-        def search(query: str, options: SearchOptions) -> SearchReply:
-            return self.search(query, options, all_projects=options.filters.projects is None)
-
-        def find(embedder: Embedder | None, query: str, options: SearchOptions) -> SearchReply:
-            filters = self._scoped(options.filters, all_projects=options.filters.projects is None)
-            return self._paged.find(partial(self._searcher(embedder).search, query), replace(options, filters=filters))
-
-        return Archive(
-            self.place,
-            held.book,
-            held.keyring,
-            held.agent or held.keyring.name,
-            search,
-            self.defaults.search,
-            projects,
-            self.defaults.capture.patterns,
-            partial(find, self._embedder),
-            partial(find, None),
-        )
-
-    def context(self, *, all_projects: bool = False) -> Sight:
-        """Return what tells an agent what to know before it works, as it is seen from this project."""
-        from lorelog.services.context.sight import Sight
-
-        archive = self.records()
-        projects = None if all_projects or self.defaults.all_projects else archive.projects
-        return Sight(self._store, self.list, archive, self._count_tokens, projects)
-
-    def code(self, *, all_projects: bool = False) -> CodeSight:
-        """Return what is known of the code, as it is seen from this working tree."""
-        from lorelog.services.code.sight import CodeSight
-
-        return CodeSight(self._cabinet.code(), self.place, all_projects=all_projects or self.defaults.all_projects)
-
-    def traces(self) -> TraceBook:
-        """Return the tenant's traces: what was called, and what went wrong."""
-        return self._cabinet.traces()
-
-    def settle(self, go_on: Callable[[], bool] = lambda: True) -> None:
-        """Make records searchable, and find out which code memories name, as long as `go_on` says so."""
-        from lorelog.services.settling import settle
-
-        settle(self._paged, self._store, self._embedder, self._job(()), self._cabinet.code(), go_on)
+        session = self.defaults.session
+        relevance = session.hits_relevance if min_relevance is None else min_relevance
+        options = replace(self.defaults.search, k=session.hits if k is None else k, min_relevance=relevance)
+        self.place.create()
+        return recall_memories(prompt, options, self.search, self.place.tenant_folder, wanted)
 
     def evaluate(
-        self, request: EvaluateRequest, *, all_projects: bool = False, progress: Progress | None = None
+        self, request: EvaluationOptions, *, all_projects: bool = False, progress: Progress | None = None
     ) -> EvaluateReply:
-        """Measure how well judged questions are answered: by words, by vectors, and by both."""
-        from lorelog.services.evaluate import evaluate
+        """Measure the ranking of judged questions: lexical, dense and hybrid."""
+        from lorelog.services.evaluation.search_quality import evaluate
 
         filters = self._scoped(request.options.filters, all_projects=all_projects)
-        request = replace(
-            request, options=replace(request.options, filters=filters), has_model=self._embedder is not None
-        )
+        options = replace(request.options, filters=filters)
         plain = copy(self)
-        plain._heeds_feedback = False  # noqa: SLF001  (or judgements would measure what they had moved themselves)
+        plain._uses_feedback = False  # noqa: SLF001  (judgements must not improve the ranking they measure)
         return evaluate(
-            lambda query, options: plain.search(query, options, all_projects=True), self._store, request, progress
+            lambda query, options: plain.search(query, options, all_projects=True),
+            self.store,
+            replace(request, options=options, has_model=self.embedder is not None),
+            progress,
         )
 
-    def lifecycle(self) -> Lifecycle:
-        """Return what can be done with memories that are there already."""
-        from lorelog.services.lifecycle import Lifecycle
-
-        self.place.found()
-        return Lifecycle(self._store, self.place, self._fates(), self._tombstones(), self.add, self._scoped)
-
-    def compact(
-        self, options: CompactOptions, progress: Progress | None = None, aside: Aside = nullcontext
-    ) -> CompactReply:
-        """Sum up what this project remembers in one memory that cites it; nothing is written when a model fails."""
-        from lorelog.services.compact.compactor import Compactor
-
-        self.place.found()
-        filters = self._scoped(options.filters, all_projects=True)
-        options = replace(options, filters=filters, prompt_file=options.prompt_file or self.defaults.compact_prompt)
-        known = (self._fates(), self._tombstones(), partial(self.language, options.llm), self.add)
-        return Compactor(replace(self.capturing(), aside=aside), *known).compact(options, progress)
+    # -- memories ----------------------------------------------------------------------------------------------------
 
     def expand(self, identity: str, *, lines: int | None = None) -> ExpandReply:
-        """Show the whole section around a hit, or `lines` lines around it."""
-        from lorelog.services.coverings import name_sources
-        from lorelog.services.expand import expand
+        """Return the whole section around a chunk, or `lines` lines around it."""
+        from lorelog.services.memories.expand import expand
+        from lorelog.services.memory_state.summary_links import attach_sources
 
-        fates = self._fates()
-        reply = name_sources(fates.note(expand(identity, self._store, lines=lines)), self._store, fates.coverings)
-        return self._paged.told(reply, around=bool(lines))
+        lifecycle = self._lifecycle_index()
+        reply = lifecycle.annotate(expand(identity, self.store, lines=lines))
+        reply = attach_sources(reply, self.store, lifecycle.summary_links)
+        return self._record_pages.annotate_section(reply, around=bool(lines))
 
     def list(
         self,
@@ -298,148 +253,204 @@ class Engine:
         all_projects: bool = False,
         options: ListOptions | None = None,
     ) -> ListReply:
-        """List memories, or documents, newest first; memories that are superseded or expired only where that is chosen."""
-        from lorelog.services.listing import list_documents, list_memories
+        """List memories or documents, newest first; superseded or expired memories only if `options` include them."""
+        from lorelog.services.memories.listing import list_documents, list_memories
 
         scoped = self._scoped(filters or Filters(), all_projects=all_projects)
         if documents:
-            return list_documents(self._store, scoped, limit, self._fates())
-        return list_memories(self._store, scoped, limit, self._fates(), options)
+            return list_documents(self.store, scoped, limit, self._lifecycle_index())
+        return list_memories(self.store, scoped, limit, self._lifecycle_index(), options)
 
     def add(self, memories: Sequence[NewMemory], *, to_global: bool = False) -> Sequence[AddReply]:
         """Append memories to today's journal, all or none, and index them."""
-        from lorelog.services.add import add, at_head
+        from lorelog.services.memories.add import add, with_git_head
 
-        with suppress(StoreUnwritable):  # a memory of a project is kept in the project, whatever the home allows
-            self.place.found()
+        with suppress(StoreUnwritable):  # a project's memory is kept in the project even if the home is read-only
+            self.place.create()
         root = self.place.journal_root(to_global=to_global)
-        memories = memories if to_global else at_head(memories, self.place.project.root)
-        replies = add(memories, root, self._job((root,)), self._store, self._embedder)
-        with suppress(StoreUnwritable):  # the memory is safe, and journals are found without being remembered
+        memories = memories if to_global else with_git_head(memories, self.place.project.root)
+        replies = add(memories, root, self._job((root,)), self.store, self.embedder)
+        with suppress(StoreUnwritable):  # the memory is safe, and journals are found without being registered
             self._roots.remember([root])
         return replies
 
     def get(self, identity: str) -> GetReply:
-        """Return a memory by its id, or that it is deleted, or that there is none."""
-        from lorelog.services.delete import get
+        """Return a memory by its id, or whether the id is deleted or unknown."""
+        from lorelog.services.memories.delete import get_memory
 
-        reply = get(identity, self._store, self._tombstones())
+        reply = get_memory(identity, self.store, self._tombstones())
         if reply.memory is None:
             return reply
-        trust, newer = self._paged.standing(reply.memory)
-        return replace(reply, fate=Fate(superseded_by=newer) if newer else self._fates().of(reply.memory), trust=trust)
+        trust, newer = self._record_pages.chunk_trust(reply.memory)
+        state = LifecycleState(superseded_by=newer) if newer else self._lifecycle_index().state_of(reply.memory)
+        return replace(reply, fate=state, trust=trust)
 
     def delete(self, identity: str) -> DeleteReply:
-        """Hide a memory from every search and list. Its file is not touched, and `restore` brings it back."""
-        from lorelog.services.delete import delete
+        """Hide a memory from every search and list. Its file is not touched, and `restore` shows it again."""
+        from lorelog.services.memories.delete import delete_memory
 
-        self.place.found()
-        self._paged.check_no_record(identity)
-        return delete(identity, self._store, self._tombstones())
+        self.place.create()
+        self._record_pages.reject_record_id(identity)
+        return delete_memory(identity, self.store, self._tombstones())
 
     def restore(self, identity: str) -> DeleteReply:
-        """Bring a deleted memory back."""
-        from lorelog.services.delete import restore
+        """Show a deleted memory again."""
+        from lorelog.services.memories.delete import restore_memory
 
-        self.place.found()
-        return restore(identity, self._store, self._tombstones(), self._job(()))
+        self.place.create()
+        return restore_memory(identity, self.store, self._tombstones(), self._job(()))
 
-    def transcript(self, place: str, *, turn: str = "", context: int = 3, directory: str | None) -> TranscriptReply:
-        """Show the conversation behind a memory, around one turn. Without a directory it cannot be named by a path."""
-        from lorelog.services.transcript import read_transcript
+    def compact(
+        self, options: CompactOptions, progress: Progress | None = None, aside: YieldWriteLock = nullcontext
+    ) -> CompactReply:
+        """Summarize this project's memories in one memory that cites them; write nothing if a model fails."""
+        from lorelog.services.compact.compactor import Compactor
 
-        return read_transcript(place, self._store, turn=turn, context=context, directory=directory)
+        self.place.create()
+        filters = self._scoped(options.filters, all_projects=True)
+        options = replace(options, filters=filters, prompt_file=options.prompt_file or self.defaults.compact_prompt)
+        compactor = Compactor(
+            context=replace(self.capture_context(), yield_write_lock=aside),
+            lifecycle=self._lifecycle_index(),
+            tombstones=self._tombstones(),
+            language=partial(self.deps.language, options.llm),
+            add=self.add,
+        )
+        return compactor.compact(options, progress)
 
-    def health(self, *, duplicates: int = 10) -> HealthReply:
-        """Look the index over."""
-        from lorelog.services.health import health
+    # -- factories ---------------------------------------------------------------------------------------------------
 
-        due, stones = self._fates().due, self._tombstones()
-        return health(self._store, self._embedder, self._roots.all(), stones, duplicates=duplicates, due=due)
+    def lifecycle(self) -> MemoryLifecycle:
+        """Return the operations on existing memories."""
+        from lorelog.services.memories.lifecycle import MemoryLifecycle
 
-    def check_store(self, *, repair: bool = False) -> Comparison:
-        """Compare the catalog with what finds its chunks, and mend what differs when asked."""
-        return self._store.compare(repair=repair)
+        self.place.create()
+        return MemoryLifecycle(
+            store=self.store,
+            workspace=self.place,
+            lifecycle_index=self._lifecycle_index(),
+            tombstones=self._tombstones(),
+            add=self.add,
+            scope_filters=self._scoped,
+        )
 
-    def knows_project(self) -> bool:
-        """Say whether anything was ever indexed for the project one stands in."""
-        return any(root.project == self.place.project.id for root in self._roots.all())
+    def capture_context(self) -> CaptureContext:
+        """Return the dependencies of session capture, for this project and tenant."""
+        from lorelog.services.sessions.capture_context import CaptureContext
 
-    def roots(self) -> Sequence[KnownRoot]:
-        """Return what is indexed, all projects of the tenant."""
-        documents = Counter(document.root for document in self._store.documents())
-        return [KnownRoot(root, root.exists(), documents[root.path]) for root in self._roots.all()]
+        return CaptureContext(
+            workspace=self.place,
+            store=self.store,
+            embedder=self.embedder,
+            job=self._job,
+            roots=self._roots,
+            options=self.defaults.capture,
+            summarizer=self.deps.summarizer,
+        )
 
-    def coverage(self) -> Coverage:
-        """Return how much of the whole index has vectors of the current model."""
-        return self._store.coverage(Filters())
+    def records(self) -> RecordScope:
+        """Return the tenant's records as visible from this project."""
+        from lorelog.services.records.scope import RecordScope
 
-    @property
-    def model(self) -> str:
-        """Which model embeds, as provider/model; `none` where only words are wanted."""
-        return f"{self._embedder.provider}/{self._embedder.model}" if self._embedder else "none"
+        records = self.deps.records.open()
 
-    def cache_counters(self) -> CacheCounters:
-        """Return what the caches of this process have done."""
-        return self._caches.counters()
+        def search(query: str, options: SearchOptions) -> SearchReply:
+            return self.search(query, options, all_projects=options.filters.projects is None)
 
-    def stats(self) -> StoreStats:
-        """Return the sizes of the index."""
-        return self._store.stats()
+        def find(embedder: Embedder | None, query: str, options: SearchOptions) -> SearchReply:
+            filters = self._scoped(options.filters, all_projects=options.filters.projects is None)
+            searcher = self._searcher(embedder)
+            return self._record_pages.search_raw(partial(searcher.search, query), replace(options, filters=filters))
 
-    def reset(self) -> None:
-        """Delete the index; the files it was made from stay, and so does the list of roots."""
-        self._store.reset()
+        return RecordScope(
+            workspace=self.place,
+            records=records.book,
+            keyring=records.keyring,
+            agent=records.agent or records.keyring.name,
+            search=search,
+            options=self.defaults.search,
+            projects=self._visible_projects(),
+            patterns=self.defaults.capture.patterns,
+            search_raw=partial(find, self.embedder),
+            search_words=partial(find, None),
+        )
+
+    def context(self, *, all_projects: bool = False) -> ContextScope:
+        """Return the sources of an agent's project context, as visible from this project."""
+        from lorelog.services.context.scope import ContextScope
+
+        records = self.records()
+        projects = None if all_projects or self.defaults.all_projects else records.projects
+        return ContextScope(self.store, self.list, records, self.deps.count_tokens, projects)
+
+    def code(self, *, all_projects: bool = False) -> CodeScope:
+        """Return the code index, as visible from this working tree."""
+        from lorelog.services.code.scope import CodeScope
+
+        tables = self.deps.side_databases.code()
+        return CodeScope(tables, self.place, all_projects=all_projects or self.defaults.all_projects)
+
+    def traces(self) -> TraceStore:
+        """Return the tenant's traces of calls and errors."""
+        return self.deps.side_databases.traces()
+
+    def _index_maintenance(self) -> IndexMaintenance:
+        from lorelog.services.maintenance.index import IndexMaintenance
+
+        return IndexMaintenance(
+            store=self.store,
+            embedder=self.embedder,
+            workspace=self.place,
+            roots=self._roots,
+            records=self._record_pages,
+            job=self._job,
+        )
 
     def _searcher(self, embedder: Embedder | None) -> Searcher:
-        from lorelog.services.answer import Judges
-        from lorelog.services.search import Searcher
+        from lorelog.services.search.searcher import SearchDeps, Searcher
 
-        judges = Judges(self._reranker, self.defaults.rerank, fates=self._fates())
-        return Searcher(self._store, embedder, self._analyser, judges, self._caches)
+        deps = SearchDeps(self.deps.reranker, self.defaults.rerank, lifecycle=self._lifecycle_index())
+        return Searcher(self.store, embedder, self.deps.analyser, deps, self.caches)
 
-    def _fates(self) -> Fates:
+    def _lifecycle_index(self) -> LifecycleIndex:
         from datetime import date
 
-        from lorelog.services.fates import Fates
+        from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 
-        today = date.today()  # noqa: DTZ011  (a person's own day)
-        return Fates(self._store, self.place.tenant_folder, today, heeds_feedback=self._heeds_feedback)
+        today = date.today()  # noqa: DTZ011  (the user's local day)
+        return LifecycleIndex(self.store, self.place.tenant_folder, today, uses_feedback=self._uses_feedback)
 
-    def _upkeep(self) -> Upkeep:
-        from lorelog.services.upkeep import Upkeep
+    def _tombstones(self) -> Tombstones:
+        from lorelog.services.memory_state.tombstones import Tombstones
 
-        return Upkeep(self._store, self._embedder, self.place, self._roots, self._paged, self._job)
+        return Tombstones(self.place.tenant_folder / "tombstones.jsonl")
+
+    def _job(self, roots: tuple[Root, ...]) -> IndexJob:
+        from lorelog.services.indexing.run import IndexJob
+
+        return IndexJob(
+            roots=roots,
+            known_roots=self._roots.all(),
+            scan=self._record_pages.exclude_pages(self.defaults.scan),
+            chunking=self.defaults.chunking,
+            batch_size=self.defaults.batch_size,
+            journals=frozenset(map(os.path.realpath, (self.place.journals, self.place.global_journals))),
+            tombstones=self._tombstones(),
+            previous_embedder=self.deps.previous_embedder,
+        )
 
     # -- scope -------------------------------------------------------------------------------------------------------
 
+    def _visible_projects(self) -> tuple[str, ...]:
+        return visible_projects(self.place.project, () if self.place.project.git else self.store.projects())
+
     def _scoped(self, filters: Filters, *, all_projects: bool) -> Filters:
-        """Return the filters with the projects seen from here, and with its path as the index knows paths."""
-        from lorelog.services.reach import real_path
+        """Return the filters with the visible projects, and with a real path as source prefix."""
+        from lorelog.services.places.root_selection import real_path
 
         filters.check()
         if filters.source_prefix:
             filters = replace(filters, source_prefix=real_path(filters.source_prefix))
         if filters.projects is not None or all_projects or self.defaults.all_projects:
             return filters
-        known = () if self.place.project.git else self._store.projects()
-        return replace(filters, projects=visible_projects(self.place.project, known))
-
-    def _tombstones(self) -> Tombstones:
-        from lorelog.services.tombstones import Tombstones
-
-        return Tombstones(self.place.tenant_folder / "tombstones.jsonl")
-
-    def _job(self, roots: tuple[Root, ...]) -> IndexJob:
-        from lorelog.services.index import IndexJob
-
-        return IndexJob(
-            roots=roots,
-            known_roots=self._roots.all(),
-            scan=self._paged.left_alone(self.defaults.scan),
-            chunking=self.defaults.chunking,
-            batch_size=self.defaults.batch_size,
-            journals=frozenset(os.path.realpath(one) for one in (self.place.journals, self.place.global_journals)),
-            tombstones=self._tombstones(),
-            former=self._former,
-        )
+        return replace(filters, projects=self._visible_projects())

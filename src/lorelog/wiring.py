@@ -1,4 +1,7 @@
-"""Who is wired to whom? Settings become an engine here, and only here are concrete stores, models and settings known."""
+"""Builds engines from settings: the only module that knows concrete stores, models and settings.
+
+It also opens language models, the resource pool of long-running processes, and settings files for `lorelog config`.
+"""
 
 from __future__ import annotations
 
@@ -11,75 +14,205 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from lorelog.config import Settings, load_settings
-from lorelog.core.errors import ConfigError, NotFound, UsageError
-from lorelog.core.options import EmbedOptions, RerankOptions, StoreOptions, TraceOptions
+from lorelog.config import PROJECT_FILE, USER_FILE, Settings, load_settings
+from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError
+from lorelog.core.options import (
+    LANGUAGE_PROVIDERS,
+    EmbedOptions,
+    LanguageOptions,
+    RerankOptions,
+    StoreOptions,
+    TraceOptions,
+)
 from lorelog.core.paths import home_folder
-from lorelog.core.ports import Comparison, Embedder, Reranker, Store
+from lorelog.core.ports import Embedder, LanguageModel, Reranker, Store, StoreComparison
 from lorelog.engine import Engine
-from lorelog.models.lending import LentEmbedder
-from lorelog.services.cabinet import Cabinet
-from lorelog.services.outfit import Defaults, Recorded, Recording, Tools
-from lorelog.services.place import Place
-from lorelog.services.scope import Project, find_project
-from lorelog.services.scope_file import Scope, find_scope, scoped_project
-from lorelog.wiring_language import counted, language, prompt_file, summarizer
+from lorelog.models.embed import SharedEmbedder
+from lorelog.services.pipeline.dependencies import EngineDefaults, EngineDeps, LazyRecords, OpenRecords, SideDatabases
+from lorelog.services.places.project import Project, ScopeFile, apply_scope_file, find_project, find_scope_file
+from lorelog.services.places.workspace import Workspace
 
 if TYPE_CHECKING:
-    from lorelog.retrieval.analyse import WordAnalyser
+    from lorelog.retrieval.analyser import WordAnalyser
     from lorelog.retrieval.cache import Caches
-    from lorelog.services.records.book import Book
-    from lorelog.services.records.keys import Keyring
+    from lorelog.services.llm.metered import MeteredLlm
+    from lorelog.services.records.keys.keyring import Keyring
+    from lorelog.services.records.store import RecordStore
+    from lorelog.services.sessions.summarizer import LlmSummarizer
 
-Name = TypeVar("Name")
-Thing = TypeVar("Thing")
 
-IDENTITIES = "identities"
-"""Where a home keeps keys."""
-_MOST_STORES = 16
-_MOST_MODELS = 4
-"""What a process that goes on keeps open. A person has a tenant or two, and one model."""
+def make_summarizer(
+    settings: Settings, home: Path, environment: Mapping[str, str], workspace: Workspace
+) -> LlmSummarizer | None:
+    """Return what writes session notes with a language model, or None if notes are extracted sentences.
+
+    Keys and the paths of programs that `environment` lacks come from this process: a hook does not send its own.
+    """
+    environment = {**os.environ, **environment}
+    options = settings.summarize_options(environment)
+    if options.provider == "none":
+        return None
+    from lorelog.ingest.redaction.redact import redact
+    from lorelog.models.chat import open_language_model
+    from lorelog.services.sessions.summarizer import LlmSummarizer, PluginLanguageModel, requests_folder
+
+    patterns = settings.capture_options().patterns
+
+    def gate_for(host: str, session: str) -> MeteredLlm:
+        chosen = _resolve_language_options(options, home, environment)
+        model = open_language_model(chosen, host, environment) or PluginLanguageModel(
+            requests_folder(home), host, session, chosen.timeout_s
+        )
+        return _make_metered_llm(model, chosen, workspace, host)
+
+    return LlmSummarizer(gate_for, prompt_path(home, options.prompt), lambda text: redact(text, patterns).text)
+
+
+def open_language_model(
+    settings: Settings, home: Path, environment: Mapping[str, str], workspace: Workspace, named: str = ""
+) -> MeteredLlm | None:
+    """Return the language model for everything except notes; None if there is none.
+
+    `named` is `provider` or `provider/model`, and overrides the settings.
+    """
+    environment = {**os.environ, **environment}
+    options = _with_named_provider(named, settings.language_options(environment))
+    if options.provider == "none":
+        return None
+    from lorelog.models.chat import open_language_model
+
+    options = _resolve_language_options(options, home, environment)
+    return _make_metered_llm(cast("LanguageModel", open_language_model(options, "", environment)), options, workspace)
+
+
+def check_language_models(
+    settings: Settings, home: Path, environment: Mapping[str, str]
+) -> Iterator[tuple[str, str, LorelogError | None]]:
+    """Yield each provider setting of a language model, its model, and the error if a key or program is missing.
+
+    No model is called.
+    """
+    environment = {**os.environ, **environment}
+    for setting, options in (
+        ("llm.provider", settings.language_options(environment)),
+        ("summarize.provider", settings.summarize_options(environment)),
+    ):
+        if options.provider == "none" or (setting, options.provider) == ("summarize.provider", "host"):
+            continue  # the session's own agent then writes the notes
+        from lorelog.models.chat import check_language_model as check
+
+        try:
+            yield setting, check(_resolve_language_options(options, home, environment), environment), None
+        except LorelogError as error:
+            yield setting, options.provider, error
+
+
+def prompt_path(home: Path, path: str) -> str:
+    """Return the path of a prompt file; relative paths start at the home. Empty stays empty."""
+    return os.path.join(home, os.path.expanduser(path)) if path else ""  # noqa: PTH111, PTH118
+
+
+def meter_embedder(embedder: Embedder | None, options: EmbedOptions, workspace: Workspace) -> Embedder | None:
+    """Return the embedder, wrapped to record its token usage if it is remote."""
+    if embedder is None:
+        return None
+    from lorelog.models.embed import is_remote
+
+    if not is_remote(options):
+        return embedder
+    from lorelog.services.llm.metered import MeteredEmbedder
+    from lorelog.services.llm.receipts import Receipts
+
+    return MeteredEmbedder(embedder, Receipts.of_tenant(workspace.tenant_folder), workspace.project.id)
+
+
+def _with_named_provider(named: str, options: LanguageOptions) -> LanguageOptions:
+    """Return the options for another provider and model. The URL and key of one provider do not apply to another."""
+    if not named:
+        return options
+    provider, _, model = named.partition("/")
+    if provider not in LANGUAGE_PROVIDERS:
+        raise UsageError(f"unknown provider {provider!r}", hint=f"use one of {', '.join(LANGUAGE_PROVIDERS)}")
+    if provider == options.provider:
+        return replace(options, model=model or options.model)
+    return LanguageOptions(
+        provider,
+        model,
+        command=options.command,
+        timeout_s=options.timeout_s,
+        daily_tokens=options.daily_tokens,
+        ollama=options.ollama,
+    )
+
+
+def _make_metered_llm(
+    model: LanguageModel, options: LanguageOptions, workspace: Workspace, host: str = ""
+) -> MeteredLlm:
+    from lorelog.services.llm.metered import LlmBudget, MeteredLlm
+    from lorelog.services.llm.receipts import Receipts
+
+    budget = LlmBudget(options.daily_tokens, options.timeout_s, options.window_tokens, workspace.project.id, host)
+    return MeteredLlm(model, Receipts.of_tenant(workspace.tenant_folder), budget)
+
+
+def _resolve_language_options(options: LanguageOptions, home: Path, environment: Mapping[str, str]) -> LanguageOptions:
+    """Return the options completed from the provider's environment variables, with the folder for a shared container."""
+    from lorelog.models.chat import resolve_language_options
+
+    return resolve_language_options(
+        replace(options, ollama=replace(options.ollama, folder=str(home / "ollama"))), environment
+    )
+
+
+CacheKeyType = TypeVar("CacheKeyType")
+CachedType = TypeVar("CachedType")
+
+IDENTITIES_FOLDER = "identities"
+"""Folder of keys in the home."""
+_MAX_STORES = 16
+_MAX_MODELS = 4
+"""Limits of a long-running process. A user has a tenant or two, and one model."""
 
 
 @dataclass(frozen=True, slots=True)
-class Standpoint:
-    """Where a command is given: the home of the index, the project, and what the environment says."""
+class Location:
+    """Where a command runs: the home of the index, the project, and the environment."""
 
     home: Path
     project: Project
     environment: Mapping[str, str]
-    scope: Scope | None = None
-    """What a scope file there says; none was looked for where a tenant is named anyway."""
+    scope: ScopeFile | None = None
+    """The scope file; not looked up if a tenant is named."""
 
 
-def standpoint(
+def resolve_location(
     *,
     home: str | os.PathLike[str] | None = None,
     project: str | os.PathLike[str] | None = None,
     directory: str | None = None,
     environment: Mapping[str, str] | None = None,
     tenant: str | None = None,
-) -> Standpoint:
-    """Return where one stands: `home` or LORELOG_HOME or ~/.lorelog, and the project of a directory or the current one.
+) -> Location:
+    """Return the location: `home` or LORELOG_HOME or ~/.lorelog, and the project of a directory or the current one.
 
-    Whoever asks for somebody else gives that one's directory and environment. Whoever names a tenant is not told by a
-    scope file, neither which tenant nor which project.
+    A server passes the client's directory and environment. If a tenant is named, the scope file is ignored, for the
+    tenant as well as for the project.
     """
     environment = dict(os.environ if environment is None else environment)
-    chosen = home_folder(os.fspath(home or environment.get("LORELOG_HOME") or ""))
+    home_path = home_folder(os.fspath(home or environment.get("LORELOG_HOME") or ""))
     directory = working_directory() if directory is None else directory
     start = os.path.join(directory, os.fspath(project or environment.get("LORELOG_PROJECT") or ""))  # noqa: PTH118
     if not os.path.isdir(start):  # noqa: PTH112
-        raise NotFound(f"there is no directory {start}", hint="--project names the directory of a project")
-    here = find_project(start)
+        raise NotFound(f"directory {start} does not exist", hint="--project takes the directory of a project")
+    location = find_project(start)
     named = tenant or environment.get("LORELOG_SCOPE_TENANT")
-    scope = None if named else find_scope(start)
+    scope = None if named else find_scope_file(start)
     if scope is not None:
-        here = scoped_project(scope, here)
-    for path in (chosen, here.id, here.root):
+        location = apply_scope_file(scope, location)
+    for path in (home_path, location.id, location.root):
         if path.encode("utf-8", "replace").decode() != path:
-            raise UsageError(f"the path {path!r} is not valid UTF-8", hint="rename it, or work from another directory")
-    return Standpoint(Path(chosen), here, environment, scope)
+            raise UsageError(f"the path {path!r} is not valid UTF-8", hint="rename it, or use another directory")
+    return Location(Path(home_path), location, environment, scope)
 
 
 def working_directory() -> str:
@@ -87,160 +220,169 @@ def working_directory() -> str:
     try:
         return os.getcwd()  # noqa: PTH109
     except FileNotFoundError:
-        raise NotFound("the current directory is gone", hint="go to one that exists") from None
+        raise NotFound("the current directory no longer exists", hint="change to an existing directory") from None
 
 
-def settings_at(here: Standpoint, flags: Mapping[str, object] | None = None) -> Settings:
-    """Return the settings that hold at a standpoint, under `flags` (setting key to value)."""
+def settings_at(location: Location, flags: Mapping[str, object] | None = None) -> Settings:
+    """Return the settings at a location, overridden by `flags` (setting key to value)."""
     flags = dict(flags or {})
-    scope = here.scope
+    scope = location.scope
     if scope is None or not scope.tenant or flags.get("scope.tenant"):
-        return load_settings(here.home, Path(here.project.root), here.environment, flags)
+        return load_settings(location.home, Path(location.project.root), location.environment, flags)
     settings = load_settings(
-        here.home, Path(here.project.root), here.environment, {**flags, "scope.tenant": scope.tenant}
+        location.home, Path(location.project.root), location.environment, {**flags, "scope.tenant": scope.tenant}
     )
-    if scope.tenant not in settings.tenants():
+    if scope.tenant not in settings.allowed_tenants():
         raise ConfigError(
-            f"{scope.file} asks for the tenant {scope.tenant!r}, which you have not allowed",
-            hint=f"lorelog config set scope.tenants {scope.tenant} (or name a tenant yourself: --tenant)",
+            f"{scope.file} selects the tenant {scope.tenant!r}, which is not allowed",
+            hint=f"lorelog config set scope.tenants {scope.tenant} (or choose a tenant with --tenant)",
         )
     return settings
 
 
-def open_engine(here: Standpoint, flags: Mapping[str, object] | None = None) -> Engine:
-    """Build an engine from settings. Opens nothing yet: store and model open when a verb first needs them."""
-    from lorelog.retrieval.analyse import WordAnalyser
+def open_engine(location: Location, flags: Mapping[str, object] | None = None) -> Engine:
+    """Build an engine from settings. The store and models open on first use."""
+    from lorelog.retrieval.analyser import WordAnalyser
 
-    settings = settings_at(here, flags)
-    options = _embedding(settings, here)
-    embedder = _embedder(options)
-    place = _place(here, settings)
+    settings = settings_at(location, flags)
+    options = _embed_options(settings, location)
+    embedder = _open_embedder(options)
+    workspace = _make_workspace(location, settings)
     analyser = WordAnalyser()
-    reranker = _reranker(settings.reranking())
-    store = _store(place, analyser, embedder, _storing(settings, here))
-    tools = Tools(
-        analyser,
-        counted(embedder, options, place),
-        reranker,
-        summarizer=partial(summarizer, settings, here.home, here.environment, place),
-        recording=Recording(lambda: _recorded(settings, here, place)),
+    reranker = _open_reranker(settings.rerank_options())
+    store = _open_store(workspace, analyser, embedder, _store_options(settings, location))
+    deps = EngineDeps(
+        analyser=analyser,
+        embedder=meter_embedder(embedder, options, workspace),
+        reranker=reranker,
+        summarizer=partial(make_summarizer, settings, location.home, location.environment, workspace),
+        records=LazyRecords(lambda: _open_records(settings, location, workspace)),
         count_tokens=_count_tokens,
-        language=partial(language, settings, here.home, here.environment, place),
-        former=partial(_former, options, place),
-        cabinet=Cabinet(place.tenant_folder, settings.tracing()),
+        language=partial(open_language_model, settings, location.home, location.environment, workspace),
+        previous_embedder=partial(_open_previous_embedder, options, workspace),
+        side_databases=SideDatabases(workspace.tenant_folder, settings.trace_options()),
     )
-    return Engine(store, tools, place, _defaults(here, settings, options))
+    return Engine(store=store, deps=deps, workspace=workspace, defaults=_make_defaults(location, settings, options))
 
 
-class Holdings:
-    """What a process that goes on keeps open between calls: stores, models and caches, each once, lent to engines.
+class ResourcePool:
+    """Stores, models and caches that a long-running process shares among engines.
 
-    Threads may share it. A model that nobody has asked for a while is let go by `rest`; it loads itself when next asked.
-    Of everything only the last used are kept. An engine that still has what was let go loses nothing: stores and models
-    open themselves again, and end with the last engine that has them.
+    Threads may share it. `unload_idle` unloads unused models; they load again on the next call. Only the most
+    recently used resources are kept. An engine with an evicted resource keeps working: stores and models reopen on
+    use, and are freed with the last engine that holds them.
     """
 
     def __init__(self) -> None:
-        from lorelog.retrieval.analyse import WordAnalyser
+        from lorelog.retrieval.analyser import WordAnalyser
 
         self._analyser = WordAnalyser()
         self._lock = Lock()
-        # In the order of their last use; what was not used for longest goes when there are too many.
+        # Dicts in order of last use; the least recently used are evicted.
         self._stores: dict[object, Store] = {}
-        self._embedders: dict[EmbedOptions, LentEmbedder] = {}
+        self._embedders: dict[EmbedOptions, SharedEmbedder] = {}
         self._rerankers: dict[RerankOptions, Reranker] = {}
         self._caches: dict[object, Caches] = {}
-        self._books: dict[Path, Book] = {}
-        self._cabinets: dict[tuple[Path, TraceOptions], Cabinet] = {}
+        self._books: dict[Path, RecordStore] = {}
+        self._side_databases: dict[tuple[Path, TraceOptions], SideDatabases] = {}
 
-    def engine(self, here: Standpoint, flags: Mapping[str, object] | None = None) -> Engine:
-        """Return an engine over what is held; closing it closes nothing."""
+    def engine(self, location: Location, flags: Mapping[str, object] | None = None) -> Engine:
+        """Return an engine over the shared resources; closing it closes none of them."""
         from lorelog.retrieval.cache import Caches
 
-        settings = settings_at(here, flags)
-        options, rerank = _embedding(settings, here), settings.reranking()
-        place, defaults = _place(here, settings), _defaults(here, settings, options)
-        known = _nameless(options)
+        settings = settings_at(location, flags)
+        options, rerank = _embed_options(settings, location), settings.rerank_options()
+        workspace, defaults = _make_workspace(location, settings), _make_defaults(location, settings, options)
+        embedder_key = _embedder_cache_key(options)
         with self._lock:
             embedder = None
             if options.provider != "none":
-                embedder = _used(self._embedders, known, lambda: LentEmbedder(cast("Embedder", _embedder(options))))
+                embedder = _get_or_make(
+                    self._embedders, embedder_key, lambda: SharedEmbedder(cast("Embedder", _open_embedder(options)))
+                )
             model = f"{embedder.provider}/{embedder.model}" if embedder else "none"
-            keeping = _storing(settings, here)
-            store_key = (place.tenant_folder, model, replace(keeping, token=_digest(keeping.token)))
-            store = _used(self._stores, store_key, lambda: _store(place, self._analyser, embedder, keeping))
+            store_options = _store_options(settings, location)
+            store_key = (
+                workspace.tenant_folder,
+                model,
+                replace(store_options, token=_secret_digest(store_options.token)),
+            )
+            store = _get_or_make(
+                self._stores, store_key, lambda: _open_store(workspace, self._analyser, embedder, store_options)
+            )
             reranker = None
             if rerank.model:
-                reranker = _used(self._rerankers, rerank, lambda: cast("Reranker", _reranker(rerank)))
-            cache_key = (store_key, known, rerank, defaults.caching)
-            caches = _used(self._caches, cache_key, lambda: Caches.chosen(defaults.caching))
-            stores, embedders = _surplus(self._stores, _MOST_STORES), _surplus(self._embedders, _MOST_MODELS)
-            _surplus(self._caches, _MOST_STORES)
-            _surplus(self._rerankers, _MOST_MODELS)
-        for gone in stores:
-            gone.close()
-        for resting in embedders:
-            resting.rest(0)  # one that is at work just now is let go by whoever has it
-        tools = Tools(
-            self._analyser,
-            counted(embedder, options, place),
-            reranker,
-            caches,
-            partial(summarizer, settings, here.home, here.environment, place),
-            Recording(lambda: self._recorded(settings, here, place), lent=True),
-            _count_tokens,
-            partial(language, settings, here.home, here.environment, place),
-            self._cabinet(place, settings.tracing()),
-            partial(_former, options, place),
+                reranker = _get_or_make(self._rerankers, rerank, lambda: cast("Reranker", _open_reranker(rerank)))
+            cache_key = (store_key, embedder_key, rerank, defaults.caching)
+            caches = _get_or_make(self._caches, cache_key, lambda: Caches.from_options(defaults.caching))
+            evicted_stores = _pop_least_recent(self._stores, _MAX_STORES)
+            evicted_embedders = _pop_least_recent(self._embedders, _MAX_MODELS)
+            _pop_least_recent(self._caches, _MAX_STORES)
+            _pop_least_recent(self._rerankers, _MAX_MODELS)
+        for evicted_store in evicted_stores:
+            evicted_store.close()
+        for evicted_embedder in evicted_embedders:
+            evicted_embedder.close_if_idle(0)  # one in use is closed by the engine that holds it
+        deps = EngineDeps(
+            analyser=self._analyser,
+            embedder=meter_embedder(embedder, options, workspace),
+            reranker=reranker,
+            caches=caches,
+            summarizer=partial(make_summarizer, settings, location.home, location.environment, workspace),
+            records=LazyRecords(lambda: self._open_records(settings, location, workspace), lent=True),
+            count_tokens=_count_tokens,
+            language=partial(open_language_model, settings, location.home, location.environment, workspace),
+            side_databases=self._open_side_databases(workspace, settings.trace_options()),
+            previous_embedder=partial(_open_previous_embedder, options, workspace),
         )
-        return Engine(store, tools, place, defaults)
+        return Engine(store=store, deps=deps, workspace=workspace, defaults=defaults)
 
-    def _recorded(self, settings: Settings, here: Standpoint, place: Place) -> Recorded:
+    def _open_records(self, settings: Settings, location: Location, workspace: Workspace) -> OpenRecords:
         with self._lock:
-            book = _used(self._books, place.tenant_folder, lambda: _book(here, place))
-            books = _surplus(self._books, _MOST_STORES)
-        for gone in books:
-            gone.close()
-        return Recorded(book, _keyring(settings, here), settings.recording().agent)
+            book = _get_or_make(self._books, workspace.tenant_folder, lambda: _open_book(location, workspace))
+            evicted = _pop_least_recent(self._books, _MAX_STORES)
+        for other in evicted:
+            other.close()
+        return OpenRecords(book, _open_keyring(settings, location), settings.record_options().agent)
 
-    def _cabinet(self, place: Place, tracing: TraceOptions) -> Cabinet:
+    def _open_side_databases(self, workspace: Workspace, tracing: TraceOptions) -> SideDatabases:
         with self._lock:
-            key = (place.tenant_folder, tracing)
-            cabinet = _used(self._cabinets, key, lambda: Cabinet(place.tenant_folder, tracing))
-            cabinets = _surplus(self._cabinets, _MOST_STORES)
-        for gone in cabinets:
-            gone.close()
-        return cabinet
+            key = (workspace.tenant_folder, tracing)
+            databases = _get_or_make(self._side_databases, key, lambda: SideDatabases(workspace.tenant_folder, tracing))
+            evicted = _pop_least_recent(self._side_databases, _MAX_STORES)
+        for other in evicted:
+            other.close()
+        return databases
 
-    def rest(self, idle_s: float) -> int:
-        """Let go of embedders that nobody has used for so long; return how many are still loaded."""
+    def unload_idle(self, idle_s: float) -> int:
+        """Unload embedders unused for `idle_s` seconds; return how many are still loaded."""
         with self._lock:
             embedders = list(self._embedders.values())
-        return sum(not embedder.rest(idle_s) for embedder in embedders)
+        return sum(not embedder.close_if_idle(idle_s) for embedder in embedders)
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close everything."""
         with self._lock:
-            held: list[Store | Embedder | Reranker | Book | Cabinet] = [
+            resources: list[Store | Embedder | Reranker | RecordStore | SideDatabases] = [
                 *self._books.values(),
-                *self._cabinets.values(),
+                *self._side_databases.values(),
                 *self._stores.values(),
                 *self._embedders.values(),
                 *self._rerankers.values(),
             ]
             self._stores, self._embedders, self._rerankers, self._caches = {}, {}, {}, {}
-            self._books, self._cabinets = {}, {}
-        for one in held:
-            one.close()
+            self._books, self._side_databases = {}, {}
+        for resource in resources:
+            resource.close()
 
 
-def _nameless(options: EmbedOptions) -> EmbedOptions:
-    """Return what to know an embedder by: its options, with a key that nobody could use."""
-    return replace(options, api_key=_digest(options.api_key)) if options.api_key else options
+def _embedder_cache_key(options: EmbedOptions) -> EmbedOptions:
+    """Return the cache key of an embedder: its options, with a hash instead of the API key."""
+    return replace(options, api_key=_secret_digest(options.api_key)) if options.api_key else options
 
 
-def _digest(secret: str) -> str:
-    """Return what tells a secret from others and is of no use to anybody."""
+def _secret_digest(secret: str) -> str:
+    """Return a hash that distinguishes a secret without revealing it."""
     if not secret:
         return ""
     from hashlib import sha256
@@ -248,94 +390,99 @@ def _digest(secret: str) -> str:
     return sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _used(held: dict[Name, Thing], name: Name, make: Callable[[], Thing]) -> Thing:
-    """Return what is held under a name, made where it is not, as the last used."""
-    thing = held.pop(name) if name in held else make()
-    held[name] = thing
-    return thing
+def _get_or_make(
+    items: dict[CacheKeyType, CachedType], key: CacheKeyType, make: Callable[[], CachedType]
+) -> CachedType:
+    """Return the item of a key, made if missing, and mark it as most recently used."""
+    item = items.pop(key) if key in items else make()
+    items[key] = item
+    return item
 
 
-def _surplus(held: dict[Name, Thing], most: int) -> list[Thing]:
-    """Take out what was not used for longest, until no more than `most` are left."""
-    return [held.pop(name) for name in list(held)[: max(0, len(held) - most)]]
+def _pop_least_recent(items: dict[CacheKeyType, CachedType], limit: int) -> list[CachedType]:
+    """Remove and return the least recently used items beyond `limit`."""
+    return [items.pop(key) for key in list(items)[: max(0, len(items) - limit)]]
 
 
-def _place(here: Standpoint, settings: Settings) -> Place:
-    claude = here.environment.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")  # noqa: PTH111
-    found = Path(claude) if settings.auto_memory() else None
-    return Place(here.project, here.home, settings.tenant(), settings.roots(), found)
+def _make_workspace(location: Location, settings: Settings) -> Workspace:
+    claude = location.environment.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")  # noqa: PTH111
+    claude_folder = Path(claude) if settings.auto_memory() else None
+    return Workspace(location.project, location.home, settings.tenant(), settings.roots(), claude_folder)
 
 
-def _defaults(here: Standpoint, settings: Settings, embedding: EmbedOptions) -> Defaults:
-    return Defaults(
-        settings.scan(),
-        settings.chunking(),
-        settings.search(),
-        settings.all_projects(),
-        _batch_size(embedding),
-        settings.reranking(),
-        settings.caching(),
-        settings.session(),
-        settings.capturing(),
-        settings.spending(),
-        prompt_file(here.home, settings.compact_prompt()),
-        settings.warnings,
+def _make_defaults(location: Location, settings: Settings, embedding: EmbedOptions) -> EngineDefaults:
+    return EngineDefaults(
+        scan=settings.scan_options(),
+        chunking=settings.chunk_options(),
+        search=settings.search_options(),
+        all_projects=settings.all_projects(),
+        batch_size=_batch_size(embedding),
+        rerank=settings.rerank_options(),
+        caching=settings.cache_options(),
+        session=settings.session_options(),
+        capture=settings.capture_options(),
+        spending=settings.spend_options(),
+        compact_prompt=prompt_path(location.home, settings.compact_prompt()),
+        warnings=settings.warnings,
     )
 
 
-def _storing(settings: Settings, here: Standpoint) -> StoreOptions:
-    """Return where words and vectors are kept, with the token of whoever asks."""
-    return settings.storing(here.environment, str(here.home))
+def _store_options(settings: Settings, location: Location) -> StoreOptions:
+    return settings.store_options(location.environment, str(location.home))
 
 
-def _store(place: Place, analyser: WordAnalyser, embedder: Embedder | None, options: StoreOptions) -> Store:
+def _open_store(
+    workspace: Workspace, analyser: WordAnalyser, embedder: Embedder | None, options: StoreOptions
+) -> Store:
     provider = embedder.provider if embedder else "none"
     model = embedder.model if embedder else "none"
-    folder = place.tenant_folder / "index"
+    folder = workspace.tenant_folder / "index"
     if options.uri:
-        from lorelog.services.shared_name import shared_name
+        from lorelog.services.places.project import shared_name
         from lorelog.stores.milvus import MilvusStore
 
         return MilvusStore(
-            folder, analyser, options, tenant=place.tenant, provider=provider, model=model, name_of=shared_name
+            folder, analyser, options, tenant=workspace.tenant, provider=provider, model=model, name_of=shared_name
         )
     from lorelog.stores.embedded import EmbeddedStore
 
     return EmbeddedStore(folder, analyser, provider=provider, model=model)
 
 
-def copy_store(here: Standpoint, flags: Mapping[str, object], uri: str) -> Comparison:
-    """Push the whole index to another store, and return how it stands there. Settings stay as they are."""
-    with _store_at(here, flags, uri, "--to") as store:
+def copy_store(location: Location, flags: Mapping[str, object], uri: str) -> StoreComparison:
+    """Copy the whole index to another store, and compare the two. Settings are not changed."""
+    with _open_store_at(location, flags, uri, "--to") as store:
         with store.run(wait_s=10.0), store.writer() as writer:
             writer.sweep()
         return store.compare()
 
 
-def leave_store(here: Standpoint, flags: Mapping[str, object], uri: str) -> str:
-    """Delete the index's rows in a Milvus that is not in use any more, and return which. The catalog stays as it is."""
+def delete_remote_index(location: Location, flags: Mapping[str, object], uri: str) -> str:
+    """Delete the index's rows from a Milvus that is no longer in use; return its address. The catalog is not changed."""
     from lorelog.stores.milvus import MilvusStore
 
-    used = _storing(settings_at(here, flags), here).uri
-    with _store_at(here, flags, uri, "--at") as store:
+    used = _store_options(settings_at(location, flags), location).uri
+    with _open_store_at(location, flags, uri, "--at") as store:
         if not isinstance(store, MilvusStore):
-            raise UsageError("there is nothing to leave: files beside the catalog are not in anybody's way")
+            raise UsageError("--at requires a Milvus address: local index files are deleted by 'lorelog reset'")
         if store.place == used:
-            raise UsageError(f"{used} is in use", hint="set store.uri to another store first, or 'lorelog reset'")
+            raise UsageError(f"{used} is in use", hint="set store.uri to another store first, or use 'lorelog reset'")
         store.leave()
         return store.place
 
 
 @contextmanager
-def _store_at(here: Standpoint, flags: Mapping[str, object], uri: str, origin: str) -> Iterator[Store]:
-    """Give the store of this place as it would be under another address."""
-    from lorelog.config.values import accept, find_setting
-    from lorelog.retrieval.analyse import WordAnalyser
+def _open_store_at(location: Location, flags: Mapping[str, object], uri: str, origin: str) -> Iterator[Store]:
+    """Open this location's store under another address."""
+    from lorelog.config.settings import coerce_value, find_setting
+    from lorelog.retrieval.analyser import WordAnalyser
 
-    settings = settings_at(here, flags)
-    chosen = settings_at(here, {**flags, "store.uri": accept(find_setting("store.uri"), uri, origin)})
-    embedder = _embedder(_embedding(settings, here))
-    store = _store(_place(here, settings), WordAnalyser(), embedder, _storing(chosen, here))
+    settings = settings_at(location, flags)
+    changed = settings_at(location, {**flags, "store.uri": coerce_value(find_setting("store.uri"), uri, origin)})
+    embedder = _open_embedder(_embed_options(settings, location))
+    store = _open_store(
+        _make_workspace(location, settings), WordAnalyser(), embedder, _store_options(changed, location)
+    )
     try:
         yield store
     finally:
@@ -344,88 +491,128 @@ def _store_at(here: Standpoint, flags: Mapping[str, object], uri: str, origin: s
             embedder.close()
 
 
-def _embedding(settings: Settings, here: Standpoint) -> EmbedOptions:
-    """Return which model embeds, with its key and address: those of whoever asks."""
-    options = settings.embedding(here.environment)
+def _embed_options(settings: Settings, location: Location) -> EmbedOptions:
+    """Return which model embeds, with the key and URL from the caller's environment."""
+    options = settings.embed_options(location.environment)
     if options.provider == "none":
         return options
-    from lorelog.models import settled
+    from lorelog.models.embed import resolve_embed_options
 
-    shared = replace(options.ollama, folder=str(here.home / "ollama"))
-    return settled(replace(options, ollama=shared), here.environment)
+    shared = replace(options.ollama, folder=str(location.home / "ollama"))
+    return resolve_embed_options(replace(options, ollama=shared), location.environment)
 
 
-def _embedder(options: EmbedOptions) -> Embedder | None:
-    """Return the embedder, or None where words are to do."""
+def _open_embedder(options: EmbedOptions) -> Embedder | None:
     if options.provider == "none":
         return None
-    from lorelog.models import open_embedder
+    from lorelog.models.embed import open_embedder
 
     return open_embedder(options)
 
 
-def check_embedder(here: Standpoint, settings: Settings) -> str:
-    """Return who embeds, in words. Raise ConfigError or ModelUnavailable for want of a key or package; nobody is asked."""
-    options = _embedding(settings, here)
+def check_embedder(location: Location, settings: Settings) -> str:
+    """Return a description of the embedder. Raise ConfigError or ModelUnavailable if a key or package is missing.
+
+    No model is called.
+    """
+    options = _embed_options(settings, location)
     if options.provider == "none":
-        return "none: words alone answer"
-    from lorelog.models.readiness import check_ready
+        return "none: keyword search only"
+    from lorelog.models.embed.readiness import check_ready
 
     return check_ready(options)
 
 
-def _former(options: EmbedOptions, place: Place, name: str) -> Embedder | None:
-    """Return the embedder of a provider and model that were chosen before, as far as it may still be asked."""
-    from lorelog.models import former_embedder
+def _open_previous_embedder(options: EmbedOptions, workspace: Workspace, name: str) -> Embedder | None:
+    """Return the embedder of a previous provider and model, if it is still available."""
+    from lorelog.models.embed import previous_embedder
 
-    return counted(former_embedder(options, name), options, place)
+    return meter_embedder(previous_embedder(options, name), options, workspace)
 
 
 def _batch_size(options: EmbedOptions) -> int:
-    """Return how many texts the embedder is handed at once."""
     if options.provider == "none":
         return 0
-    from lorelog.models import texts_at_once
+    from lorelog.models.embed import max_texts_in_flight
 
-    return texts_at_once(options)
-
-
-def _recorded(settings: Settings, here: Standpoint, place: Place) -> Recorded:
-    return Recorded(_book(here, place), _keyring(settings, here), settings.recording().agent)
+    return max_texts_in_flight(options)
 
 
-def _book(here: Standpoint, place: Place) -> Book:
-    """Return a tenant's records. Whose signatures count does not depend on who asks."""
-    from lorelog.services.records.book import Book
-    from lorelog.services.records.keys import Keyring
-
-    return Book(place.tenant_folder, Keyring(here.home / IDENTITIES).key_of)
+def _open_records(settings: Settings, location: Location, workspace: Workspace) -> OpenRecords:
+    return OpenRecords(
+        _open_book(location, workspace), _open_keyring(settings, location), settings.record_options().agent
+    )
 
 
-def _keyring(settings: Settings, here: Standpoint) -> Keyring:
-    """Return the keys of a home, for whoever asks to sign with theirs."""
-    from lorelog.services.records.keys import Keyring
+def _open_book(location: Location, workspace: Workspace) -> RecordStore:
+    """Return a tenant's records. The trusted keys are those of the home, for every caller."""
+    from lorelog.services.records.keys.keyring import Keyring
+    from lorelog.services.records.store import RecordStore
 
-    passphrase = here.environment.get("LORELOG_IDENTITY_PASSPHRASE", "")
-    return Keyring(here.home / IDENTITIES, settings.recording().identity, passphrase)
+    return RecordStore(workspace.tenant_folder, Keyring(location.home / IDENTITIES_FOLDER).signing_key)
+
+
+def _open_keyring(settings: Settings, location: Location) -> Keyring:
+    """Return the keys of a home, unlocked for the caller's identity."""
+    from lorelog.services.records.keys.keyring import Keyring
+
+    passphrase = location.environment.get("LORELOG_IDENTITY_PASSPHRASE", "")
+    return Keyring(location.home / IDENTITIES_FOLDER, settings.record_options().identity, passphrase)
 
 
 @cache
 def _token_counter() -> Callable[[str], int]:
-    from lorelog.models.tokens import TokenCounter
+    from lorelog.models.embed.builtin import TokenCounter
 
     return TokenCounter()
 
 
 def _count_tokens(text: str) -> int:
-    """Count with the built-in tokenizer, which is loaded when it is first needed, and once for a process."""
+    """Count with the built-in tokenizer, loaded on first use and once per process."""
     return _token_counter()(text)
 
 
-def _reranker(options: RerankOptions) -> Reranker | None:
-    """Return the cross-encoder, or None where none was chosen: nothing of it is imported then."""
+def _open_reranker(options: RerankOptions) -> Reranker | None:
+    """Return the cross-encoder, or None if there is none: its modules are not imported then."""
     if not options.model:
         return None
-    from lorelog.models.crossencoder import open_reranker
+    from lorelog.models.rerank import open_reranker
 
     return open_reranker(options)
+
+
+def user_settings(home: Path) -> Settings:
+    """Return the user's settings from their own file and environment, without project or scope files."""
+    return load_settings(home, None, dict(os.environ), {})
+
+
+def settings_file(location: Location, *, of_project: bool) -> Path:
+    """Return the path of the user's settings file, or of the project's."""
+    return Path(location.project.root) / PROJECT_FILE if of_project else location.home / USER_FILE
+
+
+def change_setting(location: Location, key: str, raw: str | None, *, of_project: bool) -> bool:
+    """Write a setting given as text, or remove it (None); return False if there was nothing to remove."""
+    from lorelog.config.file_editor import set_value, unset_value
+
+    path = settings_file(location, of_project=of_project)
+    if raw is None:
+        return unset_value(path, key, project=of_project)
+    set_value(path, key, raw, project=of_project)
+    return True
+
+
+def create_settings_file(location: Location, *, of_project: bool) -> Path:
+    """Write a settings file with all defaults as comments; return its path."""
+    from lorelog.config.file_editor import write_initial_file
+
+    path = settings_file(location, of_project=of_project)
+    write_initial_file(path, project=of_project)
+    return path
+
+
+def format_setting(value: object) -> str:
+    """Format a setting's value as in a settings file."""
+    from lorelog.config.settings import format_toml
+
+    return format_toml(value)  # type: ignore[arg-type]

@@ -2,14 +2,16 @@
 
 from pathlib import Path
 
+import pytest
 from bench.cache import ARRANGEMENTS, NEAR, NEW, REPEATED, main, measure, tables, workload
 from bench.scale.contender import Deadline
 from bench.scale.making import make
 from bench.scale.with_lorelog import STORE
 
-from lorelog.retrieval.cache import wording
+from lorelog.retrieval.cache import normalize_wording
 
 
+@pytest.mark.slow
 def test_the_mix_is_what_it_says(tmp_path: Path) -> None:
     """Repeats repeat an earlier question to the letter, near-repeats its wording but for an article or the end mark."""
     steps = workload(make(tmp_path, 200), 300)
@@ -18,14 +20,15 @@ def test_the_mix_is_what_it_says(tmp_path: Path) -> None:
     for step in steps:
         text = step.question.text
         assert step.kind != REPEATED or text in seen
-        assert step.kind != NEAR or wording(text) in worded
+        assert step.kind != NEAR or normalize_wording(text) in worded
         seen.add(text)
-        worded.add(wording(text))
+        worded.add(normalize_wording(text))
 
     counts = [sum(step.kind == kind for step in steps) for kind in (NEW, REPEATED, NEAR)]
     assert counts[0] > counts[1] > counts[2] > 20
 
 
+@pytest.mark.slow
 def test_every_arrangement_answers_every_question(tmp_path: Path) -> None:
     """Each is asked as often as the others, and only those with a cache find anything in one."""
     material = make(tmp_path / "material", 200)
@@ -43,6 +46,7 @@ def test_every_arrangement_answers_every_question(tmp_path: Path) -> None:
     assert len(tables(ways)) == 2 + len(ARRANGEMENTS) + 3 + 3
 
 
+@pytest.mark.slow
 def test_the_command_runs_twice(tmp_path: Path) -> None:
     """A small run ends well, and can be done again with what it kept."""
     for _ in range(2):

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.records.drafts import draft
 
 from bench import kill
@@ -28,6 +29,7 @@ def run(*words: object) -> dict[str, Any]:
     return tally
 
 
+@pytest.mark.slow
 def test_24_writers_at_once_keep_every_record() -> None:
     """24 processes work through four tasks each: 384 records, each there once, in one sound chain, and the signed ones proven."""
     tally = run("--cycles", 1, "--writers", 24, "--finish")
@@ -52,6 +54,7 @@ def test_what_is_lost_or_unsound_is_seen(tmp_path: Path) -> None:
     assert (found.lost, found.unsound, found.unsigned, found.ok) == (1, 1, 1, False)
 
 
+@pytest.mark.slow
 def test_killed_writers_lose_nothing_that_was_acknowledged() -> None:
     """40 writers are killed at moments of no choice: all that they were told of is there, and ledger and tables are sound."""
     tally = run("--cycles", 20, "--seed", 6)

@@ -214,6 +214,7 @@ def test_claims_are_summed_up() -> None:
     assert found.error == pytest.approx((0.1 + 0.4 + 0.6) / 3)
 
 
+@pytest.mark.slow
 def test_the_whole_bench_on_a_tiny_set(tmp_path: Path) -> None:
     """With the built-in model it prints a table for the set and one for all, and writes down every question."""
     write_set(tmp_path, "tiny")

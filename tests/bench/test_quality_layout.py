@@ -26,7 +26,7 @@ def laid_out(folder: Path, *texts: Text, anchors: bool = False) -> tuple[Layout,
 def owners(layout: Layout, path: Path) -> list[list[str]]:
     """Return the documents of each chunk of a file, as the pipeline cuts it."""
     chunks = chunk_markdown(path.read_text("utf-8"), str(path.resolve()), ChunkOptions()).chunks
-    return [layout.documents(one.source, one.start_line, one.end_line) for one in chunks]
+    return [layout.documents(chunk.source, chunk.start_line, chunk.end_line) for chunk in chunks]
 
 
 @pytest.mark.parametrize(

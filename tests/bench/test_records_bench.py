@@ -16,13 +16,13 @@ CORPORA = corpora()
 def test_a_corpus_is_large_enough_and_asks_for_all_its_tasks(corpus: Corpus) -> None:
     """Twelve tasks, at least 36 questions of every kind, each of them once, and none for a task that is not there."""
     names = [case.name for case in corpus.cases]
-    asked = [(one.text, *one.filters.items()) for one in corpus.questions]
+    asked = [(question.text, *question.filters.items()) for question in corpus.questions]
 
     assert len(set(names)) == len(names) == 12
     assert len(asked) >= 36
     assert len(set(asked)) == len(asked)
-    assert {one.case for one in corpus.questions} == set(names)
-    assert {one.kind for one in corpus.questions} == set(KINDS)
+    assert {question.case for question in corpus.questions} == set(names)
+    assert {question.kind for question in corpus.questions} == set(KINDS)
 
 
 def test_corpora_have_little_in_common() -> None:
@@ -50,6 +50,7 @@ def test_a_corpus_is_written_by_the_operations_that_agents_use(corpus: Corpus, t
     desk.close()
 
 
+@pytest.mark.slow
 def test_the_crowd_can_be_written(tmp_path: Path) -> None:
     """As many records as were asked for are accepted, each of a task that was begun, the same words from the same seed."""
     ledger = Ledger(tmp_path)
@@ -58,7 +59,7 @@ def test_the_crowd_can_be_written(tmp_path: Path) -> None:
     tables = RecordTables(None)
 
     assert tables.catch_up(ledger) == 1200
-    assert {task.id for task in tables.tasks(most=100)} == set(crowd.tasks)
+    assert {task.id for task in tables.tasks(limit=100)} == set(crowd.tasks)
     assert Crowd("p", 20).say(30) == Crowd("p", 20).say(30)
 
 

@@ -100,6 +100,7 @@ def test_an_insert_that_takes_too_long_keeps_what_it_has(small: Material) -> Non
     assert len(list(Deadline.after(600).within(small.batches(100)))) == 5
 
 
+@pytest.mark.slow
 def test_our_side_of_a_run(tmp_path: Path) -> None:
     """The whole run without rivals: inserted, asked cold and warm, memory read, and the exact lane finds the nearest."""
     plan = Plan(Workplace(tmp_path), ROWS, (OURS,), queries=12, rounds=2, cold_rounds=1)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def git(directory: Path, *arguments: str) -> str:
-    """Run Git as somebody, whatever the machine's own settings are."""
+    """Run Git with a fixed identity, independent of the settings of this machine."""
     command = ["git", "-c", "protocol.file.allow=always", "-c", "init.defaultBranch=main", "-c", "commit.gpgsign=false"]
     command += ["-c", "user.name=Ada", "-c", "user.email=ada@example.org", *arguments]
     done = subprocess.run(command, cwd=directory, check=True, capture_output=True, text=True)

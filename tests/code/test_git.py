@@ -1,4 +1,4 @@
-"""Git is asked read-only and safely, and whoever asks can do without it."""
+"""Git runs read-only and safely, and every failure gives None."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from tests.code.repositories import git, repository, write
 from lorelog.code.git import Git
 
 
-def test_tracked_and_new_files_are_listed_and_ignored_ones_are_not(tmp_path: Path) -> None:
-    """A file is listed when it is tracked, or new and not ignored."""
+def test_tracked_and_new_files_are_listed(tmp_path: Path) -> None:
+    """A file is listed if it is tracked, or new and not ignored."""
     root = repository(tmp_path / "work", {"a.py": "", ".gitignore": "*.log\nbuild/\n", "kept.log": ""})
     git(root, "add", "-f", "kept.log")
     write(root, {"new.py": "", "noise.log": "", "build/made.py": "", "deep/er/b.py": ""})
     assert Git(str(root)).files() == [".gitignore", "a.py", "deep/er/b.py", "kept.log", "new.py"]
 
 
-def test_some_files_alone_can_be_asked_for(tmp_path: Path) -> None:
-    """Asked for some paths, files and folders of them are listed, patterns taken as names."""
+def test_the_list_can_be_limited_to_paths(tmp_path: Path) -> None:
+    """Given files and folders are listed alone, and patterns are taken literally."""
     root = repository(tmp_path / "work", {"a.py": "", "b/c.py": "", "b/d.py": "", "[x].py": "", "x.py": ""})
     assert Git(str(root)).files(["b", "[x].py"]) == ["[x].py", "b/c.py", "b/d.py"]
 
 
-def test_names_may_hold_anything(tmp_path: Path) -> None:
-    """Names with line breaks, spaces, quotes and other alphabets come back as they are."""
+def test_names_may_have_any_characters(tmp_path: Path) -> None:
+    """Names with line breaks, spaces, quotes and any script are returned unchanged."""
     names = ["a b.py", 'quo"te.py', "line\nbreak.py", "größe.py", "日本.py"]
     root = repository(tmp_path / "work", dict.fromkeys(names, ""))
     assert Git(str(root)).files() == sorted(names)
 
 
 def test_submodules_are_listed_and_other_repositories_are_not(tmp_path: Path) -> None:
-    """What lies in a submodule belongs to the tree; a repository, or a linked worktree, that merely lies there does not."""
+    """Files of a submodule belong to the tree; those of a nested repository or a linked worktree do not."""
     inner = repository(tmp_path / "inner", {"lib.py": ""})
     deepest = repository(tmp_path / "deepest", {"leaf.py": ""})
     git(inner, "submodule", "--quiet", "add", str(deepest), "deep")
@@ -50,8 +50,8 @@ def test_submodules_are_listed_and_other_repositories_are_not(tmp_path: Path) ->
     assert not [path for path in listed if path.startswith(("stray", "trees"))]
 
 
-def test_a_submodule_that_was_never_fetched_is_passed_over(tmp_path: Path) -> None:
-    """An empty folder in the place of a submodule lists nothing, and is no failure."""
+def test_a_submodule_that_was_never_fetched_is_skipped(tmp_path: Path) -> None:
+    """A submodule that is an empty folder lists nothing, and is not a failure."""
     inner = repository(tmp_path / "inner", {"lib.py": ""})
     outer = repository(tmp_path / "outer", {"a.py": ""})
     git(outer, "submodule", "--quiet", "add", str(inner), "inner")
@@ -60,8 +60,8 @@ def test_a_submodule_that_was_never_fetched_is_passed_over(tmp_path: Path) -> No
     assert Git(str(tmp_path / "clone")).files() == [".gitmodules", "a.py"]
 
 
-def test_shallow_detached_and_unborn_heads_are_told(tmp_path: Path) -> None:
-    """A shallow clone says so; a detached head has a commit; a repository without commits has none."""
+def test_shallow_detached_and_unborn_heads(tmp_path: Path) -> None:
+    """A shallow clone is detected; a detached head has a commit; a repository without commits has none."""
     root = repository(tmp_path / "work", {"a.py": "1"})
     write(root, {"a.py": "2"})
     git(root, "commit", "-qam", "second")
@@ -78,7 +78,7 @@ def test_shallow_detached_and_unborn_heads_are_told(tmp_path: Path) -> None:
 
 
 def test_no_repository_no_git_and_no_directory_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is missing, the answer is None."""
+    """Without Git, repository or directory the result is None."""
     root = repository(tmp_path / "work", {"a.py": ""})
     (tmp_path / "plain").mkdir()
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
@@ -89,24 +89,25 @@ def test_no_repository_no_git_and_no_directory_are_none(tmp_path: Path, monkeypa
     assert Git(str(root)).run("status") is None
 
 
-def test_what_takes_too_long_or_says_too_much_is_none(tmp_path: Path) -> None:
-    """Neither time nor output is without bounds."""
+def test_time_and_output_are_limited(tmp_path: Path) -> None:
+    """A command that takes too long or prints too much gives None."""
     root = repository(tmp_path / "work", {f"{number}.py": "" for number in range(50)})
-    assert Git(str(root)).run("ls-files", most_bytes=100) is None
+    assert Git(str(root)).run("ls-files", max_bytes=100) is None
     # Waits for a standard input that it would only be given after the time is up.
     assert Git(str(root)).run("ls-files", timeout_s=0.0) is None
 
 
-def test_much_can_be_asked_at_once(tmp_path: Path) -> None:
-    """More than a pipe holds goes in and comes out."""
+@pytest.mark.slow
+def test_input_and_output_may_exceed_a_pipe(tmp_path: Path) -> None:
+    """More input and output than a pipe buffers is transferred."""
     root = repository(tmp_path / "work", {"a.py": "x"})
-    said = Git(str(root)).run("cat-file", "--batch-check", "--buffer", stdin=b"HEAD:a.py\n" * 20_000, timeout_s=60)
-    assert said is not None
-    assert said.count(b"blob 1\n") == 20_000
+    output = Git(str(root)).run("cat-file", "--batch-check", "--buffer", stdin=b"HEAD:a.py\n" * 20_000, timeout_s=60)
+    assert output is not None
+    assert output.count(b"blob 1\n") == 20_000
 
 
-def test_the_callers_variables_lead_nowhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inside a hook of another repository the answer is still about the one that is asked."""
+def test_git_variables_of_the_caller_are_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inside a hook of another repository, commands still run on the given one."""
     root = repository(tmp_path / "work", {"mine.py": ""})
     other = repository(tmp_path / "other", {"theirs.py": ""})
     monkeypatch.setenv("GIT_DIR", str(other / ".git"))
@@ -119,8 +120,8 @@ def test_the_callers_variables_lead_nowhere_else(tmp_path: Path, monkeypatch: py
     "setting",
     ["core.fsmonitor", "diff.external", "core.pager", "diff.evil.textconv", "diff.evil.command", "core.hooksPath"],
 )
-def test_no_program_of_a_repository_is_run(tmp_path: Path, setting: str) -> None:
-    """Whatever its configuration and attributes name, nothing of it is started by listing, showing, logging or comparing."""
+def test_no_program_of_a_repository_runs(tmp_path: Path, setting: str) -> None:
+    """Programs in its configuration and attributes are not started by listing, showing, logging or comparing."""
     root = repository(tmp_path / "work", {"a.py": "1\n", ".gitattributes": "*.py diff=evil\n"})
     write(root, {"a.py": "2\n"})
     git(root, "commit", "-qam", "second")
@@ -142,8 +143,8 @@ def test_no_program_of_a_repository_is_run(tmp_path: Path, setting: str) -> None
     assert not mark.exists()
 
 
-def test_asking_writes_nothing(tmp_path: Path) -> None:
-    """A repository is the same, byte for byte, after it was asked; objects that a command makes go elsewhere."""
+def test_commands_write_nothing(tmp_path: Path) -> None:
+    """The repository does not change; new objects are written to another directory."""
     root = repository(tmp_path / "work", {"a.py": "1\n"})
     git(root, "checkout", "-q", "-b", "side")
     write(root, {"b.py": "2\n"})
@@ -155,8 +156,8 @@ def test_asking_writes_nothing(tmp_path: Path) -> None:
     git(root, "commit", "-qm", "main")
 
     def state() -> dict[str, tuple[int, int]]:
-        found = [path for path in (root / ".git").rglob("*") if path.is_file()]
-        return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in found}
+        files = [path for path in (root / ".git").rglob("*") if path.is_file()]
+        return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in files}
 
     os.utime(root / "a.py")
     before = state()

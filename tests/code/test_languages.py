@@ -1,4 +1,4 @@
-"""Which language a file is written in, and that everything a row names is there."""
+"""Languages are detected, and their grammars, queries and hooks are installed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import importlib.util
 
 import pytest
 
-from lorelog.code.extract import extract, grammar, query_of
-from lorelog.code.languages import BY_NAME, LANGUAGES, Language, language_of, may_be_code
+from lorelog.code.extract import extract, load_grammar, load_query
+from lorelog.code.languages.registry import LANGUAGES, LANGUAGES_BY_NAME, LanguageSpec, detect_language, may_be_code
 
 NAMES = [language.name for language in LANGUAGES]
 
@@ -31,42 +31,42 @@ NAMES = [language.name for language in LANGUAGES]
         (".bashrc", b"", "bash"),
     ],
 )
-def test_a_language_is_told_by_name_and_beginning(path: str, head: bytes, language: str) -> None:
-    """A suffix decides; a header's content tells C from C++; a file without a suffix is told by its first line."""
-    assert language_of(path, head) == language
+def test_a_language_is_detected_by_name_and_beginning(path: str, head: bytes, language: str) -> None:
+    """The suffix decides; the content of a header distinguishes C and C++; without a suffix the first line decides."""
+    assert detect_language(path, head) == language
     assert may_be_code(path)
 
 
 @pytest.mark.parametrize("path", ["a.md", "a.json", "notes", "photo.png", "x.unknown"])
-def test_what_no_grammar_reads_has_no_language(path: str) -> None:
-    """Prose, data and pictures are not parsed, whatever is in them."""
-    assert language_of(path, b"def f(): pass\n") is None
+def test_other_files_have_no_language(path: str) -> None:
+    """Prose, data and images have no language."""
+    assert detect_language(path, b"def f(): pass\n") is None
 
 
 def test_a_first_line_does_not_overrule_a_suffix() -> None:
-    """A text file about scripts is no script."""
-    assert language_of("howto.txt", b"#!/bin/sh\n") is None
+    """A text file that starts with `#!` is not a script."""
+    assert detect_language("howto.txt", b"#!/bin/sh\n") is None
     assert not may_be_code("howto.txt")
 
 
 def test_no_suffix_has_two_languages() -> None:
-    """Two rows that claimed one suffix would make the order of the table decide."""
+    """Each suffix belongs to one language."""
     claimed = [suffix for language in LANGUAGES for suffix in language.suffixes]
     assert len(claimed) == len(set(claimed))
 
 
 @pytest.mark.parametrize("language", LANGUAGES, ids=NAMES)
-def test_every_grammar_and_hook_of_the_table_is_installed(language: Language) -> None:
-    """What a row names is there, offline: grammars come inside wheels, queries inside the package."""
-    assert grammar(language.name).node_kind_count > 10
+def test_every_grammar_query_and_hook_is_installed(language: LanguageSpec) -> None:
+    """Grammars come with wheels, and queries and hooks with the package, so that all load offline."""
+    assert load_grammar(language.name).node_kind_count > 10
     folder = importlib.resources.files("lorelog.code") / "queries"
     assert all((folder / f"{name}.scm").is_file() for name in language.queries)
-    assert language.name == "python" or query_of(language.name) is not None
+    assert language.name == "python" or load_query(language.name) is not None
     assert not language.hooks or importlib.util.find_spec(language.hooks) is not None
 
 
-def test_a_language_nobody_knows_says_nothing() -> None:
-    """An unknown language is no error: the file has lines and nothing else."""
-    assert "cobol" not in BY_NAME
-    said = extract(b"a\nb\n", "cobol")
-    assert (said.symbols, said.uses, said.imports, said.lines) == ((), (), (), 2)
+def test_an_unknown_language_gives_an_empty_extract() -> None:
+    """An unknown language is not an error: the extract has lines and nothing else."""
+    assert "cobol" not in LANGUAGES_BY_NAME
+    extracted = extract(b"a\nb\n", "cobol")
+    assert (extracted.symbols, extracted.uses, extracted.imports, extracted.lines) == ((), (), (), 2)

@@ -1,7 +1,7 @@
-"""What each language's file says: one sample per language, beside it everything that is found in it.
+"""Each language has a sample file, and beside it the expected extract.
 
-The lists beside the samples were read by a person against the samples. Whoever changes a query reads the difference:
-a line that is wrong is a bug, however convenient.
+A person has compared the expected extracts with the samples. After a change of a query, read the difference: a wrong
+line is a bug, however convenient.
 """
 
 from __future__ import annotations
@@ -9,48 +9,52 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.code.rendering import rendered
+from tests.code.rendering import render
 
 from lorelog.code.extract import extract
-from lorelog.code.languages import LANGUAGES, language_of
+from lorelog.code.languages.registry import LANGUAGES, detect_language
 
 SAMPLES = sorted(path for path in (Path(__file__).parent / "samples").iterdir() if path.suffix != ".txt")
 
 
-def spoken(path: Path) -> str:
+def sample_language(path: Path) -> str:
     """Return the language of a sample."""
-    language = language_of(path.name, path.read_bytes()[:4096])
+    language = detect_language(path.name, path.read_bytes()[:4096])
     assert language is not None
     return language
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=[path.name for path in SAMPLES])
-def test_a_sample_says_what_is_written_beside_it(path: Path) -> None:
-    """Symbols with places, signatures, docstrings and visibility, imports and uses are exactly those of the list."""
-    assert rendered(extract(path.read_bytes(), spoken(path))) == path.with_name(path.name + ".txt").read_text("utf-8")
+def test_a_sample_gives_the_expected_extract(path: Path) -> None:
+    """Symbols with positions, signatures, docstrings and visibility, imports and uses are as expected."""
+    assert render(extract(path.read_bytes(), sample_language(path))) == path.with_name(path.name + ".txt").read_text(
+        "utf-8"
+    )
 
 
 def test_every_language_with_a_query_has_a_sample() -> None:
-    """No language is read that nobody looked at."""
-    assert {language.name for language in LANGUAGES if language.queries} == {spoken(path) for path in SAMPLES}
+    """Every language has a sample."""
+    assert {language.name for language in LANGUAGES if language.queries} == {sample_language(path) for path in SAMPLES}
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=[path.name for path in SAMPLES])
-def test_half_a_sample_says_what_was_complete_in_it(path: Path) -> None:
-    """A file that breaks off in the middle keeps what was complete before."""
-    source, language = path.read_bytes(), spoken(path)
+def test_half_a_sample_keeps_its_complete_symbols(path: Path) -> None:
+    """A truncated file keeps the symbols that were complete."""
+    source, language = path.read_bytes(), sample_language(path)
     half = source[: len(source) // 2]
-    complete = [one for one in extract(source, language).symbols if one.span.end_line <= half.count(b"\n")]
-    first = next(one for one in complete if one.kind != "module")
+    complete = [symbol for symbol in extract(source, language).symbols if symbol.span.end_line <= half.count(b"\n")]
+    first = next(symbol for symbol in complete if symbol.kind != "module")
     assert first.name in {symbol.name for symbol in extract(half, language).symbols}
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=[path.name for path in SAMPLES])
-def test_places_hold_the_names(path: Path) -> None:
-    """Where a symbol or a use is said to be, there its name stands."""
-    said = extract(path.read_bytes(), spoken(path))
+def test_positions_point_at_names(path: Path) -> None:
+    """The name is found at the position of each symbol and use."""
+    extracted = extract(path.read_bytes(), sample_language(path))
     lines = path.read_text("utf-8").split("\n")
-    places = [(symbol.name.removeprefix("operator"), symbol.name_line, symbol.name_column) for symbol in said.symbols]
-    places += [(use.name, use.line, use.column) for use in said.uses if use.kind != "import"]
-    for name, line, column in places:
+    positions = [
+        (symbol.name.removeprefix("operator"), symbol.name_line, symbol.name_column) for symbol in extracted.symbols
+    ]
+    positions += [(use.name, use.line, use.column) for use in extracted.uses if use.kind != "import"]
+    for name, line, column in positions:
         assert lines[line - 1][column - 1 :].removeprefix("operator").lstrip("\"':$ ").startswith(name.lstrip("$"))

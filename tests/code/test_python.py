@@ -1,4 +1,4 @@
-"""What a Python file defines, uses and imports, by Python's own rules."""
+"""Definitions, uses and imports of Python files follow Python's rules."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ import pytest
 
 import lorelog
 from lorelog.code.extract import extract
-from lorelog.core.code import Extract, Import, Symbol, Use
+from lorelog.core.code import FileExtract, ImportStatement, NameUse, Symbol
 
 
-def read(source: str) -> Extract:
+def read(source: str) -> FileExtract:
     return extract(textwrap.dedent(source).encode(), "python")
 
 
-def named(said: Extract, qualified: str) -> Symbol:
-    found = [symbol for symbol in said.symbols if symbol.qualified == qualified]
-    assert len(found) == 1, [symbol.qualified for symbol in said.symbols]
-    return found[0]
+def named(extracted: FileExtract, qualified: str) -> Symbol:
+    matches = [symbol for symbol in extracted.symbols if symbol.qualified_name == qualified]
+    assert len(matches) == 1, [symbol.qualified_name for symbol in extracted.symbols]
+    return matches[0]
 
 
-def kinds(said: Extract) -> dict[str, str]:
-    return {symbol.qualified: symbol.kind.value for symbol in said.symbols}
+def kinds(extracted: FileExtract) -> dict[str, str]:
+    return {symbol.qualified_name: symbol.kind.value for symbol in extracted.symbols}
 
 
-def uses(said: Extract, name: str) -> list[Use]:
-    return [use for use in said.uses if use.name == name]
+def uses(extracted: FileExtract, name: str) -> list[NameUse]:
+    return [use for use in extracted.uses if use.name == name]
 
 
 def test_definitions_know_their_kind_and_container() -> None:
-    """Functions, methods, classes, enums, protocols, types, constants, variables and attributes are told apart."""
-    said = read("""
+    """Functions, methods, classes, enums, protocols, types, constants, variables and attributes have their kind."""
+    extracted = read("""
         from enum import Enum
         LIMIT = 3
         name = "a"
@@ -51,7 +51,7 @@ def test_definitions_know_their_kind_and_container() -> None:
                     self.made = helper()
         async def run(): ...
     """)
-    assert kinds(said) == {
+    assert kinds(extracted) == {
         "LIMIT": "constant",
         "name": "variable",
         "Vector": "type",
@@ -70,9 +70,9 @@ def test_definitions_know_their_kind_and_container() -> None:
     }
 
 
-def test_a_definition_is_told_exactly() -> None:
-    """Span with decorators, place of the name, head on one line, docstring, bases."""
-    said = read('''
+def test_a_definition_has_its_details() -> None:
+    """A definition has its span with decorators, position, signature on one line, docstring and bases."""
+    extracted = read('''
         @cached
         @route("/x")
         async def load(
@@ -88,7 +88,7 @@ def test_a_definition_is_told_exactly() -> None:
         class Store(Base[int], mod.Other, metaclass=Meta):
             "Keeps."
     ''')
-    load, store = said.symbols
+    load, store = extracted.symbols
     assert load.span == (2, 1, 13, 15)
     assert (load.name_line, load.name_column) == (4, 11)
     assert load.signature == "async def load(path: str, *, size: int = 3) -> bytes"
@@ -99,8 +99,8 @@ def test_a_definition_is_told_exactly() -> None:
 
 
 def test_a_string_below_an_assignment_documents_it() -> None:
-    """Fields are documented as in this house."""
-    said = read('''
+    """A string below an assignment is its docstring."""
+    extracted = read('''
         class A:
             size: int = 0
             """How large."""
@@ -108,13 +108,13 @@ def test_a_string_below_an_assignment_documents_it() -> None:
                 self.depth = 1
                 """How deep."""
     ''')
-    assert named(said, "A.size").docstring == "How large."
-    assert named(said, "A.depth").docstring == "How deep."
+    assert named(extracted, "A.size").docstring == "How large."
+    assert named(extracted, "A.depth").docstring == "How deep."
 
 
 def test_every_overload_and_branch_is_a_definition() -> None:
-    """Overloads, property setters, and alternatives of if and try are all there; later assignments are writes."""
-    said = read("""
+    """Overloads, property setters, and branches of if and try are definitions; later assignments are writes."""
+    extracted = read("""
         @overload
         def f(a: int) -> int: ...
         @overload
@@ -136,9 +136,9 @@ def test_every_overload_and_branch_is_a_definition() -> None:
             count = 2
         count += 3
     """)
-    names = [symbol.name for symbol in said.symbols]
+    names = [symbol.name for symbol in extracted.symbols]
     assert names == ["f", "f", "f", "SEP", "g", "SEP", "g", "json", "count"]
-    assert [(use.line, use.kind) for use in uses(said, "count")] == [
+    assert [(use.line, use.kind) for use in uses(extracted, "count")] == [
         (18, "write"),
         (19, "read"),
         (20, "write"),
@@ -146,9 +146,9 @@ def test_every_overload_and_branch_is_a_definition() -> None:
     ]
 
 
-def test_attributes_of_an_instance_belong_to_its_class() -> None:
-    """The first assignment to self.x defines it, unless the class body does; in nested functions too, not in static ones."""
-    said = read("""
+def test_instance_attributes_belong_to_the_class() -> None:
+    """The first assignment to self.x defines it unless the class body does, but not in static methods."""
+    extracted = read("""
         class A:
             x: int
             def __init__(this, y):
@@ -164,21 +164,23 @@ def test_attributes_of_an_instance_belong_to_its_class() -> None:
             def build(cls):
                 cls.shared = 1
     """)
-    assert [name for name, kind in kinds(said).items() if kind == "variable"] == [
+    assert [name for name, kind in kinds(extracted).items() if kind == "variable"] == [
         "A.x",
         "A.y",
         "A.z",
         "A.deep",
         "A.shared",
     ]
-    assert [(use.line, use.receiver) for use in uses(said, "x")] == [(5, "this")]
-    assert [(use.line, use.receiver, use.kind) for use in uses(said, "y") if use.receiver] == [(9, "this", "write")]
-    assert [use.receiver for use in uses(said, "no")] == ["self"]
+    assert [(use.line, use.receiver) for use in uses(extracted, "x")] == [(5, "this")]
+    assert [(use.line, use.receiver, use.kind) for use in uses(extracted, "y") if use.receiver] == [
+        (9, "this", "write")
+    ]
+    assert [use.receiver for use in uses(extracted, "no")] == ["self"]
 
 
 def test_names_of_a_function_are_local() -> None:
-    """Parameters, variables, comprehensions, lambdas, with, except, for and patterns bind; a later binding counts too."""
-    said = read("""
+    """Parameters, variables, comprehensions, lambdas, with, except, for and patterns bind names, also later ones."""
+    extracted = read("""
         total = 0
         def f(a, *b, c=total, **d):
             print(early, a, b, c, d)
@@ -194,27 +196,27 @@ def test_names_of_a_function_are_local() -> None:
                 case Colour.RED: ...
             return n, m
     """)
-    local = {use.name for use in said.uses if use.local}
+    local = {use.name for use in extracted.uses if use.local}
     assert local == set("abcdhijeknopqstuvw") | {"early", "g", "m"}
-    foreign = {use.name for use in said.uses if not use.local and not use.receiver}
+    foreign = {use.name for use in extracted.uses if not use.local and not use.receiver}
     assert foreign == {"total", "print", "open", "E", "r", "x", "Point", "Colour", "m"}
 
 
 def test_definitions_and_imports_inside_functions_are_not_local() -> None:
-    """A nested function is a symbol, and an import is another file's: both are looked for."""
-    said = read("""
+    """A nested function is a symbol, and an import a name of another file: neither is local."""
+    extracted = read("""
         def outer():
             from other import taken
             import os.path
             def inner(): ...
             inner(taken, os)
     """)
-    assert [use.local for name in ("inner", "taken", "os") for use in uses(said, name)] == [False] * 4
+    assert [use.local for name in ("inner", "taken", "os") for use in uses(extracted, name)] == [False] * 4
 
 
-def test_global_and_nonlocal_say_whose_a_name_is() -> None:
-    """A global's write is a module's; one that only functions assign is defined there."""
-    said = read("""
+def test_global_and_nonlocal_change_the_scope() -> None:
+    """A write to a global belongs to the module; a global that only functions assign is defined there."""
+    extracted = read("""
         known = 1
         def f():
             global known, fresh
@@ -225,14 +227,14 @@ def test_global_and_nonlocal_say_whose_a_name_is() -> None:
                 nonlocal state
                 state = known
     """)
-    assert kinds(said) == {"known": "variable", "f": "function", "fresh": "variable", "f.g": "function"}
-    assert [use.local for use in uses(said, "known")] == [False, False]
-    assert [use.local for use in uses(said, "state")] == [True, True]
+    assert kinds(extracted) == {"known": "variable", "f": "function", "fresh": "variable", "f.g": "function"}
+    assert [use.local for use in uses(extracted, "known")] == [False, False]
+    assert [use.local for use in uses(extracted, "state")] == [True, True]
 
 
-def test_a_class_does_not_lend_its_names_to_methods() -> None:
-    """A method sees what is around the class, not in it."""
-    said = read("""
+def test_methods_do_not_see_the_names_of_their_class() -> None:
+    """A method sees the names around its class, not those in it."""
+    extracted = read("""
         def f():
             a = 1
             class C:
@@ -240,12 +242,12 @@ def test_a_class_does_not_lend_its_names_to_methods() -> None:
                 b = a
                 def m(self): return a
     """)
-    assert [(use.line, use.local) for use in uses(said, "a")] == [(3, True), (6, False), (7, True)]
+    assert [(use.line, use.local) for use in uses(extracted, "a")] == [(3, True), (6, False), (7, True)]
 
 
-def test_what_is_done_with_a_name_is_told() -> None:
-    """Calls, reads, writes and types differ; what stands before the dot is told; keyword arguments are no uses."""
-    said = read("""
+def test_uses_have_a_kind_and_a_receiver() -> None:
+    """Calls, reads, writes and types are distinguished; the receiver is stored; keyword arguments are not uses."""
+    extracted = read("""
         class A(Base):
             field: "Optional[other.Thing]" = None
             def m(self, p: List[Literal["no"]]) -> Annotated[R, meta("x")]:
@@ -253,7 +255,7 @@ def test_what_is_done_with_a_name_is_told() -> None:
                 super().m(os.path)[i].d()
                 del gone.e
     """)
-    seen = [(use.name, use.kind.value, use.receiver) for use in said.uses]
+    seen = [(use.name, use.kind.value, use.receiver) for use in extracted.uses]
     assert seen == [
         ("Base", "type", ""),
         ("Optional", "type", ""),
@@ -282,19 +284,19 @@ def test_what_is_done_with_a_name_is_told() -> None:
     ]
 
 
-def test_what_a_grammar_reads_wrongly_is_read_rightly() -> None:
-    """`*f()` in a set calls f, and a line that begins with type(x) assigns to what it gives."""
-    said = read("""
+def test_errors_of_the_grammar_are_corrected() -> None:
+    """`*f()` in a set calls f, and `type(x).a = 1` is an assignment."""
+    extracted = read("""
         made = {*f(a)}
         type(made).size = g()
     """)
-    seen = [(use.name, use.kind.value) for use in said.uses]
+    seen = [(use.name, use.kind.value) for use in extracted.uses]
     assert seen == [("f", "call"), ("a", "read"), ("type", "call"), ("made", "read"), ("size", "write"), ("g", "call")]
 
 
-def test_a_use_knows_the_definition_around_it() -> None:
-    """Decorators and defaults count to what they are part of, a lambda to the function around it."""
-    said = read("""
+def test_a_use_has_its_enclosing_definition() -> None:
+    """Decorators and defaults belong to their definition, a lambda to the enclosing function."""
+    extracted = read("""
         top()
         @decorate
         def f(a=default()):
@@ -302,29 +304,32 @@ def test_a_use_knows_the_definition_around_it() -> None:
             class C:
                 x = made()
     """)
-    around = {use.name: said.symbols[use.enclosing].qualified if use.enclosing >= 0 else "" for use in said.uses}
+    around = {
+        use.name: extracted.symbols[use.enclosing].qualified_name if use.enclosing >= 0 else ""
+        for use in extracted.uses
+    }
     assert around == {"top": "", "decorate": "f", "default": "f", "inner": "f", "made": "f.C"}
 
 
 def test_imports_are_as_they_are_written() -> None:
-    """Modules, names, aliases, dots and stars; a name that is imported is a use of it, too."""
-    said = read("""
+    """Modules, names, aliases, dots and stars are kept as written; an imported name is also a use."""
+    extracted = read("""
         import os.path as p, sys
         from ..core.code import (Symbol as S, Use)
         from . import here
         from all import *
         from __future__ import annotations
     """)
-    assert said.imports == (
-        Import("os.path", "", "p", 2, 8),
-        Import("sys", "", "", 2, 22),
-        Import("..core.code", "Symbol", "S", 3, 26),
-        Import("..core.code", "Use", "", 3, 39),
-        Import(".", "here", "", 4, 15),
-        Import("all", "*", "", 5, 17),
-        Import("__future__", "annotations", "", 6, 24),
+    assert extracted.imports == (
+        ImportStatement("os.path", "", "p", 2, 8),
+        ImportStatement("sys", "", "", 2, 22),
+        ImportStatement("..core.code", "Symbol", "S", 3, 26),
+        ImportStatement("..core.code", "Use", "", 3, 39),
+        ImportStatement(".", "here", "", 4, 15),
+        ImportStatement("all", "*", "", 5, 17),
+        ImportStatement("__future__", "annotations", "", 6, 24),
     )
-    assert [(use.name, use.receiver) for use in said.uses if use.kind == "import"] == [
+    assert [(use.name, use.receiver) for use in extracted.uses if use.kind == "import"] == [
         ("Symbol", "..core.code"),
         ("Use", "..core.code"),
         ("here", "."),
@@ -333,8 +338,8 @@ def test_imports_are_as_they_are_written() -> None:
 
 
 def test_visibility_follows_underscores_and_all() -> None:
-    """One underscore hides from other modules, in a class from all but subclasses; `__all__` says otherwise."""
-    said = read("""
+    """One underscore makes a name private, and protected in a class; `__all__` overrides it."""
+    extracted = read("""
         __all__ = ["_shown"]
         __all__ += ("_too",)
         def _shown(): ...
@@ -345,7 +350,7 @@ def test_visibility_follows_underscores_and_all() -> None:
             def __private(self): ...
             def __init__(self): ...
     """)
-    assert {symbol.name: symbol.visibility for symbol in said.symbols} == {
+    assert {symbol.name: symbol.visibility for symbol in extracted.symbols} == {
         "__all__": "public",
         "_shown": "public",
         "_too": "public",
@@ -357,17 +362,17 @@ def test_visibility_follows_underscores_and_all() -> None:
     }
 
 
-def test_type_parameters_belong_to_what_declares_them() -> None:
-    """The type parameters of Python 3.12 are nobody else's names."""
-    said = read("""
+def test_type_parameters_belong_to_their_definition() -> None:
+    """Type parameters of Python 3.12 are local to their definition."""
+    extracted = read("""
         type Pair[A] = tuple[A, A]
         def first[B: Base](a: list[B]) -> B: ...
         class Box[C]:
             value: C
     """)
-    assert kinds(said) == {"Pair": "type", "first": "function", "Box": "class", "Box.value": "variable"}
-    assert {use.name for use in said.uses if use.local} == {"A", "B", "C"}
-    assert [use.kind for use in uses(said, "Base")] == ["type"]
+    assert kinds(extracted) == {"Pair": "type", "first": "function", "Box": "class", "Box.value": "variable"}
+    assert {use.name for use in extracted.uses if use.local} == {"A", "B", "C"}
+    assert [use.kind for use in uses(extracted, "Base")] == ["type"]
 
 
 BEFORE = '''
@@ -393,15 +398,15 @@ def total(items, rate):
         (BEFORE.replace("(items, rate)", "(items, rates)"), False),
     ],
 )
-def test_a_digest_is_what_a_definition_does(after: str, is_same: bool) -> None:  # noqa: FBT001 - a column of the table
+def test_a_digest_covers_the_tokens_of_a_definition(after: str, is_same: bool) -> None:  # noqa: FBT001 - a column of the table
     """Its own name, comments, documentation and layout do not count; statements, indentation and parameters do."""
     before, changed = (extract(source.encode(), "python").symbols[0].digest for source in (BEFORE, after))
     assert (before == changed) is is_same
 
 
 def test_an_open_bracket_costs_one_definition() -> None:
-    """While somebody types, everything but what is being typed stays known, inside a class too."""
-    said = read("""
+    """While a definition is being typed, all others stay, also inside of a class."""
+    extracted = read("""
         import os
         class A(Base):
             x = 1
@@ -416,61 +421,62 @@ def test_an_open_bracket_costs_one_definition() -> None:
         def last(a):
             return A(a)
     """)
-    assert said.broken == 6
-    assert {"A", "A.x", "A.after", "LIMIT", "last"} <= set(kinds(said))
-    assert kinds(said)["A.after"] == "method"
-    assert [said.symbols[use.enclosing].qualified for use in uses(said, "A")] == ["last"]
-    assert [(one.module, one.line) for one in said.imports] == [("os", 2)]
+    assert extracted.broken == 6
+    assert {"A", "A.x", "A.after", "LIMIT", "last"} <= set(kinds(extracted))
+    assert kinds(extracted)["A.after"] == "method"
+    assert [extracted.symbols[use.enclosing].qualified_name for use in uses(extracted, "A")] == ["last"]
+    assert [(statement.module, statement.line) for statement in extracted.imports] == [("os", 2)]
 
 
-def test_a_statement_that_is_wrong_costs_itself() -> None:
-    """What stands around it is read as if it were right."""
-    said = read("""
+def test_a_broken_statement_costs_only_itself() -> None:
+    """The code around a broken statement is extracted."""
+    extracted = read("""
         def f():
             x = = 3
             return g()
         def g(): ...
     """)
-    assert [symbol.name for symbol in said.symbols] == ["f", "g"]
-    assert [(use.name, use.enclosing) for use in said.uses if use.kind == "call"] == [("g", 0)]
+    assert [symbol.name for symbol in extracted.symbols] == ["f", "g"]
+    assert [(use.name, use.enclosing) for use in extracted.uses if use.kind == "call"] == [("g", 0)]
 
 
 def definitions(tree: ast.AST, container: str = "") -> list[tuple[str, str, int]]:
-    """Return what Python itself says that a file defines."""
-    found = []
+    """Return the definitions by Python's own parser."""
+    entries = []
     for node in ast.iter_child_nodes(tree):
         inner = container
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.append((container, node.name, node.lineno))
+            entries.append((container, node.name, node.lineno))
             inner = f"{container}.{node.name}" if container else node.name
-        found += definitions(node, inner)
-    return found
+        entries += definitions(node, inner)
+    return entries
 
 
 def calls(tree: ast.AST) -> list[tuple[int, int, str]]:
-    """Return what Python itself says that a file calls by name."""
-    found = []
+    """Return the calls of names by Python's own parser."""
+    entries = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            found.append((node.func.lineno, node.func.col_offset + 1, node.func.id))
+            entries.append((node.func.lineno, node.func.col_offset + 1, node.func.id))
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             end = (node.func.end_col_offset or 0) - len(node.func.attr)
-            found.append((node.func.end_lineno or 0, end + 1, node.func.attr))
-    return sorted(found)
+            entries.append((node.func.end_lineno or 0, end + 1, node.func.attr))
+    return sorted(entries)
 
 
-def test_our_own_code_is_read_as_python_reads_it() -> None:
-    """Every function, class and call of this package is found where Python finds it, and nothing else is."""
+@pytest.mark.slow
+def test_our_own_code_is_read_like_python_does() -> None:
+    """The functions, classes and calls of this package are exactly those that Python's parser finds."""
     for path in sorted(Path(lorelog.__file__).parent.rglob("*.py")):
         data = path.read_bytes()
         if not data.isascii():
             continue  # Python counts bytes, we count characters
-        tree, said = ast.parse(data), extract(data, "python")
+        tree, extracted = ast.parse(data), extract(data, "python")
         mine = [
             (symbol.container, symbol.name, symbol.name_line)
-            for symbol in said.symbols
+            for symbol in extracted.symbols
             if symbol.kind in ("function", "method", "class", "interface", "enum")
         ]
         assert sorted(mine) == sorted(definitions(tree)), path
-        assert [(use.line, use.column, use.name) for use in said.uses if use.kind == "call"] == calls(tree), path
-        assert said.broken == 0, path
+        assert [(use.line, use.column, use.name) for use in extracted.uses if use.kind == "call"] == calls(tree), path
+        assert extracted.broken == 0, path

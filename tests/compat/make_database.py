@@ -1,4 +1,4 @@
-"""Writes a small catalog in the current schema: run once, when a schema is released, and commit the result.
+"""Write a small catalog in the current schema. Run once when a schema is released, and commit the result.
 
 python -m tests.compat.make_database
 """
@@ -18,12 +18,12 @@ from lorelog.stores.embedded.migrations import SCHEMA_VERSION
 def main() -> None:
     released = Path(__file__).with_name(f"catalog_v{SCHEMA_VERSION}.db")
     released.unlink(missing_ok=True)
-    with tempfile.TemporaryDirectory() as place:
-        store = open_store(Path(place))
+    with tempfile.TemporaryDirectory() as folder:
+        store = open_store(Path(folder))
         with store.writer() as writer:
             writer.put([update("/a.md", ["compat alpha"]), update("/b.md", ["compat beta"])])
-            writer.put_vectors({one.vector_key: vector(1, len(one.text)) for one in store.pending(10)})
-        database = sqlite3.connect(Path(place) / "index" / "catalog.db")
+            writer.put_vectors({pending.vector_key: vector(1, len(pending.text)) for pending in store.pending(10)})
+        database = sqlite3.connect(Path(folder) / "index" / "catalog.db")
         database.execute("VACUUM INTO ?", (str(released),))
         database.close()
 

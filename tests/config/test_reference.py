@@ -6,11 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from lorelog.config.schema import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_reference_is_current() -> None:
     """The generated parts of the documentation are up to date."""
     done = subprocess.run(
@@ -27,4 +30,6 @@ def test_every_setting_is_documented() -> None:
     """Every key and every variable is in docs/configuration.md."""
     page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
 
-    assert [one.key for one in SETTINGS if f"`{one.key}`" not in page or f"`{one.variable}`" not in page] == []
+    assert [
+        setting.key for setting in SETTINGS if f"`{setting.key}`" not in page or f"`{setting.variable}`" not in page
+    ] == []

@@ -1,4 +1,4 @@
-"""Keys and passwords are referred to, never held, shown or repeated."""
+"""Secrets are referenced, never stored, shown or quoted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lorelog.config import load_settings
-from lorelog.config.edit import set_value
+from lorelog.config.file_editor import set_value
 from lorelog.core.errors import ConfigError
 
 KEY = "sk-live-4f9a77c2e1"
@@ -18,37 +18,37 @@ def write(path: Path, line: str) -> None:
 
 
 def test_reference_is_resolved(tmp_path: Path) -> None:
-    """env:NAME gives the provider the variable's value, and only the options hold it."""
+    """env:NAME is resolved to the variable's value in the options only."""
     write(tmp_path / "config.toml", 'api_key = "env:TEAM_KEY"')
     environment = {"TEAM_KEY": KEY}
 
     settings = load_settings(tmp_path, None, environment, {})
 
-    assert settings.embedding(environment).api_key == KEY
+    assert settings.embed_options(environment).api_key == KEY
     assert settings.value("embedding.api_key") == "env:TEAM_KEY"
     assert KEY not in repr(settings)
     assert KEY not in repr(list(settings))
-    assert KEY not in repr(settings.embedding(environment))
+    assert KEY not in repr(settings.embed_options(environment))
 
 
 @pytest.mark.parametrize("environment", [{}, {"TEAM_KEY": ""}])
 def test_missing_variable(tmp_path: Path, environment: dict[str, str]) -> None:
-    """A reference to a variable that is not there stops nobody who does not need the key; whoever does learns its name."""
+    """A reference to a missing variable is an error only when the key is needed, and the error names the variable."""
     write(tmp_path / "config.toml", 'api_key = "env:TEAM_KEY"')
 
-    options = load_settings(tmp_path, None, environment, {}).embedding(environment)
+    options = load_settings(tmp_path, None, environment, {}).embed_options(environment)
 
     assert (options.api_key, options.key_variable) == ("", "TEAM_KEY")
 
 
 def test_no_reference(tmp_path: Path) -> None:
-    """Without a reference the key is left to the provider's own variable."""
-    assert load_settings(tmp_path, None, {}, {}).embedding({"OPENAI_API_KEY": KEY}).api_key == ""
+    """Without a reference the provider's own variable is used."""
+    assert load_settings(tmp_path, None, {}, {}).embed_options({"OPENAI_API_KEY": KEY}).api_key == ""
 
 
 @pytest.mark.parametrize("written", [KEY, f"env:{KEY}", f"env: {KEY}", f"{KEY}\n"])
 def test_literal_key_is_refused(tmp_path: Path, written: str) -> None:
-    """A literal key is refused by every layer with the way to do it, and is not repeated."""
+    """A literal key is rejected by every layer with a hint, and is not quoted."""
     environment = {"LORELOG_EMBEDDING_API_KEY": written}
     user = tmp_path / "config.toml"
     errors = []
@@ -75,7 +75,7 @@ def test_literal_key_is_refused(tmp_path: Path, written: str) -> None:
     "address", [f"https://me:{KEY}@example.org/v1", f"https://example.org/v1?key={KEY}", f"https://example.org/#{KEY}"]
 )
 def test_address_with_a_secret_is_refused(tmp_path: Path, address: str) -> None:
-    """A server address that carries a password or a query is refused and not repeated."""
+    """A URL with a password or a query is rejected and not quoted."""
     write(tmp_path / "config.toml", f'base_url = "{address}"')
 
     with pytest.raises(ConfigError, match="base_url is not valid") as caught:
@@ -85,23 +85,23 @@ def test_address_with_a_secret_is_refused(tmp_path: Path, address: str) -> None:
 
 @pytest.mark.parametrize("address", ["http://localhost:8080", "https://example.org/v1/", "http://[::1]:9000/v1"])
 def test_plain_address(tmp_path: Path, address: str) -> None:
-    """A plain server address is taken as it is."""
+    """A plain URL is accepted."""
     write(tmp_path / "config.toml", f'base_url = "{address}"')
 
-    assert load_settings(tmp_path, None, {}, {}).embedding({}).base_url == address
+    assert load_settings(tmp_path, None, {}, {}).embed_options({}).base_url == address
 
 
 def test_project_file_is_not_repeated_either(tmp_path: Path) -> None:
-    """A key in a project file is refused without being repeated."""
+    """A key in a project file is rejected and not quoted."""
     write(tmp_path / ".lorelog.toml", f'api_key = "{KEY}"')
 
-    with pytest.raises(ConfigError, match="may not choose") as caught:
+    with pytest.raises(ConfigError, match="may not set") as caught:
         load_settings(tmp_path / "home", tmp_path, {}, {})
     assert KEY not in caught.value.message + caught.value.hint
 
 
 def test_malformed_file_is_not_repeated(tmp_path: Path) -> None:
-    """The error of a malformed file does not show its lines."""
+    """The error for a malformed file does not quote its lines."""
     write(tmp_path / "config.toml", f'api_key = "{KEY}')
 
     with pytest.raises(ConfigError, match="not valid TOML") as caught:

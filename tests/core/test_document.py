@@ -1,4 +1,4 @@
-"""What a chunk is embedded and matched as, and when its vector stays the same."""
+"""The embedded and the matched text of a chunk, and the stability of its vector key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SUBJECTS = ["Redis", "14:30 Redis", "Release 2026-03-05", "Session", "Sessions",
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_moments_are_not_embedded(moment: str) -> None:
-    """Headings that only tell the day or the time are left out, above the text and on top of it."""
+    """Headings with only a day or a time are not embedded."""
     assert embedded_text(f"{moment} > Redis", "says") == "Redis\nsays"
     assert embedded_text(moment, "says") == "says"
     assert embedded_text("", f"### {moment}\n\nsays") == "says"
@@ -30,25 +30,25 @@ def test_moments_are_not_embedded(moment: str) -> None:
 
 @pytest.mark.parametrize("subject", SUBJECTS)
 def test_other_headings_are_embedded(subject: str) -> None:
-    """Headings that tell a subject are embedded, also where a day or a time is part of them."""
+    """Headings with a subject are embedded, even with a day or a time in them."""
     assert embedded_text(f"Notes > {subject}", "says") == f"Notes > {subject}\nsays"
     assert embedded_text("", f"### {subject}\n\nsays") == f"### {subject}\n\nsays"
 
 
 @pytest.mark.parametrize("text", ["### 14:30", "### 14:30\n", "## 2026-03-05\n\n"])
 def test_a_section_that_is_nothing_but_a_moment(text: str) -> None:
-    """A section that says nothing but its time keeps that as its text: no text at all is embedded by no model."""
+    """A section that contains only a time is embedded as that time, because no model embeds an empty text."""
     assert embedded_text("2026-03-05", text) == text
 
 
 def test_only_the_first_heading_is_a_moment() -> None:
-    """Times further down are part of what is said."""
+    """Times further down are part of the text."""
     said = "first\n\n### 15:10\n\nsecond"
     assert embedded_text("", f"### 14:30\n\n{said}") == said
 
 
 def test_another_time_needs_no_other_vector() -> None:
-    """The vector key stays when only clock or date change, and changes with the text or with another heading above."""
+    """The vector key ignores dates and times, and changes with the text or with another heading."""
     one = chunk("/a.md", "### 14:30\n\nsays", context="2026-03-05 > Redis")
     later = chunk("/b.md", "### 16:05\n\nsays", 9, context="2026-03-06 > Redis")
     assert one.vector_key == later.vector_key
@@ -57,7 +57,7 @@ def test_another_time_needs_no_other_vector() -> None:
 
 
 def test_words_are_matched_in_all_headings() -> None:
-    """Days and times are found by words though they are not embedded."""
+    """Days and times are matched by the lexical lane although they are not embedded."""
     one = chunk("/a.md", "### 14:30\n\nsays", context="2026-03-05 > Redis")
     assert one.matched_text == "2026-03-05 > Redis\n### 14:30\n\nsays"
     assert one.embedded_text == "Redis\nsays"

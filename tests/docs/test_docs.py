@@ -27,13 +27,13 @@ def all_parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser
     found = [parser]
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            found += [verb for one in action.choices.values() for verb in all_parsers(one)]
+            found += [verb for choice in action.choices.values() for verb in all_parsers(choice)]
     return found
 
 
 def all_errors(top: type[LorelogError] = LorelogError) -> list[type[LorelogError]]:
     """Return an error class and all below it."""
-    return [top, *(one for kind in top.__subclasses__() for one in all_errors(kind))]
+    return [top, *(error for kind in top.__subclasses__() for error in all_errors(kind))]
 
 
 @pytest.mark.parametrize("name", list(cli.COMMANDS))
@@ -59,7 +59,7 @@ def test_every_error_is_documented() -> None:
     table = {row[0]: row[1:] for row in rows(read("docs/errors.md")) if len(row) == 4}
 
     assert table == {
-        f"`{kind.code}`": [f"`{kind.__name__}`", kind.__doc__, str(cli._report(kind("x"), as_json=False))]
+        f"`{kind.code}`": [f"`{kind.__name__}`", kind.__doc__, str(cli._print_error(kind("x"), as_json=False))]
         for kind in all_errors()
     }
 
@@ -79,6 +79,7 @@ def test_every_setting_is_documented() -> None:
     assert [one.key for one in SETTINGS if f"`{one.key}`" not in page or f"`{one.variable}`" not in page] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HAVE_COMMANDS)
 def test_every_command_line_shown_can_be_typed(name: str) -> None:
     """Whatever a page tells its reader to type, the real parsers accept."""
@@ -116,6 +117,7 @@ def test_every_link_leads_somewhere(name: str) -> None:
     assert broken == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["README.md", "docs/python.md"])
 def test_python_examples_run(name: str, tmp_path: Path) -> None:
     """The Python shown runs as it stands, in a directory with notes."""
@@ -147,11 +149,11 @@ def test_python_page_names_what_is_exported() -> None:
     assert "no others" in listed
 
 
-def test_architecture_names_what_there_is() -> None:
-    """Each row of ARCHITECTURE.md's table names files that exist and names that stand in them."""
+def test_where_names_what_there_is() -> None:
+    """Each row of docs/where.md names files that exist and names that occur in them."""
     wrong = []
-    for question, files, names in (row for row in rows(read("ARCHITECTURE.md")) if len(row) == 3):
-        found = [(ROOT / "src" / "lorelog" / one, ROOT / one) for one in spans(files)]
+    for question, files, names in (row for row in rows(read("docs/where.md")) if len(row) == 3):
+        found = [(ROOT / "src" / "lorelog" / span, ROOT / span) for span in spans(files)]
         paths = [next((path for path in pair if path.is_file()), None) for pair in found]
         if not paths or None in paths:
             wrong.append(question)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
+import msgspec
 from tests.docs.test_json_page import documented, fields
 from tests.surfaces.conftest import Shell, write
 
-from lorelog.operations.debug_replies import ErrorsShape, IngestShape, ToolCallsShape, WhyShape
+from lorelog.operations.debug.schema import ErrorsReply, IngestReply, ToolCallsReply, WhyReply
 
 STACK = """\
 Traceback (most recent call last):
@@ -26,26 +28,28 @@ ValueError: no row
 """
 
 
-def declared(shape: Any, prefix: str = "") -> Iterator[str]:
-    """Yield the dotted names of all fields that a typed dictionary has."""
-    if get_origin(shape) is list:
-        yield from declared(get_args(shape)[0], f"{prefix}[]")
-    elif is_typeddict(shape):
-        for key, one in get_type_hints(shape).items():
+def declared(kind: Any, prefix: str = "") -> Iterator[str]:
+    """Yield the dotted names of all fields of a reply."""
+    if get_origin(kind) is tuple:
+        yield from declared(get_args(kind)[0], f"{prefix}[]")
+    elif get_origin(kind) is UnionType:
+        yield from declared(get_args(kind)[0], prefix)
+    elif isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        for key, field_type in get_type_hints(kind).items():
             name = f"{prefix}.{key}" if prefix else key
             yield name
-            yield from declared(one, name)
+            yield from declared(field_type, name)
 
 
 def test_traces_are_documented(shell: Shell, project: Path) -> None:
     """Every field that can be there is documented, and no other; what is printed has those fields."""
-    for section, shape in (
-        ("debug calls", ToolCallsShape),
-        ("debug errors", ErrorsShape),
-        ("debug ingest", IngestShape),
-        ("why", WhyShape),
+    for section, reply in (
+        ("debug calls", ToolCallsReply),
+        ("debug errors", ErrorsReply),
+        ("debug ingest", IngestReply),
+        ("why", WhyReply),
     ):
-        assert set(declared(shape)) == documented(section)
+        assert set(declared(reply)) == documented(section)
     ingested = shell("debug", "ingest", write(project / "a.log", STACK), "--json").json
     assert set(fields(ingested)) == documented("debug ingest")
     assert set(fields(shell("debug", "errors", "--json").json)) == documented("debug errors")

@@ -12,14 +12,14 @@ from tests.docs.pages import blocks, read, rows, sections, spans
 from tests.surfaces.conftest import Shell, write
 
 from lorelog.core.document import short_hash
-from lorelog.operations.replies import LatencyShape
-from lorelog.records.kinds import FIELDS, Type
+from lorelog.operations.memory.schema import OperationLatency
+from lorelog.records.kinds import FIELDS, FieldType
 
 PAGE = sections(read("docs/json.md"))
 BY_NAME = {"projects": "", "settings": ".KEY", "languages": "", "trees[].languages": "", "left_out": ""}
 """Objects whose keys are names of things, not fields."""
 
-LATENCY = LatencyShape.__annotations__
+LATENCY = OperationLatency.__struct_fields__
 """Of the process that answers, which as a command of its own has counted nothing yet."""
 
 JOURNAL = """# 2026-03-05
@@ -78,6 +78,7 @@ def names_a_file(shell: Shell, journal: Path) -> None:
     assert shell("add", "redis is in cache_it.py").status == 0
 
 
+@pytest.mark.slow
 def test_search_is_documented(shell: Shell, journal: Path) -> None:
     """Every field of a search, with or without a token budget, is documented, and no other."""
     assert shell("decide", "redis it is", "--because", "it is fast").status == 0
@@ -273,17 +274,19 @@ def test_examples_hold_documented_fields(section: str) -> None:
         assert set(fields(json.loads(block))) <= documented(section)
 
 
-EVERYTHING: dict[Type, Any] = {
-    Type.TEXT: "t",
-    Type.TEXTS: ["t"],
-    Type.IDS: [],
-    Type.NUMBER: 1.0,
-    Type.SHARE: 0.5,
-    Type.OBJECT: {"name": 1},
-    Type.VALUE: "v",
-    Type.DATASETS: [{"name": "d", "version": "1", "description": "x"}],
-    Type.ENTITIES: [{"name": "e", "entity_type": "t", "role": "r"}],
-    Type.PROVENANCE: dict.fromkeys(("uri", "repo", "commit", "path", "tool_name", "tool_version", "tool_call_id"), "p"),
+EVERYTHING: dict[FieldType, Any] = {
+    FieldType.TEXT: "t",
+    FieldType.TEXTS: ["t"],
+    FieldType.IDS: [],
+    FieldType.NUMBER: 1.0,
+    FieldType.SHARE: 0.5,
+    FieldType.OBJECT: {"name": 1},
+    FieldType.VALUE: "v",
+    FieldType.DATASETS: [{"name": "d", "version": "1", "description": "x"}],
+    FieldType.ENTITIES: [{"name": "e", "entity_type": "t", "role": "r"}],
+    FieldType.PROVENANCE: dict.fromkeys(
+        ("uri", "repo", "commit", "path", "tool_name", "tool_version", "tool_call_id"), "p"
+    ),
 }
 """Something for each type of field."""
 

@@ -9,15 +9,15 @@ import pytest
 from tests.docs.pages import blocks, read, rows, sections, spans
 
 from lorelog.core.query import Lane
-from lorelog.retrieval import closeread, entry, rerank, weigh
-from lorelog.retrieval.closeread import Reading
-from lorelog.retrieval.neighbours import LEAST, find_share
-from lorelog.retrieval.when import describe, find_time
-from lorelog.services import answer, candidates, timing
+from lorelog.retrieval import fusion, rerank, score_features
+from lorelog.retrieval.fusion import MIN_NEIGHBOUR_SHARE, neighbour_share
+from lorelog.retrieval.score_features import MatchFeatures
+from lorelog.retrieval.time_expressions.hints import find_time_hint, format_time_hint
+from lorelog.services.search import candidates, searcher
 
 PAGE = sections(read("docs/search.md"))
 ASKED = dt.date(2026, 3, 13)
-READ = Reading(1.0, 1.0, 1.0, 1.0).parts()
+READ = MatchFeatures(1.0, 1.0, 1.0, 1.0).parts()
 NAMES = {*(lane.value for lane in Lane if lane is not Lane.HYBRID), "neighbours", *(part.name for part in READ)} | {
     "entry",
     "time",
@@ -25,7 +25,7 @@ NAMES = {*(lane.value for lane in Lane if lane is not Lane.HYBRID), "neighbours"
     "quoted",
     "feedback",
     "covered",
-    rerank.NAME,
+    rerank.RERANK_PART_NAME,
 }
 TIMES = [row for row in rows(PAGE["Time expressions"]) if row[0].startswith("`")]
 
@@ -34,21 +34,28 @@ def test_how_many_are_looked_at_stands_on_the_page() -> None:
     """How many candidates are proposed, supported and read is as in the code."""
     steps = " ".join(read("docs/search.md").split("## Lanes")[0].split())
 
-    assert f"at least {candidates._LEAST_CANDIDATES}, and ten for each hit wanted" in steps
-    assert f"among the first {candidates._SUPPORTED_A_LANE} of each lane borrow" in steps
-    assert f"The first {answer._LEAST_FETCHED}, or two for each hit wanted if that is more, are" in steps
-    assert f"the first {answer._LEAST_FETCHED_QUOTED} are read" in steps
-    assert (candidates._CANDIDATES_A_HIT, answer._FETCHED_A_HIT) == (10, 2)
+    assert f"at least {candidates._MIN_CANDIDATES}, and ten for each hit wanted" in steps
+    assert f"among the first {candidates._SUPPORTED_PER_LANE} of each lane borrow" in steps
+    assert f"The first {searcher._MIN_FETCHED}, or two for each hit wanted if that is more, are" in steps
+    assert f"the first {searcher._MIN_FETCHED_QUOTED} are read" in steps
+    assert (candidates._CANDIDATES_PER_HIT, searcher._FETCHED_PER_HIT) == (10, 2)
 
 
 def test_the_learned_numbers_stand_on_the_page() -> None:
     """What each piece of evidence counts is as in the code, in its order."""
     shown = [row[1] for row in rows(PAGE["Fusion"]) if len(row) > 1 and re.fullmatch(r"[+-]\d\.\d\d", row[1])]
 
-    learned = (weigh.BASE, weigh.COVERAGE, weigh.TERMS, weigh.LEAD, weigh.UNREAD, weigh.KNOWN)
+    learned = (
+        fusion.DENSE_BASE_LOGIT,
+        fusion.DENSE_COVERAGE_LOGIT,
+        fusion.DENSE_TERMS_LOGIT,
+        fusion.DENSE_LEAD_LOGIT,
+        fusion.DENSE_UNREAD_LOGIT,
+        fusion.DENSE_KNOWN_LOGIT,
+    )
     assert shown == [f"{number:+.2f}" for number in learned]
-    assert f"{weigh.EXACT:.2f}" in PAGE["Fusion"]
-    assert f"{closeread.LANES:.2f} of the score" in PAGE["Fusion"]
+    assert f"{fusion.MAX_DENSE_WEIGHT_EXACT:.2f}" in PAGE["Fusion"]
+    assert f"{score_features.LANES_WEIGHT:.2f} of the score" in PAGE["Fusion"]
 
 
 def test_the_shares_of_a_close_reading_stand_on_the_page() -> None:
@@ -63,8 +70,8 @@ def test_what_neighbours_lend_stands_on_the_page() -> None:
     lengths, shares = (line for line in PAGE["Neighbours"].split("\n") if re.match(r"\|.*\d", line))
     shown = dict(zip(re.findall(r"\d+", lengths), re.findall(r"\d\.\d\d", shares), strict=False))
 
-    assert shown == {length: f"{find_share(int(length)):.2f}" for length in shown}
-    assert find_share(int(re.findall(r"\d+", lengths)[-1])) < LEAST
+    assert shown == {length: f"{neighbour_share(int(length)):.2f}" for length in shown}
+    assert neighbour_share(int(re.findall(r"\d+", lengths)[-1])) < MIN_NEIGHBOUR_SHARE
     assert len(shown) == len(re.findall(r"\d+", lengths)) - 1
 
 
@@ -72,18 +79,18 @@ def test_what_neighbours_lend_stands_on_the_page() -> None:
 def test_the_times_shown_are_those_found(question: str, said: str) -> None:
     """Each question of the table, asked on the day that the page names, means the time beside it, or none."""
     assert ASKED.isoformat() in PAGE["Time expressions"].split("|", 1)[0]
-    hint = find_time(question.strip("`"), ASKED)
+    hint = find_time_hint(question.strip("`"), ASKED)
 
     if said.startswith("none"):
         assert hint is None
     else:
         assert hint is not None
-        assert describe(hint).endswith(said)
+        assert format_time_hint(hint).endswith(said)
 
 
 def test_the_weight_of_a_time_stands_on_the_page() -> None:
     """What a chunk of the very time gains is as in the code."""
-    assert f"gains {timing.WEIGHT:.2f}" in PAGE["Time expressions"]
+    assert f"gains {searcher.TIME_WEIGHT:.2f}" in PAGE["Time expressions"]
 
 
 def test_the_explanation_shown_adds_up() -> None:
@@ -93,17 +100,19 @@ def test_the_explanation_shown_adds_up() -> None:
 
     assert sum(parts) == pytest.approx(together, abs=5e-4)
     assert f"  {together:.3f}  " in block
-    (note,) = re.findall(r"lanes weighed dense (\S+), lexical (\S+):", PAGE["Fusion"])
+    (note,) = re.findall(r"lane weights: dense (\S+), lexical (\S+):", PAGE["Fusion"])
     shown = dict(re.findall(r"(lexical|dense) .* weight (\S+)$", block, re.MULTILINE))
     assert [float(shown["dense"]), float(shown["lexical"])] == pytest.approx(
-        [closeread.LANES * float(share) for share in note], abs=0.01
+        [score_features.LANES_WEIGHT * float(share) for share in note], abs=0.01
     )
 
 
 def test_what_an_entry_gains_stands_on_the_page() -> None:
     """The table of entries shows what the code adds for each size."""
     shown = re.findall(r"\d\.\d\d|\b0\b", next(row for row in PAGE["Entries"].split("\n") if "part `entry`" in row))
-    assert [float(one) for one in shown] == [round(entry.find_worth(size), 2) for size in range(1, entry.MOST + 1)]
+    assert [float(one) for one in shown] == [
+        round(score_features.entry_score(size), 2) for size in range(1, score_features.MAX_ENTRY_CHUNKS + 1)
+    ]
 
 
 def test_every_part_of_a_score_is_documented() -> None:

@@ -11,6 +11,7 @@ from tests.docs.pages import read
 PAGES = ("docs/trust.md", "docs/records.md")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_the_page_is_true(name: str, tmp_path: Path) -> None:
     """Every command of the page prints what the page says, but for ids, times and scores (`python scripts/type_page.py` renews it)."""

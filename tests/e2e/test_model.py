@@ -45,6 +45,7 @@ def ask(model: Model, path: str, question: str, *more: Any, **fields: Any) -> st
         return str(answer.read().decode())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("path", ASKED)
 def test_a_script_is_followed_step_by_step(model: Model, path: str, stream: bool) -> None:  # noqa: FBT001
@@ -58,6 +59,7 @@ def test_a_script_is_followed_step_by_step(model: Model, path: str, stream: bool
     assert [request.results for request in model.requests()] == [[], ["done"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ASKED)
 def test_requests_that_offer_no_tools_eat_no_step(model: Model, path: str) -> None:
     """A title that a host asks for by the way gets the plain answer, and the script is still whole."""

@@ -1,4 +1,4 @@
-"""Nothing heavy at start: what each command may load, by name and not by time."""
+"""Modules that each command may import, by name and not by time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from lorelog.surfaces.daemon import client
+from lorelog.surfaces.daemon_client import client
+from lorelog.surfaces.daemon_client.control import start
 
 HEAVY = {
     "numpy",
@@ -34,16 +35,18 @@ HEAVY = {
 
 @pytest.fixture
 def warm_home(tmp_path: Path, home: Path) -> Iterator[dict[str, str]]:
-    """An environment in which a daemon runs and knows one note."""
+    """Return an environment with a running daemon and one indexed note."""
     (tmp_path / "a.md").write_text("# A\n\nalpha\n", "utf-8")
     environment = {**os.environ, "LORELOG_EMBEDDING_PROVIDER": "fake", "LORELOG_DAEMON_WARM": "required"}
-    client.ask("memory.index", {"paths": ["a.md"]}, directory=str(tmp_path), environment=environment, starts=True)
+    client.call_daemon(
+        "memory.index", {"paths": ["a.md"]}, directory=str(tmp_path), environment=environment, start=start
+    )
     yield environment
-    client.ask("daemon.stop", environment=environment)
+    client.call_daemon("daemon.stop", environment=environment)
 
 
 def loaded_by(words: list[str], cwd: Path, env: dict[str, str] | None = None) -> set[str]:
-    """Return the modules that a command has loaded when it ends."""
+    """Return the modules that a command has imported when it ends."""
     script = (
         "import sys\n"
         "from lorelog.surfaces.cli.main import main\n"
@@ -64,12 +67,12 @@ def loaded_by(words: list[str], cwd: Path, env: dict[str, str] | None = None) ->
     [["--help"], ["--version"], ["search", "--help"], ["eval", "--help"], ["index", "--help"], ["config", "list"]],
 )
 def test_help_loads_nothing_heavy(words: list[str], tmp_path: Path) -> None:
-    """Help, version and settings load neither numpy nor onnxruntime nor any other heavy package."""
+    """Help, version and settings import no heavy package."""
     assert loaded_by(words, tmp_path) & HEAVY == set()
 
 
 WARM = {"numpy", "rich", "msgspec", "dataclasses", "inspect", "typing", "pathlib", "shutil", "socket", "subprocess"}
-"""Of the standard library, what would each cost a millisecond or more."""
+"""Modules of the standard library that take a millisecond or more each."""
 
 
 @pytest.mark.parametrize(
@@ -88,7 +91,7 @@ WARM = {"numpy", "rich", "msgspec", "dataclasses", "inspect", "typing", "pathlib
     ids=" ".join,
 )
 def test_a_warm_command_loads_next_to_nothing(words: list[str], tmp_path: Path, warm_home: dict[str, str]) -> None:
-    """With a daemon, commands load a few modules of the standard library, and none of our own rooms but core and surfaces."""
+    """With a daemon, commands import a few light modules, and only core and surfaces of lorelog."""
     loaded = loaded_by(words, tmp_path, warm_home)
 
     assert loaded & (HEAVY | WARM) == set()
@@ -97,7 +100,7 @@ def test_a_warm_command_loads_next_to_nothing(words: list[str], tmp_path: Path, 
 
 
 def test_importing_the_package_loads_nothing(tmp_path: Path) -> None:
-    """`import lorelog` loads none of its rooms until a name is used."""
+    """`import lorelog` imports no room until a name is used."""
     script = "import lorelog, sys; print([m for m in sys.modules if m.startswith('lorelog.')])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
 
@@ -105,7 +108,7 @@ def test_importing_the_package_loads_nothing(tmp_path: Path) -> None:
 
 
 def test_an_unchanged_index_loads_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Finding nothing to do loads neither numpy nor tantivy nor a model nor the ignore rules."""
+    """An unchanged index imports neither numpy nor tantivy nor a model."""
     (tmp_path / "a.md").write_text("# A\n\nalpha\n", "utf-8")
     monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
     loaded_by(["index", "a.md"], tmp_path)
@@ -114,7 +117,7 @@ def test_an_unchanged_index_loads_no_model(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_words_are_searched_without_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lexical lane alone needs no arithmetic package and no model."""
+    """Lexical search imports neither numpy nor a model."""
     (tmp_path / "a.md").write_text("# A\n\nalpha\n", "utf-8")
     monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
     loaded_by(["index", "a.md"], tmp_path)
@@ -134,12 +137,12 @@ HOOK = {
     "hashlib",
     "datetime",
 }
-"""Of the standard library, what a hook has no time for: an agent waits for it."""
+"""Modules of the standard library that are too slow for a hook."""
 
 
 @pytest.mark.parametrize("moment", ["session-start", "prompt", "turn-end", "session-end"])
 def test_a_hook_loads_next_to_nothing(moment: str, tmp_path: Path, warm_home: dict[str, str]) -> None:
-    """With a daemon, a hook loads a few light modules of ours, none of the heavy and none of the settings."""
+    """With a daemon, a hook imports only a few light modules, and not the settings."""
     journals = tmp_path / ".lorelog" / "memory"
     journals.mkdir(parents=True)
     (journals / "2026-11-15.md").write_text("- alpha\n", "utf-8")

@@ -1,4 +1,4 @@
-"""What the tests of this room share: small file trees, and a process that file permissions apply to."""
+"""Fixtures for the ingest tests: small file trees, and a process to which file permissions apply."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RunUnprivileged = Callable[..., str]
 
 @pytest.fixture
 def plant(tmp_path: Path) -> Plant:
-    """Write files (path below the root to text) and return the root, as a real path."""
+    """Write files (path below the root to text) and return the root as a real path."""
     root = Path(os.path.realpath(tmp_path)) / "root"
 
     def write(files: Mapping[str, str]) -> Path:
@@ -33,7 +33,7 @@ def plant(tmp_path: Path) -> Plant:
 
 @pytest.fixture
 def run_unprivileged() -> RunUnprivileged:
-    """Run Python code in a process that may not read what permissions forbid, even when the suite runs as root."""
+    """Run Python code in a process without the right to read everything, even if the tests run as root."""
     prefix: list[str] = []
     if os.geteuid() == 0:
         if not shutil.which("setpriv"):

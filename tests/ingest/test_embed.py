@@ -1,4 +1,4 @@
-"""Embedding texts in slices, and checking what a model answers."""
+"""Texts are embedded in batches, and replies of models are checked."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from hypothesis import strategies as st
 from lorelog.core.errors import ModelFault, ModelUnavailable
 from lorelog.core.ports import EmbeddedTexts, Vector
 from lorelog.ingest.embed import EmbedReport, embed_texts
-from lorelog.models.fake import FakeEmbedder
+from lorelog.models.embed.fake import FakeEmbedder
 
 Reply = Callable[[Sequence[str]], EmbeddedTexts]
 
 
-class Answering:
-    """A model that answers what a test tells it to, and remembers what it was asked."""
+class ScriptedModel:
+    """A model that returns the given replies and records its requests."""
 
     provider = "test"
     model = "answering"
 
     def __init__(self, *replies: Reply) -> None:
-        self.asked: list[list[str]] = []
+        self.requests: list[list[str]] = []
         self._replies = list(replies)
 
     def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
-        self.asked.append(list(texts))
+        self.requests.append(list(texts))
         return (self._replies.pop(0) if len(self._replies) > 1 else self._replies[0])(texts)
 
     def embed_query(self, text: str) -> Vector:
@@ -56,7 +56,7 @@ def failing(texts: Sequence[str]) -> EmbeddedTexts:
 
 
 def test_every_key_gets_the_vector_of_its_text() -> None:
-    """Whatever the order of work, each key is handed the vector of its own text, once."""
+    """Each key receives the vector of its own text exactly once, in any order of work."""
     texts = {f"key{number}": f"text {'long ' * (number % 7)}{number}" for number in range(50)}
     got: dict[str, Vector] = {}
     report = embed_texts(FakeEmbedder(), texts, got.update, batch_size=8)
@@ -65,40 +65,40 @@ def test_every_key_gets_the_vector_of_its_text() -> None:
 
 
 def test_slices_are_bounded_and_hold_texts_of_like_length() -> None:
-    """No slice is larger than asked for, and texts go longest first."""
-    model = Answering(each(1.0))
+    """No batch exceeds the size, and the longest texts go first."""
+    model = ScriptedModel(each(1.0))
     embed_texts(model, {str(number): "x" * number for number in range(10)}, lambda batch: None, batch_size=4)
-    assert [[len(text) for text in texts] for texts in model.asked] == [[9, 8, 7, 6], [5, 4, 3, 2], [1, 0]]
+    assert [[len(text) for text in texts] for texts in model.requests] == [[9, 8, 7, 6], [5, 4, 3, 2], [1, 0]]
 
 
 def test_a_batch_size_that_makes_no_sense_is_the_default() -> None:
-    """Zero, which settings use for `not set`, means the default of 32."""
-    model = Answering(each(1.0))
+    """A batch size of zero, which settings use for `not set`, means the default of 32."""
+    model = ScriptedModel(each(1.0))
     embed_texts(model, {str(number): "x" for number in range(40)}, lambda batch: None, batch_size=0)
-    assert [len(texts) for texts in model.asked] == [32, 8]
+    assert [len(texts) for texts in model.requests] == [32, 8]
 
 
 def test_nothing_to_embed_asks_no_model() -> None:
-    """No texts, no call, no batch, an empty report."""
-    model = Answering(failing)
+    """Without texts there is no request and no batch, and the report is empty."""
+    model = ScriptedModel(failing)
     batches: list[Mapping[str, Vector]] = []
     assert embed_texts(model, {}, batches.append) == EmbedReport()
     assert batches == []
 
 
 def test_counts_are_added_up() -> None:
-    """Truncated texts and tokens of all slices are in the report."""
-    model = Answering(each(1.0, truncated=1, tokens=10), each(1.0, truncated=2, tokens=20))
+    """The report sums truncated texts and tokens over all batches."""
+    model = ScriptedModel(each(1.0, truncated=1, tokens=10), each(1.0, truncated=2, tokens=20))
     report = embed_texts(model, {str(number): "x" for number in range(4)}, lambda batch: None, batch_size=2)
     assert report == EmbedReport(embedded=4, truncated=3, tokens=30, dimension=1)
 
 
 def test_what_was_done_before_a_failure_was_handed_on() -> None:
-    """When the model fails in the middle, the batches before it have been handed on already."""
+    """Batches before a failure have already been passed on."""
     got: dict[str, Vector] = {}
     with pytest.raises(ModelUnavailable, match="gone"):
         embed_texts(
-            Answering(each(1.0), failing),
+            ScriptedModel(each(1.0), failing),
             {"a": "aaa", "b": "bb", "c": "c"},
             got.update,
             batch_size=1,
@@ -112,7 +112,7 @@ def test_what_was_done_before_a_failure_was_handed_on() -> None:
         ([exactly(packed(1.0))], "1 vectors for 2 texts"),
         ([exactly(packed(1.0), packed(1.0), packed(1.0))], "3 vectors for 2 texts"),
         ([exactly(b"", b"")], "empty vector"),
-        ([exactly(b"12345", b"12345")], "no row of 32-bit numbers"),
+        ([exactly(b"12345", b"12345")], "not a sequence of 32-bit numbers"),
         ([exactly(packed(1.0), packed(1.0, 2.0))], "different dimensions: 1, 2"),
         ([each(1.0, 0.0), each(1.0, 0.0, 0.0)], "different dimensions: 2, 3"),
         ([exactly(packed(1.0), packed(math.nan))], "not finite"),
@@ -120,18 +120,18 @@ def test_what_was_done_before_a_failure_was_handed_on() -> None:
     ],
 )
 def test_nonsense_is_refused_and_says_what_is_wrong(replies: list[Reply], message: str) -> None:
-    """A reply that is not one sound vector for each text raises a fault that names the model, and is not handed on."""
+    """A reply without exactly one valid vector per text raises a fault that names the model, and is not passed on."""
     good: list[Mapping[str, Vector]] = []
     with pytest.raises(ModelFault, match=message) as caught:
-        embed_texts(Answering(*replies), {key: key for key in "abcd"}, good.append, batch_size=2)
+        embed_texts(ScriptedModel(*replies), {key: key for key in "abcd"}, good.append, batch_size=2)
     assert "test/answering" in caught.value.message
     assert len(good) == len(replies) - 1
 
 
 def test_zeros_stay_zeros() -> None:
-    """A vector without a direction is kept as it is instead of becoming nonsense."""
+    """A zero vector stays unchanged."""
     got: dict[str, Vector] = {}
-    embed_texts(Answering(each(0.0, 0.0)), {"a": "a"}, got.update)
+    embed_texts(ScriptedModel(each(0.0, 0.0)), {"a": "a"}, got.update)
     assert got == {"a": packed(0.0, 0.0)}
 
 
@@ -140,9 +140,9 @@ NUMBERS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 @given(st.lists(NUMBERS, min_size=1, max_size=8))
 def test_vectors_come_out_at_unit_length(numbers: list[float]) -> None:
-    """Any finite vector, however small or large, comes out with its direction and length one; zeros stay zeros."""
+    """Any finite vector is normalised to length one and keeps its direction; zeros stay zeros."""
     got: dict[str, Vector] = {}
-    embed_texts(Answering(each(*numbers)), {"a": "a"}, got.update)
-    found = struct.unpack(f"<{len(numbers)}f", got["a"])
+    embed_texts(ScriptedModel(each(*numbers)), {"a": "a"}, got.update)
+    unit = struct.unpack(f"<{len(numbers)}f", got["a"])
     length = math.hypot(*numbers)
-    assert found == pytest.approx([number / length if length else 0.0 for number in numbers], abs=1e-6)
+    assert unit == pytest.approx([number / length if length else 0.0 for number in numbers], abs=1e-6)

@@ -1,4 +1,4 @@
-"""Questions and judgements as people write them down, and what is said of lines that cannot be read."""
+"""Questions and judgements are read, and malformed lines are reported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lorelog.core.errors import SourceError
-from lorelog.ingest.judgements import Question, Reference, parse_reference, read_judgements, read_questions
+from lorelog.ingest.judgements import (
+    DocumentReference,
+    JudgedQuestion,
+    parse_reference,
+    read_judgements,
+    read_questions,
+)
 
 
 def written(path: Path, *lines: str | bytes) -> Path:
@@ -19,21 +25,21 @@ def written(path: Path, *lines: str | bytes) -> Path:
 
 
 def test_questions_are_json_lines(tmp_path: Path) -> None:
-    """Each line is a question; empty lines, a byte order mark, line ends of Windows and further fields do no harm."""
+    """Each line is a question; blank lines, a byte order mark, CRLF and extra fields are accepted."""
     path = written(
         tmp_path / "q.jsonl", '\ufeff{"id": "a", "text": "why?"}\r', "", '{"id": 7, "text": "when?", "category": "x"}'
     )
 
-    assert read_questions(path).questions == (Question("a", "why?"), Question("7", "when?"))
+    assert read_questions(path).questions == (JudgedQuestion("a", "why?"), JudgedQuestion("7", "when?"))
     assert read_questions(path).problems == ()
 
 
 def test_packed_files_are_read_whatever_their_name(tmp_path: Path) -> None:
-    """A gzip file is told by what it holds."""
+    """A gzip file is recognised by its content."""
     path = tmp_path / "q.jsonl"
     path.write_bytes(gzip.compress(b'{"id": "a", "text": "why?"}\n'))
 
-    assert read_questions(path).questions == (Question("a", "why?"),)
+    assert read_questions(path).questions == (JudgedQuestion("a", "why?"),)
 
 
 @pytest.mark.parametrize(
@@ -44,54 +50,54 @@ def test_packed_files_are_read_whatever_their_name(tmp_path: Path) -> None:
         ('{"text": "why?"}', "no id"),
         ('{"id": true, "text": "why?"}', "no id"),
         ('{"id": "a", "text": " "}', "no text"),
-        ('{"id": "good", "text": "again"}', "twice"),
+        ('{"id": "good", "text": "again"}', "duplicate"),
         (b'{"id": "a", "text": "\xff"}', "UTF-8"),
         ("[" * 100_000, "not JSON"),
     ],
 )
 def test_a_bad_question_is_named_by_file_and_line(tmp_path: Path, line: str | bytes, fault: str) -> None:
-    """The line is reported with its place and its fault, and the lines around it count."""
+    """A malformed line is reported with its location, and the other lines count."""
     path = written(tmp_path / "q.jsonl", '{"id": "good", "text": "one"}', line, '{"id": "last", "text": "two"}')
-    found = read_questions(path)
+    question_set = read_questions(path)
 
-    assert [one.id for one in found.questions] == ["good", "last"]
-    assert [problem.path for problem in found.problems] == [f"{path}:2"]
-    assert fault in found.problems[0].message
+    assert [question.id for question in question_set.questions] == ["good", "last"]
+    assert [problem.path for problem in question_set.problems] == [f"{path}:2"]
+    assert fault in question_set.problems[0].message
 
 
 @pytest.mark.parametrize("header", [[], ["query-id\tcorpus-id\tscore"]])
 def test_judgements_have_a_header_or_none(tmp_path: Path, header: list[str]) -> None:
-    """Gains are read by question and document, with or without a first line of names."""
+    """Gains are read by question and document, with or without a header line."""
     path = written(tmp_path / "r.tsv", *header, "q1\tnotes/a b.md\t1", "q1\tb.md#L3\t0.5", "q2\tb.md\t0")
-    found = read_judgements(path, {"q1", "q2"})
+    judgements = read_judgements(path, {"q1", "q2"})
 
-    assert found.gains == {"q1": {"notes/a b.md": 1.0, "b.md#L3": 0.5}, "q2": {"b.md": 0.0}}
-    assert found.problems == ()
+    assert judgements.gains == {"q1": {"notes/a b.md": 1.0, "b.md#L3": 0.5}, "q2": {"b.md": 0.0}}
+    assert judgements.problems == ()
 
 
 @pytest.mark.parametrize("line", ["q1 a.md 1", "q1\ta.md", "q1\ta.md\tyes", "q1\t\t1", "\ta.md\t1", "q1\ta.md\tnan"])
 def test_a_bad_judgement_is_named_by_file_and_line(tmp_path: Path, line: str) -> None:
-    """A line without question, document and finite gain is reported, be it the first or not."""
+    """A line without question, document and finite gain is reported, also on the first line."""
     for place, lines in ((1, [line, "q1\tb.md\t1"]), (2, ["q1\tb.md\t1", line])):
         path = written(tmp_path / "r.tsv", *lines)
-        found = read_judgements(path, {"q1", ""})
+        judgements = read_judgements(path, {"q1", ""})
 
-        assert found.gains == {"q1": {"b.md": 1.0}}
-        assert [problem.path for problem in found.problems] == [f"{path}:{place}"]
+        assert judgements.gains == {"q1": {"b.md": 1.0}}
+        assert [problem.path for problem in judgements.problems] == [f"{path}:{place}"]
 
 
 def test_judging_twice_differently_is_reported(tmp_path: Path) -> None:
-    """The first judgement counts; the same one again is no fault."""
+    """The first judgement counts; an identical repetition is not reported."""
     path = written(tmp_path / "r.tsv", "q\ta\t1", "q\ta\t1", "q\ta\t2")
-    found = read_judgements(path, {"q"})
+    judgements = read_judgements(path, {"q"})
 
-    assert found.gains == {"q": {"a": 1.0}}
-    assert [problem.path for problem in found.problems] == [f"{path}:3"]
+    assert judgements.gains == {"q": {"a": 1.0}}
+    assert [problem.path for problem in judgements.problems] == [f"{path}:3"]
 
 
 @pytest.mark.parametrize("content", [None, b"\x1f\x8bnot packed", b"\x1f\x8b"])
 def test_a_file_that_cannot_be_read_is_one_error(tmp_path: Path, content: bytes | None) -> None:
-    """A missing file, and one that only begins like gzip, are told by name."""
+    """A missing file and a damaged gzip file are errors that name the file."""
     path = tmp_path / "q.jsonl"
     if content is not None:
         path.write_bytes(content)
@@ -103,26 +109,26 @@ def test_a_file_that_cannot_be_read_is_one_error(tmp_path: Path, content: bytes 
 @pytest.mark.parametrize(
     ("text", "reference"),
     [
-        ("notes/a.md", Reference("notes/a.md")),
-        ("notes/a.md#L10", Reference("notes/a.md", (10, 10))),
-        ("notes/a.md#L10-L20", Reference("notes/a.md", (10, 20))),
-        ("notes/a.md#L10-20", Reference("notes/a.md", (10, 20))),
-        ("notes/a.md:10", Reference("notes/a.md", (10, 10))),
-        ("/n/a.md:10-20", Reference("/n/a.md", (10, 20))),
-        ("2be796e120f11f76", Reference("2be796e120f11f76")),
-        (":10", Reference(":10")),
-        ("a.md:ten", Reference("a.md:ten")),
+        ("notes/a.md", DocumentReference("notes/a.md")),
+        ("notes/a.md#L10", DocumentReference("notes/a.md", (10, 10))),
+        ("notes/a.md#L10-L20", DocumentReference("notes/a.md", (10, 20))),
+        ("notes/a.md#L10-20", DocumentReference("notes/a.md", (10, 20))),
+        ("notes/a.md:10", DocumentReference("notes/a.md", (10, 10))),
+        ("/n/a.md:10-20", DocumentReference("/n/a.md", (10, 20))),
+        ("2be796e120f11f76", DocumentReference("2be796e120f11f76")),
+        (":10", DocumentReference(":10")),
+        ("a.md:ten", DocumentReference("a.md:ten")),
     ],
 )
-def test_documents_are_named_in_these_ways(text: str, reference: Reference) -> None:
-    """A path, a path with lines in either way of writing them, or an id."""
+def test_documents_are_named_in_these_ways(text: str, reference: DocumentReference) -> None:
+    """A document is a path, a path with lines in either notation, or an id."""
     assert parse_reference(text) == reference
 
 
 @given(st.text())
 def test_any_name_can_be_taken_apart(text: str) -> None:
-    """Whatever is written, its name is the beginning of it, and lines are only there when they were written."""
-    found = parse_reference(text)
+    """The name of any reference is its prefix, and lines appear only if they were written."""
+    reference = parse_reference(text)
 
-    assert text.startswith(found.name)
-    assert (found.lines is None) == (found.name == text)
+    assert text.startswith(reference.name)
+    assert (reference.lines is None) == (reference.name == text)

@@ -1,10 +1,14 @@
-"""Chunks of whole documents: sections, paths, texts, dates, anchors and titles."""
+"""Chunks of Markdown documents, and how oversize sections are split."""
 
 from __future__ import annotations
 
+from itertools import pairwise
+
+import pytest
+
 from lorelog.core.document import Anchor, Chunk
 from lorelog.core.options import ChunkOptions
-from lorelog.ingest.markdown import ParsedDocument, chunk_markdown
+from lorelog.ingest.markdown import ParsedDocument, chunk_markdown, split_line
 
 
 def parse(text: str, source: str = "/m/notes.md", fallback_date: str = "", **options: int) -> ParsedDocument:
@@ -27,7 +31,7 @@ def test_sections_end_at_the_next_heading_of_any_level() -> None:
 
 
 def test_heading_paths_nest_by_level() -> None:
-    """A path holds the enclosing headings, own last; skipped levels and returns nest properly."""
+    """A path has the enclosing headings, the own one last, also across skipped levels."""
     chunks = parse("p\n# A\na\n### B\nb\n## C\nc\n### D\nd\n# E\ne\n### \nf").chunks
     assert [c.heading_path for c in chunks] == [
         (),
@@ -48,20 +52,20 @@ def test_sections_without_visible_text_are_dropped() -> None:
 
 
 def test_text_is_content_without_comments() -> None:
-    """Comments leave the text, with the lines they filled, and blank runs shrink; content keeps all of it."""
+    """The text omits comments and the lines they fill, and shrinks blank runs; the content keeps everything."""
     (chunk,) = parse("### 14:30\n<!-- session:a -->\n- one <!-- x --> two\n\n \n\n\n- `<!-- y -->`\n").chunks
     assert chunk.text == "### 14:30\n- one  two\n\n- `<!-- y -->`"
     assert chunk.content == "### 14:30\n<!-- session:a -->\n- one <!-- x --> two\n\n \n\n\n- `<!-- y -->`"
 
 
 def test_comments_in_fences_are_text() -> None:
-    """A comment that stands in a fence is part of the program and stays in the text."""
+    """A comment in a fence is part of the program and stays in the text."""
     (chunk,) = parse("# H\n```html\n<!-- keep -->\n```\n").chunks
     assert chunk.text == "# H\n```html\n<!-- keep -->\n```"
 
 
 def test_anchors_speak_for_their_own_section() -> None:
-    """The first anchor of a section holds for all of its pieces and for no other section."""
+    """The first anchor of a section applies to all of its pieces and to no other section."""
     body = "\n\n".join(f"- entry {number} says something" for number in range(20))
     text = f"## A\n<!-- a note -->\n<!-- memory:m1 type:fact tags:x -->\n<!-- memory:m2 -->\n{body}\n### B\nb\n"
     *pieces, last = parse(text, max_chunk_size=200).chunks
@@ -72,25 +76,25 @@ def test_anchors_speak_for_their_own_section() -> None:
 
 
 def test_anchors_in_code_are_not_anchors() -> None:
-    """An anchor shown in a fence or in inline code says nothing of the section."""
+    """An anchor in a fence or in inline code is ignored."""
     (chunk,) = parse("# How\n`<!-- session:a -->`\n```\n<!-- session:b -->\n```\n").chunks
     assert chunk.anchor is None
 
 
 def test_front_matter_gives_type_and_tags_where_no_anchor_does() -> None:
-    """Type and tags of the front matter hold for every chunk, but an anchor's come first, each on its own."""
+    """Type and tags of the front matter apply to every chunk unless an anchor has its own."""
     text = "---\ntype: note\ntags: [a]\n---\np\n# H\n<!-- memory:m type:fact -->\nx\n"
     assert [(c.type, c.tags) for c in parse(text).chunks] == [("note", ("a",)), ("fact", ("a",))]
 
 
 def test_front_matter_is_found_with_the_preamble() -> None:
-    """Front matter is part of the preamble, so what it says can be found and no line is lost."""
+    """Front matter is part of the preamble, so it is searchable and no line is lost."""
     chunks = parse("---\ntitle: T\n# c\n---\nintro\n# H\nx").chunks
     assert [(c.heading, c.start_line, c.end_line) for c in chunks] == [("", 1, 5), ("H", 6, 7)]
 
 
 def test_titles() -> None:
-    """A title is the front matter's, else the first heading of level 1, else the first heading, else the stem."""
+    """The title is the front matter's, else the first heading of level 1, else the first heading, else the file stem."""
     assert parse("---\ntitle: F\n---\n# A\n").title == "F"
     assert parse("## B\n# A\n# C\n").title == "A"
     assert parse("#\n### B\n## A\n").title == "B"
@@ -99,7 +103,7 @@ def test_titles() -> None:
 
 
 def test_dates_of_a_journal() -> None:
-    """In a journal the day is the file's; sessions and entries add their times, dated headings their day."""
+    """In a journal the day is the file's; sessions and entries add times, dated headings their day."""
     text = "p\n## Session 14:47\ns\n### 14:52\ne\n#### Why\nw\n## 2026-02-01\nd\n### Late\nl\n## Other\no\n"
     dates = {heading: chunk.date for heading, chunk in by_heading(text, "/m/2026-03-05.md", "2020-01-01").items()}
     assert dates == {
@@ -114,7 +118,7 @@ def test_dates_of_a_journal() -> None:
 
 
 def test_where_a_document_gets_its_date() -> None:
-    """The file's name comes before front matter, front matter before the title, the title before the fallback."""
+    """The file name takes precedence over front matter, then the title, then the fallback."""
     front = "---\ndate: 2026-02-02\n---\n# Notes of 2026-03-03\nx"
     assert parse(front, "/m/2026-01-01.md", "2020-01-01").date == "2026-01-01"
     assert parse(front, "/m/n.md", "2020-01-01").date == "2026-02-02"
@@ -124,7 +128,7 @@ def test_where_a_document_gets_its_date() -> None:
 
 
 def test_moving_a_section_keeps_its_vector() -> None:
-    """Lines inserted above a section change its id and not the address of its vector."""
+    """Lines inserted above a section change its id but not its vector key."""
     (before,) = parse("# H\nbody").chunks
     after = parse("new\n\n# H\nbody").chunks[1]
     assert before.vector_key == after.vector_key
@@ -132,12 +136,146 @@ def test_moving_a_section_keeps_its_vector() -> None:
 
 
 def test_ten_thousand_headings() -> None:
-    """A file of ten thousand headings gives one chunk for each."""
+    """A file of ten thousand headings gives one chunk each."""
     assert len(parse("".join(f"## H{n}\ntext {n}\n" for n in range(10_000))).chunks) == 10_000
 
 
 def test_ten_thousand_unclosed_comments_hide_nothing() -> None:
-    """A file of ten thousand unclosed comments is all visible."""
+    """A file of ten thousand unclosed comments stays visible."""
     chunks = parse("".join(f"<!-- {n}\n\nx <!-- {n}\n" for n in range(10_000))).chunks
     assert chunks[-1].end_line == 30_000
     assert all("<!--" in chunk.text for chunk in chunks)
+
+
+def pieces(text: str, size: int, overlap: int = 0) -> tuple[Chunk, ...]:
+    return chunk_markdown(text, "/m/n.md", ChunkOptions(max_chunk_size=size, overlap_lines=overlap)).chunks
+
+
+def ranges(text: str, size: int, overlap: int = 0) -> list[tuple[int, int]]:
+    return [(piece.start_line, piece.end_line) for piece in pieces(text, size, overlap)]
+
+
+def parts(line: str, limit: int) -> list[str]:
+    return [line[start:end] for start, end in split_line(line, limit, limit)]
+
+
+def test_a_section_that_fits_exactly_is_not_split() -> None:
+    """The limit itself still fits; one character more does not."""
+    text = "# H\none two\n\nthree four"
+    assert ranges(text, len(text)) == [(1, 4)]
+    assert ranges(text, len(text) - 1) == [(1, 2), (4, 4)]
+
+
+def test_paragraphs_are_packed_whole() -> None:
+    """Pieces hold as many whole paragraphs as fit, and end at their last line."""
+    text = "# H\n\n" + "\n\n".join(f"para {n}\nline two" for n in range(6))
+    assert ranges(text, 40) == [(1, 7), (9, 13), (15, 19)]
+
+
+def test_continuations_repeat_the_last_lines() -> None:
+    """A continuation begins with the last lines of the previous piece, without a leading blank line."""
+    text = "# H\n" + "\n".join(f"line {n}" for n in range(8))
+    assert ranges(text, 31, 2) == [(1, 5), (4, 7), (6, 9)]
+    assert ranges("# H\n" + "\n\n".join(f"line {n}" for n in range(8)), 31, 2) == [(1, 6), (6, 12), (12, 16)]
+
+
+def test_an_overlap_that_does_not_fit_is_shortened() -> None:
+    """As many of the last lines are repeated as fit, down to none."""
+    text = "# H\n" + "a" * 20 + "\n" + "b" * 5 + "\n\n" + "c" * 25
+    assert ranges(text, 32, 2) == [(1, 3), (3, 5)]
+    assert ranges(text, 30, 2) == [(1, 3), (5, 5)]
+
+
+def test_an_overlap_never_repeats_a_whole_piece() -> None:
+    """A piece is not contained in the next one, and the heading is not repeated."""
+    text = "# H\nalpha\n\nbeta\n\ngamma\n\ndelta"
+    for overlap in (1, 2, 5, 50):
+        spans = ranges(text, 14, overlap)
+        assert all(later[0] > earlier[0] for earlier, later in pairwise(spans))
+        assert sum(first == 1 for first, _ in spans) == 1
+
+
+def test_a_fence_that_fits_is_not_cut() -> None:
+    """A fence with blank lines inside stays whole, and no overlap begins inside it."""
+    fence = "```\none\n\ntwo\n\nthree\n```"
+    text = f"# H\nbefore\n\n{fence}\n\nafter it comes more"
+    assert ranges(text, len(fence) + 2, 3) == [(1, 2), (4, 10), (12, 12)]
+
+
+def test_a_fence_that_does_not_fit_is_cut_at_lines() -> None:
+    """A fence too large for one piece is cut between lines, without overlap."""
+    text = "# H\n```\n" + "\n".join(f"code {n}" for n in range(10)) + "\n```\ntail"
+    assert ranges(text, 30, 2) == [(1, 5), (6, 9), (10, 14)]
+
+
+def test_the_heading_stays_with_the_beginning_of_its_text() -> None:
+    """A heading leads the first lines of a paragraph that does not fit with it, or the first part of a long line."""
+    assert ranges("# Head\n\nline one\nline two", 20) == [(1, 3), (4, 4)]
+    first, *rest = pieces("# Head\n<!-- memory:m -->\n\n" + "word " * 30, 60)
+    assert first.content.startswith("# Head\n<!-- memory:m -->\n\nword word")
+    assert (first.start_line, first.end_line, first.context) == (1, 4, "")
+    assert {(piece.start_line, piece.end_line, piece.context) for piece in rest} == {(4, 4, "Head")}
+
+
+def test_a_heading_that_cannot_be_attached_is_left_to_the_context() -> None:
+    """No piece is a heading alone: before a fence that fills a piece it is in the context only."""
+    (piece,) = pieces("# Head\n```\nthe code\n```", 16)
+    assert (piece.start_line, piece.end_line, piece.context) == (2, 4, "Head")
+
+
+def test_contexts_of_pieces() -> None:
+    """The context of the piece with the heading has the headings above it; a continuation has the whole path."""
+    text = "# A\n## B\n" + "\n\n".join(f"paragraph {n}" for n in range(4))
+    assert [piece.context for piece in pieces(text, 30)] == ["A", "A > B"]
+
+
+def test_comments_are_not_pieces() -> None:
+    """A comment too large for one piece is cut like text, but parts without visible text are dropped."""
+    text = "# H\n<!--\n" + "note\n" * 40 + "-->\nbody"
+    (piece,) = pieces(text, 50)
+    assert (piece.text, piece.end_line, piece.context) == ("body", 44, "H")
+
+
+@pytest.mark.parametrize(
+    ("line", "limit", "expected"),
+    [
+        ("One. Two. Three.", 8, ["One.", "Two.", "Three."]),
+        ("One two three. Four five", 20, ["One two three.", "Four five"]),
+        ("你好。再见！真的？是；嗯", 6, ["你好。再见！", "真的？是；嗯"]),
+        ("他说“好。”然后走了", 6, ["他说“好。”", "然后走了"]),
+        ("他走了……然后", 6, ["他走了……", "然后"]),
+        ("done.完成了 more", 8, ["done.", "完成了 more"]),
+        ("v1.2.3 is out. ok", 10, ["v1.2.3 is", "out. ok"]),
+        ("Yes. then no stop at all", 20, ["Yes. then no stop at", "all"]),
+        ("abcdefghij", 4, ["abcd", "efgh", "ij"]),
+        ("xxe\u0301e\u0301", 3, ["xx", "e\u0301", "e\u0301"]),
+        ("ab👩\u200d🚀cd", 4, ["ab", "👩\u200d🚀c", "d"]),
+        ("   ", 2, []),
+    ],
+)
+def test_long_lines_are_cut_after_sentences_then_words(line: str, limit: int, expected: list[str]) -> None:
+    """A line is cut after a sentence, Latin or CJK, else after a word, else between characters, never inside one."""
+    assert parts(line, limit) == expected
+
+
+def test_parts_of_a_line_tell_its_number() -> None:
+    """All parts of a cut line have that line's number, and comments in it stay hidden."""
+    line = "word " * 20 + "<!-- " + "hidden " * 20 + "--> " + "tail " * 20
+    cut = pieces(f"intro\n\n{line}\n", 60)
+    assert {(piece.start_line, piece.end_line) for piece in cut[1:]} == {(3, 3)}
+    assert all(piece.content in line for piece in cut[1:])
+    assert all(word in ("word", "tail") for piece in cut[1:] for word in piece.text.split())
+
+
+def test_a_megabyte_of_one_letter_is_two_chunks() -> None:
+    """Equal parts of one line are one chunk, so that ids stay unique."""
+    cut = pieces("x" * 1_000_000, 1500)
+    assert [len(piece.content) for piece in cut] == [1500, 1000]
+
+
+def test_a_megabyte_of_sentences_is_all_there() -> None:
+    """A line of a megabyte is cut after sentences and nothing is lost."""
+    line = " ".join(f"This is sentence number {n}." for n in range(35_000))
+    cut = pieces(f"# H\n{line}", 1500)
+    assert " ".join(piece.content.removeprefix("# H\n") for piece in cut) == line
+    assert all(len(piece.content) <= 1500 and piece.content.endswith(".") for piece in cut)

@@ -1,4 +1,4 @@
-"""What holds for every text: lines are exact, nothing visible is lost, pieces fit, ids are unique."""
+"""Properties of every chunked text: exact lines, no lost text, bounded pieces, unique ids."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from lorelog.core.document import Chunk
 from lorelog.core.options import ChunkOptions
-from lorelog.ingest.lines import is_blank, read_outline
 from lorelog.ingest.markdown import chunk_markdown
+from lorelog.ingest.outline import is_blank, read_outline
 
 _FRAGMENTS = st.sampled_from(
     [
@@ -57,7 +57,7 @@ def chunks_of(text: str, options: ChunkOptions) -> tuple[Chunk, ...]:
 
 @given(_TEXTS, _OPTIONS)
 def test_content_is_exactly_its_lines(text: str, options: ChunkOptions) -> None:
-    """Content is lines start to end joined, beginning and ending on filled ones; only a line too long is cut."""
+    """Content is exactly its lines and begins and ends on non-blank ones; only a line that is too long is cut."""
     lines = text.split("\n")
     for chunk in chunks_of(text, options):
         exact = lines[chunk.start_line - 1 : chunk.end_line]
@@ -73,7 +73,7 @@ def test_content_is_exactly_its_lines(text: str, options: ChunkOptions) -> None:
 
 @given(_TEXTS, _OPTIONS)
 def test_no_visible_line_is_lost(text: str, options: ChunkOptions) -> None:
-    """Every line that shows more than a heading or a comment is in a chunk, with every character it shows."""
+    """Every line with visible text beyond a heading or a comment is in a chunk completely."""
     outline = read_outline(text)
     covered: dict[int, str] = {}
     for chunk in chunks_of(text, options):
@@ -88,7 +88,7 @@ def test_no_visible_line_is_lost(text: str, options: ChunkOptions) -> None:
 
 @given(_TEXTS, _OPTIONS)
 def test_pieces_fit_and_show_something(text: str, options: ChunkOptions) -> None:
-    """No content is longer than the limit, and no chunk's text is empty."""
+    """No content exceeds the limit, and no chunk's text is empty."""
     for chunk in chunks_of(text, options):
         assert len(chunk.content) <= options.max_chunk_size
         assert chunk.text
@@ -105,7 +105,7 @@ def test_ids_are_unique_and_repeatable(text: str, options: ChunkOptions) -> None
 
 @given(_TEXTS)
 def test_chunks_come_in_file_order_under_their_headings(text: str) -> None:
-    """Chunks are in file order, a heading is the last of its path, and no heading stands between a chunk's lines."""
+    """Chunks are in file order, a heading is the last of its path, and no heading is inside a chunk."""
     outline = read_outline(text)
     starts = {heading.first for heading in outline.headings}
     before = 0
@@ -118,7 +118,7 @@ def test_chunks_come_in_file_order_under_their_headings(text: str) -> None:
 
 @given(st.lists(st.sampled_from(["<!-- a -->", "`", "``", "x", "<!--", "-->", " "])).map("".join))
 def test_hiding_a_comment_hides_no_text(line: str) -> None:
-    """Of one line exactly the comments are hidden: what is visible is the line without some `<!--…-->`."""
+    """Exactly the comments of a line are hidden."""
     outline = read_outline("x" + line)
     rest = outline.visible(0)
     hidden = [outline.lines[0][start:end] for start, end in outline.hidden.get(0, ())]

@@ -15,8 +15,9 @@ import pytest
 from lorelog.core.document import chunk_id, short_hash
 from lorelog.core.errors import SourceError
 from lorelog.core.options import ChunkOptions, ScanOptions
+from lorelog.ingest.files import read_text
 from lorelog.ingest.markdown import ParsedDocument, chunk_markdown
-from lorelog.ingest.scan import read_text, scan
+from lorelog.ingest.scan import scan
 
 Span = tuple[str, int, int, int]
 
@@ -46,7 +47,7 @@ SMALL = "# H\nalpha beta\n\ngamma delta\n\nepsilon zeta eta theta\n\niota\n"
 
 @dataclass(frozen=True)
 class Case:
-    """One text and the two answers to it."""
+    """A text and the chunks of both programs."""
 
     name: str
     text: str
@@ -252,20 +253,20 @@ def parse(path: Path, text: str, options: ChunkOptions) -> ParsedDocument:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_our_answer(case: Case, tmp_path: Path) -> None:
-    """Our chunks are as written down beside memsearch's, and a difference has a reason, likeness has none."""
+    """Our chunks are as recorded next to memsearch's, and only a difference has a reason."""
     chunks = parse(tmp_path / "a.md", case.text, case.options).chunks
     assert [(c.heading, c.heading_level, c.start_line, c.end_line) for c in chunks] == case.ours
     assert (case.reason == SAME) == (case.ours == case.memsearch)
 
 
 def test_nul_bytes_are_refused(tmp_path: Path) -> None:
-    """Memsearch indexes a file with NUL bytes as (H, 1, 1, 3); we refuse it, because it is not text."""
+    """Memsearch indexes a file with NUL bytes as (H, 1, 1, 3); lorelog rejects it because it is not text."""
     with pytest.raises(SourceError, match="not text"):
         parse(tmp_path / "a.md", "# H\na\x00b\n", ChunkOptions())
 
 
 def test_contents_and_hashes_agree_where_lines_are_not_cut(tmp_path: Path) -> None:
-    """Where both find the same section the stored content, and so its hash, is the same."""
+    """Where both find the same section, the stored content and its hash are the same."""
     text = "intro\n\n# A\ntext a\n\n## B\ntext b\n### C\ntext c\n# D\ntext d\n"
     chunks = parse(tmp_path / "a.md", text, ChunkOptions()).chunks
     assert [chunk.content_hash for chunk in chunks] == [
@@ -287,7 +288,7 @@ def test_contents_and_hashes_agree_where_lines_are_not_cut(tmp_path: Path) -> No
     ],
 )
 def test_ids_agree(parts: tuple[str, int, int, str, str], expected: str) -> None:
-    """From the same source, lines, hash and model both make the same id."""
+    """From the same source, lines, hash and model both compute the same id."""
     assert chunk_id(*parts) == expected
 
 
@@ -304,13 +305,13 @@ def test_ids_agree(parts: tuple[str, int, int, str, str], expected: str) -> None
     ],
 )
 def test_cleaning_agrees(content: str, cleaned: str | None) -> None:
-    """What is embedded is cleaned alike; where nothing is left, we have no chunk."""
+    """The embedded text is cleaned alike; if nothing is left, lorelog has no chunk."""
     chunks = chunk_markdown(content, "/a.md", ChunkOptions()).chunks
     assert [chunk.text for chunk in chunks] == ([] if cleaned is None else [cleaned])
 
 
 def test_cleaning_differs_where_a_comment_filled_its_line() -> None:
-    """Memsearch leaves an empty line where a comment was; we do not, so that adding an anchor re-embeds nothing."""
+    """Memsearch leaves an empty line in place of a comment; lorelog does not, so adding an anchor re-embeds nothing."""
     with_anchor, without = (
         chunk_markdown(text, "/a.md", ChunkOptions()).chunks[0]
         for text in ("### 14:30\n<!-- memory:m -->\n- done", "### 14:30\n- done")

@@ -1,22 +1,21 @@
-"""Scan: which files under the roots are found, and what is said of the others."""
+"""Which files a scan finds, and which it excludes."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from tests.ingest.conftest import Plant, RunUnprivileged
 
+from lorelog.core.errors import UsageError
 from lorelog.core.options import ScanOptions
 from lorelog.ingest.scan import ScanResult, scan
 
-Plant = Callable[[Mapping[str, str]], Path]
 
-
-def found(result: ScanResult, root: Path) -> list[str]:
+def relative_names(result: ScanResult, root: Path) -> list[str]:
     return [os.path.relpath(file.path, root) for file in result.files]
 
 
@@ -25,10 +24,10 @@ def scan_one(root: Path, **options: object) -> ScanResult:
 
 
 def test_suffixes_of_any_case_are_found(plant: Plant) -> None:
-    """Files ending in .md or .markdown are found whatever the case, others are not, sorted by path."""
+    """Files ending in .md or .markdown in any case are found, sorted by path; others are not."""
     root = plant({"b.md": "", "A.MD": "", "c.Markdown": "", "sub/d.md": "", "e.txt": "", "md": "", "f.mdx": ""})
     result = scan_one(root)
-    assert found(result, root) == ["A.MD", "b.md", "c.Markdown", "sub/d.md"]
+    assert relative_names(result, root) == ["A.MD", "b.md", "c.Markdown", "sub/d.md"]
     assert result.problems == ()
     assert result.roots == (str(root),)
 
@@ -44,8 +43,8 @@ def test_stamps_are_what_the_file_system_says(plant: Plant) -> None:
 def test_hidden_names_are_skipped_below_a_root_only(plant: Plant) -> None:
     """Names with a leading dot are skipped below a root, but a root may itself be hidden."""
     root = plant({".lorelog/memory/a.md": "", ".lorelog/memory/.b.md": "", ".lorelog/memory/.c/d.md": ""})
-    assert found(scan_one(root), root) == []
-    assert found(scan_one(root / ".lorelog" / "memory"), root) == [".lorelog/memory/a.md"]
+    assert relative_names(scan_one(root), root) == []
+    assert relative_names(scan_one(root / ".lorelog" / "memory"), root) == [".lorelog/memory/a.md"]
 
 
 def test_a_symlinked_root_is_resolved(plant: Plant, tmp_path: Path) -> None:
@@ -63,33 +62,33 @@ def test_directory_links_are_not_followed(plant: Plant) -> None:
     (root / "loop").symlink_to(root)
     (root / "sub" / "up.md").symlink_to(root)
     result = scan_one(root)
-    assert found(result, root) == ["sub/a.md"]
+    assert relative_names(result, root) == ["sub/a.md"]
     assert result.problems == ()
-    assert result.outside == ()
+    assert result.outside_links == ()
 
 
 def test_a_link_out_of_the_roots_is_reported_and_left_alone(plant: Plant, tmp_path: Path) -> None:
-    """A file link that leads out of all roots is not read, and is named in `outside`."""
+    """A file link to a target outside all roots is not read and is in `outside_links`."""
     root = plant({"a.md": ""})
     secret = tmp_path / "secret.md"
     secret.write_text("secret")
     (root / "link.md").symlink_to(secret)
     result = scan_one(root)
-    assert found(result, root) == ["a.md"]
-    assert result.outside == (str(root / "link.md"),)
-    assert scan([str(root), str(secret)], ScanOptions()).outside == ()
+    assert relative_names(result, root) == ["a.md"]
+    assert result.outside_links == (str(root / "link.md"),)
+    assert scan([str(root), str(secret)], ScanOptions()).outside_links == ()
 
 
 def test_a_link_inside_the_roots_adds_nothing(plant: Plant) -> None:
-    """A file link to a file inside the roots does not double it, nor does it bring back a hidden or excluded one."""
+    """A file link inside the roots neither duplicates its target nor includes a hidden or excluded one."""
     root = plant({"a.md": "", ".hidden/b.md": "", "drafts/c.md": ""})
     for number, target in enumerate(("a.md", ".hidden/b.md", "drafts/c.md")):
         (root / f"link{number}.md").symlink_to(root / target)
-    assert found(scan_one(root, exclude=("drafts/",)), root) == ["a.md"]
+    assert relative_names(scan_one(root, exclude=("drafts/",)), root) == ["a.md"]
 
 
 def test_the_same_file_twice_is_one_file(plant: Plant, tmp_path: Path) -> None:
-    """Equal roots, linked roots and a file named beside its directory give each file once."""
+    """Equal roots, linked roots and a file given along with its directory yield each file once."""
     root = plant({"a.md": ""})
     link = tmp_path / "link"
     link.symlink_to(root)
@@ -98,7 +97,7 @@ def test_the_same_file_twice_is_one_file(plant: Plant, tmp_path: Path) -> None:
 
 
 def test_a_file_belongs_to_its_innermost_root(plant: Plant) -> None:
-    """With nested roots a file's root is the longest one that holds it, and patterns are relative to that one."""
+    """With nested roots a file's root is the innermost one, and patterns are relative to it."""
     root = plant({"a.md": "", "in/b.md": "", "in/drafts/c.md": "", "drafts/d.md": ""})
     result = scan([str(root), str(root / "in")], ScanOptions(exclude=("/drafts/",)))
     assert {os.path.relpath(file.path, root): file.root for file in result.files} == {
@@ -108,7 +107,7 @@ def test_a_file_belongs_to_its_innermost_root(plant: Plant) -> None:
 
 
 def test_a_file_root_stands_for_itself(plant: Plant) -> None:
-    """A file given as a root is taken in spite of hidden names and patterns, and is its own root."""
+    """A file given as a root is included despite hidden names and patterns, and is its own root."""
     root = plant({".notes.md": "", ".gitignore": "*"})
     result = scan([str(root / ".notes.md")], ScanOptions(exclude=("*.md",)))
     assert [(file.path, file.root) for file in result.files] == [(str(root / ".notes.md"),) * 2]
@@ -118,42 +117,42 @@ def test_a_file_root_must_be_markdown(plant: Plant) -> None:
     """A file given as a root that is not Markdown is a problem, and the other roots are scanned."""
     root = plant({"a.txt": "", "sub/b.md": ""})
     result = scan([str(root / "a.txt"), str(root / "sub")], ScanOptions())
-    assert found(result, root) == ["sub/b.md"]
+    assert relative_names(result, root) == ["sub/b.md"]
     assert [problem.message for problem in result.problems] == [f"{root}/a.txt is not a Markdown file"]
 
 
 @pytest.mark.parametrize("name", ["missing", "missing.md", "a.md/below", "", "nul\0"])
 def test_a_missing_root_is_a_problem(plant: Plant, name: str) -> None:
-    """A root that is not there is named in a problem with a hint, and the other roots are scanned."""
+    """A missing root is a problem with a hint, and the other roots are scanned."""
     root = plant({"a.md": ""})
     result = scan([f"{root}/{name}" if name else "", str(root)], ScanOptions())
-    assert found(result, root) == ["a.md"]
+    assert relative_names(result, root) == ["a.md"]
     assert len(result.problems) == 1
     assert result.problems[0].hint
     assert result.roots == (str(root),)
 
 
 def test_large_files_are_kept_but_not_taken(plant: Plant) -> None:
-    """A file over the limit is a problem that names both sizes, and is kept, not gone; one at the limit is taken."""
+    """A file over the limit is a problem with both sizes, and counts as unreadable; one at the limit is included."""
     root = plant({"big.md": "x" * 1001, "fits.md": "x" * 1000})
     result = scan_one(root, max_file_bytes=1000)
-    assert found(result, root) == ["fits.md"]
+    assert relative_names(result, root) == ["fits.md"]
     assert result.problems[0].path == str(root / "big.md")
     assert "1,001" in result.problems[0].message
-    assert result.keeps(str(root / "big.md"))
-    assert not result.keeps(str(root / "bigger.md"))
+    assert result.may_exist(str(root / "big.md"))
+    assert not result.may_exist(str(root / "bigger.md"))
 
 
 def test_broken_links_and_pipes_are_problems(plant: Plant) -> None:
-    """A link that leads nowhere, a link to itself and a pipe are each named in a problem."""
+    """A broken link, a link to itself and a pipe are problems."""
     root = plant({"a.md": ""})
     (root / "broken.md").symlink_to(root / "nowhere.md")
     (root / "self.md").symlink_to(root / "self.md")
     os.mkfifo(root / "pipe.md")
     result = scan_one(root)
-    assert found(result, root) == ["a.md"]
+    assert relative_names(result, root) == ["a.md"]
     assert [Path(problem.path).name for problem in result.problems] == ["broken.md", "pipe.md", "self.md"]
-    assert result.keeps(str(root / "pipe.md"))
+    assert result.may_exist(str(root / "pipe.md"))
 
 
 def test_odd_names_do_not_crash(plant: Plant) -> None:
@@ -170,8 +169,8 @@ def test_odd_names_do_not_crash(plant: Plant) -> None:
     assert {problem.path for problem in result.problems} == {f"{root}/bad\\xff.md", f"{root}/dir\\xff"}
 
 
-def test_unreadable_directories_protect_what_is_below(plant: Plant, run_unprivileged: Callable[..., str]) -> None:
-    """An unreadable directory is a problem, its prefix is kept without touching its neighbours, and the scan goes on."""
+def test_unreadable_directories_protect_what_is_below(plant: Plant, run_unprivileged: RunUnprivileged) -> None:
+    """Files below an unreadable directory count as possibly existing, and the scan continues."""
     root = plant({"locked/a.md": "", "locked-v2/b.md": "", "listed/c.md": "", "d.md": ""})
     (root / "locked").chmod(0)
     (root / "listed").chmod(0o400)  # names can be read, files cannot be looked at
@@ -183,7 +182,7 @@ def test_unreadable_directories_protect_what_is_below(plant: Plant, run_unprivil
         result = scan([root], ScanOptions())
         print([file.path[len(root) + 1:] for file in result.files])
         print([problem.path[len(root) + 1:] for problem in result.problems])
-        print([result.keeps(root + name) for name in ("/locked/a.md", "/locked-v2/b.md", "/listed/c.md", "/gone.md")])
+        print([result.may_exist(root + name) for name in ("/locked/a.md", "/locked-v2/b.md", "/listed/c.md", "/gone.md")])
     """
     try:
         lines = run_unprivileged(code, str(root)).splitlines()
@@ -194,7 +193,7 @@ def test_unreadable_directories_protect_what_is_below(plant: Plant, run_unprivil
 
 
 def test_pathspec_is_not_imported_without_patterns(plant: Plant) -> None:
-    """A scan without patterns and ignore files does not pay for importing pathspec; one with an ignore file does."""
+    """A scan without patterns and ignore files does not import pathspec; one with an ignore file does."""
     code = (
         "import sys; from lorelog.core.options import ScanOptions; from lorelog.ingest.scan import scan;"
         "scan([sys.argv[1]], ScanOptions()); print('pathspec' in sys.modules)"
@@ -218,3 +217,129 @@ def test_deep_trees_do_not_exhaust_the_stack(plant: Plant) -> None:
     deep.mkdir(parents=True)
     (deep / "a.md").write_text("")
     assert len(scan_one(root).files) == 1
+
+
+def scan_names(root: Path, *roots: Path, **options: object) -> list[str]:
+    result = scan([str(path) for path in roots or (root,)], ScanOptions(**options))  # type: ignore[arg-type]
+    return [os.path.relpath(file.path, root) for file in result.files]
+
+
+def test_exclude_patterns_are_gitignore_patterns(plant: Plant) -> None:
+    """Patterns work as in a .gitignore at the root: anchored, for directories only, and negated with `!`."""
+    root = plant(dict.fromkeys(("a.md", "tmp/b.md", "sub/tmp/c.md", "sub/a.md", "sub/keep.md", "build.md"), ""))
+    assert scan_names(root, exclude=("tmp/",)) == ["a.md", "build.md", "sub/a.md", "sub/keep.md"]
+    assert scan_names(root, exclude=("/tmp", "/a.md")) == ["build.md", "sub/a.md", "sub/keep.md", "sub/tmp/c.md"]
+    assert scan_names(root, exclude=("*.md", "!keep.md")) == ["sub/keep.md"]
+    assert scan_names(root, exclude=("**/tmp/*.md", "build/")) == ["a.md", "build.md", "sub/a.md", "sub/keep.md"]
+
+
+def test_nothing_returns_from_an_excluded_directory(plant: Plant) -> None:
+    """As in git, a file in an excluded directory cannot be included again."""
+    root = plant({"drafts/keep.md": "", "drafts/.gitignore": "!keep.md", "a.md": ""})
+    assert scan_names(root, exclude=("drafts/", "!drafts/keep.md")) == ["a.md"]
+
+
+def test_nested_ignore_files_come_after_their_parents(plant: Plant) -> None:
+    """A nested ignore file applies below its own directory only, and may negate a parent's rule."""
+    root = plant(
+        {
+            ".gitignore": "# comment\n*.tmp.md\n/top.md\r\nnotes/\n",
+            "top.md": "",
+            "a.tmp.md": "",
+            "sub/.gitignore": "!a.tmp.md\n/only.md\n",
+            "sub/a.tmp.md": "",
+            "sub/b.tmp.md": "",
+            "sub/only.md": "",
+            "sub/deep/only.md": "",
+            "sub/top.md": "",
+            "sub/notes/x.md": "",
+            "only.md": "",
+        }
+    )
+    assert scan_names(root) == ["only.md", "sub/a.tmp.md", "sub/deep/only.md", "sub/top.md"]
+
+
+def test_ignore_files_have_the_names_that_were_chosen(plant: Plant) -> None:
+    """Only files with the configured names are ignore files; both default names are."""
+    root = plant({".gitignore": "a.md", ".lorelogignore": "b.md", ".otherignore": "c.md", "a.md": "", "b.md": ""})
+    plant({"c.md": ""})
+    assert scan_names(root) == ["c.md"]
+    assert scan_names(root, ignore_files=()) == ["a.md", "b.md", "c.md"]
+    assert scan_names(root, ignore_files=(".otherignore",)) == ["a.md", "b.md"]
+
+
+def test_exclude_has_the_last_word_over_ignore_files(plant: Plant) -> None:
+    """An exclude pattern overrides every ignore file, in both directions."""
+    root = plant({".gitignore": "a.md\n!b.md\n", "a.md": "", "b.md": ""})
+    assert scan_names(root, exclude=("b.md", "!a.md")) == ["a.md"]
+
+
+def test_ignore_files_above_the_root_do_not_count(plant: Plant) -> None:
+    """Ignore files above the root are not read."""
+    root = plant({".gitignore": "*", "sub/a.md": ""})
+    assert scan_names(root, root / "sub") == ["sub/a.md"]
+
+
+def test_malformed_lines_of_an_ignore_file_are_passed_over(plant: Plant) -> None:
+    """A malformed line affects neither the other lines nor the scan."""
+    root = plant({".gitignore": "!\na.md\ntrailing\\\n", "a.md": "", "b.md": ""})
+    assert scan_names(root) == ["b.md"]
+
+
+def test_a_malformed_exclude_pattern_is_an_error(plant: Plant) -> None:
+    """A malformed exclude pattern is an error that names it."""
+    root = plant({"a.md": ""})
+    with pytest.raises(UsageError, match="'!'"):
+        scan_names(root, exclude=("ok", "!"))
+
+
+def test_a_linked_ignore_file_is_not_read(plant: Plant, tmp_path: Path) -> None:
+    """An ignore file that is a symbolic link is not followed out of the root."""
+    root = plant({"a.md": ""})
+    (tmp_path / "rules").write_text("*")
+    (root / ".gitignore").symlink_to(tmp_path / "rules")
+    assert scan_names(root) == ["a.md"]
+
+
+def test_an_unreadable_ignore_file_closes_its_directory(plant: Plant, run_unprivileged: RunUnprivileged) -> None:
+    """A directory with an unreadable ignore file is skipped and reported, and its indexed documents are kept."""
+    root = plant({"sub/.gitignore": "secret.md", "sub/secret.md": "", "a.md": ""})
+    (root / "sub" / ".gitignore").chmod(0)
+    code = """if True:
+        import sys
+        from lorelog.core.options import ScanOptions
+        from lorelog.ingest.scan import scan
+        root = sys.argv[1]
+        result = scan([root], ScanOptions())
+        print([file.path[len(root) + 1:] for file in result.files], [problem.path[len(root) + 1:] for problem in
+              result.problems], result.may_exist(root + "/sub/b.md"))
+    """
+    assert run_unprivileged(code, str(root)) == "['a.md'] ['sub/.gitignore'] True\n"
+
+
+def test_excluded_paths_end_at_separators(plant: Plant) -> None:
+    """An excluded path covers its whole subtree and never a sibling with the same name prefix."""
+    root = plant(dict.fromkeys(("drafts/a.md", "drafts/deep/b.md", "drafts-v2/c.md", "drafts.md"), ""))
+    assert scan_names(root, exclude_paths=(str(root / "drafts"),)) == ["drafts-v2/c.md", "drafts.md"]
+    assert scan_names(root, exclude_paths=(f"{root}/drafts/",)) == ["drafts-v2/c.md", "drafts.md"]
+    assert scan_names(root, exclude_paths=(str(root / "drafts.md"), str(root / "missing"))) == [
+        "drafts-v2/c.md",
+        "drafts/a.md",
+        "drafts/deep/b.md",
+    ]
+
+
+def test_excluded_paths_are_resolved_on_both_sides(plant: Plant, tmp_path: Path) -> None:
+    """The root and the excluded path may each be given through a symbolic link."""
+    root = plant({"drafts/a.md": "", "b.md": ""})
+    link = tmp_path / "link"
+    link.symlink_to(root)
+    assert scan_names(root, link, exclude_paths=(str(root / "drafts"),)) == ["b.md"]
+    assert scan_names(root, root, exclude_paths=(str(link / "drafts"),)) == ["b.md"]
+
+
+def test_excluded_paths_win_over_roots(plant: Plant) -> None:
+    """A root at or below an excluded path yields nothing, whether directory or file."""
+    root = plant({"drafts/deep/a.md": "", "b.md": ""})
+    assert scan_names(root, root / "drafts" / "deep", exclude_paths=(str(root / "drafts"),)) == []
+    assert scan_names(root, root / "b.md", exclude_paths=(str(root / "b.md"),)) == []

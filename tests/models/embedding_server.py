@@ -60,7 +60,7 @@ Behaviour = Callable[[Request], Answer]
 
 
 class EmbeddingServer:
-    """Answers each request with the next behaviour of a script, the last one again and again."""
+    """Answers each request with the next behaviour of a script; the last one repeats."""
 
     def __init__(self, *script: Behaviour) -> None:
         self.requests: list[Request] = []

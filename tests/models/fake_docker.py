@@ -40,13 +40,13 @@ elif words[0] == "run":
         with open(at("running"), "w") as file: file.write(str(server.pid))
     print("0123456789ab")
 elif words[0] == "rm":
-    for one in running:
-        try: os.kill(int(one), 9)
+    for process in running:
+        try: os.kill(int(process), 9)
         except OSError: pass
     if running: os.unlink(at("running"))
 elif words[0] == "exec" and words[2:4] == ["ollama", "list"]:
     print("NAME ID SIZE MODIFIED")
-    for one in read("models").split(): print(one + ":latest 0a109f422b47 274 MB 2 days ago")
+    for name in read("models").split(): print(name + ":latest 0a109f422b47 274 MB 2 days ago")
 elif words[0] == "exec" and words[2:4] == ["ollama", "pull"]:
     with open(at("models"), "a") as file: file.write(words[4] + "\\n")
 """
@@ -81,14 +81,14 @@ ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
 
 @dataclass(frozen=True)
 class FakeDocker:
-    """Where the program and its state are."""
+    """Paths of the program and its state."""
 
     bin: Path
     state: Path
 
     @classmethod
     def at(cls, folder: Path) -> FakeDocker:
-        """Put the program into a folder."""
+        """Write the program into a folder."""
         made = cls(folder / "bin", folder / "state")
         for place in (made.bin, made.state):
             place.mkdir(parents=True)
@@ -99,7 +99,7 @@ class FakeDocker:
         return made
 
     def calls(self) -> list[list[str]]:
-        """Return how it was called so far."""
+        """Return the calls so far."""
         try:
             lines = (self.state / "calls").read_text("utf-8").splitlines()
         except FileNotFoundError:
@@ -110,7 +110,7 @@ class FakeDocker:
         return [" ".join(call[:1] + call[3:4]) if call[0] == "exec" else call[0] for call in self.calls()]
 
     def ran(self) -> list[str]:
-        """Return how the one container was run."""
+        """Return the arguments of the `docker run` call."""
         (call,) = (call for call in self.calls() if call[0] == "run")
         return call
 
@@ -122,7 +122,7 @@ class FakeDocker:
         return (self.state / "running").exists()
 
     def kill(self) -> None:
-        """End the container's server, as a crash would."""
+        """Kill the container's server."""
         with suppress(OSError, ValueError):
             os.kill(int((self.state / "running").read_text("utf-8")), signal.SIGKILL)
         (self.state / "running").unlink(missing_ok=True)

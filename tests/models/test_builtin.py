@@ -1,4 +1,4 @@
-"""The built-in encoder, with the real model."""
+"""The built-in embedder with the real model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.options import EmbedOptions
-from lorelog.models.builtin import FOLDER, BuiltinEmbedder
+from lorelog.models.embed.builtin import MODEL_FOLDER, BuiltinEmbedder
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -26,6 +26,7 @@ def cosine(one: bytes, other: bytes) -> float:
     return sum(a * b for a, b in zip(unpacked(one), unpacked(other), strict=True))
 
 
+@pytest.mark.slow
 def test_related_texts_are_nearer_than_others(embedder: BuiltinEmbedder) -> None:
     """A question is nearer to the passage that answers it than to passages about other things."""
     passages = [
@@ -40,12 +41,13 @@ def test_related_texts_are_nearer_than_others(embedder: BuiltinEmbedder) -> None
 
 
 def test_vectors_come_back_in_the_order_of_their_texts(embedder: BuiltinEmbedder) -> None:
-    """However the work is ordered inside, the n-th vector is that of the n-th text."""
+    """Vectors keep the order of the texts."""
     texts = ["short", "a much longer text about the build server and its disks " * 4, "of middling length, this one"]
     together = embedder.embed_documents(texts).vectors
     assert list(together) == [embedder.embed_documents([text]).vectors[0] for text in texts]
 
 
+@pytest.mark.slow
 def test_a_text_has_one_vector_whatever_its_company(embedder: BuiltinEmbedder) -> None:
     """The same text gives the same bytes alone, among others of any length, twice in a call, and with more threads."""
     text = "The nightly job writes its report to the journal."
@@ -58,30 +60,33 @@ def test_a_text_has_one_vector_whatever_its_company(embedder: BuiltinEmbedder) -
     single.close()
 
 
+@pytest.mark.slow
 def test_truncation_is_counted(embedder: BuiltinEmbedder) -> None:
-    """Texts beyond 512 tokens are counted, and what was read of them is 512 tokens."""
+    """Texts beyond 512 tokens are counted as truncated and as 512 tokens."""
     reply = embedder.embed_documents(["word " * 505, "word " * 2000, "short"])
     assert reply.truncated == 1
     words_prefix_and_ends = (505 + 2 + 2) + 512 + (1 + 2 + 2)
     assert reply.tokens == words_prefix_and_ends
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["", " ", "\n\n", "\x00", "a\udcffb", "\ufffe", "🧑‍🚀" * 40, "字" * 700, "x" * 5000])
 def test_odd_texts_have_vectors_of_unit_length(text: str, embedder: BuiltinEmbedder) -> None:
-    """Any string at all, even an empty one or one that is no valid Unicode, has a vector of length one."""
+    """Every string has a vector of unit length, even an empty string or invalid Unicode."""
     for vector in (embedder.embed_query(text), embedder.embed_documents([text]).vectors[0]):
         assert len(vector) == 384 * 4
         assert cosine(vector, vector) == pytest.approx(1.0, abs=1e-5)
 
 
 def test_no_texts_need_no_model(tmp_path: Path) -> None:
-    """Embedding nothing gives nothing, and loads nothing."""
+    """Embedding an empty list returns nothing and loads nothing."""
     reply = BuiltinEmbedder(EmbedOptions(), folder=tmp_path).embed_documents([])
     assert reply.vectors == ()
 
 
+@pytest.mark.slow
 def test_threads_are_bounded() -> None:
-    """However many callers there are, the work is done by as many threads as were allowed."""
+    """The number of threads is limited for any number of callers."""
     seen: set[threading.Thread] = set()
     embedder = BuiltinEmbedder(EmbedOptions(threads=2))
     before = set(threading.enumerate())
@@ -101,14 +106,15 @@ def test_threads_are_bounded() -> None:
 
 EMBED_ONCE = """
 from lorelog.core.options import EmbedOptions
-from lorelog.models.builtin import BuiltinEmbedder
+from lorelog.models.embed.builtin import BuiltinEmbedder
 embedder = BuiltinEmbedder(EmbedOptions(threads=8))
 embedder.embed_query("x")
 """
 
 
+@pytest.mark.slow
 def test_the_session_starts_no_threads_of_its_own(tmp_path: Path) -> None:
-    """A process that has loaded the encoder and answered a query has one thread, as the operating system counts."""
+    """A process that has answered a query has one thread according to the operating system."""
     if not Path("/proc/self/status").exists():
         pytest.skip("needs /proc to count threads")
     count = "print([line for line in open('/proc/self/status') if line.startswith('Threads')][0].split()[1])\n"
@@ -119,6 +125,7 @@ def test_the_session_starts_no_threads_of_its_own(tmp_path: Path) -> None:
     assert done.stdout.strip() == "1"
 
 
+@pytest.mark.slow
 def test_nothing_is_reported_to_anyone(tmp_path: Path) -> None:
     """Embedding leaves no device id and no cache of events for onnxruntime's telemetry in the home directory."""
     # A bare environment: telemetry holds itself back when it sees that it runs in someone's CI.
@@ -131,11 +138,12 @@ def test_nothing_is_reported_to_anyone(tmp_path: Path) -> None:
 
 
 def test_the_default_number_of_threads_leaves_room() -> None:
-    """Unasked, at most four threads are used, and never more than there are processors."""
+    """By default at most four threads are used, and never more than there are processors."""
     assert BuiltinEmbedder(EmbedOptions()).threads == min(4, os.cpu_count() or 1)
     assert BuiltinEmbedder(EmbedOptions(threads=7)).threads == 7
 
 
+@pytest.mark.slow
 def test_closing_twice_is_fine_and_reopening_works() -> None:
     """A closed embedder may be closed again, and opens itself when it is used again."""
     embedder = BuiltinEmbedder(EmbedOptions())
@@ -147,12 +155,12 @@ def test_closing_twice_is_fine_and_reopening_works() -> None:
 
 
 def test_a_missing_model_says_how_to_get_it(tmp_path: Path) -> None:
-    """Without its files the model is unavailable, the message names the file and the hint the script."""
+    """Without its files the model is unavailable; the message names the file and the hint the script."""
     embedder = BuiltinEmbedder(EmbedOptions(), folder=tmp_path)
     with pytest.raises(ModelUnavailable, match=r"tokenizer\.json is missing") as caught:
         embedder.embed_query("x")
     assert "scripts/fetch_model.py" in caught.value.hint
-    (tmp_path / "tokenizer.json").write_bytes((FOLDER / "tokenizer.json").read_bytes())
+    (tmp_path / "tokenizer.json").write_bytes((MODEL_FOLDER / "tokenizer.json").read_bytes())
     with pytest.raises(ModelUnavailable, match=r"model\.onnx is missing"):
         embedder.embed_documents(["x"])
 
@@ -160,8 +168,8 @@ def test_a_missing_model_says_how_to_get_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damaged", ["tokenizer.json", "model.onnx"])
 @pytest.mark.parametrize("content", [b"", b"not this", b"{}"])
 def test_a_damaged_model_is_unavailable(damaged: str, content: bytes, tmp_path: Path) -> None:
-    """A file that is not what it should be gives our error, naming the file, and no foreign traceback."""
-    (tmp_path / "tokenizer.json").write_bytes((FOLDER / "tokenizer.json").read_bytes())
+    """A damaged file raises our error, which names the file."""
+    (tmp_path / "tokenizer.json").write_bytes((MODEL_FOLDER / "tokenizer.json").read_bytes())
     (tmp_path / damaged).write_bytes(content)
     with pytest.raises(ModelUnavailable, match=damaged.replace(".", r"\.")):
         BuiltinEmbedder(EmbedOptions(), folder=tmp_path).embed_query("x")
@@ -169,12 +177,12 @@ def test_a_damaged_model_is_unavailable(damaged: str, content: bytes, tmp_path: 
 
 @pytest.mark.parametrize("package", ["onnxruntime", "tokenizers", "numpy"])
 def test_a_missing_package_says_what_to_install(package: str, tmp_path: Path) -> None:
-    """Without one of its packages the model can be opened, is unavailable when used, and says what to install."""
+    """Without one of its packages the model can be opened but is unavailable, with a hint what to install."""
     (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError('No module named {package}')")
     program = (
         "from lorelog.core.errors import ModelUnavailable\n"
         "from lorelog.core.options import EmbedOptions\n"
-        "from lorelog.models import open_embedder\n"
+        "from lorelog.models.embed import open_embedder\n"
         "embedder = open_embedder(EmbedOptions())\n"
         "try:\n    embedder.embed_query('x')\n"
         "except ModelUnavailable as error:\n    print(error.message, '|', error.hint)\n"

@@ -1,4 +1,4 @@
-"""The fake provider that is shipped for tests."""
+"""The fake embedder, which is shipped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.models import fake
+from lorelog.models.embed import fake
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -24,10 +24,8 @@ def cosine(one: bytes, other: bytes) -> float:
 
 
 def test_the_same_text_gives_the_same_bytes_in_every_process() -> None:
-    """Another process, with another hash seed, gives the same vector."""
-    program = (
-        "from lorelog.models.fake import FakeEmbedder\nprint(FakeEmbedder().embed_query('Redis cache, 缓存').hex())"
-    )
+    """Another process with another hash seed returns the same vector."""
+    program = "from lorelog.models.embed.fake import FakeEmbedder\nprint(FakeEmbedder().embed_query('Redis cache, 缓存').hex())"
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONHASHSEED": seed}
         done = subprocess.run(
@@ -37,7 +35,7 @@ def test_the_same_text_gives_the_same_bytes_in_every_process() -> None:
 
 
 def test_texts_that_share_words_are_near() -> None:
-    """Sharing words brings texts together, sharing pieces of words a little, sharing nothing not at all."""
+    """Common words make texts near, common parts of words a little."""
     embedder = fake.FakeEmbedder()
     query = embedder.embed_query("redis cache")
     vectors = embedder.embed_documents(["the redis cache is full", "caching with rediss", "lunch at noon"]).vectors
@@ -47,7 +45,7 @@ def test_texts_that_share_words_are_near() -> None:
 
 @given(st.text())
 def test_every_text_has_a_vector_of_unit_length_or_zero(text: str) -> None:
-    """Any text has 64 numbers of length one; a text without words, zeros."""
+    """Every text has 64 numbers of unit length; a text without words has zeros."""
     (vector,) = fake.FakeEmbedder().embed_documents([text]).vectors
     assert len(vector) == 256
     length = cosine(vector, vector)

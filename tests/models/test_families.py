@@ -1,4 +1,4 @@
-"""What is known of models by their names, and the names that vectors are kept under."""
+"""Model families by name, and the names that vectors are stored under."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lorelog.core.options import EmbedOptions
-from lorelog.models import open_embedder
-from lorelog.models.families import FAMILIES, family_of, forms_of_prompts, identity
+from lorelog.models.embed import open_embedder
+from lorelog.models.embed.families import FAMILIES, find_family, prefixes_from_prompts, vector_model_name
 
 SENTENCE = "Represent this sentence for searching relevant passages: "
 INSTRUCT = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: "
@@ -45,19 +45,19 @@ KNOWN = [
 
 @pytest.mark.parametrize(("model", "query", "document", "pooling", "matryoshka"), KNOWN)
 def test_a_family_is_known_by_its_name(model: str, query: str, document: str, pooling: str, matryoshka: bool) -> None:  # noqa: FBT001
-    """A model is given the words that it was trained with, whether it is named by an id, a path or with a tag.
+    """A model gets the prefixes it was trained with, whether it is named by an id, a path or with a tag.
 
-    Vectors depend on every row. One that changes needs a mark in the name that vectors are kept under (`identity`).
+    Vectors depend on every row: a changed row needs a mark in the stored name (`vector_model_name`).
     """
-    family = family_of(model)
-    assert (family.forms.query, family.forms.document) == (query, document)
+    family = find_family(model)
+    assert (family.prefixes.query, family.prefixes.document) == (query, document)
     assert (family.pooling, family.matryoshka) == (pooling, matryoshka)
 
 
 def test_every_family_is_held_fast_above() -> None:
-    """Each row of the table has a name above that leads to it."""
-    reached = {family_of(model).name for model, *_ in KNOWN}
-    assert {one.name for one in FAMILIES} <= reached
+    """Each row of the table is reached by a name above."""
+    reached = {find_family(model).name for model, *_ in KNOWN}
+    assert {family.name for family in FAMILIES} <= reached
 
 
 def names(**options: object) -> str:
@@ -66,7 +66,7 @@ def names(**options: object) -> str:
 
 @pytest.mark.parametrize("provider", ["openai", "google", "voyage", "jina", "mistral", "ollama", "local", "onnx"])
 def test_vectors_of_another_form_have_another_name(provider: str) -> None:
-    """Another form of texts is another name, and so is none where there is one; that of questions makes no difference."""
+    """Another document prefix, or none, changes the name; the query prefix does not."""
     usual = names(provider=provider)
     marked = {names(provider=provider, document_prefix=form) for form in ("a: ", "b: ", "search_documents: ")}
     assert len(marked | {usual}) == 4
@@ -75,20 +75,20 @@ def test_vectors_of_another_form_have_another_name(provider: str) -> None:
 
 
 def test_no_words_at_all_are_told_from_the_usual_ones() -> None:
-    """Taking a model's usual words away is another form too; naming the usual ones is none."""
+    """Removing a model's default prefix changes the name; setting the default does not."""
     assert names(provider="ollama", document_prefix="") != names(provider="ollama")
     assert names(provider="ollama", document_prefix="search_document: ") == "nomic-embed-text"
 
 
 def test_words_that_an_api_does_not_have_bear_a_mark() -> None:
-    """A family's words with a compatible server are marked: other programs send its texts without them."""
+    """A family's prefix with a compatible server marks the name: other programs do not send it."""
     assert names(provider="openai", model="nomic-embed-text").startswith("nomic-embed-text+")
     assert names(provider="openai", model="nomic-embed-text", document_prefix="") == "nomic-embed-text"
     assert names(provider="openai", model="bge-small-en-v1.5") == "bge-small-en-v1.5"
 
 
 def test_vectors_of_another_length_have_another_name() -> None:
-    """The number of dimensions is in the name where it was chosen."""
+    """Configured dimensions are part of the name."""
     assert names(provider="openai", dimensions=512) == "text-embedding-3-small@512"
     assert names(provider="ollama", dimensions=256) == "nomic-embed-text@256"
     assert names(provider="onnx", model="/m/nomic-embed-text-v1.5", dimensions=256) == "/m/nomic-embed-text-v1.5@256"
@@ -99,8 +99,8 @@ FORM = st.text(max_size=20)
 
 @given(one=st.tuples(FORM, st.integers(0, 4096)), other=st.tuples(FORM, st.integers(0, 4096)))
 def test_different_vectors_never_share_a_name(one: tuple[str, int], other: tuple[str, int]) -> None:
-    """Two forms or two lengths of one model give two names, and the same give the same."""
-    assert (identity("model", *one) == identity("model", *other)) == (one == other)
+    """Different prefixes or dimensions give different names, and the same give the same."""
+    assert (vector_model_name("model", *one) == vector_model_name("model", *other)) == (one == other)
 
 
 @pytest.mark.parametrize(
@@ -117,6 +117,6 @@ def test_different_vectors_never_share_a_name(one: tuple[str, int], other: tuple
     ],
 )
 def test_a_models_own_prompts_are_read(prompts: object, found: tuple[str, str] | None) -> None:
-    """What a model brings along is taken where it is there, and nothing else is."""
-    forms = forms_of_prompts(prompts)
+    """A model's own prompts are used if it has any."""
+    forms = prefixes_from_prompts(prompts)
     assert (forms and (forms.query, forms.document)) == found

@@ -1,9 +1,10 @@
-"""Golden vectors: what the built-in model says on this machine is what it said where they were made.
+"""Golden vectors: the built-in model returns on this machine the vectors that are committed.
 
-`golden.json` was made by this file, run as a script (`python tests/models/test_golden.py --write`), on aarch64 with
-onnxruntime 1.31 and tokenizers 0.23, by the plain recipe of `by_the_recipe` and not by lorelog's own code. Other
-processors round differently in places, which int8 scales amplify: cosine .999 admits that, and would not admit a wrong
-prefix (.97 and less), a missing mask, another pooling or a saturating int8 kernel.
+`golden.json` was written by this file, run as a script (`python tests/models/test_golden.py --write`), on aarch64 with
+onnxruntime 1.31 and tokenizers 0.23, by the recipe in `embed_by_recipe` and not by lorelog's code. int8 kernels round
+differently on other processors, and the activation scales amplify it: on x86_64 with VNNI the cosines with these vectors are
+.9984 to 1.0, and single numbers differ by up to .005. So vectors are compared by cosine, at least .99: a wrong prefix gives
+.965 and less. On the same machine lorelog and the recipe must agree to .9999.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ import json
 import os
 import struct
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict
 
 import pytest
 
-from lorelog.models.builtin import FOLDER, BuiltinEmbedder
+from lorelog.models.embed.builtin import MODEL_FOLDER, BuiltinEmbedder
 
 GOLDEN = Path(__file__).parent / "golden.json"
 TEXTS = {
@@ -37,7 +39,6 @@ TEXTS = {
 class Golden(TypedDict):
     kind: str
     text: str
-    first: list[float]
     vector: str
 
 
@@ -46,18 +47,18 @@ def golden() -> list[Golden]:
     return loaded
 
 
-def unpacked(vector: bytes) -> tuple[float, ...]:
+def unpack(vector: bytes) -> tuple[float, ...]:
     return struct.unpack(f"<{len(vector) // 4}f", vector)
 
 
-def by_the_recipe(kind: str, text: str) -> list[float]:
-    """Prefix, 512 tokens, mean of the last hidden state over the attention mask, unit length."""
+def embed_by_recipe(kind: str, text: str) -> list[float]:
+    """Return the vector by the model card: prefix, 512 tokens, masked mean of the last hidden state, unit length."""
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     import numpy as np
     import onnxruntime
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
+    tokenizer = Tokenizer.from_file(str(MODEL_FOLDER / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.enable_truncation(512)
     encoding = tokenizer.encode(f"{kind}: {text}")
@@ -68,7 +69,9 @@ def by_the_recipe(kind: str, text: str) -> list[float]:
     }
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.x64quantprecision", "1")
-    session = onnxruntime.InferenceSession(str(FOLDER / "model.onnx"), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        str(MODEL_FOLDER / "model.onnx"), options, providers=["CPUExecutionProvider"]
+    )
     states = session.run(None, feed)[0][0]
     mask = feed["attention_mask"][0][:, None]
     mean = (states * mask).sum(axis=0) / mask.sum()
@@ -76,43 +79,45 @@ def by_the_recipe(kind: str, text: str) -> list[float]:
 
 
 def write() -> None:
-    made: list[Golden] = []
+    entries: list[Golden] = []
     for kind, texts in TEXTS.items():
         for text in texts:
-            vector = by_the_recipe(kind, text)
-            made.append(
+            vector = embed_by_recipe(kind, text)
+            entries.append(
                 {
                     "kind": kind,
                     "text": text,
-                    "first": [round(value, 5) for value in vector[:12]],
                     "vector": base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode(),
                 },
             )
-    GOLDEN.write_text(json.dumps(made, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    GOLDEN.write_text(json.dumps(entries, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
+def cosine(one: Sequence[float], other: Sequence[float]) -> float:
+    return sum(a * b for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(TEXTS))
 def test_vectors_are_the_golden_ones(kind: str, embedder: BuiltinEmbedder) -> None:
-    """The built-in model gives the committed vectors, to within what another processor may round."""
+    """The built-in model returns the committed vectors, to within the rounding of another processor."""
     expected = [entry for entry in golden() if entry["kind"] == kind]
     assert [entry["text"] for entry in expected] == TEXTS[kind]
     for entry in expected:
         if kind == "query":
-            found = unpacked(embedder.embed_query(entry["text"]))
+            vector = unpack(embedder.embed_query(entry["text"]))
         else:
-            found = unpacked(embedder.embed_documents([entry["text"]]).vectors[0])
-        wanted = unpacked(base64.b64decode(entry["vector"]))
-        assert len(found) == len(wanted) == 384
-        assert sum(a * b for a, b in zip(found, wanted, strict=True)) >= 0.999
-        assert found[:12] == pytest.approx(entry["first"], abs=0.01)
+            vector = unpack(embedder.embed_documents([entry["text"]]).vectors[0])
+        assert len(vector) == 384
+        assert cosine(vector, unpack(base64.b64decode(entry["vector"]))) >= 0.99
+        assert cosine(vector, embed_by_recipe(kind, entry["text"])) >= 0.9999
 
 
+@pytest.mark.slow
 def test_a_wrong_prefix_would_be_noticed() -> None:
-    """The tolerance is tight enough: the same text under the other prefix is not within it."""
-    text = TEXTS["query"][0]
-    with_passage = by_the_recipe("passage", text)
-    with_query = by_the_recipe("query", text)
-    assert sum(a * b for a, b in zip(with_passage, with_query, strict=True)) < 0.99
+    """The same text with the other prefix is outside the tolerance."""
+    for text in (TEXTS["query"][0], *TEXTS["passage"]):
+        assert cosine(embed_by_recipe("passage", text), embed_by_recipe("query", text)) < 0.98
 
 
 if __name__ == "__main__":

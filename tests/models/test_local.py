@@ -13,7 +13,7 @@ from tests.models.vendors import unpacked
 from lorelog.core.errors import ModelFault, ModelUnavailable
 from lorelog.core.options import EmbedOptions
 from lorelog.core.ports import Embedder
-from lorelog.models import open_embedder
+from lorelog.models.embed import open_embedder
 
 
 class Rows(list[Any]):
@@ -22,7 +22,7 @@ class Rows(list[Any]):
 
 
 class SentenceTransformer:
-    """Vectors of a text's length and its prompt's; knows some models, and fails or miscounts when told to."""
+    """Returns vectors from the lengths of text and prompt; knows some models, and fails or miscounts on request."""
 
     max_seq_length = 5
 
@@ -71,7 +71,7 @@ def opened(model: str, **options: Any) -> Embedder:
 
 @pytest.mark.usefixtures("installed")
 def test_texts_are_embedded_in_order_and_counted() -> None:
-    """Each text has its vector; tokens read and texts cut are counted; the model is loaded once, when it is needed."""
+    """Each text gets its vector; tokens and truncated texts are counted; the model is loaded once, on first use."""
     embedder = opened("known")
     assert loaded == []
     reply = embedder.embed_documents(["one", "one two three four five six", ""])
@@ -83,7 +83,7 @@ def test_texts_are_embedded_in_order_and_counted() -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_nothing_to_embed_loads_nothing() -> None:
-    """No texts, no model."""
+    """An empty list loads no model."""
     assert opened("known").embed_documents([]).vectors == ()
     assert loaded == []
 
@@ -101,7 +101,7 @@ def test_nothing_to_embed_loads_nothing() -> None:
 def test_the_words_in_front_are_the_models_own_or_its_familys(
     model: str, options: dict[str, Any], query: str, document: str
 ) -> None:
-    """A model's own prompts go before its family's words, and settings before both."""
+    """Settings override a model's own prompts, which override its family's prefixes."""
     embedder = opened(model, **options)
     embedder.embed_documents(["t"])
     embedder.embed_query("q")
@@ -110,18 +110,18 @@ def test_the_words_in_front_are_the_models_own_or_its_familys(
 
 @pytest.mark.usefixtures("installed")
 def test_a_matryoshka_model_is_cut() -> None:
-    """The first numbers are kept, at unit length."""
+    """Vectors are truncated to the first numbers and normalized."""
     embedder = opened("known/nomic-embed-text-v1.5", dimensions=2)
     prefix = float(len("search_document: "))
     length = (9 + prefix**2) ** 0.5
     assert unpacked(embedder.embed_documents(["one"]).vectors[0]) == pytest.approx([3 / length, prefix / length])
-    with pytest.raises(ModelFault, match="3 numbers, and 4 are to be kept"):
+    with pytest.raises(ModelFault, match="3 dimensions, fewer than the 4 to keep"):
         opened("known/nomic-embed-text-v1.5", dimensions=4).embed_query("q")
 
 
 @pytest.mark.usefixtures("installed")
 def test_a_model_that_cannot_be_loaded_is_unavailable_in_one_line_once() -> None:
-    """What the package says of a missing model is told in one line, and it is not asked again."""
+    """A missing model is reported in one line, and loading is not tried again."""
     embedder = opened("other/model")
     for _ in range(2):
         with pytest.raises(ModelUnavailable, match=r"other/model cannot be loaded: .* local folder$") as caught:
@@ -133,27 +133,27 @@ def test_a_model_that_cannot_be_loaded_is_unavailable_in_one_line_once() -> None
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize(("model", "said"), [("known-broken", "out of memory$"), ("known-short", "0 vectors for 1")])
 def test_a_model_that_fails_gives_our_error(model: str, said: str) -> None:
-    """Whatever the package raises, and too few vectors, become one error of ours."""
+    """Any exception of the package, and too few vectors, become one error of ours."""
     with pytest.raises(ModelFault, match=said):
         opened(model).embed_query("q")
 
 
 @pytest.mark.usefixtures("installed")
 def test_a_tokenizer_of_another_kind_costs_only_the_count() -> None:
-    """Where tokens cannot be counted, texts are embedded all the same."""
+    """If tokens cannot be counted, texts are embedded anyway."""
     reply = opened("known-untold").embed_documents(["one two"])
     assert (len(reply.vectors), reply.tokens, reply.truncated) == (1, 0, 0)
 
 
 @pytest.mark.usefixtures("installed")
 def test_a_lone_surrogate_is_embedded() -> None:
-    """Text that is no valid Unicode reaches the model as text that is."""
+    """Invalid Unicode is replaced before it reaches the model."""
     opened("known").embed_documents(["otter \udcff"])
     assert asked == [("", "otter ?")]
 
 
 def test_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without sentence-transformers the model is unavailable in one line that says which extra to install."""
+    """Without sentence-transformers the model is unavailable, with the extra to install in the hint."""
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(ModelUnavailable, match="sentence_transformers") as caught:
         opened("known").embed_query("q")

@@ -1,4 +1,4 @@
-"""Encoders by the real sentence-transformers, with a small model made here: `make test-local` installs it and runs this."""
+"""The real sentence-transformers with a small model made here; `make test-local` installs it and runs this."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.models.vendors import unpacked
 
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.options import EmbedOptions
-from lorelog.models import open_embedder
-from lorelog.models.builtin import FOLDER
+from lorelog.models.embed import open_embedder
+from lorelog.models.embed.builtin import MODEL_FOLDER
 
 if os.environ.get("LORELOG_TEST_LOCAL"):
     import sentence_transformers
@@ -37,7 +37,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(7)
     base = tmp_path_factory.mktemp("base")
     tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_file=str(FOLDER / "tokenizer.json"),
+        tokenizer_file=str(MODEL_FOLDER / "tokenizer.json"),
         unk_token="[UNK]",
         pad_token="[PAD]",
         cls_token="[CLS]",
@@ -65,7 +65,7 @@ def cosine(one: bytes, other: Any) -> float:
 
 
 def test_vectors_are_those_of_the_package(model: Path) -> None:
-    """Texts and questions have the vectors that the package gives with the model's own prompts, at unit length."""
+    """Documents and queries have the package's vectors with the model's own prompts, normalized."""
     embedder = open_embedder(EmbedOptions(provider="local", model=str(model)))
     reply = embedder.embed_documents(TEXTS)
     direct = sentence_transformers.SentenceTransformer(str(model), device="cpu")
@@ -80,7 +80,7 @@ def test_vectors_are_those_of_the_package(model: Path) -> None:
 
 
 def test_a_text_has_the_same_vector_in_any_company(model: Path) -> None:
-    """Alone and among longer ones a text's vector is the same but for the last digits of its numbers."""
+    """A text has the same vector alone and among longer ones, except for the last digits."""
     embedder = open_embedder(EmbedOptions(provider="local", model=str(model)))
     alone = embedder.embed_documents([TEXTS[0]]).vectors[0]
     among = embedder.embed_documents([*TEXTS[::-1], *TEXTS]).vectors
@@ -89,7 +89,7 @@ def test_a_text_has_the_same_vector_in_any_company(model: Path) -> None:
 
 
 def test_code_that_a_model_brings_is_not_run(model: Path, tmp_path: Path) -> None:
-    """A model that wants its own code to be run is unavailable, and the code leaves no trace."""
+    """A model that needs its own code to run is unavailable, and the code is not run."""
     trap = tmp_path / "trap"
     shutil.copytree(model, trap)
     (trap / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\nclass Evil: ...\n")
@@ -105,7 +105,7 @@ def test_code_that_a_model_brings_is_not_run(model: Path, tmp_path: Path) -> Non
 
 
 def test_a_model_that_is_nowhere_is_unavailable(tmp_path: Path) -> None:
-    """A folder that is not there is told in one line."""
+    """A missing folder is reported in one line."""
     with pytest.raises(ModelUnavailable, match="cannot be loaded") as caught:
         open_embedder(EmbedOptions(provider="local", model=str(tmp_path / "nothing"))).embed_query("q")
     assert "\n" not in caught.value.message

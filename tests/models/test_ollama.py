@@ -1,4 +1,4 @@
-"""Ollama: the server that runs, and the container that is started where none does, with a Docker that notes its calls."""
+"""Ollama: a running server, and a managed container with a fake Docker that records its calls."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from tests.models.vendors import VENDORS, Rig, unpacked
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.options import EmbedOptions, OllamaOptions
 from lorelog.core.ports import Embedder
-from lorelog.models import ollama_docker, open_embedder, settled
-from lorelog.models.ollama import address
-from lorelog.models.ollama_keeper import keep
+from lorelog.models.embed import open_embedder, resolve_embed_options
+from lorelog.models.ollama import container
+from lorelog.models.ollama.client import server_url
+from lorelog.models.ollama.container import stop_when_idle
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -47,15 +48,15 @@ SOURCE = Path(__file__).parents[2] / "src"
     ],
 )
 def test_addresses_are_read_as_ollama_reads_them(named: str, reached: str) -> None:
-    """OLLAMA_HOST may lack scheme and port, and what a server listens on is reached at this machine."""
-    assert address(named) == reached
+    """OLLAMA_HOST may lack scheme and port, and 0.0.0.0 is reached at loopback."""
+    assert server_url(named) == reached
 
 
 def test_the_running_server_is_named_by_the_setting_or_the_variable() -> None:
-    """base_url goes before OLLAMA_HOST, which goes before the usual place."""
+    """base_url overrides OLLAMA_HOST, which overrides the default address."""
 
     def host(base_url: str, environment: dict[str, str]) -> str:
-        options = settled(EmbedOptions(provider="ollama", base_url=base_url), environment)
+        options = resolve_embed_options(EmbedOptions(provider="ollama", base_url=base_url), environment)
         return open_embedder(options)._endpoint.host  # type: ignore[attr-defined, no-any-return]
 
     assert host("", {}) == "127.0.0.1:11434"
@@ -64,13 +65,13 @@ def test_the_running_server_is_named_by_the_setting_or_the_variable() -> None:
 
 
 def test_no_key_is_needed_and_one_is_shown() -> None:
-    """A server elsewhere is asked without a key: Ollama wants none."""
+    """A remote Ollama server is used without a key."""
     embedder = open_embedder(EmbedOptions(provider="ollama", base_url="http://10.0.0.7:1"))
-    assert embedder._account.headers() == {}  # type: ignore[attr-defined]
+    assert embedder._credentials.headers() == {}  # type: ignore[attr-defined]
 
 
 def test_a_server_without_the_model_says_what_to_run() -> None:
-    """A model that is not there is one line with the command that fetches it; nobody's server is changed unasked."""
+    """A missing model is reported with the command that pulls it; a server that is not ours is not changed."""
     rig, vendor = Rig(), VENDORS["ollama"]
     try:
         server = rig.serve(vendor.saying(404, 'model "x" not found, try pulling it first'))
@@ -125,8 +126,9 @@ def opened() -> Iterator[Any]:
         embedder.close()
 
 
+@pytest.mark.slow
 def test_a_container_is_started_as_loop_does(docker: FakeDocker, options: EmbedOptions, port: int, opened: Any) -> None:
-    """Looked for, stale one removed, run with the named volume on this machine's port only, model pulled, then asked."""
+    """A stale container is removed, a new one is run with the volume on a loopback port, and the model is pulled."""
     embedder = opened(options)
     assert docker.calls() == []
     reply = embedder.embed_documents(["abc"])
@@ -143,15 +145,17 @@ def test_a_container_is_started_as_loop_does(docker: FakeDocker, options: EmbedO
     ]
 
 
+@pytest.mark.slow
 def test_names_are_those_of_the_settings(docker: FakeDocker, options: EmbedOptions, opened: Any) -> None:
-    """Container, volume and image are the ones that were chosen."""
+    """Container, volume and image follow the settings."""
     opened(changed(options, container="loop-ollama", volume="loop-vol", image="ollama/ollama:0.5")).embed_query("q")
     run = next(call for call in docker.calls() if call[0] == "run")
     assert (run[3], run[5], run[8]) == ("loop-ollama", "loop-vol:/root/.ollama", "ollama/ollama:0.5")
 
 
+@pytest.mark.slow
 def test_a_model_that_is_there_is_not_pulled(docker: FakeDocker, options: EmbedOptions, opened: Any) -> None:
-    """A model that the volume holds is used as it is, and one that only begins alike does not pass for it."""
+    """A model in the volume is not pulled again, and a name with the same beginning does not match."""
     docker.say("models", "nomic-embed-text\n")
     opened(options).embed_query("q")
     assert docker.verbs() == ["inspect", "rm", "run", "exec list"]
@@ -159,8 +163,9 @@ def test_a_model_that_is_there_is_not_pulled(docker: FakeDocker, options: EmbedO
     assert docker.calls()[-1] == ["exec", "lorelog-ollama", "ollama", "pull", "nomic-embed"]
 
 
+@pytest.mark.slow
 def test_it_is_looked_after_once_in_a_process(docker: FakeDocker, options: EmbedOptions, opened: Any) -> None:
-    """Docker is asked before the first call and not again, however many follow."""
+    """Docker is called before the first request and not again."""
     embedder = opened(options)
     embedder.embed_query("q")
     before = docker.calls()
@@ -171,7 +176,7 @@ def test_it_is_looked_after_once_in_a_process(docker: FakeDocker, options: Embed
 
 
 def test_a_server_that_runs_is_used_and_docker_is_not_asked(docker: FakeDocker, tmp_path: Path) -> None:
-    """Whoever started it: where a server answers, which is looked at once, nothing is managed and nothing written."""
+    """If a server answers, nothing is managed and nothing is written, no matter who started it."""
     rig, vendor = Rig(), VENDORS["ollama"]
     try:
         managed = OllamaOptions(manage=True, folder=str(tmp_path / "ollama"))
@@ -187,21 +192,22 @@ def test_a_server_that_runs_is_used_and_docker_is_not_asked(docker: FakeDocker, 
 
 
 def test_nothing_is_started_unless_it_is_allowed(docker: FakeDocker, options: EmbedOptions, opened: Any) -> None:
-    """Without ollama.manage a server that is not there is an error, and Docker is not asked."""
+    """Without ollama.manage a missing server is an error, and Docker is not called."""
     with pytest.raises(ModelUnavailable, match=r"cannot reach 127\.0\.0\.1"):
         opened(changed(options, manage=False)).embed_query("q")
     assert docker.calls() == []
 
 
 def test_nothing_is_started_for_an_address_elsewhere(docker: FakeDocker, options: EmbedOptions, opened: Any) -> None:
-    """A server on another machine is not replaced by one on this."""
+    """A server on another machine is not replaced by a local one."""
     with pytest.raises(ModelUnavailable, match=r"no Ollama server answers at 10\.0\.0\.7"):
         opened(changed(options, base_url="http://10.0.0.7:11434")).embed_query("q")
     assert docker.calls() == []
 
 
+@pytest.mark.slow
 def test_a_container_that_was_let_go_is_started_again(docker: FakeDocker, options: EmbedOptions, opened: Any) -> None:
-    """A process that outlives the container starts it again when it next needs it."""
+    """A container that was stopped is started again by a process that needs it."""
     embedder = opened(options)
     first = embedder.embed_query("q")
     docker.kill()
@@ -209,10 +215,11 @@ def test_a_container_that_was_let_go_is_started_again(docker: FakeDocker, option
     assert docker.verbs().count("run") == 2
 
 
+@pytest.mark.slow
 def test_a_container_that_runs_and_does_not_answer_yet_is_waited_for(
     docker: FakeDocker, options: EmbedOptions, port: int, opened: Any, tmp_path: Path
 ) -> None:
-    """One that Docker calls running is neither removed nor run again."""
+    """A running container is neither removed nor run again."""
     server = str(docker.state / "server.py")
     code = f"import runpy, sys, time; time.sleep(1); sys.argv = {['', str(port), str(docker.state)]!r}; runpy.run_path({server!r})"
     late = subprocess.Popen([sys.executable, "-c", code])
@@ -226,6 +233,7 @@ def test_a_container_that_runs_and_does_not_answer_yet_is_waited_for(
     assert docker.verbs() == ["inspect", "exec list"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("refuse", "message"),
     [
@@ -236,44 +244,46 @@ def test_a_container_that_runs_and_does_not_answer_yet_is_waited_for(
 def test_what_docker_complains_about_is_told(
     docker: FakeDocker, options: EmbedOptions, refuse: str, message: str, opened: Any
 ) -> None:
-    """A start that fails is one line with Docker's own words and a hint."""
+    """A failed start is one line with Docker's message and a hint."""
     docker.say("refuse", refuse)
     with pytest.raises(ModelUnavailable, match=message) as caught:
         opened(options).embed_query("q")
     assert caught.value.hint
 
 
+@pytest.mark.slow
 def test_a_container_that_never_answers_is_given_up(
     docker: FakeDocker, options: EmbedOptions, opened: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the time to become ready the wait ends, and the hint says where to look."""
+    """The wait for readiness is limited, and the hint says where to look."""
     docker.say("silent", "yes")
-    monkeypatch.setattr(ollama_docker, "READY_S", 0.5)
+    monkeypatch.setattr(container, "READY_TIMEOUT_S", 0.5)
     with pytest.raises(ModelUnavailable, match=r"did not become ready within 0\.5 s") as caught:
         opened(options).embed_query("q")
     assert "docker logs lorelog-ollama" in caught.value.hint
-    assert ollama_docker.READY_S == 0.5
+    assert container.READY_TIMEOUT_S == 0.5
 
 
 def test_thirty_seconds_are_given_to_become_ready() -> None:
     """As long as Loop waits."""
-    assert ollama_docker.READY_S == 30
+    assert container.READY_TIMEOUT_S == 30
 
 
 def test_without_docker_one_line_says_what_to_do(
     options: EmbedOptions, opened: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Neither a server nor Docker: the message says so and the hint what to install."""
+    """Without a server and without Docker, the message says so and the hint what to install."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ModelUnavailable, match=r"Docker.*is not installed") as caught:
         opened(options).embed_query("q")
     assert "Docker" in caught.value.hint
 
 
+@pytest.mark.slow
 def test_docker_is_given_no_keys(
     docker: FakeDocker, options: EmbedOptions, opened: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is started has no key of the environment."""
+    """Child processes get no keys from the environment."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-otter")
     monkeypatch.setenv("GITHUB_TOKEN", "ghp-otter")
     opened(options).embed_query("q")
@@ -283,7 +293,7 @@ def test_docker_is_given_no_keys(
 STARTER = """
 import json, sys
 from lorelog.core.options import EmbedOptions, OllamaOptions
-from lorelog.models import open_embedder
+from lorelog.models.embed import open_embedder
 given = json.loads(sys.argv[1])
 embedder = open_embedder(EmbedOptions(provider="ollama", base_url=given["url"], ollama=OllamaOptions(**given["ollama"])))
 embedder.embed_query("q")
@@ -298,8 +308,9 @@ def start(options: EmbedOptions) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", STARTER, given], env=environment, stderr=subprocess.PIPE)
 
 
+@pytest.mark.slow
 def test_one_of_many_processes_starts_it(docker: FakeDocker, options: EmbedOptions) -> None:
-    """Six processes that need it at the same moment run one container, pull once, and are all answered."""
+    """Six processes that need it at the same moment run one container and pull once."""
     processes = [start(options) for _ in range(6)]
     complaints = [process.communicate()[1] for process in processes]
     assert complaints == [b""] * 6
@@ -316,20 +327,22 @@ def until(holds: Any, seconds: float = 20.0) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_a_search_does_not_wait_for_a_pull_of_the_same_process(
     docker: FakeDocker, options: EmbedOptions, opened: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While one thread of a daemon starts or pulls, which may take minutes, others are told so and words answer."""
-    monkeypatch.setattr(ollama_docker, "_TURN_S", 0.2)
+    """While one thread starts or pulls, which may take minutes, others fail after the lock timeout."""
+    monkeypatch.setattr(container, "_LOCK_TIMEOUT_S", 0.2)
     embedder = opened(options)
-    with embedder._container._lock, pytest.raises(ModelUnavailable, match="starting, or pulling"):
+    with embedder._server._container._lock, pytest.raises(ModelUnavailable, match="starting, or pulling"):
         embedder.embed_query("q")
     assert docker.calls() == []
     assert embedder.embed_query("q")
 
 
+@pytest.mark.slow
 def test_an_idle_container_is_stopped_though_its_starter_has_ended(docker: FakeDocker, options: EmbedOptions) -> None:
-    """After so many seconds without use it goes, by a process that outlives the command, and the next use starts it anew."""
+    """An idle container is stopped by a process that outlives the command, and the next use starts it again."""
     for times in (1, 2):
         process = start(changed(options, idle_s=1.0))
         assert process.communicate()[1] == b""
@@ -343,8 +356,9 @@ def test_an_idle_container_is_stopped_though_its_starter_has_ended(docker: FakeD
     ]
 
 
+@pytest.mark.slow
 def test_a_container_in_use_is_not_stopped(docker: FakeDocker, options: EmbedOptions, opened: Any) -> None:
-    """Every answer counts as use: while they come, it stays, for longer than the idle time altogether."""
+    """Every reply counts as use and keeps the container running."""
     embedder = opened(changed(options, idle_s=1.5))
     end = time.monotonic() + 3.0
     while time.monotonic() < end:
@@ -355,13 +369,14 @@ def test_a_container_in_use_is_not_stopped(docker: FakeDocker, options: EmbedOpt
     assert until(lambda: not docker.is_running())
 
 
+@pytest.mark.slow
 def test_a_use_while_the_keeper_waits_for_its_turn_counts(docker: FakeDocker, tmp_path: Path) -> None:
-    """What is used between the look at the clock and the lock of who starts is not stopped."""
+    """A use between the check and the lock keeps the container running."""
     (tmp_path / "last-used").touch()
     os.utime(tmp_path / "last-used", (0, 0))
     starting = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(starting, fcntl.LOCK_EX)
-    keeper = threading.Thread(target=keep, args=(tmp_path, "lorelog-ollama", 1.0))
+    keeper = threading.Thread(target=stop_when_idle, args=(tmp_path, "lorelog-ollama", 1.0))
     keeper.start()
     time.sleep(0.3)
     (tmp_path / "last-used").touch()
@@ -373,18 +388,19 @@ def test_a_use_while_the_keeper_waits_for_its_turn_counts(docker: FakeDocker, tm
 
 
 def test_there_is_one_keeper(docker: FakeDocker, tmp_path: Path) -> None:
-    """A second one leaves at once, and asks Docker nothing."""
+    """A second keeper exits at once without calling Docker."""
     (tmp_path / "last-used").touch()
     os.utime(tmp_path / "last-used", (0, 0))
     first = os.open(tmp_path / "keeper.lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(first, fcntl.LOCK_EX)
-    keep(tmp_path, "lorelog-ollama", 1.0)
+    stop_when_idle(tmp_path, "lorelog-ollama", 1.0)
     os.close(first)
     assert docker.calls() == []
 
 
+@pytest.mark.slow
 def test_a_server_of_ones_own_is_never_stopped(docker: FakeDocker, tmp_path: Path) -> None:
-    """Nobody watches over a server that was there before."""
+    """A server that was running before is not stopped."""
     rig, vendor = Rig(), VENDORS["ollama"]
     try:
         managed = OllamaOptions(manage=True, idle_s=0.1, folder=str(tmp_path / "ollama"))
@@ -404,7 +420,7 @@ def test_a_server_of_ones_own_is_never_stopped(docker: FakeDocker, tmp_path: Pat
     not os.environ.get("LORELOG_TEST_DOCKER"), reason="set LORELOG_TEST_DOCKER=1 to use the real Docker"
 )
 def test_the_real_docker_runs_the_real_ollama(tmp_path: Path, port: int, opened: Any) -> None:
-    """With a real Docker a container comes, embeds with a real model, and goes (downloads gigabytes the first time)."""
+    """With a real Docker a container starts, embeds with a real model, and stops (downloads gigabytes the first time)."""
     assert shutil.which("docker")
     name = f"lorelog-test-{uuid.uuid4().hex[:8]}"
     managed = OllamaOptions(
@@ -416,6 +432,6 @@ def test_the_real_docker_runs_the_real_ollama(tmp_path: Path, port: int, opened:
     embedder = opened(options)
     near, far = embedder.embed_documents(["an otter swims in the river", "the bank raised its interest rates"]).vectors
     query = unpacked(embedder.embed_query("animals in water"))
-    cosine = [sum(a * b for a, b in zip(query, unpacked(one), strict=True)) for one in (near, far)]
+    cosine = [sum(a * b for a, b in zip(query, unpacked(vector), strict=True)) for vector in (near, far)]
     assert cosine[0] > cosine[1]
-    assert until(lambda: not ollama_docker.is_running(name), 60)
+    assert until(lambda: not container.is_running(name), 60)

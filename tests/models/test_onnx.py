@@ -1,4 +1,4 @@
-"""Encoders of one's own in ONNX form: the built-in one's file as a user's, and real ones of a few hundred bytes."""
+"""ONNX encoders: the built-in model's files as a user's model, and real ones of a few hundred bytes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.models.vendors import unpacked
 from lorelog.core.errors import ModelFault, ModelUnavailable
 from lorelog.core.options import EmbedOptions
 from lorelog.core.ports import Embedder
-from lorelog.models import open_embedder
-from lorelog.models.builtin import FOLDER, BuiltinEmbedder
+from lorelog.models.embed import open_embedder
+from lorelog.models.embed.builtin import MODEL_FOLDER, BuiltinEmbedder
 
 SOURCE = Path(__file__).parents[2] / "src"
 TEXT = "the otter sleeps in the river"
@@ -33,7 +33,7 @@ def opened(folder: object, **options: Any) -> Embedder:
 def token_ids(text: str, most: int = 512) -> list[int]:
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
+    tokenizer = Tokenizer.from_file(str(MODEL_FOLDER / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.enable_truncation(most)
     ids: list[int] = tokenizer.encode(text).ids
@@ -42,7 +42,7 @@ def token_ids(text: str, most: int = 512) -> list[int]:
 
 def at_unit_length(row: list[float]) -> list[float]:
     length = math.hypot(*row)
-    return [one / length for one in row]
+    return [value / length for value in row]
 
 
 def pooled(text: str, pooling: str, most: int = 512) -> list[float]:
@@ -71,11 +71,11 @@ def vector(folder: object, text: str = TEXT, **options: Any) -> list[float]:
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedder]:
-    """The built-in model's two files in a folder of one's own."""
+    """The built-in model's two files in another folder."""
     folder = tmp_path_factory.mktemp("models") / "e5-small-v2"
     folder.mkdir()
     for name in ("model.onnx", "tokenizer.json"):
-        shutil.copyfile(FOLDER / name, folder / name)
+        shutil.copyfile(MODEL_FOLDER / name, folder / name)
     embedder = opened(folder)
     yield embedder
     embedder.close()
@@ -84,8 +84,9 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedder]:
 TEXTS = [TEXT, "", "短い文 🦦", "a\udcffb", "long " * 700, "def f(x): return x"]
 
 
+@pytest.mark.slow
 def test_the_built_in_models_file_gives_its_vectors(own: Embedder, embedder: BuiltinEmbedder) -> None:
-    """Loaded as a user's own, with the words of its family in front, it gives the built-in model's bytes and counts."""
+    """Loaded as a user's model, with the prefixes of its family, it returns the built-in model's bytes and counts."""
     ours, theirs = own.embed_documents(TEXTS), embedder.embed_documents(TEXTS)
     assert ours == theirs
     assert [own.embed_query(text) for text in TEXTS] == [embedder.embed_query(text) for text in TEXTS]
@@ -113,7 +114,7 @@ def test_a_text_has_one_vector_whatever_its_company(own: Embedder) -> None:
     ],
 )
 def test_states_are_pooled_as_the_model_says(tmp_path: Path, pooling: dict[str, Any], how: str) -> None:
-    """1_Pooling/config.json decides, in its older and its newer form."""
+    """1_Pooling/config.json selects the pooling, in its older and its newer form."""
     assert vector(write_encoder(tmp_path / "m", pooling=pooling)) == pytest.approx(pooled(TEXT, how), abs=1e-6)
 
 
@@ -121,7 +122,7 @@ def test_states_are_pooled_as_the_model_says(tmp_path: Path, pooling: dict[str, 
     ("name", "how"), [("house-blend", "mean"), ("bge-small-zh-copy", "cls"), ("e5-mistral-x", "lasttoken")]
 )
 def test_without_a_word_states_are_pooled_as_the_family_does(tmp_path: Path, name: str, how: str) -> None:
-    """Where an export lacks that file the model's name decides, and the mean is taken where that says nothing."""
+    """Without that file the model's name selects the pooling, or else the mean is used."""
     assert vector(write_encoder(tmp_path / name)) == pytest.approx(pooled(TEXT, how), abs=1e-6)
 
 
@@ -129,13 +130,13 @@ def test_without_a_word_states_are_pooled_as_the_family_does(tmp_path: Path, nam
     ("states", "name"), [("", "dense_vecs"), ("x", "sentence_embedding"), ("token_embeddings", "dense_vecs")]
 )
 def test_an_output_that_is_a_vector_is_taken_as_it_is(tmp_path: Path, states: str, name: str) -> None:
-    """`dense_vecs` of bge-m3 and `sentence_embedding` are not pooled, whatever else the network puts out."""
+    """`dense_vecs` of bge-m3 and `sentence_embedding` are not pooled."""
     folder = write_encoder(tmp_path / "m", states=states, vector=name, pooling=MEAN)
     assert vector(folder) == pytest.approx(pooled(TEXT, "max"), abs=1e-6)
 
 
 def test_the_only_output_may_have_any_name(tmp_path: Path) -> None:
-    """One vector for the text under an unknown name is understood, and so are states."""
+    """A single vector output under an unknown name is used, and so are hidden states."""
     assert vector(write_encoder(tmp_path / "a", states="", vector="v")) == pytest.approx(pooled(TEXT, "max"), abs=1e-6)
     assert vector(write_encoder(tmp_path / "b", states="s")) == pytest.approx(pooled(TEXT, "mean"), abs=1e-6)
 
@@ -152,7 +153,7 @@ def test_the_only_output_may_have_any_name(tmp_path: Path) -> None:
     ],
 )
 def test_as_many_tokens_are_read_as_the_model_says(tmp_path: Path, files: dict[str, Any], most: int) -> None:
-    """The longest text is the model's own, wherever it says so, up to our bound; what is longer counts as truncated."""
+    """The maximum length is the model's own, up to our limit; longer texts count as truncated."""
     embedder = opened(write_encoder(tmp_path / "m", **files))
     reply = embedder.embed_documents(["word " * 9000, "word"])
     embedder.close()
@@ -161,7 +162,7 @@ def test_as_many_tokens_are_read_as_the_model_says(tmp_path: Path, files: dict[s
 
 
 def test_a_models_own_prompts_stand_in_front(tmp_path: Path) -> None:
-    """What the model says of questions and texts goes before its family's words, and settings go before both."""
+    """Settings override the model's own prompts, which override its family's prefixes."""
     prompts = {"prompts": {"query": "ask: ", "document": "tell: "}}
     folder = write_encoder(tmp_path / "e5-small-copy", config_sentence_transformers=prompts)
     assert vector(folder) == pytest.approx(pooled(f"tell: {TEXT}", "mean"), abs=1e-6)
@@ -172,17 +173,17 @@ def test_a_models_own_prompts_stand_in_front(tmp_path: Path) -> None:
 
 
 def test_a_matryoshka_model_is_cut(tmp_path: Path) -> None:
-    """The first numbers are kept at unit length; more than there are is a fault."""
+    """Vectors are truncated and normalized; more dimensions than there are is a fault."""
     folder = write_encoder(tmp_path / "nomic-embed-text-v1.5")
     cut = at_unit_length(pooled(f"search_document: {TEXT}", "mean")[:2])
     assert vector(folder, dimensions=2) == pytest.approx(cut, abs=1e-6)
-    with pytest.raises(ModelFault, match="3 numbers, and 4 are to be kept"):
+    with pytest.raises(ModelFault, match="3 dimensions, fewer than the 4 to keep"):
         vector(folder, dimensions=4)
 
 
 @pytest.mark.parametrize("inputs", [("input_ids",), ("input_ids", "attention_mask", "token_type_ids", "position_ids")])
 def test_a_network_is_fed_what_it_asks_for(tmp_path: Path, inputs: tuple[str, ...]) -> None:
-    """Networks with fewer and with more inputs than usual work alike."""
+    """Networks with fewer and with more inputs than usual work."""
     assert vector(write_encoder(tmp_path / "m", inputs=inputs)) == pytest.approx(pooled(TEXT, "mean"), abs=1e-6)
 
 
@@ -192,16 +193,16 @@ def test_a_network_is_fed_what_it_asks_for(tmp_path: Path, inputs: tuple[str, ..
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        ({"inputs": ("input_ids", "past_key_values")}, "asks for past_key_values"),
-        ({"pooling": {"pooling_mode_weightedmean_tokens": True}}, "pools by pooling_mode_weightedmean_tokens"),
-        ({"pooling": {"pooling_mode_max_tokens": True, "pooling_mode_cls_token": True}}, "pools by"),
+        ({"inputs": ("input_ids", "past_key_values")}, "needs the inputs past_key_values"),
+        ({"pooling": {"pooling_mode_weightedmean_tokens": True}}, "uses the pooling pooling_mode_weightedmean_tokens"),
+        ({"pooling": {"pooling_mode_max_tokens": True, "pooling_mode_cls_token": True}}, "uses the pooling"),
         ({"pooling": "{"}, r"1_Pooling/config\.json cannot be read"),
         ({"modules": [{"type": "sentence_transformers.models.Dense", "path": "2_Dense"}]}, "lacks the layer 2_Dense"),
         ({"vector": "other", "states": ""}, ""),
     ],
 )
 def test_a_model_that_cannot_be_used_says_why(tmp_path: Path, made: dict[str, Any], message: str) -> None:
-    """What would give nobody's vectors is refused with the reason; a single unknown output is not."""
+    """A model whose vectors would match no other program's is rejected with the reason."""
     folder = write_encoder(tmp_path / "m", **made)
     if not message:
         assert vector(folder)
@@ -211,19 +212,19 @@ def test_a_model_that_cannot_be_used_says_why(tmp_path: Path, made: dict[str, An
 
 
 def test_a_later_layer_does_not_matter_where_the_export_has_it(tmp_path: Path) -> None:
-    """With a sentence_embedding the network has done everything itself."""
+    """A sentence_embedding output makes later layers irrelevant."""
     modules = [{"type": "sentence_transformers.models.Dense", "path": "2_Dense"}]
     assert vector(write_encoder(tmp_path / "m", vector="sentence_embedding", modules=modules))
 
 
 @pytest.mark.parametrize("missing", ["tokenizer.json", "model.onnx", ""])
 def test_a_folder_that_lacks_something_is_named(tmp_path: Path, missing: str) -> None:
-    """A folder that is not there or not complete is one line that names the setting and what it should hold."""
+    """A missing or incomplete folder is one line that names the setting and the files."""
     folder = write_encoder(tmp_path / "m")
     (folder / missing).unlink() if missing else shutil.rmtree(folder)
     embedder = opened(folder)
     for _ in range(2):
-        with pytest.raises(ModelUnavailable, match=missing or "is no folder") as caught:
+        with pytest.raises(ModelUnavailable, match=missing or "is not a folder") as caught:
             embedder.embed_query("q")
     assert "embedding.model" in caught.value.hint
     assert "rerank" not in caught.value.message + caught.value.hint
@@ -232,7 +233,7 @@ def test_a_folder_that_lacks_something_is_named(tmp_path: Path, missing: str) ->
 @pytest.mark.parametrize("damaged", ["tokenizer.json", "model.onnx"])
 @pytest.mark.parametrize("content", [b"", b"not this", b"{}"])
 def test_a_damaged_model_is_unavailable(damaged: str, content: bytes, tmp_path: Path) -> None:
-    """A file that is not what it should be gives our error, naming the file."""
+    """A damaged file raises our error, which names the file."""
     folder = write_encoder(tmp_path / "m")
     (folder / damaged).write_bytes(content)
     with pytest.raises(ModelUnavailable, match=damaged.replace(".", r"\.")):
@@ -243,7 +244,7 @@ def test_a_damaged_model_is_unavailable(damaged: str, content: bytes, tmp_path: 
 
 
 def test_an_id_is_found_in_the_hugging_face_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that was downloaded once is used from there, its quantised form and the files beside it too."""
+    """A downloaded model is used from the cache, its quantised form too."""
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     snapshot = tmp_path / "hub" / "models--gpahal--bge-m3-onnx-int8" / "snapshots" / "abc"
     write_encoder(
@@ -261,12 +262,12 @@ def test_an_id_is_found_in_the_hugging_face_cache(tmp_path: Path, monkeypatch: p
 
 
 def test_a_missing_package_for_downloads_says_what_to_install(tmp_path: Path) -> None:
-    """Without huggingface_hub an id that is not in the cache is one line with the extra to install."""
+    """Without huggingface_hub an id that is not cached is one line with the extra to install."""
     (tmp_path / "huggingface_hub.py").write_text("raise ModuleNotFoundError('No module named huggingface_hub')")
     program = (
         "from lorelog.core.errors import ModelUnavailable\n"
         "from lorelog.core.options import EmbedOptions\n"
-        "from lorelog.models import open_embedder\n"
+        "from lorelog.models.embed import open_embedder\n"
         "try:\n    open_embedder(EmbedOptions(provider='onnx')).embed_query('x')\n"
         "except ModelUnavailable as error:\n    print(error.message, '|', error.hint)\n"
     )
@@ -278,7 +279,7 @@ def test_a_missing_package_for_downloads_says_what_to_install(tmp_path: Path) ->
 
 
 def test_what_goes_with_a_model_is_downloaded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An id that is nowhere is fetched with the files that say how to use it, and nothing else of the repository."""
+    """An id that is not cached is downloaded with its configuration files, and nothing else of the repository."""
     import huggingface_hub
 
     offer = write_encoder(tmp_path / "offer", pooling={"pooling_mode_cls_token": True}, config={"model_type": "bert"})
@@ -301,7 +302,7 @@ def test_what_goes_with_a_model_is_downloaded_too(tmp_path: Path, monkeypatch: p
 
 
 def test_the_network_is_not_waited_for_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that could not be had is not asked for again by the same embedder."""
+    """After a failed download the same embedder does not try again."""
     import huggingface_hub
 
     asked: list[str] = []

@@ -21,7 +21,7 @@ from tests.models.embedding_server import Answer, Behaviour, EmbeddingServer, Re
 from lorelog.core.errors import ConfigError, ModelError, ModelFault, ModelUnavailable
 from lorelog.core.options import EmbedOptions
 from lorelog.core.ports import Embedder
-from lorelog.models import open_embedder, settled
+from lorelog.models.embed import open_embedder, resolve_embed_options
 
 KEY = "sk-test-Secret+Key/0123456789"
 
@@ -70,14 +70,14 @@ def saying(status: int, message: str = "no", **more: Any) -> Behaviour:
 def answering(*embeddings: Any, indices: list[Any] | None = None) -> Behaviour:
     def behave(request: Request) -> Answer:
         places = indices if indices is not None else list(range(len(embeddings)))
-        items = [{"index": place, "embedding": one} for place, one in zip(places, embeddings, strict=True)]
+        items = [{"index": place, "embedding": item} for place, item in zip(places, embeddings, strict=True)]
         return Answer(body={"data": items})
 
     return behave
 
 
 def test_texts_are_embedded_as_base64_in_batches(rig: Rig) -> None:
-    """Batches have the size asked for, order is kept, and tokens are added up."""
+    """Batches have the configured size, order is kept, and tokens are summed."""
     server = rig.serve()
     texts = ["one", "two!", "three", "4", "fünf"]
     reply = rig.open(server, batch_size=2, model="some/model").embed_documents(texts)
@@ -93,7 +93,7 @@ def test_texts_are_embedded_as_base64_in_batches(rig: Rig) -> None:
 
 
 def test_a_connection_is_used_again(rig: Rig) -> None:
-    """Requests one after another go over one connection."""
+    """Consecutive requests use one connection."""
     server = rig.serve()
     embedder = rig.open(server)
     embedder.embed_documents(["one"])
@@ -103,27 +103,27 @@ def test_a_connection_is_used_again(rig: Rig) -> None:
 
 
 def test_a_query_comes_back_at_unit_length(rig: Rig) -> None:
-    """A query's vector points where the server's did and has length one; zeros stay zeros."""
+    """A query's vector is normalized and keeps its direction; zeros stay zeros."""
     embedder = rig.open(rig.serve(answering([3.0, 4.0]), answering([0.0, 0.0])))
     assert unpacked(embedder.embed_query("q")) == pytest.approx([0.6, 0.8])
     assert unpacked(embedder.embed_query("q")) == [0.0, 0.0]
 
 
 def test_nothing_to_embed_asks_nobody(rig: Rig) -> None:
-    """No texts, no request."""
+    """An empty list sends no request."""
     server = rig.serve()
     assert rig.open(server).embed_documents([]).vectors == ()
     assert server.requests == []
 
 
 def test_lists_of_numbers_are_taken_too(rig: Rig) -> None:
-    """A server that answers numbers although base64 was asked for is understood."""
+    """Numbers are accepted although base64 was requested."""
     embedder = rig.open(rig.serve(answering([1, 2.5], [3.0, -4.0])))
     assert [unpacked(vector) for vector in embedder.embed_documents(["a", "b"]).vectors] == [[1.0, 2.5], [3.0, -4.0]]
 
 
 def test_a_server_that_refuses_base64_is_asked_for_numbers(rig: Rig) -> None:
-    """A server that does not know the format is asked again for plain numbers, and from then on at once."""
+    """A server that rejects base64 gets requests for numbers, and from then on at once."""
     server = rig.serve(saying(400, "unknown value for encoding_format"), well)
     embedder = rig.open(server)
     assert unpacked(embedder.embed_documents(["abc"]).vectors[0]) == numbers_of("abc")
@@ -132,14 +132,14 @@ def test_a_server_that_refuses_base64_is_asked_for_numbers(rig: Rig) -> None:
 
 
 def test_odd_texts_are_sent_so_that_servers_take_them(rig: Rig) -> None:
-    """An empty text goes as a blank, which the API accepts, and a lone surrogate as a question mark."""
+    """An empty text is sent as a blank, and a lone surrogate as a question mark."""
     server = rig.serve()
     assert len(rig.open(server).embed_documents(["", "a\udcff"]).vectors) == 2
     assert server.requests[0].body["input"] == [" ", "a?"]
 
 
 def test_a_reply_that_was_packed_unasked_is_unpacked(rig: Rig) -> None:
-    """Nobody asks for gzip; a gateway that sends it all the same is understood, and one that sends half of it is told."""
+    """A gzip reply is decompressed although it was not requested, and an incomplete one is reported."""
     body = gzip.compress(json.dumps(well_answer("abc")).encode())
     packed = {"Content-Encoding": "gzip"}
     server = rig.serve(
@@ -149,20 +149,20 @@ def test_a_reply_that_was_packed_unasked_is_unpacked(rig: Rig) -> None:
     )
     embedder = rig.open(server)
     assert unpacked(embedder.embed_documents(["abc"]).vectors[0]) == numbers_of("abc")
-    for message in ("breaks off", "cannot be unpacked"):
+    for message in ("incomplete gzip", "cannot be decompressed"):
         with pytest.raises(ModelFault, match=message):
             embedder.embed_query("q")
     assert {request.headers["accept-encoding"] for request in server.requests} == {"identity"}
 
 
 def test_answers_in_another_order_are_put_in_ours(rig: Rig) -> None:
-    """The `index` of an embedding decides which text it belongs to, not its place in the reply."""
+    """The `index` of an embedding decides which text it belongs to."""
     embedder = rig.open(rig.serve(answering([2.0], [0.0], [1.0], indices=[2, 0, 1])))
     assert [unpacked(vector) for vector in embedder.embed_documents(["a", "b", "c"]).vectors] == [[0.0], [1.0], [2.0]]
 
 
 def test_answers_without_any_index_are_in_our_order(rig: Rig) -> None:
-    """A server that leaves `index` out altogether is taken to answer in order."""
+    """Without any `index` the reply's order is used."""
     embedder = rig.open(rig.serve(answering([1.0], [2.0], indices=[None, None])))
     assert [unpacked(vector) for vector in embedder.embed_documents(["a", "b"]).vectors] == [[1.0], [2.0]]
 
@@ -200,7 +200,7 @@ NAN = base64.b64encode(struct.pack("<2f", 1.0, float("nan"))).decode()
     ],
 )
 def test_nonsense_is_a_fault_that_says_what_is_wrong(behaviour: Behaviour, message: str, rig: Rig) -> None:
-    """Whatever is not one sound vector for each text is refused, and the message says which way it was not."""
+    """A reply without one valid vector per text is rejected, and the message names the fault."""
     server = rig.serve(behaviour)
     with pytest.raises(ModelFault, match=message) as caught:
         rig.open(server).embed_documents(["a", "b"])
@@ -222,15 +222,16 @@ def test_a_refused_key_names_the_variable_and_not_the_key(status: int, rig: Rig)
 
 @pytest.mark.parametrize("status", [400, 404, 413, 422])
 def test_other_refusals_are_faults_with_the_servers_words(status: int, rig: Rig) -> None:
-    """What the server says about a bad request reaches the reader, and the request is not repeated."""
+    """A bad request is reported with the server's message and not repeated."""
     server = rig.serve(saying(status, "the model `x` does not exist"))
     with pytest.raises(ModelFault, match=f"HTTP {status}.*the model `x` does not exist"):
         rig.open(server).embed_query("q")
     assert len(server.requests) == 1
 
 
+@pytest.mark.slow
 def test_a_limit_is_waited_out_as_long_as_the_server_says(rig: Rig) -> None:
-    """After 429 with Retry-After the request is sent again when that time is over, not before."""
+    """After a 429 with Retry-After the request is sent again once that time has passed."""
     server = rig.serve(saying(429, headers={"Retry-After": "0.7"}), well)
     began = time.monotonic()
     assert rig.open(server).embed_query("q")
@@ -238,15 +239,16 @@ def test_a_limit_is_waited_out_as_long_as_the_server_says(rig: Rig) -> None:
     assert len(server.requests) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("header", ["soon", formatdate(0, usegmt=True), "-3"])
 def test_a_retry_after_that_makes_no_sense_stops_nothing(header: str, rig: Rig) -> None:
-    """A malformed Retry-After, or one that lies in the past, leads to another try all the same."""
+    """A malformed Retry-After, or one in the past, still leads to a retry."""
     server = rig.serve(saying(429, headers={"Retry-After": header}), well)
     assert rig.open(server).embed_query("q")
 
 
 def test_a_wait_beyond_the_time_limit_is_not_begun(rig: Rig) -> None:
-    """A server that asks for more patience than there is makes the model unavailable at once."""
+    """A Retry-After beyond the time limit makes the model unavailable at once."""
     server = rig.serve(saying(429, "slow down", headers={"Retry-After": "3600"}))
     with pytest.raises(ModelUnavailable, match=r"429.*slow down"):
         rig.open(server).embed_query("q")
@@ -254,15 +256,16 @@ def test_a_wait_beyond_the_time_limit_is_not_begun(rig: Rig) -> None:
 
 
 def test_an_empty_account_is_not_asked_again(rig: Rig) -> None:
-    """429 for want of money is final."""
+    """A 429 for an exhausted quota is final."""
     server = rig.serve(lambda request: Answer(429, {"error": {"message": "pay", "code": "insufficient_quota"}}))
     with pytest.raises(ModelUnavailable, match="pay"):
         rig.open(server).embed_query("q")
     assert len(server.requests) == 1
 
 
+@pytest.mark.slow
 def test_passing_failures_are_survived(rig: Rig) -> None:
-    """A 500, a 503, a hang-up and a reply that breaks off are each followed by another try."""
+    """A 500, a 503, a closed connection and an incomplete reply are each retried."""
     server = rig.serve(
         saying(500, headers={"Retry-After": "0"}),
         saying(503, headers={"Retry-After": "0"}),
@@ -274,6 +277,7 @@ def test_passing_failures_are_survived(rig: Rig) -> None:
     assert len(server.requests) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("behaviour", "message"),
     [
@@ -283,7 +287,7 @@ def test_passing_failures_are_survived(rig: Rig) -> None:
     ],
 )
 def test_lasting_failures_end(behaviour: Behaviour, message: str, rig: Rig) -> None:
-    """What goes on failing makes the model unavailable after another try, and a pause beyond the time is not begun."""
+    """Repeated failures make the model unavailable, and a pause beyond the time limit is not started."""
     server = rig.serve(behaviour)
     with pytest.raises(ModelUnavailable, match=message):
         rig.open(server, timeout_s=1.4).embed_query("q")
@@ -292,7 +296,7 @@ def test_lasting_failures_end(behaviour: Behaviour, message: str, rig: Rig) -> N
 
 @pytest.mark.parametrize("answer", [Answer(body={}, delay_s=30), Answer(raw=b"x" * 10_000, drip_s=0.01)])
 def test_a_server_that_is_too_slow_is_left(answer: Answer, rig: Rig) -> None:
-    """Neither silence nor a reply that drips byte by byte outlasts the time limit."""
+    """Neither a silent server nor one that replies byte by byte exceeds the time limit."""
     server = rig.serve(lambda request: answer)
     with pytest.raises(ModelUnavailable, match=r"did not answer within 0\.4 s"):
         rig.open(server, timeout_s=0.4).embed_query("q")
@@ -300,7 +304,7 @@ def test_a_server_that_is_too_slow_is_left(answer: Answer, rig: Rig) -> None:
 
 
 def test_a_connection_that_went_stale_is_replaced(rig: Rig) -> None:
-    """A kept connection that the server has closed meanwhile costs one more connection, no failure."""
+    """A kept connection that the server has closed is replaced without a failure."""
     server = rig.serve(lambda request: Answer(**{**vars(well(request)), "close_after": True}))
     embedder = rig.open(server)
     for _ in range(3):
@@ -310,7 +314,7 @@ def test_a_connection_that_went_stale_is_replaced(rig: Rig) -> None:
 
 
 def test_threads_do_not_share_a_connection_at_the_same_time(rig: Rig) -> None:
-    """Several threads may embed with one embedder at once, and each gets its own answers."""
+    """Several threads may use one embedder, and each gets its own results."""
     embedder = rig.open(rig.serve(lambda request: Answer(**{**vars(well(request)), "delay_s": 0.02})))
     wrong: list[str] = []
 
@@ -329,7 +333,7 @@ def test_threads_do_not_share_a_connection_at_the_same_time(rig: Rig) -> None:
 
 
 def test_a_server_that_is_not_there_is_named() -> None:
-    """Nobody listening makes the model unavailable, and the message names host and port."""
+    """A refused connection makes the model unavailable, and the message names host and port."""
     with socket.create_server(("127.0.0.1", 0)) as place:
         port = place.getsockname()[1]
     embedder = open_embedder(EmbedOptions(provider="openai", base_url=f"http://127.0.0.1:{port}/v1", timeout_s=60.0))
@@ -338,13 +342,13 @@ def test_a_server_that_is_not_there_is_named() -> None:
 
 
 def test_something_that_is_no_http_server_is_a_fault(rig: Rig) -> None:
-    """A reply that is not HTTP is told as such."""
-    with pytest.raises(ModelFault, match="does not answer in HTTP"):
+    """A reply that is not HTTP is reported as such."""
+    with pytest.raises(ModelFault, match="sent an invalid HTTP reply"):
         rig.open(rig.serve(lambda request: Answer(garbage=True))).embed_query("q")
 
 
 def test_a_local_server_needs_no_key(rig: Rig) -> None:
-    """Without a key a server on this machine is asked without one."""
+    """Without a key a server on loopback is used without one."""
     server = rig.serve()
     assert rig.open(server, api_key="").embed_query("q")
     assert "authorization" not in server.requests[0].headers
@@ -352,20 +356,22 @@ def test_a_local_server_needs_no_key(rig: Rig) -> None:
 
 @pytest.mark.parametrize("url", ["", "https://api.example.com/v1", "http://10.0.0.7:8080", "http://localhost.example"])
 def test_a_server_elsewhere_needs_a_key(url: str) -> None:
-    """Without a key a server on another machine is not even connected to, and the hint names the variable."""
+    """Without a key no connection to another machine is opened, and the hint names the variable."""
     with pytest.raises(ModelUnavailable, match="no API key") as caught:
         open_embedder(EmbedOptions(provider="openai", base_url=url)).embed_query("q")
     assert caught.value.hint == "set OPENAI_API_KEY"
 
 
 def test_key_and_url_come_from_the_environment_unless_set(rig: Rig) -> None:
-    """The provider's own variables are used, and settings go before them."""
+    """The provider's variables are used unless the settings override them."""
     server = rig.serve()
     environment = {"OPENAI_API_KEY": "from-environment", "OPENAI_BASE_URL": server.url + "/"}
-    embedder = open_embedder(settled(EmbedOptions(provider="openai"), environment))
+    embedder = open_embedder(resolve_embed_options(EmbedOptions(provider="openai"), environment))
     embedder.embed_query("q")
     embedder.close()
-    embedder = open_embedder(settled(EmbedOptions(provider="openai", api_key="from-settings"), environment))
+    embedder = open_embedder(
+        resolve_embed_options(EmbedOptions(provider="openai", api_key="from-settings"), environment)
+    )
     embedder.embed_query("q")
     embedder.close()
     assert [request.headers["authorization"][7:] for request in server.requests] == [
@@ -388,7 +394,7 @@ def test_key_and_url_come_from_the_environment_unless_set(rig: Rig) -> None:
     ],
 )
 def test_a_base_url_that_cannot_be_used_is_a_config_error(url: str) -> None:
-    """A malformed base URL is refused when opening, and not repeated, as there may be a password in it."""
+    """A malformed base URL is rejected on opening and not repeated in the message, as it may contain a password."""
     with pytest.raises(ConfigError, match="base URL") as caught:
         open_embedder(EmbedOptions(provider="openai", base_url=url))
     assert "hunter2" not in str(caught.value)
@@ -396,9 +402,9 @@ def test_a_base_url_that_cannot_be_used_is_a_config_error(url: str) -> None:
 
 @pytest.mark.parametrize("key", ["sk-with\nnewline", "sk-with-ünicode", "sk-\x00"])
 def test_a_key_that_no_header_can_carry_is_not_shown(key: str, rig: Rig) -> None:
-    """A key with characters that do not belong there makes the model unavailable, and stays hidden."""
+    """A key with invalid characters makes the model unavailable and is not shown."""
     server = rig.serve()
-    with pytest.raises(ModelUnavailable, match="characters that no key has") as caught:
+    with pytest.raises(ModelUnavailable, match="invalid characters") as caught:
         rig.open(server, api_key=key).embed_query("q")
     assert key not in "".join(traceback.format_exception(caught.value))
     assert server.requests == []
@@ -418,7 +424,7 @@ def test_a_key_that_no_header_can_carry_is_not_shown(key: str, rig: Rig) -> None
     ],
 )
 def test_the_key_appears_in_no_error_and_no_repr(behaviour: Behaviour, rig: Rig) -> None:
-    """Whatever goes wrong, and even when the server repeats it, the key is in no message, hint, traceback or repr."""
+    """The key is in no message, hint, traceback or repr, even if the server repeats it."""
     embedder = rig.open(rig.serve(behaviour), timeout_s=0.5)
     with pytest.raises(ModelError) as caught:
         embedder.embed_query("q")
@@ -427,11 +433,11 @@ def test_the_key_appears_in_no_error_and_no_repr(behaviour: Behaviour, rig: Rig)
 
 
 def test_closing_leaves_no_socket_open(rig: Rig) -> None:
-    """After close, which may come twice, no connection is left behind."""
+    """After close, which may be called twice, no connection is left."""
     embedder = rig.open(rig.serve())
     embedder.embed_query("q")
     embedder.close()
     embedder.close()
     del embedder
     gc.collect()  # a socket left open would warn here, and warnings are errors
-    assert not [one for one in gc.get_objects() if type(one).__name__ == "HTTPConnection"]
+    assert not [get_object for get_object in gc.get_objects() if type(get_object).__name__ == "HTTPConnection"]

@@ -1,4 +1,4 @@
-"""A provider that goes away in the middle of a run: nothing is lost, words are found, and the next run goes on."""
+"""A provider that fails during a run: nothing is lost, keyword search works, and the next run continues."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import pytest
 from tests.models.embedding_server import Answer, Behaviour, EmbeddingServer, Request
 from tests.models.vendors import Vendor, each_vendor
 
-from lorelog.models import PROVIDERS
+from lorelog.models.embed import PROVIDERS
 from lorelog.surfaces.cli.main import main
 
 NOTES = 40
 
 
+@pytest.mark.slow
 @each_vendor
 @pytest.mark.parametrize("failure", ["401", "hang up", "truncated JSON"])
 def test_an_outage_costs_nothing_that_was_done(
@@ -25,7 +26,7 @@ def test_an_outage_costs_nothing_that_was_done(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """What was embedded before stays, search goes on by words, and the next run embeds the rest and nothing twice."""
+    """Existing vectors are kept, search uses keywords, and the next run embeds the rest and nothing twice."""
     monkeypatch.chdir(tmp_path)
     for number in range(NOTES):
         (tmp_path / f"n{number:02}.md").write_text(f"otter number {number:02}\n", "utf-8")

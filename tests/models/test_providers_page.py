@@ -1,4 +1,4 @@
-"""docs/providers.md says of each provider what the code does."""
+"""docs/providers.md describes each provider as the code does."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.docs.pages import read, rows
 from tests.models.vendors import VENDORS, Rig
 
 from lorelog.core.options import EmbedOptions
-from lorelog.models import PROVIDERS, open_embedder
-from lorelog.models.families import family_of
+from lorelog.models.embed import PROVIDERS, open_embedder
+from lorelog.models.embed.families import find_family
 
 PAGE = "docs/providers.md"
 TESTS = Path(__file__).parents[1]
@@ -33,7 +33,7 @@ def test_the_table_names_every_provider() -> None:
 
 
 def test_the_table_has_every_default() -> None:
-    """Usual model, batch size, key and address variable are those of the register."""
+    """Default model, batch size, key and address variable are those of the registry."""
     for name, provider in PROVIDERS.items():
         model, _, batch, key, address, *_ = TABLE[name]
         assert model == f"`{provider.default_model}`", name
@@ -43,30 +43,30 @@ def test_the_table_has_every_default() -> None:
 
 
 def test_the_table_tells_who_can_be_asked_for_fewer_dimensions() -> None:
-    """`asked for` stands with dialects that can be asked with some model, `cut` with those that cut here."""
+    """`asked for` marks adapters that can request dimensions, `cut` those that truncate here."""
     for name, provider in PROVIDERS.items():
         said = TABLE[name][6]
-        if not provider.any_model:
+        if not provider.accepts_any_model:
             assert said == "no", name
         elif name in {"local", "onnx", "ollama"}:
             assert said == "cut", name
         else:
             models = {"voyage": "voyage-3.5", "mistral": "codestral-embed"}
-            dialect = import_module(f"lorelog.models.{name}").DIALECT
-            assert dialect.takes_dimensions(models.get(name, provider.default_model)), name
+            adapter = import_module(f"lorelog.models.embed.{name}").ADAPTER
+            assert adapter.takes_dimensions(models.get(name, provider.default_model)), name
             assert said.startswith("asked for"), name
 
 
 def test_the_table_tells_where_texts_are_sent() -> None:
-    """The address of each vendor that has no variable for it is the one that is asked."""
+    """The listed address of each vendor is the adapter's base URL."""
     for name, provider in PROVIDERS.items():
         if provider.key_variable and not provider.url_variable:
-            base_url = import_module(f"lorelog.models.{name}").DIALECT.base_url
+            base_url = import_module(f"lorelog.models.embed.{name}").ADAPTER.base_url
             assert base_url.startswith(f"https://{TABLE[name][4]}/"), name
 
 
 def test_every_promise_names_tests_that_there_are() -> None:
-    """Each row about what happens names its tests, and every test that the page names is one."""
+    """Each row about errors names its tests, and every named test exists."""
     written = "\n".join(path.read_text("utf-8") for path in TESTS.rglob("test_*.py"))
     manners = [row for row in rows(read(PAGE)) if len(row) == 3 and "`test_" in row[2]]
     assert len(manners) >= 12
@@ -77,7 +77,7 @@ def test_every_promise_names_tests_that_there_are() -> None:
 
 
 def test_the_table_tells_who_tells_questions_from_texts(rig: Rig) -> None:
-    """A vendor whose models make no difference is sent the same for both; the others are sent what the table says."""
+    """A vendor whose models do not distinguish queries gets the same request for both; the others differ."""
     for vendor in VENDORS.values():
         server = rig.serve(vendor.well)
         embedder = rig.open(vendor, server)
@@ -92,7 +92,7 @@ def test_the_table_tells_who_tells_questions_from_texts(rig: Rig) -> None:
 
 
 def test_the_table_tells_who_tells_tokens(rig: Rig) -> None:
-    """`yes` stands with those whose replies are counted."""
+    """`yes` marks vendors whose replies report tokens."""
     for vendor in VENDORS.values():
         reply = rig.open(vendor, rig.serve(vendor.well)).embed_documents(["a"])
         assert TABLE[vendor.name][7] == ("yes" if reply.tokens else "no"), vendor.name
@@ -100,13 +100,13 @@ def test_the_table_tells_who_tells_tokens(rig: Rig) -> None:
 
 
 def test_googles_usual_length_is_told() -> None:
-    """The length that is asked for unasked is the one in the table."""
+    """The default dimensions of Google are those in the table."""
     embedder = open_embedder(EmbedOptions(provider="google"))
-    assert TABLE["google"][1] == str(embedder._size.asked)  # type: ignore[attr-defined]
+    assert TABLE["google"][1] == str(embedder._size.requested)  # type: ignore[attr-defined]
 
 
 def test_the_families_are_told_with_their_words() -> None:
-    """The words in the table of families are those that are sent."""
+    """The prefixes in the table of families are those that are sent."""
     told = {
         row[0]: row[1:]
         for row in rows(read(PAGE))
@@ -114,5 +114,5 @@ def test_the_families_are_told_with_their_words() -> None:
     }
     for name in ("nomic-embed-text", "embeddinggemma"):
         query, document = (cell.strip("`").replace("\\|", "|") for cell in told[f"`{name}`"])
-        forms = family_of(name).forms
+        forms = find_family(name).prefixes
         assert (query.strip(), document.strip()) == (forms.query.strip(), forms.document.strip())

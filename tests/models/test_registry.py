@@ -1,4 +1,4 @@
-"""The register of providers."""
+"""The registry of providers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from lorelog.core.errors import ConfigError
-from lorelog.core.options import PROVIDERS as NAMES
+from lorelog.core.options import EMBEDDING_PROVIDERS as NAMES
 from lorelog.core.options import EmbedOptions
-from lorelog.models import PROVIDERS, open_embedder, texts_at_once
+from lorelog.models.embed import PROVIDERS, max_texts_in_flight, open_embedder
 
 SOURCE = Path(__file__).parents[2] / "src"
 HEAVY = {
@@ -31,13 +31,13 @@ HEAVY = {
 
 
 def test_settings_may_choose_exactly_the_providers_there_are() -> None:
-    """The names that settings accept are the registered providers, and none."""
+    """The settings accept exactly the registered providers, and none."""
     assert set(NAMES) == {*PROVIDERS, "none"}
 
 
 @pytest.mark.parametrize("name", sorted(PROVIDERS))
 def test_every_provider_opens_under_its_name(name: str) -> None:
-    """Each provider opens without key, package or server, and calls itself and its default model by their names."""
+    """Each provider opens without key, package or server, and reports its own name and default model."""
     embedder = open_embedder(EmbedOptions(provider=name))
     assert (embedder.provider, embedder.model) == (name, PROVIDERS[name].default_model)
     embedder.close()
@@ -49,14 +49,14 @@ def test_every_provider_opens_under_its_name(name: str) -> None:
     [("buildin", "builtin"), ("OpenAI", "openai"), ("open-ai", "openai"), ("zzz", ", ".join(PROVIDERS))],
 )
 def test_an_unknown_provider_is_a_config_error_with_the_nearest_name(asked: str, hint: str) -> None:
-    """A misspelt provider is named, and the hint offers the nearest, or all when none is near."""
+    """A misspelt provider is named, and the hint offers the nearest, or all if none is near."""
     with pytest.raises(ConfigError, match=asked) as caught:
         open_embedder(EmbedOptions(provider=asked))
     assert hint in caught.value.hint
 
 
 def test_a_model_that_a_provider_does_not_have_is_a_config_error() -> None:
-    """A provider with one model refuses others; a provider of any model takes the name as it is."""
+    """A provider with one model rejects others; a provider of any model accepts any name."""
     with pytest.raises(ConfigError, match="e5-large") as caught:
         open_embedder(EmbedOptions(model="e5-large"))
     assert "e5-small-v2" in caught.value.hint
@@ -64,7 +64,7 @@ def test_a_model_that_a_provider_does_not_have_is_a_config_error() -> None:
     assert embedder.model == "anything/at-all"
 
 
-@pytest.mark.parametrize("name", [name for name, provider in PROVIDERS.items() if not provider.any_model])
+@pytest.mark.parametrize("name", [name for name, provider in PROVIDERS.items() if not provider.accepts_any_model])
 @pytest.mark.parametrize(
     ("chosen", "key"),
     [
@@ -74,24 +74,25 @@ def test_a_model_that_a_provider_does_not_have_is_a_config_error() -> None:
     ],
 )
 def test_a_model_of_one_shape_refuses_another(name: str, chosen: dict[str, Any], key: str) -> None:
-    """Settings that would do nothing with a provider are refused by their name, not passed over."""
+    """Settings that have no effect with a provider are rejected by name."""
     with pytest.raises(ConfigError, match=key) as caught:
         open_embedder(EmbedOptions(provider=name, **chosen))
     assert key in caught.value.hint
 
 
 def test_as_many_texts_are_handed_over_as_are_under_way() -> None:
-    """A provider with several requests under way is handed a batch for each of them, of the size that was chosen."""
-    assert texts_at_once(EmbedOptions(provider="builtin")) == 32
-    assert texts_at_once(EmbedOptions(provider="openai")) == 4 * 256
-    assert texts_at_once(EmbedOptions(provider="openai", batch_size=10)) == 40
-    assert texts_at_once(EmbedOptions(provider="ollama", batch_size=10)) == 10
+    """A provider with parallel requests gets a batch for each, of the configured size."""
+    assert max_texts_in_flight(EmbedOptions(provider="builtin")) == 32
+    assert max_texts_in_flight(EmbedOptions(provider="openai")) == 4 * 256
+    assert max_texts_in_flight(EmbedOptions(provider="openai", batch_size=10)) == 40
+    assert max_texts_in_flight(EmbedOptions(provider="ollama", batch_size=10)) == 10
 
 
 def test_defaults_are_those_that_people_know() -> None:
-    """Models, batch sizes and variables are the ones that memsearch has, so that a setting can be taken along."""
+    """Models, batch sizes and variables are those of memsearch, so that settings can be reused."""
     assert {
-        name: (one.default_model, one.batch_size, one.key_variable, one.url_variable) for name, one in PROVIDERS.items()
+        name: (provider.default_model, provider.batch_size, provider.key_variable, provider.url_variable)
+        for name, provider in PROVIDERS.items()
     } == {
         "builtin": ("e5-small-v2", 32, "", ""),
         "openai": ("text-embedding-3-small", 256, "OPENAI_API_KEY", "OPENAI_BASE_URL"),
@@ -118,12 +119,13 @@ def loaded_after(program: str) -> set[str]:
     return set(done.stdout.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["", *sorted(PROVIDERS)])
 def test_opening_is_light(name: str) -> None:
-    """Importing the register, and opening any provider, loads no numpy, no onnxruntime and no HTTP client."""
-    program = "from lorelog.core.options import EmbedOptions; from lorelog.models import open_embedder"
+    """Importing the registry, and opening any provider, loads no numpy, onnxruntime or HTTP client."""
+    program = "from lorelog.core.options import EmbedOptions; from lorelog.models.embed import open_embedder"
     if name:
         program += f"; open_embedder(EmbedOptions(provider={name!r}))"
     loaded = loaded_after(program)
-    assert "lorelog.models" in loaded
+    assert "lorelog.models.embed" in loaded
     assert not loaded & HEAVY

@@ -1,4 +1,4 @@
-"""A provider's key is in nothing that is written and nothing that is printed, whatever happens to it."""
+"""A provider's key is never written to a file or printed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from tests.models.embedding_server import Answer, EmbeddingServer, Request
 from tests.models.vendors import VENDORS, Vendor, each_vendor
 
-from lorelog.models import PROVIDERS
+from lorelog.models.embed import PROVIDERS
 from lorelog.surfaces.cli.main import main
 
 KEY = "Sesame+open/0123456789abcdef"
@@ -43,7 +43,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def chosen(vendor: Vendor) -> dict[str, str]:
-    """Return the environment that chooses a vendor, with its key."""
+    """Return the environment that selects a vendor, with its key."""
     usual = {"LORELOG_EMBEDDING_DIMENSIONS": "3"} if vendor.name == "google" else {}
     return {
         "LORELOG_EMBEDDING_PROVIDER": vendor.name,
@@ -54,7 +54,7 @@ def chosen(vendor: Vendor) -> dict[str, str]:
 
 
 def assert_nowhere(printed: str, *folders: Path) -> None:
-    """Look for the keys, whole, in part and as hex, in what was printed and in the names and bytes of all files."""
+    """Search for the keys, whole, in part and as hex, in the output and in the names and bytes of all files."""
     files = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
     assert len(files) > 5
     found = b"\n".join(str(path).encode() + b"\n" + path.read_bytes() for path in files) + printed.encode()
@@ -63,6 +63,7 @@ def assert_nowhere(printed: str, *folders: Path) -> None:
             assert shape.encode() not in found
 
 
+@pytest.mark.slow
 @each_vendor
 @pytest.mark.usefixtures("project")
 def test_the_key_is_nowhere(
@@ -110,8 +111,9 @@ def test_the_key_is_nowhere(
     assert_nowhere(printed, home.parent)
 
 
+@pytest.mark.slow
 def test_a_daemon_keeps_the_key_to_itself(servers: Any, project: Path, home: Path) -> None:
-    """A daemon that was handed the key by its callers writes it nowhere: not to its log, not to its folder."""
+    """A daemon that received the key from its clients does not write it to its log or folder."""
     vendor = VENDORS["google"]
     environment = {**os.environ, **chosen(vendor), "LORELOG_DAEMON_WARM": "auto"}
 

@@ -10,7 +10,7 @@ import shutil
 import struct
 from pathlib import Path
 
-from lorelog.models.builtin import FOLDER
+from lorelog.models.embed.builtin import MODEL_FOLDER
 
 FLOAT, INT64 = 1, 7
 SEPARATOR_PAIRS = 1
@@ -21,7 +21,7 @@ def write_model(folder: Path, *, weights: str = "model.onnx", bias: float = 0.0,
     """Put a model into a folder and return the folder; `outputs` numbers come out, all of them the logit but for the first of two."""
     (folder / weights).parent.mkdir(parents=True, exist_ok=True)
     (folder / weights).write_bytes(network(bias, outputs))
-    shutil.copyfile(FOLDER / "tokenizer.json", folder / "tokenizer.json")
+    shutil.copyfile(MODEL_FOLDER / "tokenizer.json", folder / "tokenizer.json")
     return folder
 
 
@@ -41,7 +41,9 @@ def network(bias: float, outputs: int) -> bytes:
     ]
     spread = [0.0, 1.0] if outputs == 2 else [1.0] * outputs
     graph = b"".join(_field(1, node) for node in nodes) + _field(2, b"tiny")
-    graph += b"".join(_field(5, _tensor(*one)) for one in (("one", [1.0]), ("bias", [bias]), ("spread", spread)))
+    graph += b"".join(
+        _field(5, _tensor(*constant)) for constant in (("one", [1.0]), ("bias", [bias]), ("spread", spread))
+    )
     for name in ("input_ids", "attention_mask", "token_type_ids"):
         graph += _field(11, _described(name, INT64))
     graph += _field(12, _described("logits", FLOAT, rank=1))
@@ -51,7 +53,10 @@ def network(bias: float, outputs: int) -> bytes:
 def _node(kind: str, inputs: list[str], output: str, *attributes: bytes) -> bytes:
     named = b"".join(_field(1, name.encode()) for name in inputs)
     return (
-        named + _field(2, output.encode()) + _field(4, kind.encode()) + b"".join(_field(5, one) for one in attributes)
+        named
+        + _field(2, output.encode())
+        + _field(4, kind.encode())
+        + b"".join(_field(5, attribute) for attribute in attributes)
     )
 
 

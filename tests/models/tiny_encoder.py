@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.models.tiny_crossencoder import FLOAT, INT64, _described, _field, _node, _number, _varint, _whole
 
-from lorelog.models.builtin import FOLDER
+from lorelog.models.embed.builtin import MODEL_FOLDER
 
 WEIGHTS, OFFSETS = (0.001, -0.002, 0.0005), (1.0, 2.0, 3.0)
 
@@ -31,7 +31,7 @@ def write_encoder(
     """Put an encoder into a folder, with outputs of these names, and JSON files beside it (`modules` is modules.json)."""
     (folder / weights).parent.mkdir(parents=True, exist_ok=True)
     (folder / weights).write_bytes(_network(states, vector, inputs))
-    shutil.copyfile(FOLDER / "tokenizer.json", folder / "tokenizer.json")
+    shutil.copyfile(MODEL_FOLDER / "tokenizer.json", folder / "tokenizer.json")
     for name, content in files.items():
         place = folder / ("1_Pooling/config.json" if name == "pooling" else f"{name}.json")
         place.parent.mkdir(exist_ok=True)
@@ -41,7 +41,7 @@ def write_encoder(
 
 def states_of(ids: list[int]) -> list[list[float]]:
     """Return what the network puts out for each token."""
-    return [[one * weight + offset for weight, offset in zip(WEIGHTS, OFFSETS, strict=True)] for one in ids]
+    return [[id_ * weight + offset for weight, offset in zip(WEIGHTS, OFFSETS, strict=True)] for id_ in ids]
 
 
 def _network(states: str, vector: str, inputs: tuple[str, ...]) -> bytes:

@@ -1,6 +1,6 @@
 """How each vendor's servers speak, for tests: where a request goes, what it holds, and what is answered.
 
-Written from the vendors' own references, not from our dialects: a mistake there must not be repeated here.
+Written from the vendors' references, not from our adapters: a mistake there must not be repeated here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.models.embedding_server import Answer, Behaviour, EmbeddingServer, Re
 
 from lorelog.core.options import EmbedOptions
 from lorelog.core.ports import Embedder
-from lorelog.models import open_embedder
+from lorelog.models.embed import open_embedder
 
 KEY = "key-Secret+Key/0123456789"
 Rows = list[Any]
@@ -37,16 +37,16 @@ class Vendor:
     """Whether replies say how many there were."""
 
     def well(self, request: Request) -> Answer:
-        """Answer with three numbers for each text."""
+        """Reply with three numbers for each text."""
         rows = [numbers_of(text) for text in self.texts(request)]
         return Answer(body=self.reply(rows, 7))
 
     def answering(self, *rows: Any) -> Behaviour:
-        """Answer these embeddings, whatever is asked."""
+        """Reply with these embeddings to any request."""
         return lambda request: Answer(body=self.reply(list(rows), 7))
 
     def saying(self, status: int, message: str = "no", **more: Any) -> Behaviour:
-        """Refuse in the vendor's words."""
+        """Refuse with the vendor's error format."""
         return lambda request: Answer(status=status, body=self.refusal(status, message), **more)
 
     def base_url(self, server: EmbeddingServer) -> str:
@@ -70,7 +70,7 @@ def packed(row: list[float]) -> str:
 
 def _packed_listed(rows: Rows, tokens: int) -> Any:
     ready = [
-        packed(row) if isinstance(row, list) and all(isinstance(one, float) for one in row) else row for row in rows
+        packed(row) if isinstance(row, list) and all(isinstance(value, float) for value in row) else row for row in rows
     ]
     return {**_listed(ready, tokens), "usage": {"total_tokens": tokens}}
 
@@ -92,7 +92,7 @@ VENDORS = {
             "/v1/models/gemini-embedding-001:batchEmbedContents",
             "x-goog-api-key",
             KEY,
-            lambda request: [one["content"]["parts"][0]["text"] for one in request.body["requests"]],
+            lambda request: [item["content"]["parts"][0]["text"] for item in request.body["requests"]],
             lambda rows, tokens: {"embeddings": [{"values": row} for row in rows]},
             lambda status, message: {"error": {"code": status, "message": message, "status": "UNAVAILABLE"}},
             tokens=False,
@@ -149,7 +149,7 @@ class Rig:
         return server
 
     def open(self, vendor: Vendor, server: EmbeddingServer, **options: Any) -> Embedder:
-        """Open a vendor's embedder at a server; dimensions are the server's three where the vendor asks for a number."""
+        """Open a vendor's embedder at a server; with Google, request the server's three dimensions."""
         # Google asks for 768 numbers unless it is told otherwise, and the server's vectors have three.
         usual: dict[str, Any] = {"dimensions": 3} if vendor.name == "google" else {}
         given = {"api_key": KEY, "base_url": vendor.base_url(server), "timeout_s": 10.0, **usual, **options}

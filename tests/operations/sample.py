@@ -1,4 +1,4 @@
-"""One request for every operation, over notes that `write_notes` has written."""
+"""One request for every operation, over the notes of `write_notes`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 MEMORY = "newt-1"
-"""A memory with an id of its own, of the episode `walk`."""
+"""A memory with an id, of the episode `walk`."""
 NOTES = f"""# A
 
 an otter in the river
@@ -38,14 +38,14 @@ def write_notes(directory: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What `tell` has written: a task, and a record of it."""
+    """The task that `tell` wrote, and a record of it."""
 
     task: str
     artifact: str
 
 
 def tell(ask: Callable[[str, dict[str, Any]], Any]) -> Told:
-    """Begin a task and give evidence for it; `ask` carries out an operation."""
+    """Start a task and add evidence; `ask` calls an operation."""
     task = ask("task.start", {"goal": "count the otters", "agent_id": "mara"})["task_id"]
     given = {"task_id": task, "evidence_kind": "count", "summary": "seven otters", "agent_id": "mara"}
     return Told(task, ask("task.add_evidence", given)["artifact_id"])

@@ -1,4 +1,4 @@
-"""The operations on digests: what they answer is a hint, and its items are worth what their records are."""
+"""Operations on digests: the digest has the tier of a hint, and each item the trust of its record."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import jsonschema
 import pytest
 
 from lorelog.core.errors import NotFound, UsageError
-from lorelog.operations.catalogue import OPERATIONS
-from lorelog.operations.dispatch import Caller, Dispatcher
-from lorelog.operations.schema import describe
+from lorelog.operations.catalogue import all_operations, describe_operation
+from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 
 Ask = Callable[..., dict[str, Any]]
 LIBRARIES = ("find_failures", "find_decisions", "find_evidence", "find_highlights")
@@ -20,15 +19,15 @@ LIBRARIES = ("find_failures", "find_decisions", "find_evidence", "find_highlight
 
 @pytest.fixture
 def ask(tmp_path: Path, home: Path) -> Ask:
-    """Carries out an operation from a project, and checks its answer against its schema."""
+    """Calls operations from a project and checks each reply against its schema."""
     dispatcher = Dispatcher()
     place = tmp_path / "app"
     place.mkdir()
-    caller = Caller(str(place), {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "none"})
+    caller = ClientIdentity(str(place), {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "none"})
 
     def carry_out(op: str, **arguments: Any) -> dict[str, Any]:
         shape = dispatcher.call(op, arguments, caller)
-        jsonschema.validate(shape, describe(OPERATIONS[op])["reply"])
+        jsonschema.validate(shape, describe_operation(all_operations()[op])["reply"])
         return shape
 
     return carry_out
@@ -36,7 +35,7 @@ def ask(tmp_path: Path, home: Path) -> Ask:
 
 @pytest.fixture
 def task(ask: Ask) -> str:
-    """A task on which two have worked."""
+    """A task with records of two writers."""
     task: str = ask("task.start", goal="make it fast", agent_id="mara")["task_id"]
     ask(
         "task.progress", task_id=task, summary="half", next_step="the rest", failed_attempts=["plan A"], agent_id="mara"
@@ -48,7 +47,7 @@ def task(ask: Ask) -> str:
 
 
 def test_a_task_is_resumed_where_it_was_left(ask: Ask, task: str) -> None:
-    """The last word, the next step and what failed are told, by the first characters of an id, too."""
+    """Summary, next step and failures are shown, also for a prefix of the id."""
     reply = ask("task.resume", task_id=task[:18])
 
     view = reply["resume"]
@@ -68,20 +67,20 @@ def test_a_task_that_is_not_there_is_not_resumed(ask: Ask, task: str) -> None:
 
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_libraries_answer_with_a_digest_and_its_items(ask: Ask, task: str, name: str) -> None:
-    """Every item names its record, and what that is worth; the digest as a whole is a hint."""
+    """Every item names its record and its trust; the digest as a whole is a hint."""
     reply = ask(f"artifact.{name}")
 
     assert reply["artifact"]["artifact_kind"] == "digest"
     assert reply["artifact"]["artifact_id"].startswith(f"digest-{reply['artifact']['artifact_role']}-")
     assert reply["results"]
-    assert {one["artifact_id"] for one in reply["results"]} <= set(reply["artifact"]["related_artifact_ids"])
+    assert {item["artifact_id"] for item in reply["results"]} <= set(reply["artifact"]["related_artifact_ids"])
     assert reply["grounding_refs"]
-    assert all(one["tier"] != "compiled_digest_hint" for one in reply["grounding_refs"])
+    assert all(ref["tier"] != "compiled_digest_hint" for ref in reply["grounding_refs"])
     assert reply["trust"]["tier"] == "compiled_digest_hint"
 
 
 def test_items_are_worth_what_their_records_are(ask: Ask, task: str) -> None:
-    """A verified decision shows who verified it; a tool's output is marked, and quoted."""
+    """A verified decision shows its verifier; a tool's output is marked and quoted."""
     decided = ask("artifact.find_decisions")["results"]
     evidence = ask("artifact.find_evidence")
 
@@ -93,8 +92,9 @@ def test_items_are_worth_what_their_records_are(ask: Ask, task: str) -> None:
     assert evidence["artifact"]["tainted"]
 
 
+@pytest.mark.slow
 def test_a_digest_is_the_same_until_something_is_recorded(ask: Ask, task: str) -> None:
-    """Asked twice its content has the same hash; a new record changes the hash and not the id."""
+    """Two equal requests give the same hash; a new record changes the hash and not the id."""
     first, again = ask("context.brief_project"), ask("context.brief_project")
     ask("artifact.decision", task_id=task, summary="use redis 8", agent_id="mara")
     later = ask("context.brief_project")
@@ -104,8 +104,9 @@ def test_a_digest_is_the_same_until_something_is_recorded(ask: Ask, task: str) -
     assert first["artifact"]["content_hash"] != later["artifact"]["content_hash"]
 
 
+@pytest.mark.slow
 def test_at_most_twelve_records_are_named_beside_a_digest(ask: Ask, task: str) -> None:
-    """All that it cites are in it; a dozen stand beside it."""
+    """A digest lists all records it cites, and a dozen of them as grounding."""
     for number in range(15):
         ask("artifact.decision", task_id=task, summary=f"decision {number}", agent_id="mara")
 
@@ -116,7 +117,7 @@ def test_at_most_twelve_records_are_named_beside_a_digest(ask: Ask, task: str) -
 
 
 def test_the_brief_of_an_empty_home_is_empty(ask: Ask, home: Path) -> None:
-    """Where nothing was ever recorded nothing is told, and no ledger is made."""
+    """Without records the digest is empty, and no ledger is created."""
     reply = ask("context.brief_project")
 
     assert reply["artifact"]["lines"] == []
@@ -126,7 +127,7 @@ def test_the_brief_of_an_empty_home_is_empty(ask: Ask, home: Path) -> None:
 
 
 def test_limits_are_told(ask: Ask) -> None:
-    """More than can be shown is refused."""
+    """A limit above the maximum is refused."""
     with pytest.raises(UsageError, match="k"):
         ask("artifact.find_failures", k=0)
     with pytest.raises(UsageError, match="k"):

@@ -1,4 +1,4 @@
-"""The one way in: what comes back is what the schema says, and what is wrong is told by field."""
+"""Calling operations: replies match their schemas, and errors name the field."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from tests.models.embedding_server import EmbeddingServer
 from tests.operations.sample import requests, tell, write_notes
 
 from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError
-from lorelog.operations.catalogue import OPERATIONS
-from lorelog.operations.dispatch import Caller, Dispatcher, read_request
-from lorelog.operations.schema import describe
-from lorelog.wiring import Holdings
+from lorelog.operations.catalogue import all_operations, describe_operation
+from lorelog.operations.dispatch import ClientIdentity, Dispatcher, read_request
+from lorelog.wiring import ResourcePool
 
 
 @pytest.fixture
-def caller(tmp_path: Path, home: Path) -> Caller:
-    """Someone who stands in a project with two sections, and has vectors from the fake provider."""
+def caller(tmp_path: Path, home: Path) -> ClientIdentity:
+    """A client in a project with two sections and vectors of the fake provider."""
     project = tmp_path / "app"
     write_notes(project)
     environment = {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "fake"}
-    return Caller(str(project), environment)
+    return ClientIdentity(str(project), environment)
 
 
 @pytest.fixture
-def dispatcher(caller: Caller) -> Dispatcher:
-    """A dispatcher over what a daemon would hold, with the notes indexed."""
-    made = Dispatcher(Holdings().engine)
+def dispatcher(caller: ClientIdentity) -> Dispatcher:
+    """A dispatcher with the engines of a daemon, and the notes indexed."""
+    made = Dispatcher(ResourcePool().engine)
     made.call("memory.index", {"paths": ["notes"]}, caller)
     return made
 
 
-def test_every_answer_is_what_its_schema_says(dispatcher: Dispatcher, caller: Caller) -> None:
-    """Each operation, asked for over a real index, answers JSON that its own reply schema accepts."""
+@pytest.mark.slow
+def test_every_answer_is_what_its_schema_says(dispatcher: Dispatcher, caller: ClientIdentity) -> None:
+    """The reply of each operation over a real index is valid under its own schema."""
     section = dispatcher.call("search", {"query": "otter"}, caller)["hits"][0]["id"]
     asked = requests(section, tell(lambda op, arguments: dispatcher.call(op, arguments, caller)))
 
     for name, arguments in asked.items():
         shape = dispatcher.call(name, arguments, caller)
-        jsonschema.validate(json.loads(json.dumps(shape)), describe(OPERATIONS[name])["reply"])
-    assert set(asked) == set(OPERATIONS)
+        jsonschema.validate(json.loads(json.dumps(shape)), describe_operation(all_operations()[name])["reply"])
+    assert set(asked) == set(all_operations())
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_every_answer_is_what_its_schema_says(dispatcher: Dispatcher, caller: Ca
         ("text", "must be a JSON object"),
         ({}, "query"),
         ({"query": 3}, "query"),
-        ({"query": "x", "k": 0}, ", not 0"),
+        ({"query": "x", "k": 0}, r"k must be at least 1 \(got 0\)"),
         ({"query": "x", "k": "3"}, "k"),
         ({"query": "x", "lanes": "dense"}, "did you mean 'lane'"),
         ({"query": "x", "lane": "sideways"}, "sideways"),
@@ -65,41 +65,46 @@ def test_every_answer_is_what_its_schema_says(dispatcher: Dispatcher, caller: Ca
         ({"query": "x", "tenant": "../other"}, "scope.tenant"),
     ],
 )
-def test_a_wrong_request_is_told_by_field(dispatcher: Dispatcher, caller: Caller, arguments: object, told: str) -> None:
-    """The message names the field and what was given."""
+def test_a_wrong_request_is_told_by_field(
+    dispatcher: Dispatcher, caller: ClientIdentity, arguments: object, told: str
+) -> None:
+    """The message names the field and the value."""
     with pytest.raises((UsageError, ConfigError), match=told):
         dispatcher.call("memory.search", arguments, caller)
 
 
-def test_null_is_not_given(dispatcher: Dispatcher, caller: Caller) -> None:
-    """Clients that write every field they know, null included, are understood."""
+def test_null_is_not_given(dispatcher: Dispatcher, caller: ClientIdentity) -> None:
+    """Null counts as not given."""
     assert dispatcher.call("search", {"query": "otter", "k": None, "source": None}, caller)["hits"]
 
 
+@pytest.mark.slow
 @given(
     arguments=st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
         max_leaves=6,
     ),
-    name=st.sampled_from(sorted(OPERATIONS)),
+    name=st.sampled_from(sorted(all_operations())),
 )
 @settings(max_examples=300, deadline=None)
 def test_any_json_is_read_or_refused(arguments: object, name: str) -> None:
-    """Whatever JSON comes, it becomes a request or a usage error, and nothing else is raised."""
+    """Any JSON becomes a request or a usage error."""
     try:
-        request = read_request(OPERATIONS[name], arguments)
+        request = read_request(all_operations()[name], arguments)
     except UsageError:
         return
-    assert isinstance(request, OPERATIONS[name].request)
+    assert isinstance(request, all_operations()[name].request)
 
 
-def test_relative_paths_start_where_the_caller_stands(dispatcher: Dispatcher, caller: Caller, tmp_path: Path) -> None:
-    """Two callers who name the same relative path mean two files."""
+def test_relative_paths_start_where_the_caller_stands(
+    dispatcher: Dispatcher, caller: ClientIdentity, tmp_path: Path
+) -> None:
+    """Relative paths start at the directory of the client."""
     other = tmp_path / "other"
     (other / "notes").mkdir(parents=True)
     (other / "notes" / "b.md").write_text("a walrus\n", "utf-8")
-    there = Caller(str(other), caller.environment)
+    there = ClientIdentity(str(other), caller.environment)
 
     dispatcher.call("index", {"paths": ["notes"]}, there)
 
@@ -109,12 +114,12 @@ def test_relative_paths_start_where_the_caller_stands(dispatcher: Dispatcher, ca
     )
 
 
-def test_strangers_name_no_files(dispatcher: Dispatcher, caller: Caller) -> None:
-    """A caller that is not the person's own process may refresh what is known, and read no file by its path."""
-    stranger = Caller(caller.directory, caller.environment, own=False)
+def test_strangers_name_no_files(dispatcher: Dispatcher, caller: ClientIdentity) -> None:
+    """A remote client may refresh indexed files, and cannot name files to read."""
+    stranger = ClientIdentity(caller.directory, caller.environment, own=False)
 
     assert dispatcher.call("index", {}, stranger)["files"] == 1
-    with pytest.raises(UsageError, match="chosen at a shell"):
+    with pytest.raises(UsageError, match="only the shell and Python"):
         dispatcher.call("index", {"paths": ["/etc"]}, stranger)
     for place in ("/etc/passwd", "t.jsonl", "./t.jsonl", "~", "openclaw-session://x"):
         with pytest.raises((NotFound, UsageError)):
@@ -122,23 +127,25 @@ def test_strangers_name_no_files(dispatcher: Dispatcher, caller: Caller) -> None
 
 
 @pytest.mark.parametrize("op", ["memory.add", "memory.add_batch", "memory.index"])
-def test_strangers_choose_no_directories(dispatcher: Dispatcher, caller: Caller, tmp_path: Path, op: str) -> None:
-    """A caller that is not the person's own process writes and reads nothing in a directory that nobody has chosen."""
+def test_strangers_choose_no_directories(
+    dispatcher: Dispatcher, caller: ClientIdentity, tmp_path: Path, op: str
+) -> None:
+    """A remote client cannot write or read in a directory that the user never indexed."""
     other = tmp_path / "other"
     other.mkdir()
     (other / "CLAUDE.md").write_text("an otter\n", "utf-8")
     given: dict[str, dict[str, Any]] = {"memory.add": {"text": "x"}, "memory.add_batch": {"memories": [{"text": "x"}]}}
     arguments = given.get(op, {})
-    stranger = Caller(caller.directory, caller.environment, own=False)
+    stranger = ClientIdentity(caller.directory, caller.environment, own=False)
 
-    with pytest.raises(UsageError, match="not a project that is known"):
+    with pytest.raises(UsageError, match="is not a known project"):
         dispatcher.call(op, {**arguments, "project": str(other)}, stranger)
     assert [path.name for path in other.iterdir()] == ["CLAUDE.md"]
     assert dispatcher.call(op, {**arguments, "project": caller.directory}, stranger)
 
 
-def test_tenants_do_not_see_each_other(dispatcher: Dispatcher, caller: Caller) -> None:
-    """What one tenant remembers another does not find, in the same project, whatever that one adds and indexes."""
+def test_tenants_do_not_see_each_other(dispatcher: Dispatcher, caller: ClientIdentity) -> None:
+    """A tenant never finds memories of another tenant in the same project."""
     dispatcher.call("add", {"text": "the secret heron", "tenant": "one"}, caller)
     for other in ("two", "default"):
         dispatcher.call("add", {"text": "a plain walrus", "tenant": other}, caller)
@@ -149,8 +156,9 @@ def test_tenants_do_not_see_each_other(dispatcher: Dispatcher, caller: Caller) -
     assert dispatcher.call("search", {"query": "heron", "tenant": "one"}, caller)["hits"]
 
 
-def test_many_writers_lose_nothing(dispatcher: Dispatcher, caller: Caller) -> None:
-    """Memories added by many threads at once are all there, each once."""
+@pytest.mark.slow
+def test_many_writers_lose_nothing(dispatcher: Dispatcher, caller: ClientIdentity) -> None:
+    """Memories added by many threads at once are all stored, each once."""
     faults: list[BaseException] = []
 
     def add(number: int) -> None:
@@ -167,39 +175,39 @@ def test_many_writers_lose_nothing(dispatcher: Dispatcher, caller: Caller) -> No
 
     assert faults == []
     found = dispatcher.call("list", {"limit": 100}, caller)["memories"]
-    assert sorted(one["content"].split()[-1] for one in found if "heron" in one["content"]) == sorted(
+    assert sorted(memory["content"].split()[-1] for memory in found if "heron" in memory["content"]) == sorted(
         map(str, range(16))
     )
 
 
-def test_what_was_done_is_counted(dispatcher: Dispatcher, caller: Caller) -> None:
-    """Metrics tell how often each operation was asked for and how often it failed."""
+def test_what_was_done_is_counted(dispatcher: Dispatcher, caller: ClientIdentity) -> None:
+    """Metrics count the calls and failures of each operation."""
     dispatcher.call("search", {"query": "otter"}, caller)
     with pytest.raises(NotFound):
         dispatcher.call("expand", {"id": "nothing"}, caller)
 
-    counted = {one["op"]: one for one in dispatcher.call("metrics", {}, caller)["operations"]}
+    counted = {count["op"]: count for count in dispatcher.call("metrics", {}, caller)["operations"]}
 
     assert (counted["memory.search"]["count"], counted["memory.search"]["errors"]) == (1, 0)
     assert (counted["memory.expand"]["count"], counted["memory.expand"]["errors"]) == (1, 1)
     assert counted["memory.search"]["p50_ms"] > 0
 
 
-def test_models_rest_and_come_back(dispatcher: Dispatcher, caller: Caller) -> None:
-    """A model that was let go loads itself for the next question."""
-    holdings = Holdings()
+def test_models_rest_and_come_back(dispatcher: Dispatcher, caller: ClientIdentity) -> None:
+    """A model that was unloaded is loaded again for the next query."""
+    holdings = ResourcePool()
     held = Dispatcher(holdings.engine)
     held.call("search", {"query": "otter"}, caller)
 
-    assert holdings.rest(3600) == 1
-    assert holdings.rest(0) == 0
+    assert holdings.unload_idle(3600) == 1
+    assert holdings.unload_idle(0) == 0
     assert held.call("search", {"query": "beaver", "lane": "dense"}, caller)["hits"]
     holdings.close()
 
 
-def test_keys_and_addresses_are_the_callers_own(dispatcher: Dispatcher, caller: Caller) -> None:
-    """Two callers with other servers and keys in their environments are each served with their own."""
-    holdings = Holdings()
+def test_keys_and_addresses_are_the_callers_own(dispatcher: Dispatcher, caller: ClientIdentity) -> None:
+    """Clients with different servers and keys in their environments are each served with their own."""
+    holdings = ResourcePool()
     held = Dispatcher(holdings.engine)
     asked = []
     for key in ("one", "two"):
@@ -210,7 +218,7 @@ def test_keys_and_addresses_are_the_callers_own(dispatcher: Dispatcher, caller: 
             "OPENAI_BASE_URL": server.url,
             "OPENAI_API_KEY": key,
         }
-        held.call("index", {"paths": ["notes"]}, Caller(caller.directory, environment))
+        held.call("index", {"paths": ["notes"]}, ClientIdentity(caller.directory, environment))
         asked.append({request.headers["authorization"] for request in server.requests})
         server.stop()
     holdings.close()

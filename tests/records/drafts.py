@@ -1,12 +1,12 @@
-"""Drafts for tests that say as little as they may."""
+"""Minimal drafts for tests."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from lorelog.core.record import Draft
-from lorelog.records.kinds import complete
+from lorelog.core.record import RecordDraft
+from lorelog.records.kinds import complete_draft
 
 TASK = "task-1"
 LEAST: dict[str, dict[str, Any]] = {
@@ -19,7 +19,7 @@ LEAST: dict[str, dict[str, Any]] = {
 }
 
 
-def draft(kind: str = "decision", /, fields: dict[str, Any] | None = None, **said: Any) -> Draft:
-    """Return a draft of a kind with the least that it must say, and whatever else is said."""
-    start = Draft(kind, task=TASK, agent="mara", status="completed" if kind == "run_finish" else "")
-    return complete(replace(start, fields={**LEAST.get(kind, {}), **(fields or {})}, **said))
+def draft(kind: str = "decision", /, fields: dict[str, Any] | None = None, **values: Any) -> RecordDraft:
+    """Return a draft of a kind with its required fields and any other given values."""
+    start = RecordDraft(kind, task=TASK, agent="mara", status="completed" if kind == "run_finish" else "")
+    return complete_draft(replace(start, fields={**LEAST.get(kind, {}), **(fields or {})}, **values))

@@ -1,4 +1,4 @@
-"""What each kind of record must say, may say, and gets from what it replies to."""
+"""Required, allowed and inherited fields of each kind of record."""
 
 from __future__ import annotations
 
@@ -11,17 +11,25 @@ from tests.records.any_drafts import drafts
 from tests.records.drafts import LEAST, TASK, draft
 
 from lorelog.core.errors import UsageError
-from lorelog.core.record import Draft, Record
-from lorelog.records.kinds import FIELDS, KINDS, Kind, allowed, check, check_draft, complete
-from lorelog.records.text import search_text
+from lorelog.core.record import Record, RecordDraft
+from lorelog.records.kinds import (
+    FIELDS,
+    KINDS,
+    RecordKindSpec,
+    allowed_fields,
+    check_draft,
+    check_fields,
+    complete_draft,
+    search_text,
+)
 
 PARENT = Record("r-1", 1, "evidence", "t", project="p", task="t-1", thread="th", fields={"challenge_id": "c"})
 
 
 def test_the_table_is_consistent() -> None:
-    """Every field that a kind names is a known one that it takes, and every kind is memd's."""
+    """Every field that a kind names exists and is accepted, and every kind is one of memd's."""
     for name, kind in KINDS.items():
-        assert set(kind.required) | set(kind.usual) <= set(allowed(name))
+        assert set(kind.required) | set(kind.usual) <= set(allowed_fields(name))
         assert not set(kind.required) & set(kind.usual)
     assert [*KINDS] == [
         *("task_start", "task_progress", "run_start", "run_finish", "evidence", "review", "revision", "verification"),
@@ -29,10 +37,10 @@ def test_the_table_is_consistent() -> None:
     ]
 
 
-@given(one=drafts())
-def test_any_draft_that_is_allowed_is_accepted(one: Draft) -> None:
-    """Every kind with what it must say and any other fields of their types."""
-    check_draft(one)
+@given(draft=drafts())
+def test_any_draft_that_is_allowed_is_accepted(draft: RecordDraft) -> None:
+    """Every kind accepts its required fields and any other fields of their types."""
+    check_draft(draft)
 
 
 @pytest.mark.parametrize(
@@ -40,13 +48,13 @@ def test_any_draft_that_is_allowed_is_accepted(one: Draft) -> None:
 )
 @pytest.mark.parametrize("blank", [None, "", "  ", []], ids=repr)
 def test_what_is_required_must_be_said(kind: str, field: str, blank: Any) -> None:
-    """A required field that is missing or blank is named."""
+    """A required field that is missing or blank is named in the error."""
     fields = {**LEAST[kind], field: blank}
     if blank is None:
         del fields[field]
 
     with pytest.raises(UsageError, match=f"'{field}'"):
-        check(kind, fields)
+        check_fields(kind, fields)
 
 
 @pytest.mark.parametrize(
@@ -71,9 +79,9 @@ def test_what_is_required_must_be_said(kind: str, field: str, blank: Any) -> Non
     ids=repr,
 )
 def test_values_of_other_types_are_refused(field: str, value: Any) -> None:
-    """A field that is not of its type is named."""
+    """A field of the wrong type is named in the error."""
     with pytest.raises(UsageError, match=f"'{field}'"):
-        check("decision", {field: value})
+        check_fields("decision", {field: value})
 
 
 @pytest.mark.parametrize(
@@ -88,19 +96,19 @@ def test_values_of_other_types_are_refused(field: str, value: Any) -> None:
     ],
 )
 def test_unknown_fields_are_refused_with_the_nearest_name(kind: str, name: str, hint: str) -> None:
-    """A misspelt field is not lost without a word; and nobody can write what is computed."""
+    """A misspelt field is rejected with a suggestion, and computed fields cannot be written."""
     with pytest.raises(UsageError, match=f"'{name}'") as caught:
-        check(kind, {name: "x"})
+        check_fields(kind, {name: "x"})
     assert hint in caught.value.hint
 
 
 @pytest.mark.parametrize("kind", ["digest", "decisions", ""])
 def test_kinds_that_nobody_may_write_are_refused(kind: str) -> None:
-    """Digests are known and never accepted; what is no kind is told the nearest one."""
+    """Digests are never accepted; an unknown kind is rejected with a suggestion."""
     with pytest.raises(UsageError):
-        check(kind, {})
+        check_fields(kind, {})
     with pytest.raises(UsageError):
-        complete(Draft(kind))
+        complete_draft(RecordDraft(kind))
 
 
 @pytest.mark.parametrize(
@@ -117,14 +125,14 @@ def test_kinds_that_nobody_may_write_are_refused(kind: str) -> None:
     ids=repr,
 )
 def test_drafts_that_cannot_become_records_are_refused(wrong: dict[str, Any]) -> None:
-    """Ids, times, origins, and a signature over what is not there yet."""
+    """Invalid ids, times, origins and premature signatures are rejected."""
     with pytest.raises(UsageError):
         check_draft(replace(draft(), **wrong))
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_only_some_records_stand_without_a_task(kind: str) -> None:
-    """Decisions and pages need no task, and what is said to a record needs none where that has none; all else does."""
+    """Decisions, pages and replies to records without a task need no task; all other records do."""
     alone = replace(draft(kind), task="", reply_to="", supersedes="")
     if kind in {"decision", "wiki_page"}:
         check_draft(alone)
@@ -140,7 +148,7 @@ def test_only_some_records_stand_without_a_task(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "message"),
     [
         ({"artifact_role": "person"}, "role"),
         ({"summary": "ä" * 251}, "summary"),
@@ -148,38 +156,40 @@ def test_only_some_records_stand_without_a_task(kind: str) -> None:
     ],
     ids=["role", "summary", "content"],
 )
-def test_pages_have_bounds(fields: dict[str, Any], told: str) -> None:
-    """A page is about a concept or an entity, and neither its summary nor its text is endless."""
-    check("wiki_page", LEAST["wiki_page"])
-    with pytest.raises(UsageError, match=told):
-        check("wiki_page", {**LEAST["wiki_page"], **fields})
+def test_pages_have_bounds(fields: dict[str, Any], message: str) -> None:
+    """A page is about a concept or an entity, and its summary and text are limited."""
+    check_fields("wiki_page", LEAST["wiki_page"])
+    with pytest.raises(UsageError, match=message):
+        check_fields("wiki_page", {**LEAST["wiki_page"], **fields})
 
 
 @pytest.mark.parametrize(("name", "kind"), KINDS.items())
-def test_what_is_not_said_comes_from_kind_and_parent(name: str, kind: Kind) -> None:
-    """Task, project, thread and challenge are the parent's, relation and status the kind's; what is said stays."""
-    one = complete(Draft(name, reply_to="r-1"), PARENT)
+def test_what_is_not_said_comes_from_kind_and_parent(name: str, kind: RecordKindSpec) -> None:
+    """Task, project, thread and challenge come from the parent, relation and status from the kind, unless given."""
+    draft = complete_draft(RecordDraft(name, reply_to="r-1"), PARENT)
 
-    assert (one.project, one.thread, one.relation) == ("p", "th", kind.relation)
-    assert (one.task == "t-1") != kind.founds
-    assert one.status == ("" if kind.needs_status else kind.status)
-    assert one.fields == {"challenge_id": "c"}
-    assert one.supersedes == ("r-1" if name == "revision" else "")
-    said = replace(one, project="q", task="t-2", thread="th-2", relation="x", status="s", fields={"challenge_id": "d"})
-    assert complete(said, PARENT) == said
+    assert (draft.project, draft.thread, draft.relation) == ("p", "th", kind.relation)
+    assert (draft.task == "t-1") != kind.starts_task
+    assert draft.status == ("" if kind.needs_status else kind.status)
+    assert draft.fields == {"challenge_id": "c"}
+    assert draft.supersedes == ("r-1" if name == "revision" else "")
+    given = replace(
+        draft, project="q", task="t-2", thread="th-2", relation="x", status="s", fields={"challenge_id": "d"}
+    )
+    assert complete_draft(given, PARENT) == given
 
 
 def test_a_task_begins_its_own_thread() -> None:
-    """A start without an id gets one, which is its thread's, too."""
-    one, two = complete(Draft("task_start")), complete(Draft("task_start"))
+    """The start of a task gets an id, which is also that of its thread."""
+    first, second = complete_draft(RecordDraft("task_start")), complete_draft(RecordDraft("task_start"))
 
-    assert one.task
-    assert one.task == one.thread
-    assert one.task != two.task
+    assert first.task
+    assert first.task == first.thread
+    assert first.task != second.task
 
 
 def test_the_text_of_a_record_has_its_words() -> None:
-    """What somebody said can be found; ids and rules are no words."""
+    """The searchable text has the words of the fields, without ids and policies."""
     fields: dict[str, Any] = {
         "summary": "chose redis",
         "what_failed": ["memcached", "etcd"],
@@ -196,8 +206,11 @@ def test_the_text_of_a_record_has_its_words() -> None:
 
 
 def test_a_decision_outside_of_all_tasks_is_a_thread_of_its_own() -> None:
-    """It needs no task, and its thread bears its own id; in a task it is in the task's thread."""
-    alone, within = complete(Draft("decision", id="d-1")), complete(Draft("decision", id="d-2", task="t-1"))
+    """A decision without a task is a thread with its own id; in a task it is in the task's thread."""
+    alone, within = (
+        complete_draft(RecordDraft("decision", id="d-1")),
+        complete_draft(RecordDraft("decision", id="d-2", task="t-1")),
+    )
 
     check_draft(alone)
     assert (alone.task, alone.thread) == ("", "d-1")

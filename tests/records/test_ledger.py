@@ -1,4 +1,4 @@
-"""The ledger on a real disk: its format, its rights, many writers at once, full disks, rotation, and ends of all sorts."""
+"""The ledger on a real disk: format, permissions, concurrent writers, full disks, rotation and repair."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ import pytest
 from tests.records.drafts import draft
 
 from lorelog.core.errors import StoreError, StoreIncompatible, StoreUnwritable, UsageError
-from lorelog.records import line as lines
+from lorelog.records import chain as lines
+from lorelog.records.chain import GENESIS_HASH
 from lorelog.records.ledger import Ledger
-from lorelog.records.line import NOTHING_BEFORE
 
 SOURCE = Path(__file__).resolve().parents[2]
 
@@ -31,27 +31,30 @@ def mode(path: Path) -> int:
 
 
 def test_a_line_is_what_the_page_says(tmp_path: Path) -> None:
-    """Compact JSON with sorted keys, a check in front, the hash of the line before, nothing that is empty."""
+    """A line is compact JSON with sorted keys, a leading checksum, the previous hash and no empty values."""
     ledger = Ledger(tmp_path)
     first, second = ledger.append([draft(agent="mara"), draft(agent="")])
     text = (tmp_path / "ledger.jsonl").read_bytes()
-    one, two = text.splitlines()
+    first_line, second_line = text.splitlines()
 
     assert text.endswith(b"\n")
-    for line, record, prev in ((one, first, NOTHING_BEFORE), (two, second, hashlib.sha256(one).hexdigest())):
+    for line, record, prev in (
+        (first_line, first, GENESIS_HASH),
+        (second_line, second, hashlib.sha256(first_line).hexdigest()),
+    ):
         values = json.loads(line)
         assert line.decode() == json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         assert values["#"] == hashlib.sha256(line[24:]).hexdigest()[:16]
         assert (values["v"], values["seq"], values["prev"]) == (1, record.seq, prev)
         assert record.hash == hashlib.sha256(line).hexdigest()
         assert "" not in values.values()
-    assert "agent" not in json.loads(two)
+    assert "agent" not in json.loads(second_line)
 
 
 def test_only_its_owner_can_read_it(tmp_path: Path) -> None:
-    """The folder is made private, its files too, and sealed ones cannot be written."""
+    """Folder and files are private, and sealed files are read-only."""
     folder = tmp_path / "tenants" / "t"
-    ledger = Ledger(folder, most_bytes=1)
+    ledger = Ledger(folder, max_segment_bytes=1)
     ledger.append([draft()])
     ledger.append([draft()])
 
@@ -62,7 +65,7 @@ def test_only_its_owner_can_read_it(tmp_path: Path) -> None:
 
 
 def test_reading_makes_nothing(tmp_path: Path) -> None:
-    """A ledger that is not there is empty and in order, and stays not there."""
+    """A missing ledger is empty and intact, and reading does not create it."""
     ledger = Ledger(tmp_path / "none")
 
     assert list(ledger.read()) == []
@@ -74,7 +77,7 @@ def test_reading_makes_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bad", ["kind", "field", "text", "number", "twice"])
 def test_a_batch_with_one_bad_draft_writes_nothing(tmp_path: Path, bad: str) -> None:
-    """All or none, also when what is wrong is only seen as it is written down."""
+    """A batch is written completely or not at all, also if encoding fails."""
     ledger = Ledger(tmp_path)
     good = draft(id="r-1")
     wrong = {
@@ -93,24 +96,24 @@ def test_a_batch_with_one_bad_draft_writes_nothing(tmp_path: Path, bad: str) -> 
 
 
 def test_rotation_keeps_order_and_places(tmp_path: Path) -> None:
-    """Segments follow each other, and a position in the open file is good after it was sealed."""
-    ledger = Ledger(tmp_path, most_bytes=2000)
+    """Segments are in order, and a position in the open file stays valid after it is sealed."""
+    ledger = Ledger(tmp_path, max_segment_bytes=2000)
     written = ledger.append([draft()])
-    place = ledger.position()
+    position = ledger.position()
     for _ in range(20):
         written += ledger.append([draft(), draft()])
 
     assert len(list(tmp_path.glob("ledger-*.jsonl"))) > 3
-    assert [one.id for one in ledger.read()] == [one.id for one in written]
-    assert ledger.holds(place)
-    assert [one.id for one in ledger.read(place)] == [one.id for one in written[1:]]
+    assert [record.id for record in ledger.read()] == [record.id for record in written]
+    assert ledger.contains(position)
+    assert [record.id for record in ledger.read(position)] == [record.id for record in written[1:]]
     assert all(path.stat().st_size >= 2000 for path in tmp_path.glob("ledger-*.jsonl"))
 
 
 @pytest.mark.parametrize("step", ["renamed", "created"])
 def test_a_crash_while_sealing_is_repaired(tmp_path: Path, step: str) -> None:
-    """Stopped between the steps of sealing: the next writer makes the segment unwritable and goes on."""
-    ledger = Ledger(tmp_path, most_bytes=10**6)
+    """After a crash between the steps of sealing, the next writer makes the segment read-only and continues."""
+    ledger = Ledger(tmp_path, max_segment_bytes=10**6)
     ledger.append([draft(), draft()])
     (tmp_path / "ledger.jsonl").rename(tmp_path / "ledger-000001.jsonl")
     if step == "created":
@@ -119,52 +122,54 @@ def test_a_crash_while_sealing_is_repaired(tmp_path: Path, step: str) -> None:
     assert ledger.verify().ok
     ledger.append([draft()])
     assert mode(tmp_path / "ledger-000001.jsonl") == 0o400
-    assert [one.seq for one in ledger.read()] == [1, 2, 3]
+    assert [record.seq for record in ledger.read()] == [1, 2, 3]
     assert ledger.verify().ok
 
 
 def test_lines_taken_from_the_end_are_missed(tmp_path: Path) -> None:
-    """What was acknowledged is remembered: the gap is named before the next write, and shows for ever after it."""
+    """Removed acknowledged lines are reported before the next write and stay visible after it."""
     ledger = Ledger(tmp_path)
     for _ in range(5):
         ledger.append([draft()])
     file = tmp_path / "ledger.jsonl"
     file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:3]))
 
-    found = ledger.verify()
-    assert [(one.file, one.what) for one in found.faults] == [("ledger.jsonl", "records 4 to 5 are missing at the end")]
-    assert found.first_bad_seq == 4
+    report = ledger.verify()
+    assert [(fault.file, fault.what) for fault in report.faults] == [
+        ("ledger.jsonl", "records 4 to 5 are missing at the end")
+    ]
+    assert report.first_bad_seq == 4
     ledger.append([draft()])
-    found = ledger.verify()
-    assert [(one.line, one.what) for one in found.faults] == [(4, "records 4 to 5 are missing before it")]
-    assert [(one.seq, one.verified) for one in ledger.read()] == [(1, True), (2, True), (3, True), (6, False)]
+    report = ledger.verify()
+    assert [(fault.line, fault.what) for fault in report.faults] == [(4, "records 4 to 5 are missing before it")]
+    assert [(record.seq, record.verified) for record in ledger.read()] == [(1, True), (2, True), (3, True), (6, False)]
 
 
 def test_a_last_line_that_was_exchanged_is_found(tmp_path: Path) -> None:
-    """Not even a line that is sound in itself can take the place of the last one."""
+    """A last line replaced by another valid line is detected."""
     ledger = Ledger(tmp_path)
     first, _ = ledger.append([draft()])[0], ledger.append([draft(agent="mara")])
     file = tmp_path / "ledger.jsonl"
-    forged = lines.encode(draft(agent="eve", id="r", at="2026-03-05T14:30:00.000Z"), 2, first.hash)
+    forged = lines.encode_line(draft(agent="eve", id="r", at="2026-03-05T14:30:00.000Z"), 2, first.hash)
     file.write_bytes(file.read_bytes().splitlines(keepends=True)[0] + forged + b"\n")
 
-    assert [one.what for one in ledger.verify().faults] == ["record 2 is not the one that was acknowledged"]
+    assert [fault.what for fault in ledger.verify().faults] == ["record 2 is not the one that was acknowledged"]
     ledger.append([draft()])
-    assert [one.line for one in ledger.verify().faults] == [3]
+    assert [fault.line for fault in ledger.verify().faults] == [3]
 
 
 def test_a_repeated_line_is_called_that(tmp_path: Path) -> None:
-    """The fault of a line that stands there twice says where it stood first."""
+    """The fault of a duplicate line names the location of the first."""
     ledger = Ledger(tmp_path)
     ledger.append([draft()])
     file = tmp_path / "ledger.jsonl"
     file.write_bytes(file.read_bytes() * 2)
 
-    assert [(one.line, one.what) for one in ledger.verify().faults] == [(2, "it repeats line 1 of ledger.jsonl")]
+    assert [(fault.line, fault.what) for fault in ledger.verify().faults] == [(2, "it repeats line 1 of ledger.jsonl")]
 
 
 def test_nothing_is_written_into_a_line_without_an_end(tmp_path: Path) -> None:
-    """The end of the last line is overwritten, at the same length: the next record has a line of its own all the same."""
+    """If the last line end was overwritten, the next record still gets its own line."""
     ledger = Ledger(tmp_path)
     ledger.append([draft()])
     ledger.append([draft()])
@@ -172,14 +177,14 @@ def test_nothing_is_written_into_a_line_without_an_end(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:-1] + b" ")
     (after,) = ledger.append([draft()])
 
-    assert [one.id for one in ledger.read()][-1] == after.id
-    assert [one.what for one in ledger.verify().faults] == ["record 2 is missing before it"]
+    assert [record.id for record in ledger.read()][-1] == after.id
+    assert [fault.what for fault in ledger.verify().faults] == ["record 2 is missing before it"]
     assert (tmp_path / "ledger.torn").exists()
 
 
 @pytest.mark.parametrize("junk", [b"junk\n", b"[]\n", b"\n", b'{"seq":true}\n', b"\xff\xfe\n", b"[" * 100_000 + b"\n"])
 def test_lines_of_others_are_passed_over_and_named(tmp_path: Path, junk: bytes) -> None:
-    """What is no record is no reason to stop reading or writing; nothing is dropped."""
+    """Lines that are not records are reported but stop neither reading nor writing, and nothing is dropped."""
     ledger = Ledger(tmp_path)
     ledger.append([draft()])
     with (tmp_path / "ledger.jsonl").open("ab") as file:
@@ -187,16 +192,16 @@ def test_lines_of_others_are_passed_over_and_named(tmp_path: Path, junk: bytes) 
     (after,) = ledger.append([draft()])
 
     assert after.seq == 3
-    assert [(one.seq, one.verified) for one in ledger.read()] == [(1, True), (3, False)]
-    assert [one.line for one in ledger.verify().faults] == [2]
+    assert [(record.seq, record.verified) for record in ledger.read()] == [(1, True), (3, False)]
+    assert [fault.line for fault in ledger.verify().faults] == [2]
     assert junk in (tmp_path / "ledger.jsonl").read_bytes()
 
 
 def test_a_line_of_a_newer_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What this version cannot understand is not taken for damage."""
+    """A line of a newer format is an error, not damage."""
     ledger = Ledger(tmp_path)
-    monkeypatch.setattr(lines, "VERSION", 2)
-    (tmp_path / "ledger.jsonl").write_bytes(lines.encode(draft(id="r", at="x"), 1, NOTHING_BEFORE) + b"\n")
+    monkeypatch.setattr(lines, "LINE_FORMAT_VERSION", 2)
+    (tmp_path / "ledger.jsonl").write_bytes(lines.encode_line(draft(id="r", at="x"), 1, GENESIS_HASH) + b"\n")
     monkeypatch.undo()
 
     with pytest.raises(StoreIncompatible, match="newer lorelog"):
@@ -205,7 +210,7 @@ def test_a_line_of_a_newer_format_is_refused(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize("name", ["ledger.jsonl", "ledger.lock"])
 def test_a_link_is_not_followed(tmp_path: Path, name: str) -> None:
-    """Nobody chooses by a link which file we write to."""
+    """A link in position of a ledger file is not followed."""
     other = tmp_path / "other"
     other.write_text("mine\n")
     (tmp_path / "t").mkdir()
@@ -217,7 +222,7 @@ def test_a_link_is_not_followed(tmp_path: Path, name: str) -> None:
 
 
 def test_a_full_disk_changes_nothing(tmp_path: Path) -> None:
-    """A write that the system cuts short is taken back to the byte; the next one that fits is chained as if it had not been."""
+    """A short write is undone exactly; the next one that fits is chained as if nothing had happened."""
     ledger = Ledger(tmp_path)
     ledger.append([draft()])
     before = (tmp_path / "ledger.jsonl").read_bytes()
@@ -236,17 +241,17 @@ def test_a_full_disk_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_readers_never_see_half_a_batch(tmp_path: Path) -> None:
-    """While batches are written and segments sealed, whoever reads sees whole batches, in order, of an unbroken chain."""
-    ledger = Ledger(tmp_path, most_bytes=6000)
+    """During writes and sealing, readers see whole batches, in order, in an unbroken chain."""
+    ledger = Ledger(tmp_path, max_segment_bytes=6000)
     wrong: list[object] = []
     done = threading.Event()
 
     def read() -> None:
         while not done.is_set():
             seen = list(ledger.read())
-            if len(seen) % 3 or [one.seq for one in seen] != list(range(1, len(seen) + 1)):
-                wrong.append([one.seq for one in seen])
-            if not all(one.verified for one in seen):
+            if len(seen) % 3 or [record.seq for record in seen] != list(range(1, len(seen) + 1)):
+                wrong.append([record.seq for record in seen])
+            if not all(record.verified for record in seen):
                 wrong.append("unverified")
 
     readers = [threading.Thread(target=read) for _ in range(2)]
@@ -268,11 +273,11 @@ from pathlib import Path
 from tests.records.drafts import draft
 from lorelog.records.ledger import Ledger
 folder, name, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-ledger = Ledger(folder, most_bytes=20_000)
+ledger = Ledger(folder, max_segment_bytes=20_000)
 for number in range(count):
     batch = [draft(agent=name, fields={"summary": "x" * (number * 37 % 400)}) for _ in range(1 + number % 3)]
     written = ledger.append(batch)
-    os.write(1, (",".join(one.id for one in written) + "\\n").encode())
+    os.write(1, (",".join(record.id for record in written) + "\\n").encode())
 """
 
 
@@ -283,14 +288,15 @@ def writer(folder: Path, name: str, count: int) -> subprocess.Popen[bytes]:
     )
 
 
+@pytest.mark.slow
 def test_24_processes_at_once_keep_every_record(tmp_path: Path) -> None:
-    """Every record of every process is there once, batches together, in one unbroken chain over several segments."""
+    """Every record of every process is stored once, batches together, in one unbroken chain over several segments."""
     writers = [writer(tmp_path, f"agent {number}", 12) for number in range(24)]
-    acknowledged = [out.decode().split() for out, _ in (one.communicate() for one in writers)]
+    acknowledged = [out.decode().split() for out, _ in (writer.communicate() for writer in writers)]
     ledger = Ledger(tmp_path)
-    ids = [one.id for one in ledger.read()]
+    ids = [record.id for record in ledger.read()]
 
-    assert [one.returncode for one in writers] == [0] * 24
+    assert [writer.returncode for writer in writers] == [0] * 24
     assert ledger.verify().ok
     assert len(ids) == 24 * 24
     for batches in acknowledged:
@@ -302,7 +308,7 @@ def test_24_processes_at_once_keep_every_record(tmp_path: Path) -> None:
 
 
 def kill_and_check(folder: Path, cycles: int, seed: int) -> int:
-    """Kill writers at moments of no choice, and return how many records were acknowledged in all."""
+    """Kill writers at random times, and return the number of acknowledged records."""
     chance = random.Random(seed)
     ledger = Ledger(folder)
     acknowledged: list[str] = []
@@ -315,21 +321,22 @@ def kill_and_check(folder: Path, cycles: int, seed: int) -> int:
         rest = process.stdout.read()
         process.wait()
         process.stdout.close()
-        told = (first + rest).decode().split("\n")[:-1]
-        acknowledged += [one for line in told for one in line.split(",")]
-        found = ledger.verify()
-        assert found.ok, found
-        assert set(acknowledged) <= {one.id for one in ledger.read()}
+        lines = (first + rest).decode().split("\n")[:-1]
+        acknowledged += [identity for line in lines for identity in line.split(",")]
+        report = ledger.verify()
+        assert report.ok, report
+        assert set(acknowledged) <= {record.id for record in ledger.read()}
     return len(acknowledged)
 
 
+@pytest.mark.slow
 def test_killed_writers_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
-    """Killed again and again: all that anyone was told is there, and the chain is unbroken."""
+    """After repeated kills all acknowledged records exist and the chain is unbroken."""
     assert kill_and_check(tmp_path, 15, 6) > 15
 
 
 def test_a_line_that_is_nested_too_deeply_is_no_record(tmp_path: Path) -> None:
-    """Nobody writes one here; whoever walked through it would not come back. It is told, and all else is read."""
+    """A line nested too deeply is reported as not a record, and everything else is read."""
     ledger = Ledger(tmp_path)
     ledger.append([draft("task_start")])
     fields = '{"a":' * 400 + "1" + "}" * 400

@@ -1,66 +1,75 @@
-"""Whatever is written is read back, and whatever is done to a ledger's files afterwards is found."""
+"""Every written record is read back, and every change to a ledger's files is detected."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.records.any_drafts import drafts
 from tests.records.drafts import draft
 
-from lorelog.core.record import SIGNED, Draft, Record, signed_bytes
-from lorelog.records.chain import Position
+from lorelog.core.record import SIGNED_FIELDS, Record, RecordDraft, signed_bytes
+from lorelog.records.chain import LedgerPosition
 from lorelog.records.ledger import Ledger
 
 ANY = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def said(one: Draft | Record) -> dict[str, object]:
-    """Return what a writer says with a draft, and a record says of it."""
-    return {name: getattr(one, name) for name in SIGNED if name not in {"id", "at"}}
+def content(source: RecordDraft | Record) -> dict[str, object]:
+    """Return the fields that a draft and its record share."""
+    return {name: getattr(source, name) for name in SIGNED_FIELDS if name not in {"id", "at"}}
 
 
+@pytest.mark.slow
 @ANY
-@given(batches=st.lists(st.lists(drafts(), min_size=1, max_size=4), max_size=5), most=st.sampled_from([1, 900, 10**6]))
-def test_any_drafts_are_read_back_as_they_were_written(batches: list[list[Draft]], most: int) -> None:
-    """Batches of anything, whatever the size of segments: the same records in the same order, of an unbroken chain."""
+@given(
+    batches=st.lists(st.lists(drafts(), min_size=1, max_size=4), max_size=5), max_bytes=st.sampled_from([1, 900, 10**6])
+)
+def test_any_drafts_are_read_back_as_they_were_written(batches: list[list[RecordDraft]], max_bytes: int) -> None:
+    """Batches of any drafts with any segment size give the same records in order, in an unbroken chain."""
     with TemporaryDirectory() as folder:
-        ledger = Ledger(Path(folder), most_bytes=most)
+        ledger = Ledger(Path(folder), max_segment_bytes=max_bytes)
         written = [record for batch in batches for record in ledger.append(batch)]
         read = list(ledger.read())
 
-        assert [said(one) for one in read] == [said(one) for batch in batches for one in batch]
-        assert [(one.id, one.hash, signed_bytes(one)) for one in read] == [
-            (one.id, one.hash, signed_bytes(one)) for one in written
+        assert [content(record) for record in read] == [content(draft) for batch in batches for draft in batch]
+        assert [(record.id, record.hash, signed_bytes(record)) for record in read] == [
+            (record.id, record.hash, signed_bytes(record)) for record in written
         ]
-        assert [one.seq for one in read] == list(range(1, len(read) + 1))
-        assert all(one.verified for one in read)
+        assert [record.seq for record in read] == list(range(1, len(read) + 1))
+        assert all(record.verified for record in read)
         assert ledger.verify().ok
         assert ledger.verify().lines == len(read)
 
 
+@pytest.mark.slow
 @ANY
-@given(sizes=st.lists(st.integers(1, 3), min_size=1, max_size=6), most=st.sampled_from([1, 700, 10**6]), data=st.data())
-def test_reading_goes_on_from_any_position(sizes: list[int], most: int, data: st.DataObject) -> None:
-    """What follows a position is the same whether one reads from there or from the beginning."""
+@given(
+    sizes=st.lists(st.integers(1, 3), min_size=1, max_size=6),
+    max_bytes=st.sampled_from([1, 700, 10**6]),
+    data=st.data(),
+)
+def test_reading_goes_on_from_any_position(sizes: list[int], max_bytes: int, data: st.DataObject) -> None:
+    """Reading from a position gives the same records as reading from the start."""
     with TemporaryDirectory() as folder:
-        ledger = Ledger(Path(folder), most_bytes=most)
+        ledger = Ledger(Path(folder), max_segment_bytes=max_bytes)
         for size in sizes:
             ledger.append([draft()] * size)
         entries = list(ledger.walk())
         cut = data.draw(st.integers(0, len(entries)))
-        after = entries[cut - 1].position if cut else Position()
+        after = entries[cut - 1].position if cut else LedgerPosition()
 
         assert list(ledger.read(after)) == [entry.record for entry in entries[cut:]]
-        assert ledger.holds(after)
+        assert ledger.contains(after)
         assert ledger.position() == entries[-1].position
 
 
-def lay(folder: Path, most: int) -> tuple[Ledger, list[Path]]:
+def lay(folder: Path, max_bytes: int) -> tuple[Ledger, list[Path]]:
     """Write nine records, some in batches, and return the ledger and its files in order."""
-    ledger = Ledger(folder, most_bytes=most)
+    ledger = Ledger(folder, max_segment_bytes=max_bytes)
     for size in (1, 3, 1, 2, 1, 1):
         ledger.append([draft(agent=f"mara {size}")] * size)
     files = [*sorted(folder.glob("ledger-*.jsonl")), folder / "ledger.jsonl"]
@@ -70,33 +79,34 @@ def lay(folder: Path, most: int) -> tuple[Ledger, list[Path]]:
 
 
 def check_found(ledger: Ledger, places: set[tuple[str, int]], first_bad: int) -> None:
-    """The damage is found, one of the places is named, and all from a record on is unverified, before and after a write."""
-    found = ledger.verify()
-    assert not found.ok
-    assert {(fault.file, fault.line) for fault in found.faults} & places, (found, places)
-    assert found.first_bad_seq == first_bad
+    """Check that damage is reported at one of the places, and that records from there on are unverified, before and after a write."""
+    report = ledger.verify()
+    assert not report.ok
+    assert {(fault.file, fault.line) for fault in report.faults} & places, (report, places)
+    assert report.first_bad_seq == first_bad
     ledger.append([draft(agent="later")])
     after = ledger.verify()
     assert after.first_bad_seq == first_bad
     records = list(ledger.read())
     assert records[-1].agent == "later"
-    assert not any(one.verified for one in records[first_bad - 1 :])
-    assert all(one.verified and one.seq == number for number, one in enumerate(records[: first_bad - 1], 1))
+    assert not any(record.verified for record in records[first_bad - 1 :])
+    assert all(record.verified and record.seq == number for number, record in enumerate(records[: first_bad - 1], 1))
 
 
+@pytest.mark.slow
 @settings(ANY, max_examples=80)
-@given(most=st.sampled_from([1500, 10**6]), data=st.data(), byte=st.integers(0, 255))
-def test_any_changed_byte_is_found_and_its_line_named(most: int, data: st.DataObject, byte: int) -> None:
-    """One byte of one line is not what it was: that line is named, and nothing from it on counts as verified."""
+@given(max_bytes=st.sampled_from([1500, 10**6]), data=st.data(), byte=st.integers(0, 255))
+def test_any_changed_byte_is_found_and_its_line_named(max_bytes: int, data: st.DataObject, byte: int) -> None:
+    """For any changed byte its line is named, and records from there on are unverified."""
     with TemporaryDirectory() as folder:
-        ledger, files = lay(Path(folder), most)
+        ledger, files = lay(Path(folder), max_bytes)
         file = data.draw(st.sampled_from(files))
         text = bytearray(file.read_bytes())
         at = data.draw(st.integers(0, len(text) - 1))
         if text[at] == byte:
             byte ^= 1
         line = text[:at].count(b"\n") + 1
-        bad = sum(one.read_bytes().count(b"\n") for one in files[: files.index(file)]) + line
+        bad = sum(path.read_bytes().count(b"\n") for path in files[: files.index(file)]) + line
         text[at] = byte
         file.write_bytes(text)
 
@@ -105,15 +115,20 @@ def test_any_changed_byte_is_found_and_its_line_named(most: int, data: st.DataOb
         check_found(ledger, {(file.name, 0)} if ends else {(file.name, line)}, bad)
 
 
+@pytest.mark.slow
 @settings(ANY, max_examples=60)
-@given(most=st.sampled_from([1500, 10**6]), data=st.data(), how=st.sampled_from(["remove", "repeat", "swap", "insert"]))
-def test_any_removed_repeated_moved_or_inserted_line_is_found(most: int, data: st.DataObject, how: str) -> None:
-    """Lines that are all sound, but not those that were written there: the first place that is wrong is named."""
+@given(
+    max_bytes=st.sampled_from([1500, 10**6]),
+    data=st.data(),
+    how=st.sampled_from(["remove", "repeat", "swap", "insert"]),
+)
+def test_any_removed_repeated_moved_or_inserted_line_is_found(max_bytes: int, data: st.DataObject, how: str) -> None:
+    """For valid lines in the wrong place the first wrong location is named."""
     with TemporaryDirectory() as folder:
-        ledger, files = lay(Path(folder), most)
+        ledger, files = lay(Path(folder), max_bytes)
         file = data.draw(st.sampled_from(files))
         lines = file.read_bytes().splitlines(keepends=True)
-        before = sum(one.read_bytes().count(b"\n") for one in files[: files.index(file)])
+        before = sum(path.read_bytes().count(b"\n") for path in files[: files.index(file)])
         at = data.draw(st.integers(0, len(lines) - (2 if how == "swap" and len(lines) > 1 else 1)))
         if how == "remove":
             del lines[at]
@@ -133,8 +148,8 @@ def test_any_removed_repeated_moved_or_inserted_line_is_found(most: int, data: s
             following = files[files.index(file) + 1 :]
             places = {(following[0].name, 1)} if following else {(file.name, 0)}
         elif how == "insert" and at + 1 == len(lines):
-            places |= {(one.name, 1) for one in files[files.index(file) + 1 :][:1]}
-        # A forged line that is chained rightly to the one before it is told by the line that follows.
+            places |= {(path.name, 1) for path in files[files.index(file) + 1 :][:1]}
+        # A forged line that is chained rightly to the one before it is detected by the next line.
         slack = 1 if how == "insert" and ledger.verify().first_bad_seq == before + at + 2 else 0
         check_found(ledger, places, before + at + 1 + slack)
 
@@ -142,24 +157,25 @@ def test_any_removed_repeated_moved_or_inserted_line_is_found(most: int, data: s
 @ANY
 @given(data=st.data())
 def test_a_missing_segment_is_found_and_named(data: st.DataObject) -> None:
-    """A sealed file is gone: it is named, and what follows is there and unverified."""
+    """A missing sealed file is named, and the records after it are readable but unverified."""
     with TemporaryDirectory() as folder:
         ledger, files = lay(Path(folder), 1)
         gone = data.draw(st.sampled_from(files[:-1]))
-        before = sum(one.read_bytes().count(b"\n") for one in files[: files.index(gone)])
+        before = sum(file.read_bytes().count(b"\n") for file in files[: files.index(gone)])
         gone.unlink()
 
         check_found(ledger, {(gone.name, 0)}, before + 1)
 
 
+@pytest.mark.slow
 @settings(ANY, max_examples=25)
 @given(data=st.data())
 def test_a_write_that_was_cut_anywhere_is_made_good(data: st.DataObject) -> None:
-    """Whatever part of a batch reached the disk: readers see none of it, the next writer sets it aside, and no more is lost."""
+    """Readers see nothing of a partial batch, the next writer moves it aside, and nothing else is lost."""
     with TemporaryDirectory() as folder:
         ledger, files = lay(Path(folder), data.draw(st.sampled_from([1500, 10**6])))
         before, lock = files[-1].read_bytes(), Path(folder, "ledger.lock").read_bytes()
-        known = list(ledger.read())
+        records = list(ledger.read())
         ledger.append([draft(agent="a"), draft(agent="b"), draft(agent="c")])
         file = files[-1] if files[-1].stat().st_size > len(before) else Path(folder, "ledger.jsonl")
         whole = Path(folder, "ledger.jsonl").read_bytes()
@@ -168,12 +184,12 @@ def test_a_write_that_was_cut_anywhere_is_made_good(data: st.DataObject) -> None
         file.write_bytes(whole[:cut])
         Path(folder, "ledger.lock").write_bytes(lock)
 
-        assert list(ledger.read()) == known
+        assert list(ledger.read()) == records
         assert ledger.verify().ok
         assert ledger.verify().torn == cut - start
         (after,) = ledger.append([draft(agent="after")])
-        assert after.seq == len(known) + 1
-        assert [one.id for one in ledger.read()] == [*(one.id for one in known), after.id]
+        assert after.seq == len(records) + 1
+        assert [record.id for record in ledger.read()] == [*(record.id for record in records), after.id]
         assert ledger.verify().ok
         torn = Path(folder, "ledger.torn")
         assert (torn.read_bytes() if torn.exists() else b"") == (whole[start:cut] + b"\n" if cut > start else b"")

@@ -1,4 +1,4 @@
-"""One writer alone, whatever it writes and in whatever order, never has a verified record."""
+"""A single writer never has a verified record, whatever it writes and in whatever order."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.records.drafts import draft
 
 from lorelog.core.errors import UsageError
-from lorelog.core.identity import new_id
-from lorelog.core.record import ORIGINS, Draft, Tier
-from lorelog.records import line as lines
-from lorelog.records.kinds import KINDS, complete
+from lorelog.core.ids import new_id
+from lorelog.core.record import ORIGINS, RecordDraft, TrustTier
+from lorelog.records import chain as lines
+from lorelog.records.kinds import KINDS, complete_draft
 from lorelog.records.ledger import Ledger
 from lorelog.records.tables import RecordTables
-from lorelog.records.trust import tiers
+from lorelog.records.trust import assess_records
 
 NAME = st.sampled_from(["mara", "Mara", " mara ", "MARA\t", "ｍａｒａ", "m\u200bara", "mara\ufe0f", "", "  ", "\u2060"])
 FORGED = st.dictionaries(
@@ -34,12 +34,12 @@ PLACE = st.integers(0, 30)
 
 
 class OneWriter(RuleBasedStateMachine):
-    """All that one writer can do to a ledger, by hand too, as long as the hand keeps to the one name."""
+    """Everything that one writer can do to a ledger under one name, including writing lines by hand."""
 
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(mkdtemp(prefix="lorelog-"))
-        self.ledger = Ledger(self.folder, most_bytes=5000)
+        self.ledger = Ledger(self.folder, max_segment_bytes=5000)
         self.tables = RecordTables(None)
         self.ids = ["elsewhere"]
 
@@ -47,26 +47,26 @@ class OneWriter(RuleBasedStateMachine):
         self.tables.close()
         shutil.rmtree(self.folder)
 
-    def some(self, place: int) -> str:
-        return self.ids[place % len(self.ids)]
+    def some(self, index: int) -> str:
+        return self.ids[index % len(self.ids)]
 
-    def write(self, *drafts: Draft) -> None:
+    def write(self, *drafts: RecordDraft) -> None:
         with suppress(UsageError):
-            self.ids += [one.id for one in self.ledger.append(drafts)]
+            self.ids += [record.id for record in self.ledger.append(drafts)]
 
     @rule(kind=st.sampled_from([*KINDS, "digest"]), name=NAME, forged=FORGED, origin=st.sampled_from(ORIGINS))
     def claim(self, kind: str, name: str, forged: dict[str, Any], origin: str) -> None:
         if kind == "digest":
-            self.write(Draft("digest", task="t", agent=name, status="generated", fields=forged))
+            self.write(RecordDraft("digest", task="t", agent=name, status="generated", fields=forged))
         else:
             self.write(draft(kind, forged, agent=name, origin=origin))
 
     @rule(kind=st.sampled_from(list(KINDS)), name=NAME, about=PLACE, instead=st.none() | PLACE, forged=FORGED)
     def support(self, kind: str, name: str, about: int, instead: int | None, forged: dict[str, Any]) -> None:
         supersedes = "" if instead is None else self.some(instead)
-        said = {"agent": name, "reply_to": self.some(about), "supersedes": supersedes, "supports_claim": True}
-        known = next((one for one in self.ledger.read() if one.id == said["reply_to"]), None)
-        self.write(complete(draft(kind, forged, **said), known))
+        values = {"agent": name, "reply_to": self.some(about), "supersedes": supersedes, "supports_claim": True}
+        parent = next((record for record in self.ledger.read() if record.id == values["reply_to"]), None)
+        self.write(complete_draft(draft(kind, forged, **values), parent))
 
     @rule(name=NAME, other=NAME)
     def support_what_comes_later(self, name: str, other: str) -> None:
@@ -78,9 +78,9 @@ class OneWriter(RuleBasedStateMachine):
 
     @rule(name=NAME, about=PLACE, again=PLACE, kind=st.sampled_from(["verification", "digest", "evidence"]))
     def write_by_hand(self, name: str, about: int, again: int, kind: str) -> None:
-        """Chain a line to the last one, with an id that is taken and a kind that is not accepted."""
+        """Chain a line to the last one, with a duplicate id and a kind that is not accepted."""
         end = self.ledger.position()
-        said = Draft(
+        forged = RecordDraft(
             kind,
             agent=name,
             reply_to=self.some(about),
@@ -90,16 +90,16 @@ class OneWriter(RuleBasedStateMachine):
             at="t",
         )
         with (self.folder / "ledger.jsonl").open("ab") as file:
-            file.write(lines.encode(said, end.seq + 1, end.hash) + b"\n")
+            file.write(lines.encode_line(forged, end.seq + 1, end.hash) + b"\n")
 
     @invariant()
     def nothing_is_verified(self) -> None:
         records = list(self.ledger.read())
-        found = tiers(records)
-        assert [one for one in found.values() if one.tier is Tier.VERIFIED or one.verified_by] == []
+        trust = assess_records(records)
+        assert [value for value in trust.values() if value.tier is TrustTier.VERIFIED or value.verified_by] == []
         self.tables.catch_up(self.ledger)
-        for one in {record.id for record in records}:
-            assert tiers(self.tables.around([one]))[one] == found[one]
+        for identity in {record.id for record in records}:
+            assert assess_records(self.tables.trust_context([identity]))[identity] == trust[identity]
 
 
 OneWriter.TestCase.settings = settings(max_examples=30, stateful_step_count=15, deadline=None)

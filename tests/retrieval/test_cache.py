@@ -1,4 +1,4 @@
-"""What is kept between questions: never an answer that a search would not give now, and never more than was allowed."""
+"""The caches never return a reply that a search would not give now, and stay within their limits."""
 
 from __future__ import annotations
 
@@ -14,13 +14,22 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.stores.making import chunk, update, vector
 
-from lorelog.core.document import Key, StoredChunk
+from lorelog.core.document import ChunkKey, StoredChunk
 from lorelog.core.options import CacheOptions, SearchOptions
-from lorelog.core.query import Coverage, Explanation, Filters, Hit, Lane, SearchReply
-from lorelog.models.fake import FakeEmbedder
-from lorelog.retrieval.analyse import WordAnalyser
-from lorelog.retrieval.cache import AnswerCache, CacheCounters, Caches, HotTier, Inquiry, Kept, tidy, wording
-from lorelog.services.search import Searcher
+from lorelog.core.query import Explanation, Filters, Hit, Lane, SearchReply, VectorCoverage
+from lorelog.models.embed.fake import FakeEmbedder
+from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.retrieval.cache import (
+    AnswerCache,
+    AnswerKey,
+    CacheCounters,
+    CachedChunk,
+    Caches,
+    HotChunkCache,
+    normalize_spaces,
+    normalize_wording,
+)
+from lorelog.services.search.searcher import Searcher
 from lorelog.stores.embedded import EmbeddedStore
 from lorelog.stores.memory import MemoryStore
 
@@ -29,7 +38,7 @@ EAST, NEARLY_EAST, NORTH = vector(1, 0), vector(1, 0.05), vector(0, 1)
 
 
 class Clock:
-    """A clock that stands still until it is told."""
+    """A clock that moves only when set."""
 
     now = 0.0
 
@@ -37,13 +46,15 @@ class Clock:
         return self.now
 
 
-def inquiry(query: str = "where do otters sleep", **more: object) -> Inquiry:
+def inquiry(query: str = "where do otters sleep", **more: object) -> AnswerKey:
     given: dict[str, object] = {"options": SearchOptions(), "model": "fake/fake-64", "day": DAY}
-    return Inquiry(query, **(given | more))  # type: ignore[arg-type]
+    return AnswerKey(query, **(given | more))  # type: ignore[arg-type]
 
 
 def reply(query: str = "where do otters sleep", hits: int = 1, notes: tuple[str, ...] = ()) -> SearchReply:
-    return SearchReply(query, Lane.HYBRID, tuple(hit(number) for number in range(hits)), Coverage(hits, hits), notes)
+    return SearchReply(
+        query, Lane.HYBRID, tuple(hit(number) for number in range(hits)), VectorCoverage(hits, hits), notes
+    )
 
 
 def hit(number: int) -> Hit:
@@ -61,7 +72,7 @@ def cache(clock: Clock | None = None, **more: object) -> AnswerCache:
 
 
 def test_the_same_question_is_answered_with_the_same_answer() -> None:
-    """What was put comes back as it is, nothing added."""
+    """A stored reply is returned unchanged."""
     kept = cache()
     kept.put(inquiry(), "r1", reply())
 
@@ -83,8 +94,8 @@ def test_the_same_question_is_answered_with_the_same_answer() -> None:
     ],
     ids=str,
 )
-def test_whatever_decides_an_answer_tells_questions_apart(other: Inquiry) -> None:
-    """Another text, option, filter, model or day is another question."""
+def test_whatever_decides_an_answer_tells_questions_apart(other: AnswerKey) -> None:
+    """Another text, option, filter, model or day is another key."""
     kept = cache()
     kept.put(inquiry(), "r1", reply())
 
@@ -92,7 +103,7 @@ def test_whatever_decides_an_answer_tells_questions_apart(other: Inquiry) -> Non
 
 
 def test_a_write_makes_every_answer_unusable() -> None:
-    """Under another revision nothing is returned, and what was dropped does not come back with the old one."""
+    """Under another revision nothing is returned, and dropped replies do not come back with the old one."""
     kept = cache()
     kept.put(inquiry(), "r1", reply())
 
@@ -102,7 +113,7 @@ def test_a_write_makes_every_answer_unusable() -> None:
 
 
 def test_a_write_leaves_all_room_free() -> None:
-    """What was held before a write neither takes room nor is remembered in any way."""
+    """After a write the whole capacity is free."""
     kept = cache(answers_entries=2, similar=0.5)
     for revision in ("r1", "r2", "r3"):
         for name in ("one", "two"):
@@ -114,7 +125,7 @@ def test_a_write_leaves_all_room_free() -> None:
 
 
 def test_an_answer_from_before_a_write_is_not_kept() -> None:
-    """Whoever began to search before a write, and is done after it, leaves nothing behind."""
+    """A search that began before a write stores nothing after it."""
     kept = cache()
     kept.get(inquiry(), "r2")
 
@@ -125,7 +136,7 @@ def test_an_answer_from_before_a_write_is_not_kept() -> None:
 
 
 def test_an_answer_ends_with_its_time() -> None:
-    """It is there just before its time is up, and gone at that moment, however often it was used."""
+    """A reply expires exactly at its time limit, regardless of its use."""
     clock = Clock()
     kept = cache(clock, answers_ttl_s=60.0)
     kept.put(inquiry(), "r1", reply())
@@ -138,7 +149,7 @@ def test_an_answer_ends_with_its_time() -> None:
 
 
 def test_the_answer_unused_for_longest_makes_room() -> None:
-    """No more answers are held than allowed, and using one keeps it."""
+    """The number of replies is limited, and the least recently used is evicted."""
     kept = cache(answers_entries=2)
     for name in ("one", "two"):
         kept.put(inquiry(name), "r1", reply(name))
@@ -151,7 +162,7 @@ def test_the_answer_unused_for_longest_makes_room() -> None:
 
 
 def test_large_answers_are_held_in_smaller_number() -> None:
-    """All answers together have at most sixteen hits for each that is allowed; one with more than all is not held."""
+    """Replies together have at most sixteen hits for each allowed reply; a larger one is not stored."""
     kept = cache(answers_entries=4)
     for name in ("one", "two", "three"):
         kept.put(inquiry(name), "r1", reply(name, hits=30))
@@ -162,7 +173,7 @@ def test_large_answers_are_held_in_smaller_number() -> None:
 
 
 def test_an_answer_put_twice_counts_once() -> None:
-    """Two threads that searched for the same thing at once do not use up the room of two."""
+    """A reply that is stored twice counts once."""
     kept = cache(answers_entries=1, similar=0.5)
     for _ in range(3):
         kept.put(inquiry(), "r1", reply(hits=16), EAST)
@@ -172,7 +183,7 @@ def test_an_answer_put_twice_counts_once() -> None:
 
 
 def test_filters_made_of_lists_are_searched_and_not_kept() -> None:
-    """A Python caller's list, which cannot be looked up, is a miss and never an error."""
+    """Filters made of lists are a miss and never an error."""
     listed = inquiry(options=SearchOptions(filters=Filters(types=["lesson"])))  # type: ignore[arg-type]
     kept = cache(similar=0.5)
 
@@ -184,10 +195,10 @@ def test_filters_made_of_lists_are_searched_and_not_kept() -> None:
 
 @given(st.text(max_size=40), st.text(" \t\n", min_size=1, max_size=4))
 def test_white_space_does_not_make_another_question(query: str, space: str) -> None:
-    """A tidied question has single spaces, the same words, and stays as it is when tidied again."""
-    assert tidy(f"{space}{query}{space}") == tidy(query)
-    assert tidy(tidy(query)) == tidy(query)
-    assert tidy(query).split() == query.split()
+    """Normalising spaces keeps the words and is idempotent."""
+    assert normalize_spaces(f"{space}{query}{space}") == normalize_spaces(query)
+    assert normalize_spaces(normalize_spaces(query)) == normalize_spaces(query)
+    assert normalize_spaces(query).split() == query.split()
 
 
 # -- nearly the same question ------------------------------------------------------------------------------------------
@@ -203,8 +214,8 @@ def test_white_space_does_not_make_another_question(query: str, space: str) -> N
     ],
 )
 def test_articles_case_and_end_marks_do_not_change_the_wording(one: str, other: str) -> None:
-    """These are one question."""
-    assert wording(one) == wording(other)
+    """Articles, case and end marks do not change the wording."""
+    assert normalize_wording(one) == normalize_wording(other)
 
 
 @pytest.mark.parametrize(
@@ -226,12 +237,14 @@ def test_articles_case_and_end_marks_do_not_change_the_wording(one: str, other: 
     ],
 )
 def test_what_may_turn_a_question_around_changes_the_wording(one: str, other: str) -> None:
-    """Order, negation, numbers, names, symbols and question words are kept: the built-in model puts such pairs at .93 to 1."""
-    assert wording(one) != wording(other)
+    """Order, negation, numbers, names, symbols and question words change the wording: the built-in model puts such
+    pairs at .93 to 1.
+    """
+    assert normalize_wording(one) != normalize_wording(other)
 
 
 def test_a_near_question_is_answered_and_it_is_said() -> None:
-    """Same wording, nearly the same vector: the answer of the other question, with a note that names it."""
+    """A near-repeat gets the other query's reply, with a note that names it."""
     kept = cache(similar=0.98)
     kept.put(inquiry(), "r1", reply(notes=("of before",)), EAST)
 
@@ -259,8 +272,8 @@ def test_a_near_question_is_answered_and_it_is_said() -> None:
     ],
     ids=["vector", "words", "order", "options", "model", "day", "dimension", "no vector", "revision"],
 )
-def test_a_question_that_is_not_near_is_not_answered(other: Inquiry, towards: bytes, under: str) -> None:
-    """Wording and vector must both agree, and all else must be equal."""
+def test_a_question_that_is_not_near_is_not_answered(other: AnswerKey, towards: bytes, under: str) -> None:
+    """Wording and vector must both agree, and everything else must be equal."""
     kept = cache(similar=0.98)
     kept.put(inquiry(), "r1", reply(), EAST)
 
@@ -268,7 +281,7 @@ def test_a_question_that_is_not_near_is_not_answered(other: Inquiry, towards: by
 
 
 def test_near_questions_are_not_answered_unless_wanted() -> None:
-    """By default only the same question is answered."""
+    """Near-repeats are not answered by default."""
     kept = cache()
     kept.put(inquiry(), "r1", reply(), EAST)
 
@@ -277,7 +290,7 @@ def test_near_questions_are_not_answered_unless_wanted() -> None:
 
 
 def test_nearness_does_not_wander() -> None:
-    """A near question is compared with what was really asked, not with another near one."""
+    """A near-repeat is compared with queries that were searched, not with other near-repeats."""
     kept = cache(similar=0.98)
     kept.put(inquiry(), "r1", reply(), EAST)
     steps = [vector(1, 0.15 * step) for step in (1, 2)]
@@ -287,7 +300,7 @@ def test_nearness_does_not_wander() -> None:
 
 
 def test_what_was_dropped_is_not_near_either() -> None:
-    """An answer whose time is up, or that made room, answers no near question."""
+    """An expired or evicted reply answers no near-repeat."""
     clock = Clock()
     kept = cache(clock, similar=0.98, answers_entries=1, answers_ttl_s=60.0)
     near = inquiry("Where do otters sleep?")
@@ -303,23 +316,23 @@ def test_what_was_dropped_is_not_near_either() -> None:
 # -- hot memories ------------------------------------------------------------------------------------------------------
 
 
-def memory(key: Key, length: int = 100) -> Kept:
+def memory(key: ChunkKey, length: int = 100) -> CachedChunk:
     one = chunk("/a.md", f"{key} ".ljust(length, "x"), 1)
-    return Kept(StoredChunk(key, f"id{key}", one, "/p", has_vector=True), ("word",) * 3)
+    return CachedChunk(StoredChunk(key, f"id{key}", one, "/p", has_vector=True), ("word",) * 3)
 
 
 BYTES = 1_500
-"""Enough for one such memory and not for two."""
+"""Enough for one such chunk and not for two."""
 
 
-def tier(memories: int) -> HotTier:
-    made = HotTier(memories * BYTES)
+def tier(memories: int) -> HotChunkCache:
+    made = HotChunkCache(memories * BYTES)
     assert made.get_many([], "r1") == {}
     return made
 
 
 def test_memories_come_back_as_they_went_in() -> None:
-    """What is held is returned by its key, what is not is left out."""
+    """Cached chunks are returned by key; others are left out."""
     hot = tier(9)
     hot.put_many([memory(1), memory(2)], "r1")
 
@@ -330,7 +343,7 @@ def test_memories_come_back_as_they_went_in() -> None:
 
 
 def test_a_write_empties_the_hot_tier() -> None:
-    """Under another revision nothing is returned, and nothing from before it is taken in."""
+    """Under another revision nothing is returned, and nothing from before it is stored."""
     hot = tier(9)
     hot.put_many([memory(1)], "r1")
 
@@ -341,7 +354,7 @@ def test_a_write_empties_the_hot_tier() -> None:
 
 
 def test_memories_that_are_used_often_outlast_a_sweep() -> None:
-    """A question that reads more than the tier holds takes nothing away that was wanted twice."""
+    """A query that reads more than the capacity evicts no chunk that was requested twice."""
     hot = tier(10)
     hot.put_many([memory(key) for key in range(4)], "r1")
     hot.get_many(range(4), "r1")
@@ -354,7 +367,7 @@ def test_memories_that_are_used_often_outlast_a_sweep() -> None:
 
 
 def test_memories_once_used_often_leave_in_the_end() -> None:
-    """What nobody wants any more makes room for what is wanted often now."""
+    """Chunks that are no longer requested are evicted in the end."""
     hot = tier(10)
     for start in (0, 10, 20):
         for _ in range(3):
@@ -366,7 +379,7 @@ def test_memories_once_used_often_leave_in_the_end() -> None:
 
 
 def test_a_memory_larger_than_the_tier_is_not_held() -> None:
-    """It would push out everything, and then itself."""
+    """A chunk larger than the capacity is not stored."""
     hot = tier(2)
     hot.put_many([memory(1), memory(2, length=10 * BYTES)], "r1")
 
@@ -375,8 +388,8 @@ def test_a_memory_larger_than_the_tier_is_not_held() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.lists(st.integers(0, 30), max_size=8), st.sampled_from("ab"))))
 def test_the_hot_tier_is_bounded_and_true(steps: list[tuple[bool, list[int], str]]) -> None:
-    """Whatever is asked and put in whatever order: within its bytes, each memory under its key, its counters in order."""
-    hot = HotTier(6 * BYTES)
+    """Any sequence of calls stays within the size limit, with consistent keys and counters."""
+    hot = HotChunkCache(6 * BYTES)
     for is_put, keys, revision in steps:
         if is_put:
             hot.put_many([memory(key, 100 + 40 * key) for key in keys], revision)
@@ -404,17 +417,17 @@ OPTIONS = st.builds(
 
 
 class HeatedStore(MemoryStore):
-    """The strict reference store, which takes from a hot tier what is there; `under` is the revision of this search."""
+    """The reference store with a hot cache in front; `under` is the revision of this search."""
 
-    tier: HotTier | None = None
+    tier: HotChunkCache | None = None
     under = ""
 
-    def fetch(self, keys: Sequence[Key]) -> dict[Key, StoredChunk]:
+    def fetch(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, StoredChunk]:
         if self.tier is None:
             return super().fetch(keys)
         found = {key: kept.stored for key, kept in self.tier.get_many(keys, self.under).items()}
         fetched = super().fetch([key for key in keys if key not in found])
-        self.tier.put_many([Kept(stored, ()) for stored in fetched.values()], self.under)
+        self.tier.put_many([CachedChunk(stored, ()) for stored in fetched.values()], self.under)
         return found | fetched
 
 
@@ -426,18 +439,20 @@ class Desk:
         self.model = FakeEmbedder()
         self.store = HeatedStore(analyser, provider="fake", model="fake-64")
         self.searcher = Searcher(self.store, self.model, analyser)
-        self.caches = Caches(AnswerCache(options, Clock()), HotTier(12 * BYTES))
+        self.caches = Caches(AnswerCache(options, Clock()), HotChunkCache(12 * BYTES))
 
     def plain(self, query: str, options: SearchOptions) -> SearchReply:
-        return self.searcher.search(tidy(query), options)
+        return self.searcher.search(normalize_spaces(query), options)
 
     def cached(self, query: str, options: SearchOptions, write: Sequence[str] = ()) -> SearchReply:
-        """Search as one does with caches; `write` comes between reading the revision and searching."""
+        """Search with caches; `write` runs between reading the revision and searching."""
         answers = self.caches.answers
         assert answers is not None
-        asked, revision = Inquiry(tidy(query), options, "fake/fake-64", DAY), self.store.revision()
+        asked, revision = AnswerKey(normalize_spaces(query), options, "fake/fake-64", DAY), self.store.revision()
         vector = self.model.embed_query(asked.query)
-        found = answers.get(asked, revision) or answers.get_near(asked, revision, vector)
+        found = answers.get(asked, revision)
+        if found is None:
+            found = answers.get_near(asked, revision, vector)
         if write:
             self.put("/a.md", write)
         if found is not None:
@@ -459,7 +474,7 @@ class Desk:
 
 
 class CachedSearch(RuleBasedStateMachine):
-    """Writes of every kind and searches in any order; a cached search must say what an uncached one says."""
+    """Writes and searches in any order; a cached search returns the same as an uncached one."""
 
     options = CacheOptions(answers_entries=6)
 
@@ -479,9 +494,9 @@ class CachedSearch(RuleBasedStateMachine):
     @rule(limit=st.integers(1, 3))
     def embed(self, limit: int) -> None:
         waiting = self.desk.store.pending(limit)
-        vectors = self.desk.model.embed_documents([one.text for one in waiting]).vectors
+        vectors = self.desk.model.embed_documents([pending.text for pending in waiting]).vectors
         with self.desk.store.writer() as writer:
-            writer.put_vectors({one.vector_key: made for one, made in zip(waiting, vectors, strict=True)})
+            writer.put_vectors({pending.vector_key: made for pending, made in zip(waiting, vectors, strict=True)})
 
     @rule()
     def reset(self) -> None:
@@ -505,7 +520,7 @@ class CachedSearch(RuleBasedStateMachine):
 
 
 class NearlyCachedSearch(CachedSearch):
-    """The same with near questions answered: then it is what an uncached search says to the question that is named."""
+    """The same with near-repeats: the reply is that of an uncached search for the named query."""
 
     options = CacheOptions(answers_entries=6, similar=0.5)
 
@@ -517,8 +532,8 @@ class NearlyCachedSearch(CachedSearch):
             _, is_near, named = last.partition("answered from the cache: the same question as ")
             other = named.strip("'") if is_near else query
             plain = self.desk.plain(other, options)
-            assert wording(other) == wording(tidy(query))
-            assert (answer.hits, answer.coverage, answer.query) == (plain.hits, plain.coverage, tidy(query))
+            assert normalize_wording(other) == normalize_wording(normalize_spaces(query))
+            assert (answer.hits, answer.coverage, answer.query) == (plain.hits, plain.coverage, normalize_spaces(query))
 
 
 TestCachedSearch = CachedSearch.TestCase
@@ -529,14 +544,15 @@ TestCachedSearch.settings = TestNearlyCachedSearch.settings = settings(
 
 
 def test_what_another_process_writes_is_seen(tmp_path: Path) -> None:
-    """A second store over the same files stands for another process: after each of its writes the answer is the new one."""
+    """After a write by another process the new reply is returned."""
     analyser, model, options = WordAnalyser(), FakeEmbedder(), SearchOptions()
     mine, theirs = (EmbeddedStore(tmp_path / "index", analyser, provider="fake", model="fake-64") for _ in range(2))
     searcher, answers = Searcher(mine, model, analyser), AnswerCache(CacheOptions())
 
     def ask() -> SearchReply:
         asked, revision = inquiry("otter"), mine.revision()
-        found = answers.get(asked, revision) or searcher.search("otter", options)
+        cached = answers.get(asked, revision)
+        found = searcher.search("otter", options) if cached is None else cached
         answers.put(asked, revision, found)
         return found
 
@@ -546,7 +562,7 @@ def test_what_another_process_writes_is_seen(tmp_path: Path) -> None:
             writer.put([update("/a.md", texts)])
         assert ask() == searcher.search("otter", options)
     with theirs.writer() as writer:
-        writer.put_vectors({one.vector_key: model.embed_query(one.text) for one in mine.pending(9)})
+        writer.put_vectors({pending.vector_key: model.embed_query(pending.text) for pending in mine.pending(9)})
     assert ask() == searcher.search("otter", options)
     with theirs.writer() as writer:
         writer.remove(["/a.md"])
@@ -560,8 +576,8 @@ def test_what_another_process_writes_is_seen(tmp_path: Path) -> None:
 
 
 def test_threads_share_the_caches() -> None:
-    """Threads that come with different revisions at once never get an answer or a memory of another revision."""
-    caches = Caches(AnswerCache(CacheOptions(answers_entries=4, similar=0.5)), HotTier(4 * BYTES))
+    """Threads with different revisions never get a reply or a chunk of another revision."""
+    caches = Caches(AnswerCache(CacheOptions(answers_entries=4, similar=0.5)), HotChunkCache(4 * BYTES))
     wrong: list[object] = []
 
     def work(own: int) -> None:
@@ -570,7 +586,9 @@ def test_threads_share_the_caches() -> None:
         assert hot is not None
         for turn in range(300):
             asked, revision = inquiry(f"question {turn % 7}"), f"r{(turn // 10 + own) % 3}"
-            found = answers.get(asked, revision) or answers.get_near(asked, revision, EAST)
+            found = answers.get(asked, revision)
+            if found is None:
+                found = answers.get_near(asked, revision, EAST)
             if found is not None and found.weighing != revision:
                 wrong.append(found)
             answers.put(asked, revision, replace(reply(), weighing=revision), EAST)
@@ -590,12 +608,12 @@ def test_threads_share_the_caches() -> None:
 
 
 def test_caches_are_made_as_chosen() -> None:
-    """Each can be left out, and without any there is nothing to ask a store's revision for."""
-    both, none = Caches.chosen(CacheOptions()), Caches.chosen(CacheOptions(answers=False, hot=False))
-    hot = Caches.chosen(CacheOptions(answers=False, hot=True))
+    """Each cache can be disabled; without any the store's revision is not needed."""
+    both, none = Caches.from_options(CacheOptions()), Caches.from_options(CacheOptions(answers=False, hot=False))
+    hot = Caches.from_options(CacheOptions(answers=False, hot=True))
 
-    assert not none.on
+    assert not none.enabled
     assert none.counters() == CacheCounters()
-    assert hot.on
+    assert hot.enabled
     assert hot.answers is None
     assert both.answers is not None

@@ -1,14 +1,14 @@
-"""Which of several equal texts is kept."""
+"""Which of several duplicates is kept."""
 
 from __future__ import annotations
 
 from lorelog.core.document import Chunk, StoredChunk
-from lorelog.core.query import Part
-from lorelog.retrieval.dedupe import Ranked, drop_repeats
-from lorelog.retrieval.fuse import Fused
+from lorelog.core.query import ScorePart
+from lorelog.retrieval.dedupe import RankedChunk, drop_duplicates
+from lorelog.retrieval.fusion import FusedCandidate
 
 
-def pair(key: int, score: float, text: str, date: str = "") -> tuple[Fused, StoredChunk]:
+def pair(key: int, score: float, text: str, date: str = "") -> tuple[FusedCandidate, StoredChunk]:
     chunk = Chunk(
         source=f"/notes/{key}.md",
         heading="",
@@ -20,18 +20,18 @@ def pair(key: int, score: float, text: str, date: str = "") -> tuple[Fused, Stor
         text=text,
         date=date,
     )
-    fused = Fused(key, score, lambda _: (Part("lexical", score),))
+    fused = FusedCandidate(key, score, lambda _: (ScorePart("lexical", score),))
     return fused, StoredChunk(key=key, id=str(key), chunk=chunk, project="", has_vector=True)
 
 
-def kept(ranked: list[Ranked]) -> list[tuple[object, tuple[str, ...]]]:
-    return [(one.fused.key, one.duplicates) for one in ranked]
+def kept(ranked: list[RankedChunk]) -> list[tuple[object, tuple[str, ...]]]:
+    return [(chunk.fused.key, chunk.duplicates) for chunk in ranked]
 
 
 def test_best_of_equal_texts() -> None:
-    """Of equal texts the best is kept in its place, and names where the others stand."""
+    """The best of equal texts is kept, with the locations of the others."""
     ranked = [pair(1, 0.9, "same  text\n"), pair(2, 0.8, "other"), pair(3, 0.7, "same text", "2026-01-01")]
-    assert kept(drop_repeats(ranked)) == [(1, ("/notes/3.md:3-4",)), (2, ())]
+    assert kept(drop_duplicates(ranked)) == [(1, ("/notes/3.md:3-4",)), (2, ())]
 
 
 def test_newest_of_equal_scores() -> None:
@@ -42,19 +42,19 @@ def test_newest_of_equal_scores() -> None:
         pair(3, 0.9, "same", "2026-02-01"),
         pair(4, 0.5, "same", "2027-01-01"),
     ]
-    assert kept(drop_repeats(ranked)) == [(2, ("/notes/1.md:1-2", "/notes/3.md:3-4", "/notes/4.md:4-5"))]
+    assert kept(drop_duplicates(ranked)) == [(2, ("/notes/1.md:1-2", "/notes/3.md:3-4", "/notes/4.md:4-5"))]
 
 
 def test_first_of_equal_dates() -> None:
     """Where date and score are equal too, the first stays first."""
-    assert kept(drop_repeats([pair(1, 0.9, "same"), pair(2, 0.9, "same")]))[0][0] == 1
+    assert kept(drop_duplicates([pair(1, 0.9, "same"), pair(2, 0.9, "same")]))[0][0] == 1
 
 
 def test_different_texts_stay() -> None:
-    """Texts that differ in more than white space are different texts."""
+    """Texts that differ in more than white space are different."""
     ranked = [pair(1, 0.9, "Use the cache"), pair(2, 0.9, "use the cache"), pair(3, 0.8, "Use the cache.")]
-    assert [key for key, _ in kept(drop_repeats(ranked))] == [1, 2, 3]
-    assert drop_repeats([]) == []
+    assert [key for key, _ in kept(drop_duplicates(ranked))] == [1, 2, 3]
+    assert drop_duplicates([]) == []
 
 
 LONG = " ".join(f"word{'abcdefghij'[n % 10]}{'klmnopqrst'[n // 10]}" for n in range(80))
@@ -66,34 +66,34 @@ def changed(text: str, place: int, word: str) -> str:
 
 
 def test_nearly_the_same_is_folded() -> None:
-    """A long text with one other word, or in other case, is named with the better one instead of being a hit of its own."""
+    """A long text with one other word, or in other case, is folded into the better one."""
     ranked = [
         pair(1, 0.9, LONG),
         pair(2, 0.8, "other"),
         pair(3, 0.7, changed(LONG, 40, "else")),
         pair(4, 0.6, LONG.upper()),
     ]
-    assert kept(drop_repeats(ranked)) == [(1, ("/notes/3.md:3-4", "/notes/4.md:4-5")), (2, ())]
+    assert kept(drop_duplicates(ranked)) == [(1, ("/notes/3.md:3-4", "/notes/4.md:4-5")), (2, ())]
 
 
 def test_another_number_is_another_text() -> None:
-    """However much two texts have in common, another number makes them two."""
+    """Another number makes texts different."""
     ranked = [pair(1, 0.9, changed(LONG, 40, "30")), pair(2, 0.8, changed(LONG, 40, "60"))]
-    assert len(drop_repeats(ranked)) == 2
+    assert len(drop_duplicates(ranked)) == 2
 
 
 def test_one_word_of_a_short_text_matters() -> None:
-    """Where one word is more than a small share, it makes another text; so does much that was added."""
+    """One other word makes short texts different; so does a long addition."""
     short = " ".join(LONG.split()[:40])
-    assert len(drop_repeats([pair(1, 0.9, short), pair(2, 0.8, changed(short, 20, "not"))])) == 2
-    assert len(drop_repeats([pair(1, 0.9, LONG), pair(2, 0.8, f"{LONG} {short.upper()}x")])) == 2
+    assert len(drop_duplicates([pair(1, 0.9, short), pair(2, 0.8, changed(short, 20, "not"))])) == 2
+    assert len(drop_duplicates([pair(1, 0.9, LONG), pair(2, 0.8, f"{LONG} {short.upper()}x")])) == 2
 
 
 def test_chinese_is_compared_by_its_signs() -> None:
-    """A script without spaces is folded alike: one sign among many is nearly the same, many are not."""
+    """Scripts without spaces are compared by characters."""
     text = "".join(chr(0x4E00 + 7 * n) for n in range(120))
     spaced = " ".join(text[start : start + 10] for start in range(0, 120, 10))
     near = spaced.replace(spaced[55], "龠")
     far = "".join("龠" if n % 5 == 0 else sign for n, sign in enumerate(spaced))
-    assert len(drop_repeats([pair(1, 0.9, spaced), pair(2, 0.8, near)])) == 1
-    assert len(drop_repeats([pair(1, 0.9, spaced), pair(2, 0.8, far)])) == 2
+    assert len(drop_duplicates([pair(1, 0.9, spaced), pair(2, 0.8, near)])) == 1
+    assert len(drop_duplicates([pair(1, 0.9, spaced), pair(2, 0.8, far)])) == 2

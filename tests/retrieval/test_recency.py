@@ -1,4 +1,4 @@
-"""What is new before what is old."""
+"""The recency part of a score."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.retrieval.recency import Recency
+from lorelog.retrieval.score_features import Recency
 
 TODAY = dt.date(2026, 3, 12)
 RECENCY = Recency(0.2, 10.0, TODAY)
@@ -27,14 +27,14 @@ RECENCY = Recency(0.2, 10.0, TODAY)
     ],
 )
 def test_it_halves_with_every_half_life(date: str, value: float) -> None:
-    """Today gets all, one half-life ago half; days to come count as today, and no date gets nothing."""
+    """Today gets all, one half-life ago half; future days count as today, and no date gets nothing."""
     assert RECENCY.value(date) == pytest.approx(value)
     assert RECENCY.part(date).value == RECENCY.value(date)
 
 
 @given(st.dates(), st.dates(), st.floats(0.01, 100_000.0))
 def test_the_newer_never_gets_less(one: dt.date, other: dt.date, half_life: float) -> None:
-    """Of two dates the later one is worth at least as much, within 0 and the weight."""
+    """Of two dates the later one gets at least as much, between 0 and the weight."""
     recency = Recency(0.3, half_life, TODAY)
     older, newer = sorted((one, other))
     assert 0.0 <= recency.value(older.isoformat()) <= recency.value(newer.isoformat()) <= 0.3

@@ -1,4 +1,4 @@
-"""A cross-encoder's logits beside the scores of the first stage."""
+"""Blending of a cross-encoder's logits with the scores of the first stage."""
 
 from __future__ import annotations
 
@@ -12,8 +12,16 @@ from hypothesis import strategies as st
 
 from lorelog.core.errors import ModelError, ModelFault, ModelUnavailable
 from lorelog.core.options import RerankOptions
-from lorelog.core.query import Explanation, Part
-from lorelog.retrieval.rerank import NAME, SURE, WEIGHT, Reranked, blend, code_share, rerank
+from lorelog.core.query import Explanation, ScorePart
+from lorelog.retrieval.rerank import (
+    MAX_RERANK_WEIGHT,
+    RERANK_PART_NAME,
+    SURE_LOGIT,
+    RerankResult,
+    blend,
+    code_share,
+    rerank,
+)
 
 QUESTION = "where did the otter sleep"
 PROSE = "We saw it sleeping below the old bridge, on a bed of dry reed."
@@ -21,7 +29,7 @@ CODE = "def find(otter_id: int) -> Bed | None: return self._beds.get(otter_id, D
 
 
 class Stub:
-    """A cross-encoder whose answers are known beforehand."""
+    """A cross-encoder with fixed replies."""
 
     provider, model = "stub", "stub"
 
@@ -39,10 +47,10 @@ class Stub:
         pass
 
 
-def scores_after(first: Sequence[float], done: Reranked) -> list[float]:
-    """The scores of candidates whose explanations take in what the cross-encoder adds."""
+def scores_after(first: Sequence[float], done: RerankResult) -> list[float]:
+    """Return the scores of candidates with the cross-encoder's parts added."""
     return [
-        Explanation((Part("before", score), *([part] if part else []))).score
+        Explanation((ScorePart("before", score), *([part] if part else []))).score
         for score, part in zip(first, done.parts, strict=True)
     ]
 
@@ -53,7 +61,7 @@ def order(scores: Sequence[float]) -> list[int]:
 
 def blended(
     first: Sequence[float], cross: Sequence[float | None], text: str = PROSE, query: str = QUESTION
-) -> Reranked:
+) -> RerankResult:
     return blend(query, first, [text] * len(first), cross)
 
 
@@ -61,20 +69,20 @@ def blended(
 
 
 def test_prose_that_is_called_relevant_goes_first() -> None:
-    """Of candidates in prose the one with by far the best logit comes first, and its part says why."""
+    """In prose the candidate with by far the best logit comes first, and its part gives the reason."""
     first = [0.9, 0.8, 0.7, 0.6]
     done = blended(first, [-8.0, -9.0, 6.0, -9.0])
     assert order(scores_after(first, done))[0] == 2
-    assert done.weight == WEIGHT
+    assert done.weight == MAX_RERANK_WEIGHT
     part = done.parts[2]
     assert part is not None
-    assert part.name == NAME
+    assert part.name == RERANK_PART_NAME
     assert "logit 6.00" in part.note
     assert done.reason == "cross-encoder 0.70: prose"
 
 
 def test_code_keeps_its_order() -> None:
-    """Where the candidates are code the cross-encoder counts for nothing, and the reason says so."""
+    """If the candidates are code the cross-encoder has no weight, and the reason says so."""
     first = [0.9, 0.8, 0.7]
     done = blended(first, [-8.0, -9.0, 6.0], text=CODE)
     assert scores_after(first, done) == pytest.approx(first)
@@ -83,22 +91,23 @@ def test_code_keeps_its_order() -> None:
 
 
 def test_a_question_of_identifiers_keeps_its_order() -> None:
-    """A question that is identifiers is not left to a model of prose."""
+    """A query of identifiers is not reranked by a model of prose."""
     assert blended([0.9, 0.1], [-8.0, 6.0], query="BedFinder.find_otter otter_id").weight == 0.0
 
 
 def test_letters_that_the_model_does_not_read_lower_its_weight() -> None:
-    """The more of a question is outside the Latin script, the less the cross-encoder counts."""
+    """The more of a query is outside the Latin script, the lower the weight."""
     weights = [
-        blended([0.9, 0.1], [1.0, 2.0], query=one).weight for one in (QUESTION, "where did 水獭 sleep", "水獭在哪里")
+        blended([0.9, 0.1], [1.0, 2.0], query=query).weight
+        for query in (QUESTION, "where did 水獭 sleep", "水獭在哪里")
     ]
     assert weights[0] > weights[1] > weights[2] == 0.0
 
 
 def test_nothing_relevant_moves_little() -> None:
-    """The same leads count in full where the best is relevant, and less where even the best is not."""
+    """The same lead counts in full if the best is relevant, and less otherwise."""
     first = [0.9, 0.5, 0.1]
-    sure = scores_after(first, blended(first, [SURE - 4.0, SURE - 4.0, SURE]))
+    sure = scores_after(first, blended(first, [SURE_LOGIT - 4.0, SURE_LOGIT - 4.0, SURE_LOGIT]))
     unsure = scores_after(first, blended(first, [-11.0, -11.0, -7.0]))
     assert sure[2] - sure[0] > unsure[2] - unsure[0]
     assert order(unsure)[0] == 0
@@ -130,7 +139,7 @@ written = st.sampled_from([PROSE, CODE, "", "otter_id beds", "水獭睡在桥下
 
 @given(st.lists(st.tuples(finite, anything, written), max_size=12), written)
 def test_it_never_raises_and_stays_within_the_range(rows: list[tuple[float, float | None, str]], query: str) -> None:
-    """Whatever comes, scores stay finite and within those the scored candidates had; the others are not touched."""
+    """For any logits scores stay finite and within the range of the scored candidates; the others are unchanged."""
     first = [row[0] for row in rows]
     done = blend(query, first, [row[2] for row in rows], [row[1] for row in rows])
     assert len(done.parts) == len(first)
@@ -140,24 +149,24 @@ def test_it_never_raises_and_stays_within_the_range(rows: list[tuple[float, floa
         if place in moved:
             assert math.isfinite(rows[place][1] or 0.0)
             room = 1e-6 * max(map(abs, first))
-            assert min(first[one] for one in moved) - room <= score <= max(first[one] for one in moved) + room
+            assert min(first[index] for index in moved) - room <= score <= max(first[index] for index in moved) + room
         else:
             assert score == first[place]
-    assert 0.0 <= done.weight <= WEIGHT
+    assert 0.0 <= done.weight <= MAX_RERANK_WEIGHT
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(-12, 12)), min_size=2, max_size=12))
 def test_both_agreeing_changes_no_order(rows: list[tuple[float, float]]) -> None:
-    """Where the first stage and the cross-encoder agree, so does what comes of them."""
+    """If both stages agree, so does the result."""
     first = sorted((row[0] for row in rows), reverse=True)
     cross = sorted((row[1] for row in rows), reverse=True)
     after = scores_after(first, blended(first, cross))
-    assert all(one >= other - 1e-12 for one, other in pairwise(after))
+    assert all(left >= right - 1e-12 for left, right in pairwise(after))
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(-12, 12)), min_size=2, max_size=12), st.sampled_from([0.01, 60.0]))
 def test_the_scale_of_the_first_stage_does_not_matter(rows: list[tuple[float, float]], factor: float) -> None:
-    """Scores of reciprocal ranks, which are small, are moved as far as those of a convex sum, in proportion."""
+    """The move is proportional to the range of first-stage scores, such as the small ones of RRF."""
     first, cross = [row[0] for row in rows], [row[1] for row in rows]
     after = scores_after(first, blended(first, cross))
     scaled = [score * factor for score in first]
@@ -166,7 +175,7 @@ def test_the_scale_of_the_first_stage_does_not_matter(rows: list[tuple[float, fl
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_a_score_that_is_no_number_is_left_out_with_a_note(bad: float) -> None:
-    """One faulty logit takes nothing from the others, its candidate keeps its score, and a note counts it."""
+    """One invalid logit does not affect the others, its candidate keeps its score, and a note counts it."""
     first = [0.9, 0.8, 0.7]
     done = blended(first, [-8.0, bad, 6.0])
     assert done.parts[1] is None
@@ -175,7 +184,7 @@ def test_a_score_that_is_no_number_is_left_out_with_a_note(bad: float) -> None:
 
 
 def test_only_faulty_scores_leave_the_first_ranking() -> None:
-    """A cross-encoder that says nothing but NaN changes nothing and is noted."""
+    """A cross-encoder that returns only NaN changes nothing, with a note."""
     done = blended([0.9, 0.8], [math.nan, math.nan])
     assert done.parts == (None, None)
     assert done.reason == ""
@@ -184,17 +193,17 @@ def test_only_faulty_scores_leave_the_first_ranking() -> None:
 
 @pytest.mark.parametrize("cross", [[], [1.0], [1.0, 2.0, 3.0]])
 def test_a_wrong_number_of_scores_leaves_the_first_ranking(cross: list[float | None]) -> None:
-    """Scores that cannot be told whose they are are not used, and a note says how many came."""
+    """A wrong number of scores is not used, with a note."""
     done = blended([0.9, 0.8], cross)
     assert done.parts == (None, None)
-    assert done.notes == (f"not reranked: {len(cross)} scores came for 2 candidates",)
+    assert done.notes == (f"not reranked: the model returned {len(cross)} scores for 2 candidates",)
 
 
 # -- asking for it --------------------------------------------------------------------------------------------------------
 
 
 def test_only_the_first_candidates_are_read() -> None:
-    """As many candidates are read as the options allow, and the others keep their scores below them."""
+    """The options limit how many candidates are read; the others keep their scores below them."""
     stub = Stub([-5.0, 5.0])
     first = [0.9, 0.8, 0.7, 0.6]
     done = rerank(QUESTION, first, [PROSE, PROSE, "third", "fourth"], stub, RerankOptions(candidates=2))
@@ -205,7 +214,7 @@ def test_only_the_first_candidates_are_read() -> None:
 
 
 def test_what_was_not_read_in_time_is_noted_and_stays_behind() -> None:
-    """Candidates that were left out keep their score and their place behind those that were read."""
+    """Candidates that were not read in time keep their score and their place behind those that were."""
     first = [0.9, 0.8, 0.7, 0.6]
     done = rerank(QUESTION, first, [PROSE] * 4, Stub([-5.0, 5.0, None, None]), RerankOptions(timeout_s=0.5))
     assert order(scores_after(first, done)) == [1, 0, 2, 3]
@@ -216,7 +225,7 @@ def test_what_was_not_read_in_time_is_noted_and_stays_behind() -> None:
 
 @pytest.mark.parametrize("error", [ModelUnavailable("it is not there", hint="fetch it"), ModelFault("it failed")])
 def test_a_model_that_fails_becomes_a_note(error: ModelError) -> None:
-    """Without its model the first ranking stands, and the note says what is wrong and what to do."""
+    """If the model fails the first ranking is kept, and a note gives reason and hint."""
     done = rerank(QUESTION, [0.9, 0.8], [PROSE, PROSE], Stub(error), RerankOptions())
     assert done.parts == (None, None)
     assert done.weight == 0.0
@@ -226,7 +235,7 @@ def test_a_model_that_fails_becomes_a_note(error: ModelError) -> None:
 
 
 def test_code_is_not_even_shown_to_it() -> None:
-    """Where it would count for nothing the cross-encoder is not asked, which saves seconds, and the reason says so."""
+    """With zero weight the cross-encoder is not called, which saves seconds, and the reason says so."""
     done = rerank(QUESTION, [0.9, 0.8], [CODE, CODE], Stub(ModelFault("it was asked")), RerankOptions())
     assert done.parts == (None, None)
     assert done.notes == ()
@@ -234,5 +243,5 @@ def test_code_is_not_even_shown_to_it() -> None:
 
 
 def test_no_candidates_need_no_cross_encoder() -> None:
-    """Nothing found is nothing to rerank."""
-    assert rerank(QUESTION, [], [], Stub([]), RerankOptions()) == Reranked(())
+    """Without candidates nothing is reranked."""
+    assert rerank(QUESTION, [], [], Stub([]), RerankOptions()) == RerankResult(())

@@ -1,4 +1,4 @@
-"""What a snippet shows and what it marks."""
+"""Snippets and their marks."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.retrieval.analyse import WordAnalyser
-from lorelog.retrieval.snippet import ELLIPSIS, WIDTH, Snippet, cut_snippet
+from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.retrieval.snippet import ELLIPSIS, SNIPPET_WIDTH, Snippet, cut_snippet
 
 ANALYSER = WordAnalyser()
 FILLER = "lorem ipsum dolor sit amet " * 40
 
 
-def cut(content: str, query: str, width: int = WIDTH) -> Snippet:
+def cut(content: str, query: str, width: int = SNIPPET_WIDTH) -> Snippet:
     return cut_snippet(content, ANALYSER.query_terms(query), ANALYSER, width)
 
 
-def marked(content: str, query: str, width: int = WIDTH) -> list[str]:
+def marked(content: str, query: str, width: int = SNIPPET_WIDTH) -> list[str]:
     snippet = cut(content, query, width)
     return [snippet.text[start:end] for start, end in snippet.matches]
 
@@ -39,12 +39,12 @@ def marked(content: str, query: str, width: int = WIDTH) -> list[str]:
     ],
 )
 def test_marks(content: str, query: str, words: list[str]) -> None:
-    """Marked is what matched: stems, parts of identifiers, pairs of characters joined."""
+    """Marks are the actual matches: stems, parts of identifiers, joined pairs of characters."""
     assert marked(content, query) == words
 
 
 def test_best_window() -> None:
-    """The window shows the place with the most different terms of the question."""
+    """The window has the most different terms of the query."""
     content = f"cache {FILLER} the redis cache expires {FILLER} cache cache cache {FILLER}"
     snippet = cut(content, "redis cache expiry", 80)
     assert "the redis cache expires" in snippet.text
@@ -69,14 +69,14 @@ def test_no_match_shows_the_beginning() -> None:
 
 
 def test_what_was_searched_is_what_is_shown() -> None:
-    """A comment that is part of the text, such as one in a code fence, is shown and marked like any other words."""
+    """A comment in the text, such as one in a code fence, is shown and marked."""
     shown = cut("An anchor:\n```\n<!-- session:zebra -->\n```", "zebra")
     assert "zebra" in shown.text
     assert len(shown.matches) == 1
 
 
 def test_heading_is_left_out() -> None:
-    """The heading is shown only where it matches and the text below does not."""
+    """The heading is shown only if it matches and the text below does not."""
     assert cut("## Cache\n\nthe cache expires", "cache").text == "the cache expires"
     assert cut("## Cache\n\nit expires", "cache") == Snippet("Cache it expires", ((0, 5),))
     assert cut("## Cache\n\nit expires", "zebra").text == "it expires"
@@ -91,7 +91,7 @@ _TEXTS = st.one_of(st.text(), st.lists(_WORDS, max_size=60).map(" ".join), st.li
 
 @given(_TEXTS, _TEXTS, st.integers(0, 120))
 def test_any_snippet(content: str, query: str, width: int) -> None:
-    """Any snippet fits its width, is one line, and every mark lies inside it and matches the question."""
+    """Any snippet fits its width, is one line, and every mark is inside it and matches the query."""
     snippet = cut(content, query, width)
     wanted = {term.text for term in ANALYSER.query_terms(query)}
     assert len(snippet.text) <= max(width, 1) + 2 * len(ELLIPSIS)
@@ -103,13 +103,14 @@ def test_any_snippet(content: str, query: str, width: int) -> None:
         last = end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", ["cache ", "漢字", "a/b/", "<!-- ", "x", "\n", "<!-- --> "])
 def test_huge_text(content: str) -> None:
-    """A huge text, however unkind, is cut in one pass."""
-    assert len(cut(content * (400_000 // len(content)), "cache 漢字 a x").text) <= WIDTH + 2
+    """A huge text is cut in one pass."""
+    assert len(cut(content * (400_000 // len(content)), "cache 漢字 a x").text) <= SNIPPET_WIDTH + 2
 
 
 def test_a_compound_is_marked_as_one() -> None:
-    """Parts of a name that stand side by side are marked together, as the name that was asked for."""
+    """Adjacent parts of a name are marked together."""
     shown = cut("see scripts/check_migrations.py for it", "check_migrations.py")
     assert [shown.text[start:end] for start, end in shown.matches] == ["check_migrations.py"]

@@ -6,12 +6,12 @@ import math
 from array import array
 from collections.abc import Sequence
 
-from lorelog.core.document import Anchor, Chunk, Document, Stamp
+from lorelog.core.document import Anchor, Chunk, Document, FileStamp
 from lorelog.core.ports import DocumentUpdate, Vector
 
 
 class PlainAnalyser:
-    """Splits at spaces: enough to tell what a store does from what an analyser does."""
+    """Splits at spaces, which separates the behaviour of a store from that of an analyser."""
 
     version = "plain 1"
 
@@ -25,7 +25,7 @@ def vector(*numbers: float) -> Vector:
 
 
 def chunk(source: str, text: str, line: int = 1, **more: object) -> Chunk:
-    given: dict[str, object] = {
+    fields: dict[str, object] = {
         "heading": "",
         "heading_level": 0,
         "heading_path": (),
@@ -33,16 +33,16 @@ def chunk(source: str, text: str, line: int = 1, **more: object) -> Chunk:
         "content": text,
         "end_line": line,
     }
-    given |= more
-    return Chunk(source=source, start_line=line, text=text, **given)  # type: ignore[arg-type]
+    fields |= more
+    return Chunk(source=source, start_line=line, text=text, **fields)  # type: ignore[arg-type]
 
 
 def update(source: str, texts: Sequence[str | Chunk], *, project: str = "/p", size: int = 1) -> DocumentUpdate:
     chunks = tuple(
-        one if isinstance(one, Chunk) else chunk(source, one, line) for line, one in enumerate(texts, start=1)
+        text if isinstance(text, Chunk) else chunk(source, text, line) for line, text in enumerate(texts, start=1)
     )
     document = Document(
-        source, "/root", project, Stamp(size, 1, 1), f"hash {size}", "title", "2026-03-02", "2026-03-02"
+        source, "/root", project, FileStamp(size, 1, 1), f"hash {size}", "title", "2026-03-02", "2026-03-02"
     )
     return DocumentUpdate(document, chunks)
 

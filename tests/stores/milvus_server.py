@@ -1,4 +1,4 @@
-"""A server that speaks Milvus' protocol, to be started, killed and started again."""
+"""Milvus servers for tests, which can be killed and restarted."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _counter = itertools.count()
 
 
 def tenant() -> str:
-    """Return a tenant that nobody else in this run, or on this server, is."""
+    """Return a unique tenant."""
     return f"t{os.getpid()}x{next(_counter)}x{os.urandom(3).hex()}"
 
 
 @contextmanager
 def listening(seen: list[str]) -> Iterator[int]:
-    """Serve calls of Milvus' protocol, refuse each, and note the tokens that came with them; give the port."""
+    """Serve Milvus' protocol, reject every call, and collect the tokens in `seen`; yield the port."""
 
     class Refusing(grpc.GenericRpcHandler):  # type: ignore[misc]
         def service(self, handler_call_details: Any) -> Any:
-            told = {one.key: one.value for one in handler_call_details.invocation_metadata}
-            seen.append(base64.b64decode(told.get("authorization", "")).decode())
+            metadata = {item.key: item.value for item in handler_call_details.invocation_metadata}
+            seen.append(base64.b64decode(metadata.get("authorization", "")).decode())
 
             def refuse(request: bytes, context: Any) -> bytes:
                 context.abort(grpc.StatusCode.UNAUTHENTICATED, "no")
@@ -56,13 +56,13 @@ class LiteServer:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            self._port = found.getsockname()[1]
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port = free.getsockname()[1]
         self.uri = f"http://127.0.0.1:{self._port}"
 
     def start(self) -> None:
-        """Start it, and return when it listens."""
+        """Start the server and wait until it listens."""
         command = [Path(sys.executable).with_name("milvus-lite"), "server", "--data-dir", self._folder]
         self._process = subprocess.Popen(
             [*map(str, command), "--host", "127.0.0.1", "--port", str(self._port)],
@@ -79,7 +79,7 @@ class LiteServer:
         raise TimeoutError(self.uri)
 
     def kill(self) -> None:
-        """End it without a chance to put anything in order."""
+        """Kill the process."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

@@ -1,4 +1,4 @@
-"""What every store promises, run over every store."""
+"""The contract of all stores, run over each of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.stores.making import anchored, chunk, update, vector
 
 from lorelog.core.document import Anchor, Chunk
 from lorelog.core.errors import ModelFault, NotFound, StoreBusy, UsageError
-from lorelog.core.ports import SHORT, Covering, DocumentUpdate, Store, Supersession, Surroundings
+from lorelog.core.ports import MIN_BM25_WORDS, ChunkNeighbours, DocumentUpdate, Store, SummaryLink, Supersession
 from lorelog.core.query import Filters, Term
 
 ALL = Filters()
@@ -22,14 +22,14 @@ def put(store: Store, *updates: DocumentUpdate) -> None:
 
 def texts(store: Store, *words: str, filters: Filters = ALL, limit: int = 10) -> list[str]:
     found = store.lexical([Term(word) for word in words], filters, limit)
-    chunks = store.fetch([one.key for one in found])
-    return [chunks[one.key].chunk.text for one in found if one.key in chunks]
+    chunks = store.fetch([hit.key for hit in found])
+    return [chunks[hit.key].chunk.text for hit in found if hit.key in chunks]
 
 
 def near(store: Store, *numbers: float, filters: Filters = ALL, limit: int = 10) -> list[str]:
     found = store.dense(vector(*numbers), filters, limit)
-    chunks = store.fetch([one.key for one in found])
-    return [chunks[one.key].chunk.text for one in found if one.key in chunks]
+    chunks = store.fetch([hit.key for hit in found])
+    return [chunks[hit.key].chunk.text for hit in found if hit.key in chunks]
 
 
 def embed(store: Store, **vectors: tuple[float, ...]) -> None:
@@ -39,14 +39,14 @@ def embed(store: Store, **vectors: tuple[float, ...]) -> None:
 
 
 def test_empty_store_answers_everything_with_nothing(store: Store) -> None:
-    """An index that was never written finds nothing and raises nothing."""
+    """An index that was never written returns nothing and raises nothing."""
     assert store.documents() == []
     assert store.chunks_of("/a.md") == []
     assert store.find("ab") == []
     assert store.tags("", ALL) == {}
     assert list(store.supersessions()) == []
-    assert store.of_session("s", ALL, 10) == []
-    assert list(store.coverings()) == []
+    assert store.session_chunks("s", ALL, 10) == []
+    assert list(store.summary_links()) == []
     assert store.vectors([1]) == {}
     assert store.pending(10) == []
     assert texts(store, "word") == []
@@ -55,6 +55,7 @@ def test_empty_store_answers_everything_with_nothing(store: Store) -> None:
     assert store.coverage(ALL).chunks == store.stats().documents == 0
 
 
+@pytest.mark.slow
 def test_a_document_comes_back_as_it_went_in(store: Store) -> None:
     """Every field of a document and its chunks survives the store."""
     one = chunk(
@@ -97,7 +98,7 @@ def test_words_find_chunks_by_any_term(store: Store) -> None:
 
 
 def test_headings_are_matched_too(store: Store) -> None:
-    """A chunk is found by the words of the headings above it as by its own, days and times among them."""
+    """A chunk is found by the words of its headings too, including days and times."""
     below = chunk("/a.md", "body", 1, context="2026-03-05 > Redis > 14:30")
     put(store, update("/a.md", [below, chunk("/a.md", "redis redis", 2)]))
 
@@ -106,19 +107,19 @@ def test_headings_are_matched_too(store: Store) -> None:
 
 
 def test_a_short_text_counts_as_a_longer_one(store: Store) -> None:
-    """Texts of up to SHORT words score alike for a word they hold once; from there on the longer one scores less."""
-    lengths = (1, 2, SHORT - 1, SHORT, SHORT + 10, 4 * SHORT)
+    """Texts of up to MIN_BM25_WORDS words score alike for one occurrence; longer texts score less."""
+    lengths = (1, 2, MIN_BM25_WORDS - 1, MIN_BM25_WORDS, MIN_BM25_WORDS + 10, 4 * MIN_BM25_WORDS)
     put(store, update("/a.md", [" ".join(["otter", *(f"w{n}" for n in range(1, length))]) for length in lengths]))
 
-    found = {one.key: one.score for one in store.lexical([Term("otter")], ALL, 10)}
-    scores = [found[one.key] for one in store.chunks_of("/a.md")]
+    found = {hit.key: hit.score for hit in store.lexical([Term("otter")], ALL, 10)}
+    scores = [found[stored.key] for stored in store.chunks_of("/a.md")]
 
     assert scores[:4] == pytest.approx([scores[3]] * 4)
     assert scores[3] > scores[4] > scores[5]
 
 
 def test_the_fewer_have_a_word_the_rarer_it_is(store: Store) -> None:
-    """A word is the rarer the fewer chunks hold it, in their text or above it; an unknown one is the rarest of all."""
+    """A word is rarer the fewer chunks contain it, in text or headings; an unknown word is the rarest."""
     above = [chunk("/b.md", "alone", 1, context="everywhere")]
     put(store, update("/a.md", ["everywhere twice", "everywhere twice twice", "everywhere"]), update("/b.md", above))
 
@@ -131,46 +132,46 @@ def test_the_fewer_have_a_word_the_rarer_it_is(store: Store) -> None:
 
 
 def test_nothing_is_rare_in_an_empty_index(store: Store) -> None:
-    """Where nothing is indexed every word weighs nothing, and no words have no rarity."""
+    """In an empty index every word has weight 0."""
     assert store.rarity(["otter"]) == {"otter": 0.0}
     put(store, update("/a.md", ["otter"]))
     assert store.rarity([]) == {}
 
 
 def test_what_stands_around_a_chunk(store: Store) -> None:
-    """The chunks before and after are near, those beyond them far; other documents and longer chunks do not count."""
+    """The chunks before and after are near, the next ones far; other documents and longer chunks do not count."""
     put(store, update("/a.md", ["one", "two", "three", "four", "five", "x" * 41]), update("/b.md", ["lonely"]))
     one, two, three, four, five, long = (found.key for found in store.chunks_of("/a.md"))
     (lonely,) = (found.key for found in store.chunks_of("/b.md"))
 
-    around = store.surroundings([three, one, five, long, lonely], 40)
+    around = store.chunk_neighbours([three, one, five, long, lonely], 40)
 
     assert around == {
-        three: Surroundings(5, near=(two, four), far=(one, five)),
-        one: Surroundings(3, near=(two,), far=(three,)),
-        five: Surroundings(4, near=(four, long), far=(three,)),
-        lonely: Surroundings(6),
+        three: ChunkNeighbours(5, near=(two, four), far=(one, five)),
+        one: ChunkNeighbours(3, near=(two,), far=(three,)),
+        five: ChunkNeighbours(4, near=(four, long), far=(three,)),
+        lonely: ChunkNeighbours(6),
     }
-    assert store.surroundings([], 40) == {}
+    assert store.chunk_neighbours([], 40) == {}
 
 
 def test_surroundings_follow_a_put(store: Store) -> None:
-    """A chunk that was put in between is a neighbour, and one that is gone is none and has none."""
+    """A chunk inserted in between is a neighbour, and a removed one is not."""
     put(store, update("/a.md", ["one", "three"]))
     gone = store.chunks_of("/a.md")[1].key
     put(store, update("/a.md", ["one", "two", "four"], size=2))
     one, two, four = (found.key for found in store.chunks_of("/a.md"))
 
-    assert store.surroundings([one, gone], 40) == {one: Surroundings(3, near=(two,), far=(four,))}
+    assert store.chunk_neighbours([one, gone], 40) == {one: ChunkNeighbours(3, near=(two,), far=(four,))}
 
 
 def test_characters_are_counted(store: Store) -> None:
-    """A text is as long as it has characters, whatever they take in bytes."""
+    """Length is counted in characters, not bytes."""
     put(store, update("/a.md", ["水獭🦦é"]))
     (key,) = (found.key for found in store.chunks_of("/a.md"))
 
-    assert store.surroundings([key], 4)[key].length == 4
-    assert store.surroundings([key], 3) == {}
+    assert store.chunk_neighbours([key], 4)[key].length == 4
+    assert store.chunk_neighbours([key], 3) == {}
 
 
 def test_size_of_an_entry(store: Store) -> None:
@@ -196,7 +197,7 @@ def test_size_of_an_entry(store: Store) -> None:
 
 
 def test_entries_follow_a_put(store: Store) -> None:
-    """What was put in place of a document is counted, and a chunk that is gone has no entry."""
+    """A replaced document is counted in its new form, and a removed chunk has no entry."""
     put(store, update("/a.md", ["one", "two"]))
     gone = store.chunks_of("/a.md")[1].key
     put(store, update("/a.md", [chunk("/a.md", "one", 1), chunk("/a.md", "new", 2, piece=1)], size=2))
@@ -228,7 +229,7 @@ def test_lines_may_move_while_the_text_stays(store: Store) -> None:
 
 
 def test_removed_documents_are_gone(store: Store) -> None:
-    """A removed document is neither listed nor found; removing the unknown removes nothing."""
+    """A removed document is neither listed nor found; removing an unknown one removes nothing."""
     put(store, update("/a.md", ["alpha"]), update("/b.md", ["beta"]))
     embed(store, alpha=(1, 0), beta=(0, 1))
 
@@ -263,7 +264,7 @@ def test_touch_changes_the_stamp_and_nothing_else(store: Store) -> None:
 
 
 def test_vectors_are_addressed_by_content(store: Store) -> None:
-    """Two places with one text share one vector, and a text that comes back later has it at once."""
+    """Two chunks with one text share one vector, and a text that returns later has it at once."""
     put(store, update("/a.md", ["same"]), update("/b.md", ["same"]))
     assert len(store.pending(10)) == 1
     embed(store, same=(1, 0))
@@ -289,8 +290,9 @@ def test_dense_ranks_by_cosine(store: Store) -> None:
     assert found[1].score == pytest.approx(0.7071, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_both_lanes_asked_together_answer_as_each_alone(store: Store) -> None:
-    """What is proposed together is what each lane proposes; without a vector or without words, the other lane answers alone."""
+    """Both lanes together propose the same as each alone; without a vector or without words, one lane answers."""
     put(store, update("/a.md", ["east wind", "north wind", "nothing"]), update("/b.md", ["east"], project="/q"))
     embed(store, **{"east wind": (1, 0), "north wind": (0, 1), "nothing": (1, 1), "east": (1, 0.1)})
     terms, near_by = [Term("wind"), Term("east")], vector(1, 0.2)
@@ -301,12 +303,12 @@ def test_both_lanes_asked_together_answer_as_each_alone(store: Store) -> None:
             assert store.propose(terms, near_by, filters, limit) == (words, meaning)
             assert store.propose(terms, None, filters, limit) == (words, [])
             assert store.propose([], near_by, filters, limit) == ([], meaning)
-    assert store.reach(ALL) == store.coverage(ALL)
-    assert store.find_elsewhere("a") == []
+    assert store.lane_coverage(ALL) == store.coverage(ALL)
+    assert store.find_remote("a") == []
 
 
 def test_a_vector_that_does_not_fit_is_told_before_words_are_asked(store: Store) -> None:
-    """Asking both lanes with a vector of another dimension is refused; words alone answer."""
+    """A vector of another dimension is rejected before words are searched; words alone work."""
     put(store, update("/a.md", ["alpha"]))
     embed(store, alpha=(1, 0))
 
@@ -316,7 +318,7 @@ def test_a_vector_that_does_not_fit_is_told_before_words_are_asked(store: Store)
 
 
 def test_similarities_answer_only_for_what_has_a_vector(store: Store) -> None:
-    """Cosines are given for the asked chunks that have vectors, and for no others."""
+    """Cosines are returned for the given chunks that have vectors, and for no others."""
     put(store, update("/a.md", ["east", "north", "none"]))
     embed(store, east=(1, 0), north=(0, 1))
     by_text = {c.chunk.text: c.key for c in store.chunks_of("/a.md")}
@@ -327,7 +329,7 @@ def test_similarities_answer_only_for_what_has_a_vector(store: Store) -> None:
 
 
 def test_chunks_without_vectors_are_found_by_words_at_once(store: Store) -> None:
-    """Words do not wait for vectors, and coverage says how many do."""
+    """Words are found before vectors exist, and coverage reports how many are missing."""
     put(store, update("/a.md", ["alpha", "beta"]))
     embed(store, alpha=(1, 0))
 
@@ -338,7 +340,7 @@ def test_chunks_without_vectors_are_found_by_words_at_once(store: Store) -> None
 
 
 def test_vectors_of_another_dimension_are_refused(store: Store) -> None:
-    """A vector of another dimension is refused whole, on the way in and as a question."""
+    """A vector of another dimension is rejected, in a write and in a query."""
     put(store, update("/a.md", ["alpha", "beta"]))
     embed(store, alpha=(1, 0))
 
@@ -350,13 +352,14 @@ def test_vectors_of_another_dimension_are_refused(store: Store) -> None:
 
 
 def test_zero_vectors_are_kept_and_far_from_everything(store: Store) -> None:
-    """A text that a model made nothing of does no harm."""
+    """A zero vector is stored and does no harm."""
     put(store, update("/a.md", ["nothing", "east"]))
     embed(store, nothing=(0, 0), east=(1, 0))
 
     assert near(store, 1, 0) == ["east", "nothing"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("filters", "wanted"),
     [
@@ -385,7 +388,7 @@ def test_zero_vectors_are_kept_and_far_from_everything(store: Store) -> None:
     ],
 )
 def test_filters_admit_exactly_what_they_say(store: Store, filters: Filters, wanted: set[str]) -> None:
-    """Filters mean the same in both lanes, keep to path boundaries, and no character in them is special."""
+    """Filters mean the same in both lanes, respect path boundaries, and have no special characters."""
     rows = [
         ("/docs/a.md", "/p", "2026-03-02", "decision", ("x",), "a"),
         ("/docs-v2/b.md", "", "2026-03-03T10:00", "note", ("x", "y"), "b"),
@@ -402,7 +405,7 @@ def test_filters_admit_exactly_what_they_say(store: Store, filters: Filters, wan
 
 
 def test_ids_are_found_by_prefix(store: Store) -> None:
-    """A chunk is found by the beginning of its id or of its memory id; wildcards mean nothing."""
+    """A chunk is found by a prefix of its id or memory id, without wildcards."""
     put(store, update("/a.md", [chunk("/a.md", "one", 1, anchor=anchored("0199-aaa")), chunk("/a.md", "two", 2)]))
     one, two = store.chunks_of("/a.md")
 
@@ -413,7 +416,7 @@ def test_ids_are_found_by_prefix(store: Store) -> None:
 
 
 def test_a_failed_put_changes_nothing(store: Store) -> None:
-    """When a put cannot be carried out, the old version of every document in it is still there."""
+    """After a failed put the old version of every document is intact."""
     put(store, update("/a.md", ["old"]))
     broken = update("/b.md", [chunk("/b.md", "x", 1), chunk("/b.md", "x", 1)])
 
@@ -427,7 +430,7 @@ def test_a_failed_put_changes_nothing(store: Store) -> None:
 
 
 def test_only_one_writes(store: Store) -> None:
-    """A second writer is told that the index is busy, and reading goes on meanwhile."""
+    """A second writer is rejected as busy, and reading continues."""
     put(store, update("/a.md", ["alpha"]))
 
     with store.writer() as first:
@@ -450,8 +453,9 @@ def test_sweeping_loses_nothing_in_use(store: Store) -> None:
     assert texts(store, "alpha") == near(store, 1, 0) == ["alpha"]
 
 
+@pytest.mark.slow
 def test_reset_empties_the_index(store: Store) -> None:
-    """After a reset nothing is there, and the store can be filled again."""
+    """After a reset the index is empty and can be filled again."""
     put(store, update("/a.md", ["alpha"]))
     embed(store, alpha=(1, 0))
 
@@ -474,7 +478,7 @@ def test_a_change_of_project_moves_the_document(store: Store) -> None:
 
 
 def test_stats_count_what_is_there(store: Store) -> None:
-    """Stats name documents, chunks, vectors and projects as they are."""
+    """Stats report documents, chunks, vectors and projects."""
     put(store, update("/a.md", ["alpha", "beta"], project="/p"), update("/b.md", ["alpha"], project=""))
     embed(store, alpha=(1, 0))
 
@@ -492,13 +496,13 @@ def test_recent_lists_sections_newest_first(store: Store) -> None:
     later = chunk("/b.md", "later", 3, date="2026-03-05T11:00")
     put(store, update("/a.md", [old]), update("/b.md", [first, second, later]))
 
-    assert [one.chunk.text for one in store.recent(ALL, 10)] == ["later", "new first", "old"]
-    assert [one.chunk.text for one in store.recent(ALL, 1)] == ["later"]
-    assert [one.chunk.text for one in store.recent(Filters(types=("decision",)), 10)] == ["new first"]
+    assert [stored.chunk.text for stored in store.recent(ALL, 10)] == ["later", "new first", "old"]
+    assert [stored.chunk.text for stored in store.recent(ALL, 1)] == ["later"]
+    assert [stored.chunk.text for stored in store.recent(Filters(types=("decision",)), 10)] == ["new first"]
 
 
 def test_tags_are_told_by_how_they_begin(store: Store) -> None:
-    """Each tag that begins so is told with how many sections of the admitted projects bear it, and no character is a wildcard."""
+    """Tags with a prefix are counted by section in the admitted projects, without wildcards."""
     one = chunk("/a.md", "one", 1, tags=("ctx:a", "ctx:a", "ctx:b%", "other"))
     rest = chunk("/a.md", "rest of one", 2, tags=("ctx:a",), piece=1)
     two = chunk("/a.md", "two", 3, tags=("ctx:a", "ctx_a", "ctx:é"))
@@ -508,11 +512,14 @@ def test_tags_are_told_by_how_they_begin(store: Store) -> None:
     assert store.tags("ctx:", Filters(projects=("/p",))) == {"ctx:a": 2, "ctx:b%": 1, "ctx:é": 1}
     assert store.tags("ctx:", Filters(tags=("other",))) == {"ctx:a": 1, "ctx:b%": 1}
     assert store.tags("ctx%", ALL) == store.tags("CTX:", ALL) == {}
-    assert [one.chunk.text for one in store.recent(Filters(tags=("ctx:a",), projects=("/p",)), 10)] == ["two", "one"]
+    assert [stored.chunk.text for stored in store.recent(Filters(tags=("ctx:a",), projects=("/p",)), 10)] == [
+        "two",
+        "one",
+    ]
 
 
 def test_tags_follow_what_is_written(store: Store) -> None:
-    """A tag that a document no longer has, or that moved to another project, is told so; a document that is gone has none."""
+    """Tag counts follow changes of tags and projects, and removals."""
     put(store, update("/a.md", [chunk("/a.md", "one", tags=("ctx:a",))]))
     put(store, update("/a.md", [chunk("/a.md", "one", tags=("ctx:b",)), chunk("/a.md", "two", 2, tags=("ctx:c",))]))
     assert store.tags("ctx:", ALL) == {"ctx:b": 1, "ctx:c": 1}
@@ -527,7 +534,7 @@ def test_tags_follow_what_is_written(store: Store) -> None:
 
 
 def test_supersessions_are_told_oldest_word_first_and_follow_what_is_written(store: Store) -> None:
-    """What anchors supersede is told with who says so and of which project; whoever leaves the index says nothing any more."""
+    """Supersessions come with their author and project, oldest first, and disappear with their document."""
     old = chunk("/a.md", "old", 1, anchor=Anchor(memory="m1"))
     late = chunk("/a.md", "late", 2, anchor=Anchor(memory="m3", supersedes="m1,m2"), date="2026-03-09")
     rest = chunk("/a.md", "rest of late", 3, anchor=Anchor(memory="m3", supersedes="m1,m2"), date="2026-03-09", piece=1)
@@ -542,32 +549,32 @@ def test_supersessions_are_told_oldest_word_first_and_follow_what_is_written(sto
     ]
 
     put(store, update("/a.md", [old]))
-    assert [one.old for one in store.supersessions()] == ["m9"]
+    assert [supersession.old for supersession in store.supersessions()] == ["m9"]
     with store.writer() as writer:
         writer.remove(["/b.md"])
     assert list(store.supersessions()) == []
 
 
 def test_coverings_are_told_oldest_word_first_and_follow_what_is_written(store: Store) -> None:
-    """What anchors sum up is told once for each summary, with its project; whoever leaves the index says nothing any more."""
+    """Summaries come with the memories they cover and their project, and disappear with their document."""
     covers = ("0123456789abcdef", "fedcba9876543210")
     late = chunk("/a.md", "late", 1, anchor=Anchor(memory="s2", covers=covers), date="2026-03-09")
     rest = chunk("/a.md", "rest of late", 2, anchor=Anchor(memory="s2"), date="2026-03-09", piece=1)
     early = chunk("/b.md", "early", 1, anchor=Anchor(memory="s1", covers=covers[:1]), date="2026-03-01")
     put(store, update("/a.md", [late, rest]), update("/b.md", [early], project="/q"))
 
-    assert list(store.coverings()) == [Covering("s1", "/q", covers[:1]), Covering("s2", "/p", covers)]
-    assert next(one.chunk.anchor for one in store.find("s1")) == Anchor(memory="s1", covers=covers[:1])
+    assert list(store.summary_links()) == [SummaryLink("s1", "/q", covers[:1]), SummaryLink("s2", "/p", covers)]
+    assert next(stored.chunk.anchor for stored in store.find("s1")) == Anchor(memory="s1", covers=covers[:1])
 
     put(store, update("/a.md", [rest]))
-    assert [one.summary for one in store.coverings()] == ["s1"]
+    assert [covering.summary for covering in store.summary_links()] == ["s1"]
     with store.writer() as writer:
         writer.remove(["/b.md"])
-    assert list(store.coverings()) == []
+    assert list(store.summary_links()) == []
 
 
 def test_what_no_id_names_is_found_by_its_content(store: Store) -> None:
-    """A content's hash names the chunks that say so, wherever they stand; an id that starts so goes before."""
+    """A prefix of a content hash finds its chunks everywhere; an id with that prefix takes precedence."""
     one, two = chunk("/a.md", "the same", 1), chunk("/b.md", "the same", 7)
     put(store, update("/a.md", [one]), update("/b.md", [two]))
 
@@ -578,23 +585,23 @@ def test_what_no_id_names_is_found_by_its_content(store: Store) -> None:
 
 
 def test_a_session_is_told_newest_first(store: Store) -> None:
-    """Sections whose anchor names a session are found by it, within the filters; pieces and other sessions are not."""
+    """Sections whose anchor names a session are found, within the filters; pieces and other sessions are not."""
     one = chunk("/a.md", "one", 1, anchor=Anchor(session="s"), date="2026-03-01")
     two = chunk("/a.md", "two", 2, anchor=Anchor(session="s"), date="2026-03-02")
     rest = chunk("/a.md", "rest", 3, anchor=Anchor(session="s"), date="2026-03-02", piece=1)
     other = chunk("/a.md", "other", 4, anchor=Anchor(session="s2", memory="s"))
     put(store, update("/a.md", [one, two, rest, other, chunk("/a.md", "none", 5)]))
 
-    assert [found.chunk.text for found in store.of_session("s", ALL, 10)] == ["two", "one"]
-    assert [found.chunk.text for found in store.of_session("s", ALL, 1)] == ["two"]
-    assert store.of_session("s", Filters(projects=("/q",)), 10) == store.of_session("", ALL, 10) == []
+    assert [found.chunk.text for found in store.session_chunks("s", ALL, 10)] == ["two", "one"]
+    assert [found.chunk.text for found in store.session_chunks("s", ALL, 1)] == ["two"]
+    assert store.session_chunks("s", Filters(projects=("/q",)), 10) == store.session_chunks("", ALL, 10) == []
 
 
 def test_vectors_come_back_as_they_went_in(store: Store) -> None:
-    """The vectors of chunks are given by their keys; a chunk that waits for one has none."""
+    """Vectors are returned by key; a chunk without a vector has none."""
     put(store, update("/a.md", ["alpha", "beta", "gamma"]))
     embed(store, alpha=(1, 0), beta=(3, 4))
-    keys = {one.chunk.text: one.key for one in store.chunks_of("/a.md")}
+    keys = {stored.chunk.text: stored.key for stored in store.chunks_of("/a.md")}
 
     found = store.vectors([*keys.values(), 999])
 
@@ -602,7 +609,7 @@ def test_vectors_come_back_as_they_went_in(store: Store) -> None:
 
 
 def test_a_document_is_found_by_its_source(store: Store) -> None:
-    """One document is given by its source; an unknown one is None."""
+    """A document is returned by its source; an unknown one is None."""
     put(store, update("/a.md", ["alpha"]))
 
     found = store.document("/a.md")
@@ -613,7 +620,7 @@ def test_a_document_is_found_by_its_source(store: Store) -> None:
 
 
 def test_every_write_has_its_own_revision(store: Store) -> None:
-    """A token never comes twice: each completed write gives another, a reset too, and reading gives none."""
+    """The revision changes with each completed write and reset, and not with reads."""
     document = update("/a.md", ["alpha"])
     seen = [store.revision()]
 
@@ -630,7 +637,7 @@ def test_every_write_has_its_own_revision(store: Store) -> None:
         assert changed()
         writer.touch([document.document])
         assert changed()
-        writer.put_vectors({one.vector_key: vector(1, 0) for one in store.pending(5)})
+        writer.put_vectors({pending.vector_key: vector(1, 0) for pending in store.pending(5)})
         assert changed()
         writer.remove(["/a.md"])
         assert changed()
@@ -642,76 +649,81 @@ def test_every_write_has_its_own_revision(store: Store) -> None:
 
 
 def beside(store: Store, **vectors: tuple[float, ...]) -> None:
-    keys = {pending.text: pending.vector_key for pending in store.pending_beside(1000)}
+    keys = {pending.text: pending.vector_key for pending in store.pending_shadow_vectors(1000)}
     with store.writer() as writer:
-        writer.put_beside({keys[text]: vector(*numbers) for text, numbers in vectors.items()})
+        writer.put_shadow_vectors({keys[text]: vector(*numbers) for text, numbers in vectors.items()})
 
 
 def test_vectors_beside_are_not_seen_until_they_are_served(store: Store) -> None:
-    """While vectors are made beside, also of another dimension, searches go on by the old ones; a swap changes all at once."""
+    """During a re-embedding, even with another dimension, searches use the old vectors; a swap changes all at once."""
     put(store, update("/a.md", ["alpha", "beta"]))
     embed(store, alpha=(1, 0), beta=(0, 1))
-    ids = [one.id for one in store.chunks_of("/a.md")]
+    ids = [stored.id for stored in store.chunks_of("/a.md")]
 
     with store.writer() as writer:
-        writer.begin_beside(3)
+        writer.begin_shadow_vectors(3)
     for text, numbers in (("alpha", (0, 0, 1)), ("beta", (1, 0, 0))):
         beside(store, **{text: numbers})
         assert near(store, 1, 0) == ["alpha", "beta"]
         assert store.coverage(ALL).with_vectors == store.stats().vectors == 2
-        assert set(store.vectors([one.key for one in store.chunks_of("/a.md")]).values()) == {
+        assert set(store.vectors([stored.key for stored in store.chunks_of("/a.md")]).values()) == {
             vector(1, 0),
             vector(0, 1),
         }
     before = store.revision()
     with store.writer() as writer:
-        writer.swap()
+        writer.swap_vectors()
 
     assert near(store, 0, 0, 1) == ["alpha", "beta"]
     assert store.coverage(ALL).with_vectors == store.stats().vectors == store.stats().other_vectors == 2
-    assert [one.id for one in store.chunks_of("/a.md")] == ids
+    assert [stored.id for stored in store.chunks_of("/a.md")] == ids
     assert store.revision() != before
-    assert not store.changeover().begun
+    assert not store.reembed_state().begun
     with pytest.raises(ModelFault):
         near(store, 1, 0)
 
 
 def test_what_was_begun_beside_goes_on(store: Store) -> None:
-    """Begun again, only what has no vector beside yet is waited for; with another dimension all of it is."""
+    """A resumed re-embedding lacks only missing vectors; with another dimension it starts over."""
     put(store, update("/a.md", ["alpha", "beta", "alpha"]))
     embed(store, alpha=(1, 0), beta=(0, 1))
     for _ in range(2):
         with store.writer() as writer:
-            writer.begin_beside(2)
-        assert store.changeover().begun == store.changeover().served != ""
-        if store.changeover().waiting == 2:
+            writer.begin_shadow_vectors(2)
+        assert store.reembed_state().begun == store.reembed_state().served != ""
+        if store.reembed_state().waiting == 2:
             beside(store, alpha=(1, 1))
-    assert [one.text for one in store.pending_beside(10)] == ["beta"]
+    assert [pending.text for pending in store.pending_shadow_vectors(10)] == ["beta"]
     put(store, update("/b.md", ["gamma"]))
-    assert [one.text for one in store.pending_beside(10)] == ["beta", "gamma"]
-    assert len(store.pending_beside(1)) == 1
+    assert [pending.text for pending in store.pending_shadow_vectors(10)] == ["beta", "gamma"]
+    assert len(store.pending_shadow_vectors(1)) == 1
 
     with store.writer() as writer:
-        writer.begin_beside(3)
+        writer.begin_shadow_vectors(3)
         with pytest.raises(ModelFault):
-            writer.put_beside({one.vector_key: vector(1, *[0] * n) for n, one in enumerate(store.pending_beside(9), 1)})
+            writer.put_shadow_vectors(
+                {
+                    pending.vector_key: vector(1, *[0] * n)
+                    for n, pending in enumerate(store.pending_shadow_vectors(9), 1)
+                }
+            )
 
-    assert store.changeover().waiting == len(store.pending_beside(10)) == 3
+    assert store.reembed_state().waiting == len(store.pending_shadow_vectors(10)) == 3
     assert near(store, 1, 0) == ["alpha", "alpha", "beta"]
 
 
 def test_chunks_that_came_meanwhile_wait_after_a_swap(store: Store) -> None:
-    """A chunk without a vector beside is found by words after the swap and waits; one that only had that has it."""
+    """A chunk without a new vector is found by words after the swap and is pending; new vectors count."""
     put(store, update("/a.md", ["alpha", "beta"]))
     embed(store, alpha=(1, 0))
     with store.writer() as writer:
-        writer.begin_beside(2)
+        writer.begin_shadow_vectors(2)
     beside(store, beta=(0, 1))
 
     with store.writer() as writer:
-        writer.swap()
+        writer.swap_vectors()
 
-    assert [one.text for one in store.pending(10)] == ["alpha"]
+    assert [pending.text for pending in store.pending(10)] == ["alpha"]
     assert near(store, 0, 1) == ["beta"]
     assert texts(store, "alpha") == ["alpha"]
     embed(store, alpha=(1, 1))
@@ -719,31 +731,31 @@ def test_chunks_that_came_meanwhile_wait_after_a_swap(store: Store) -> None:
 
 
 def test_going_back_and_forgetting(store: Store) -> None:
-    """What was served before is served again, and again the other way; once forgotten there is nothing to go back to."""
+    """A swap can be rolled back and repeated; after dropping the others there is nothing to go back to."""
     put(store, update("/a.md", ["alpha", "beta"]))
     embed(store, alpha=(1, 0), beta=(0, 1))
     with store.writer() as writer, pytest.raises(NotFound):
         writer.roll_back()
     with store.writer() as writer:
-        writer.begin_beside(2)
+        writer.begin_shadow_vectors(2)
     beside(store, alpha=(0, 1), beta=(1, 0))
     with store.writer() as writer:
-        writer.swap()
+        writer.swap_vectors()
         writer.sweep()
     assert near(store, 1, 0) == ["beta", "alpha"]
 
     with store.writer() as writer:
         writer.roll_back()
     assert near(store, 1, 0) == ["alpha", "beta"]
-    assert store.changeover().declined == store.changeover().served
+    assert store.reembed_state().declined == store.reembed_state().served
     put(store, update("/a.md", ["alpha", "beta", "gamma"], size=2))
     embed(store, gamma=(1, 0))
     with store.writer() as writer:
         writer.roll_back()
     assert near(store, 1, 0) == ["beta", "alpha"]
-    assert [one.text for one in store.pending(10)] == ["gamma"]
+    assert [pending.text for pending in store.pending(10)] == ["gamma"]
     with store.writer() as writer:
-        assert writer.forget_others() == 3
+        assert writer.drop_other_vectors() == 3
         with pytest.raises(NotFound):
             writer.roll_back()
 
@@ -752,76 +764,76 @@ def test_going_back_and_forgetting(store: Store) -> None:
 
 
 def test_declining_changes_nothing_but_a_note(store: Store) -> None:
-    """Vectors that are not to be served are kept, and that they were declined is known until they are begun again."""
+    """Declined vectors are kept, and the refusal is remembered until the next re-embedding."""
     put(store, update("/a.md", ["alpha"]))
     embed(store, alpha=(1, 0))
-    for act in ("swap", "decline"):
+    for act in ("swap_vectors", "decline_shadow_vectors"):
         with store.writer() as writer, pytest.raises(UsageError):
             getattr(writer, act)()
     with store.writer() as writer:
-        writer.begin_beside(2)
+        writer.begin_shadow_vectors(2)
     beside(store, alpha=(0, 1))
     with store.writer() as writer:
-        writer.decline()
+        writer.decline_shadow_vectors()
 
-    known = store.changeover()
+    known = store.reembed_state()
     assert (known.declined, known.begun, known.waiting) == (known.served, known.served, 0)
     assert store.dense(vector(1, 0), ALL, 1)[0].score == pytest.approx(1)
     with store.writer() as writer:
-        writer.begin_beside(2)
-    assert not store.changeover().declined
-    assert store.changeover().waiting == 0
+        writer.begin_shadow_vectors(2)
+    assert not store.reembed_state().declined
+    assert store.reembed_state().waiting == 0
 
 
 def test_chunks_with_both_vectors(store: Store) -> None:
-    """Those that have both come from all over, each text once, with the right one on each side."""
+    """Pairs of both vectors come from the whole index, each text once, each vector on its side."""
     names = [f"w{number}" for number in range(40)]
     put(store, update("/a.md", [*names, *names[:5]]))
     embed(store, **{name: (1, number) for number, name in enumerate(names[:30])})
-    assert store.twofold(10) == []
+    assert store.vector_pairs(10) == []
     with store.writer() as writer:
-        writer.begin_beside(2)
+        writer.begin_shadow_vectors(2)
     beside(store, **{name: (number, 1) for number, name in enumerate(names) if number % 2})
 
-    found = store.twofold(1000)
+    found = store.vector_pairs(1000)
 
-    assert sorted(int(one.stored.chunk.text[1:]) for one in found) == list(range(1, 30, 2))
-    for one in found:
-        number = int(one.stored.chunk.text[1:])
-        assert (one.served, one.beside) == (vector(1, number), vector(number, 1))
-    few = store.twofold(5)
+    assert sorted(int(pair.stored.chunk.text[1:]) for pair in found) == list(range(1, 30, 2))
+    for pair in found:
+        number = int(pair.stored.chunk.text[1:])
+        assert (pair.served, pair.shadow) == (vector(1, number), vector(number, 1))
+    few = store.vector_pairs(5)
     assert 3 <= len(few) <= 5
-    assert few == store.twofold(5)
-    assert max(int(one.stored.chunk.text[1:]) for one in few) > 12
+    assert few == store.vector_pairs(5)
+    assert max(int(pair.stored.chunk.text[1:]) for pair in few) > 12
 
 
 def test_a_sample_comes_from_all_over_and_has_vectors(store: Store) -> None:
-    """A sample holds only chunks with vectors, is no larger than asked for, and is the same the next time."""
+    """A sample has only chunks with vectors, has at most the requested size, and is stable."""
     names = [f"w{number}" for number in range(40)]
     put(store, update("/a.md", names))
     embed(store, **{name: (1, number) for number, name in enumerate(names) if number % 2})
 
-    found = [one.chunk.text for one in store.sample(10)]
+    found = [stored.chunk.text for stored in store.sample(10)]
 
     assert 5 <= len(found) <= 10
     assert all(int(name[1:]) % 2 for name in found)
     assert any(int(name[1:]) < 15 for name in found)
     assert any(int(name[1:]) > 25 for name in found)
-    assert [one.chunk.text for one in store.sample(10)] == found
+    assert [stored.chunk.text for stored in store.sample(10)] == found
     assert len(store.sample(1000)) == 20
     assert store.sample(0) == []
 
 
 def test_a_remark_is_kept_and_changes_the_revision(store: Store) -> None:
-    """What was noted is there for every reader, and answers from before it can be told from those after."""
+    """A remark is visible to every reader and changes the revision."""
     put(store, update("/a.md", ["alpha"]))
     before = store.revision()
-    assert store.remark("known") == ""
+    assert store.get_note("known") == ""
 
     with store.writer() as writer:
-        writer.remark("known", "4.2 200")
-        writer.remark("known", "4.5 300")
+        writer.set_note("known", "4.2 200")
+        writer.set_note("known", "4.5 300")
 
-    assert store.remark("known") == "4.5 300"
-    assert store.remark("other") == ""
+    assert store.get_note("known") == "4.5 300"
+    assert store.get_note("other") == ""
     assert store.revision() != before

@@ -1,10 +1,9 @@
-"""What the dense lane promises when it has codes: the same answers as a scan, whatever happens to the codes."""
+"""The dense lane with codes: the same results as a scan, whatever happens to the codes."""
 
 from __future__ import annotations
 
 import random
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
@@ -24,7 +23,7 @@ from tests.stores.test_embedded import check_lanes
 from lorelog.core.errors import ModelFault
 from lorelog.core.ports import Vector
 from lorelog.core.query import Filters
-from lorelog.stores.embedded import EmbeddedStore, codes, codes_making, matrix
+from lorelog.stores.embedded import EmbeddedStore, dense, vector_codes
 
 ALL = Filters()
 DIMENSION = 24
@@ -35,14 +34,14 @@ OPENED: list[EmbeddedStore] = []
 
 @pytest.fixture(autouse=True)
 def _close_stores() -> Iterator[None]:
-    """Whatever a test opened is closed after it."""
+    """Close the stores that a test opened."""
     yield
     while OPENED:
         OPENED.pop().close()
 
 
 def clustered(count: int, dimension: int, seed: int, clusters: int = 60) -> Array:
-    """Points around centres, with a direction that all share, as the vectors of texts have."""
+    """Points around centres with a common direction, like the vectors of texts."""
     centres = np.random.default_rng(0).standard_normal((clusters, dimension))
     luck = np.random.default_rng(seed)
     points = centres[luck.integers(0, clusters, count)] + 0.6 * luck.standard_normal((count, dimension)) + 1.0
@@ -56,7 +55,7 @@ def open_small(place: Path, exact_up_to: int = EXACT_UP_TO) -> EmbeddedStore:
 
 
 def vector_of(text: str) -> Vector:
-    """Every text has its own point, the same for whoever asks."""
+    """Each text has its own fixed vector."""
     return bytes(clustered(1, DIMENSION, zlib.crc32(text.encode()))[0].tobytes())
 
 
@@ -64,31 +63,31 @@ def fill(store: EmbeddedStore, name: str, count: int, *, project: str = "/p", sw
     texts = [chunk(f"/{name}.md", f"{name} {n}", n + 1, type="note" if n % 2 else "") for n in range(count)]
     with store.writer() as writer:
         writer.put([update(f"/{name}.md", texts, project=project)])
-        writer.put_vectors({one.vector_key: vector_of(one.text) for one in store.pending(count)})
+        writer.put_vectors({pending.vector_key: vector_of(pending.text) for pending in store.pending(count)})
         if sweep:
             writer.sweep()
 
 
 def follow(store: EmbeddedStore) -> None:
-    """Let the lanes drop what was removed, as the next writer does."""
+    """Let the lanes drop removed rows, as the next writer does."""
     with store.writer():
         pass
 
 
 def nearest(store: EmbeddedStore, question: Vector, filters: Filters = ALL, limit: int = 20) -> list[tuple[str, float]]:
     found = store.dense(question, filters, limit)
-    chunks = store.fetch([one.key for one in found])
-    return [(chunks[one.key].chunk.text, round(one.score, 4)) for one in found if one.key in chunks]
+    chunks = store.fetch([hit.key for hit in found])
+    return [(chunks[hit.key].chunk.text, round(hit.score, 4)) for hit in found if hit.key in chunks]
 
 
 def scanned(store: EmbeddedStore, question: Vector, admits: Callable[[Any], bool] = bool) -> list[tuple[str, float]]:
-    """The answer as the catalog gives it: every chunk's vector, one by one."""
+    """Return the expected result, computed from every chunk's vector."""
     scores = []
     for document in store.documents():
-        for one in store.chunks_of(document.source):
-            if one.has_vector and admits(one):
-                cosine = np.frombuffer(vector_of(one.chunk.text), "<f4") @ np.frombuffer(question, "<f4")
-                scores.append((one.chunk.text, round(float(cosine), 4)))
+        for stored in store.chunks_of(document.source):
+            if stored.has_vector and admits(stored):
+                cosine = np.frombuffer(vector_of(stored.chunk.text), "<f4") @ np.frombuffer(question, "<f4")
+                scores.append((stored.chunk.text, round(float(cosine), 4)))
     return sorted(scores, key=lambda pair: -pair[1])[:20]
 
 
@@ -105,7 +104,7 @@ def assert_right(store: EmbeddedStore, admits: Callable[[Any], bool] = bool, fil
 
 
 def assert_scores(store: EmbeddedStore, question: Vector) -> None:
-    """Whatever is returned is returned once, and with its true cosine."""
+    """Each result is unique and has its exact cosine."""
     found = nearest(store, question)
     assert len({text for text, _ in found}) == len(found)
     for text, score in found:
@@ -114,12 +113,12 @@ def assert_scores(store: EmbeddedStore, question: Vector) -> None:
 
 
 def test_codes_find_what_a_scan_finds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Looking at a part of the lists, and reading a part of those, finds at least 98 of 100 true neighbours."""
-    monkeypatch.setattr(codes, "_LEAST_LOOKED_AT", 0)
-    monkeypatch.setattr(codes_making, "_LOOKS", ((1 / 8, 400), (1 / 4, 800)))
+    """Codes find at least 98 of 100 true neighbours."""
+    monkeypatch.setattr(vector_codes, "_MIN_LINES_LOOKED_AT", 0)
+    monkeypatch.setattr(vector_codes, "_LOOK_SETTINGS", ((1 / 8, 400), (1 / 4, 800)))
     vectors = clustered(20_000, 96, 1, clusters=300)
-    assert codes_making.build_codes(tmp_path / "a.codes", vectors, np.arange(1, len(vectors) + 1))
-    opened = codes.open_codes(tmp_path / "a.codes", 96, len(vectors))
+    assert vector_codes.build_codes(tmp_path / "a.codes", vectors, np.arange(1, len(vectors) + 1))
+    opened = vector_codes.open_codes(tmp_path / "a.codes", 96, len(vectors))
     assert opened is not None
 
     found, read = 0, 0
@@ -136,12 +135,12 @@ def test_codes_find_what_a_scan_finds(monkeypatch: pytest.MonkeyPatch, tmp_path:
 def test_a_look_at_all_lines_proposes_what_a_look_list_by_list_does(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Where half of the lines would be looked at all are, a few lists at a time, and each is estimated alike."""
-    monkeypatch.setattr(codes_making, "_LOOKS", ((1.0, 150),))
-    monkeypatch.setattr(codes, "_LINES_AT_ONCE", 500)
+    """From half of the lines on, all are estimated, in blocks, with the same estimates."""
+    monkeypatch.setattr(vector_codes, "_LOOK_SETTINGS", ((1.0, 150),))
+    monkeypatch.setattr(vector_codes, "_LINES_PER_BLOCK", 500)
     vectors = clustered(4_000, 96, 1, clusters=60)
-    assert codes_making.build_codes(tmp_path / "a.codes", vectors, np.arange(1, len(vectors) + 1))
-    opened = codes.open_codes(tmp_path / "a.codes", 96, len(vectors))
+    assert vector_codes.build_codes(tmp_path / "a.codes", vectors, np.arange(1, len(vectors) + 1))
+    opened = vector_codes.open_codes(tmp_path / "a.codes", 96, len(vectors))
     assert opened is not None
 
     for question in clustered(20, 96, 2, clusters=60):
@@ -153,20 +152,20 @@ def test_a_look_at_all_lines_proposes_what_a_look_list_by_list_does(
 
 @given(st.lists(st.integers(-50, 50), min_size=2, max_size=400), st.data())
 def test_the_best_are_chosen_whatever_the_sample_says(scores: list[int], data: st.DataObject) -> None:
-    """A sample that misleads costs time, never one of the highest scores."""
+    """A misleading sample costs time but no result."""
     count = data.draw(st.integers(1, len(scores) - 1))
-    chosen = codes.choose_best(np.array(scores, dtype=np.float32), count).tolist()
+    chosen = vector_codes.choose_best(np.array(scores, dtype=np.float32), count).tolist()
 
     assert len(set(chosen)) == count
     assert sorted(scores[place] for place in chosen) == sorted(scores)[-count:]
 
 
 def test_codes_find_within_what_a_filter_admits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A third of the lines is searched as if there were no others, though they all lie in the same lists."""
-    monkeypatch.setattr(codes, "_LEAST_LOOKED_AT", 0)
+    """A filter that admits a third of the lines finds their neighbours."""
+    monkeypatch.setattr(vector_codes, "_MIN_LINES_LOOKED_AT", 0)
     vectors = clustered(20_000, 96, 1, clusters=300)
-    assert codes_making.build_codes(tmp_path / "a.codes", vectors, np.arange(1, len(vectors) + 1))
-    opened = codes.open_codes(tmp_path / "a.codes", 96, len(vectors))
+    assert vector_codes.build_codes(tmp_path / "a.codes", vectors, np.arange(1, len(vectors) + 1))
+    opened = vector_codes.open_codes(tmp_path / "a.codes", 96, len(vectors))
     assert opened is not None
     mask = np.random.default_rng(3).random(len(vectors)) < 0.3
     positions = opened.positions(mask)
@@ -183,7 +182,7 @@ def test_codes_find_within_what_a_filter_admits(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_a_small_index_has_no_codes(tmp_path: Path) -> None:
-    """Up to the size where a scan is fast nothing is built."""
+    """Up to the size where a scan is fast no codes are built."""
     store = open_small(tmp_path)
     fill(store, "a", EXACT_UP_TO)
 
@@ -191,8 +190,9 @@ def test_a_small_index_has_no_codes(tmp_path: Path) -> None:
     assert_right(store)
 
 
+@pytest.mark.slow
 def test_a_large_index_gets_codes_and_answers_alike(tmp_path: Path) -> None:
-    """After a sweep there is one file of codes; a reader that was open before takes it up."""
+    """A sweep builds one codes file, which an open reader picks up."""
     reader, store = open_small(tmp_path), open_small(tmp_path)
     fill(store, "a", 600, sweep=False)
     assert codes_of(tmp_path) == []
@@ -209,8 +209,9 @@ def test_a_large_index_gets_codes_and_answers_alike(tmp_path: Path) -> None:
     assert_right(open_small(tmp_path))
 
 
+@pytest.mark.slow
 def test_what_comes_and_goes_after_the_codes_counts_at_once(tmp_path: Path) -> None:
-    """Lines appended to a coded matrix are found before any rebuild, removed ones are not, and a sweep extends the codes."""
+    """Later lines are found and removed ones are not before a rebuild, and a sweep extends the codes."""
     store = open_small(tmp_path)
     fill(store, "a", 600)
     first = codes_of(tmp_path)
@@ -229,8 +230,9 @@ def test_what_comes_and_goes_after_the_codes_counts_at_once(tmp_path: Path) -> N
     check_lanes(store)
 
 
+@pytest.mark.slow
 def test_a_long_run_makes_codes_as_it_goes_and_an_entry_never_does(tmp_path: Path) -> None:
-    """Outside a run nobody waits for codes without a sweep; within one they are made before its end."""
+    """Outside an index run no codes are built without a sweep; within one they are built before its end."""
     store = open_small(tmp_path, 200)
     fill(store, "a", 500, sweep=False)
     assert codes_of(tmp_path) == []
@@ -242,8 +244,9 @@ def test_a_long_run_makes_codes_as_it_goes_and_an_entry_never_does(tmp_path: Pat
     assert_right(store)
 
 
+@pytest.mark.slow
 def test_a_matrix_written_anew_gets_codes_anew(tmp_path: Path) -> None:
-    """When more than a quarter was removed the matrix is swapped, and the codes of the old one never speak for the new."""
+    """A rewritten matrix never uses the codes of the old one."""
     store = open_small(tmp_path)
     fill(store, "a", 700)
     fill(store, "b", 700)
@@ -261,22 +264,23 @@ def test_a_matrix_written_anew_gets_codes_anew(tmp_path: Path) -> None:
     check_lanes(store)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("few", [1, 10_000])
 def test_filters_admit_the_same_with_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
-    """A project, a type or both restrict a coded search exactly, and a scan of few likewise, tail included."""
-    monkeypatch.setattr(matrix, "_FEW", few)
-    monkeypatch.setattr(matrix, "_LIMITS_A_LANE", 1)
+    """Filters restrict a coded search exactly, including lines after the codes."""
+    monkeypatch.setattr(dense, "_MAX_EXACT_LINES", few)
+    monkeypatch.setattr(dense, "_MIN_LINES_PER_LIMIT", 1)
     store = open_small(tmp_path)
     fill(store, "a", 500, project="/p")
     fill(store, "b", 300, project="/q")
     fill(store, "c", 60, project="/q", sweep=False)
 
     for _ in range(2):  # the second time what is admitted is known
-        assert_right(store, lambda one: one.project == "/q", Filters(projects=("/q",)))
-        assert_right(store, lambda one: one.project == "/q", Filters(projects=("/q", "/none")))
-        assert_right(store, lambda one: one.chunk.type == "note", Filters(types=("note",)))
+        assert_right(store, lambda stored: stored.project == "/q", Filters(projects=("/q",)))
+        assert_right(store, lambda stored: stored.project == "/q", Filters(projects=("/q", "/none")))
+        assert_right(store, lambda stored: stored.chunk.type == "note", Filters(types=("note",)))
         both = Filters(projects=("/q",), types=("note",))
-        assert_right(store, lambda one: one.project == "/q" and one.chunk.type == "note", both)
+        assert_right(store, lambda stored: stored.project == "/q" and stored.chunk.type == "note", both)
     assert_right(store, bool, Filters(projects=("/p", "/q")))
     assert nearest(store, vector_of("x"), Filters(projects=("/none",))) == []
 
@@ -295,6 +299,7 @@ def _overwrite(start: int, end: int) -> Callable[[Path], None]:
     return damage
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage",
     [
@@ -308,7 +313,7 @@ def _overwrite(start: int, end: int) -> Callable[[Path], None]:
     ids=["missing", "cut", "empty", "header", "centres", "all else"],
 )
 def test_damaged_codes_never_give_a_wrong_answer(tmp_path: Path, damage: Callable[[Path], None]) -> None:
-    """Whatever happened to the file, no search fails and no score is wrong; the next sweep makes it anew."""
+    """With a damaged file no search fails and no score is wrong; the next sweep rebuilds it."""
     store = open_small(tmp_path)
     fill(store, "a", 600)
     store.close()
@@ -323,37 +328,43 @@ def test_damaged_codes_never_give_a_wrong_answer(tmp_path: Path, damage: Callabl
 
     assert_right(again)
     (new,) = codes_of(tmp_path)
-    assert codes.is_whole(new)
+    assert vector_codes.is_intact(new)
 
 
+@pytest.mark.slow
 def test_similarities_know_every_line(tmp_path: Path) -> None:
-    """The cosine of a chunk is told, whether its line is coded, came later or died."""
+    """Cosines are right for coded, later and dead lines."""
     store = open_small(tmp_path)
     fill(store, "a", 600)
     fill(store, "b", 30, sweep=False)
     with store.writer() as writer:
         writer.put([update("/a.md", [chunk("/a.md", f"a {n}", n + 1) for n in range(590)], size=2)])
     follow(store)
-    kept = [one for document in store.documents() for one in store.chunks_of(document.source)]
+    kept = [stored for document in store.documents() for stored in store.chunks_of(document.source)]
     question = vector_of("any")
 
-    told = store.similarities(question, [one.key for one in kept] + [10**9, 595])
+    told = store.similarities(question, [stored.key for stored in kept] + [10**9, 595])
 
     asked = np.frombuffer(question, "<f4")
-    assert set(told) == {one.key for one in kept}
-    for one in kept:
-        assert told[one.key] == pytest.approx(float(np.frombuffer(vector_of(one.chunk.text), "<f4") @ asked), abs=1e-5)
+    assert set(told) == {stored.key for stored in kept}
+    for stored in kept:
+        assert told[stored.key] == pytest.approx(
+            float(np.frombuffer(vector_of(stored.chunk.text), "<f4") @ asked), abs=1e-5
+        )
 
 
 def test_zero_vectors_are_coded_and_far_from_everything(tmp_path: Path) -> None:
-    """A vector of no length has a code like any other, scores 0, and comes after whatever points the same way."""
+    """A zero vector has a code, scores 0, and ranks after every similar vector."""
     store = open_small(tmp_path)
     texts = [f"a {n}" for n in range(600)]
     with store.writer() as writer:
         writer.put([update("/a.md", texts)])
         zero = array("f", [0.0] * DIMENSION).tobytes()
         writer.put_vectors(
-            {one.vector_key: zero if one.text == "a 7" else vector_of(one.text) for one in store.pending(600)}
+            {
+                pending.vector_key: zero if pending.text == "a 7" else vector_of(pending.text)
+                for pending in store.pending(600)
+            }
         )
         writer.sweep()
     assert len(codes_of(tmp_path)) == 1
@@ -365,26 +376,27 @@ def test_zero_vectors_are_coded_and_far_from_everything(tmp_path: Path) -> None:
 
 
 def test_what_is_not_a_number_is_refused(tmp_path: Path) -> None:
-    """Neither a stored vector nor a question may hold NaN or infinity, and a refused batch leaves nothing behind."""
+    """NaN and infinity are rejected in stored vectors and queries, and a rejected batch leaves nothing behind."""
     store = open_small(tmp_path)
     with store.writer() as writer:
         writer.put([update("/a.md", ["a", "b"])])
         one, two = store.pending(2)
         broken = array("f", [float("nan")] * DIMENSION).tobytes()
-        with pytest.raises(ModelFault, match="numbers"):
+        with pytest.raises(ModelFault, match="NaN"):
             writer.put_vectors({one.vector_key: vector_of("a"), two.vector_key: broken})
         assert len(store.pending(2)) == 2
         writer.put_vectors({one.vector_key: vector_of("a")})
 
     for bad in (float("nan"), float("inf")):
-        with pytest.raises(ModelFault, match="numbers"):
+        with pytest.raises(ModelFault, match="NaN"):
             store.dense(array("f", [bad] * DIMENSION).tobytes(), ALL, 5)
 
 
+@pytest.mark.slow
 def test_vectors_that_codes_cannot_tell_apart_are_scanned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where codes would lose neighbours there are none, this is remembered until the index has doubled, and answers are right."""
-    monkeypatch.setattr(codes, "_LEAST_LOOKED_AT", 0)
-    monkeypatch.setattr(codes_making, "_LOOKS", ((1 / 1000, 1),))
+    """If codes would miss neighbours there are none; this is remembered until the index has doubled."""
+    monkeypatch.setattr(vector_codes, "_MIN_LINES_LOOKED_AT", 0)
+    monkeypatch.setattr(vector_codes, "_LOOK_SETTINGS", ((1 / 1000, 1),))
     store = open_small(tmp_path)
     fill(store, "a", 600)
 
@@ -416,18 +428,19 @@ while True:
 """
 
 
-def test_a_killed_build_leaves_an_index_that_answers_rightly(tmp_path: Path) -> None:
-    """After kill -9 at any point of building, extending or swapping codes, searches give what the catalog gives."""
-    luck = random.Random(11)
+@pytest.mark.parametrize("cycles", [2, pytest.param(14, marks=pytest.mark.slow)])
+def test_a_killed_build_leaves_an_index_that_answers_rightly(tmp_path: Path, cycles: int) -> None:
+    """After kill -9 while codes are built, extended or swapped, searches return what the catalog has."""
+    rng = random.Random(11)
     script = KILLED.format(path=[p for p in sys.path if p], place=str(tmp_path))
     seen = 0
-    for cycle in range(14):
+    for cycle in range(cycles):
         process = subprocess.Popen(
             [sys.executable, "-c", script, str(cycle * 1000)], stdout=subprocess.PIPE, text=True, cwd=Path.cwd()
         )
         assert process.stdout is not None
         process.stdout.readline()
-        time.sleep(luck.uniform(0.0, 0.6))
+        time.sleep(rng.uniform(0.0, 0.6))
         process.send_signal(signal.SIGKILL)
         process.wait()
         process.stdout.close()
@@ -444,36 +457,22 @@ def test_a_killed_build_leaves_an_index_that_answers_rightly(tmp_path: Path) -> 
         assert len(codes_of(tmp_path)) <= 2
         check_lanes(store)
         store.close()
-    assert seen
+    assert seen or cycles < 14
 
 
+@pytest.mark.slow
 def test_a_build_that_fails_costs_nothing_but_speed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full disk while codes are made is not an error of the write that came before, and leaves no file in use."""
+    """A full disk while codes are built does not fail the write before it, and leaves no file in use."""
     store = open_small(tmp_path)
     fill(store, "a", 600, sweep=False)
 
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(codes_making, "write_codes", fail)
+    monkeypatch.setattr(vector_codes, "write_codes", fail)
     with store.writer() as writer:
         writer.sweep()
     monkeypatch.undo()
 
     assert codes_of(tmp_path) == []
     assert_right(store)
-
-
-def test_a_catalog_of_the_first_schema_is_covered_before_anyone_writes(tmp_path: Path) -> None:
-    """An index that was last written by an older version answers about its coverage without being migrated."""
-    (tmp_path / "index").mkdir()
-    released = Path(__file__).parent.parent / "compat" / "catalog_v1.db"
-    (tmp_path / "index" / "catalog.db").write_bytes(released.read_bytes())
-
-    store = open_small(tmp_path)
-
-    assert (store.coverage(ALL).chunks, store.coverage(ALL).with_vectors) == (2, 2)
-    assert store.coverage(Filters(projects=("/none",))).chunks == 0
-    with sqlite3.connect(tmp_path / "index" / "catalog.db") as database:
-        assert database.execute("PRAGMA user_version").fetchone() == (1,)
-    database.close()

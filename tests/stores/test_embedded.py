@@ -1,4 +1,4 @@
-"""What the embedded store promises beyond the contract: crashes, damage, versions, other processes."""
+"""The embedded store beyond the contract: crashes, damage, versions, other processes."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.stores.making import PlainAnalyser, chunk, update, vector
+from tests.stores.making import PlainAnalyser, update, vector
 
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreIncompatible
 from lorelog.core.ports import Store
 from lorelog.core.query import Filters, Term
 from lorelog.stores.embedded import EmbeddedStore
-from lorelog.stores.embedded.migrations import SCHEMA_VERSION
+from lorelog.stores.embedded.connection import open_writer
+from lorelog.stores.embedded.migrations import MIGRATIONS, SCHEMA_VERSION
 
 ALL = Filters()
 OPENED: list[EmbeddedStore] = []
@@ -28,7 +30,7 @@ OPENED: list[EmbeddedStore] = []
 
 @pytest.fixture(autouse=True)
 def _close_stores() -> Iterator[None]:
-    """Whatever a test opened is closed after it."""
+    """Close the stores that a test opened."""
     yield
     while OPENED:
         OPENED.pop().close()
@@ -44,30 +46,30 @@ def open_store(place: Path, *, model: str = "m", version: str = "plain 1") -> Em
 def fill(store: Store, *texts: str, source: str = "/a.md") -> None:
     with store.writer() as writer:
         writer.put([update(source, texts)])
-        writer.put_vectors({one.vector_key: vector(1, len(one.text)) for one in store.pending(1000)})
+        writer.put_vectors({pending.vector_key: vector(1, len(pending.text)) for pending in store.pending(1000)})
 
 
-def found(store: Store, word: str) -> list[str]:
+def search_texts(store: Store, word: str) -> list[str]:
     candidates = store.lexical([Term(word)], ALL, 100)
-    chunks = store.fetch([one.key for one in candidates])
-    return sorted(chunks[one.key].chunk.text for one in candidates if one.key in chunks)
+    chunks = store.fetch([candidate.key for candidate in candidates])
+    return sorted(chunks[candidate.key].chunk.text for candidate in candidates if candidate.key in chunks)
 
 
 def test_what_one_process_writes_another_finds(tmp_path: Path) -> None:
-    """A store that was open before a write by someone else sees it, in both lanes."""
+    """An open store sees writes of other processes in both lanes."""
     reader, writer = open_store(tmp_path), open_store(tmp_path)
-    assert found(reader, "alpha") == []
+    assert search_texts(reader, "alpha") == []
 
     fill(writer, "alpha one")
-    assert found(reader, "alpha") == ["alpha one"]
+    assert search_texts(reader, "alpha") == ["alpha one"]
     fill(writer, "alpha one", "alpha two")
 
-    assert found(reader, "alpha") == ["alpha one", "alpha two"]
+    assert search_texts(reader, "alpha") == ["alpha one", "alpha two"]
     assert len(reader.dense(vector(1, 9), ALL, 10)) == 2
 
 
 def test_another_process_and_another_model_change_the_revision(tmp_path: Path) -> None:
-    """Whoever asks sees by the token that someone else has written, or has turned the index over to another model."""
+    """The revision changes when another process writes or changes the model."""
     reader, writer = open_store(tmp_path), open_store(tmp_path)
     fill(writer, "alpha one")
     first = reader.revision()
@@ -82,17 +84,17 @@ def test_another_process_and_another_model_change_the_revision(tmp_path: Path) -
 
 
 def test_reading_creates_nothing(tmp_path: Path) -> None:
-    """Asking an index that is not there leaves no file behind."""
+    """Reading an index that does not exist creates no file."""
     store = open_store(tmp_path)
 
-    assert found(store, "x") == []
+    assert search_texts(store, "x") == []
     assert store.stats().chunks == 0
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("lost", ["lexical", "dense", "lexical/current.json", "dense state", "both states"])
 def test_a_lost_lane_is_rebuilt_from_the_catalog(tmp_path: Path, lost: str) -> None:
-    """Lanes that are missing or whose state is lost come back by themselves, with everything in them."""
+    """Lanes that are missing or whose state is lost are rebuilt completely."""
     store = open_store(tmp_path)
     fill(store, "alpha one", "beta two")
     store.close()
@@ -104,15 +106,15 @@ def test_a_lost_lane_is_rebuilt_from_the_catalog(tmp_path: Path, lost: str) -> N
 
     again = open_store(tmp_path)
 
-    assert found(again, "alpha") == ["alpha one"]
+    assert search_texts(again, "alpha") == ["alpha one"]
     assert len(again.dense(vector(1, 9), ALL, 10)) == 2
 
 
 def test_a_comparison_tells_of_each_lane(tmp_path: Path) -> None:
-    """Lanes that are lost are told, words and vectors alike, and mended; looking changes nothing."""
+    """A comparison reports each missing lane, and changes nothing without `repair`."""
     store = open_store(tmp_path)
     fill(store, "alpha", "beta")
-    assert store.compare().is_whole
+    assert store.compare().is_consistent
 
     for lane, told in (("dense", (0, 2)), ("lexical", (2, 0))):
         store.close()
@@ -120,22 +122,22 @@ def test_a_comparison_tells_of_each_lane(tmp_path: Path) -> None:
         for repair in (False, True):
             compared = store.compare(repair=repair)
             assert (compared.missing, compared.unlike) == told
-        assert store.compare().is_whole
+        assert store.compare().is_consistent
 
 
 def test_a_new_analyser_rebuilds_the_lexical_lane(tmp_path: Path) -> None:
-    """Words are analysed anew when the analyser says that it changed."""
+    """A new version of the analyser rebuilds the lexical lane."""
     fill(open_store(tmp_path), "alpha one")
     folders = set((tmp_path / "index" / "lexical").glob("words-*"))
 
     store = open_store(tmp_path, version="plain 2")
 
-    assert found(store, "alpha") == ["alpha one"]
+    assert search_texts(store, "alpha") == ["alpha one"]
     assert set((tmp_path / "index" / "lexical").glob("words-*")).isdisjoint(folders)
 
 
 def test_vectors_of_two_models_never_meet(tmp_path: Path) -> None:
-    """Under another model nothing has a vector until it embeds; going back finds the first model's vectors again."""
+    """Another model has no vectors until it embeds; going back finds the first model's vectors again."""
     fill(open_store(tmp_path), "alpha")
 
     other = open_store(tmp_path, model="other")
@@ -146,11 +148,11 @@ def test_vectors_of_two_models_never_meet(tmp_path: Path) -> None:
     assert other.pending(5) == []
     assert not other.serves_model()
     with other.writer(take_over=True) as writer:
-        assert [one.text for one in other.pending(5)] == ["alpha"]
-        writer.put_vectors({one.vector_key: vector(1, 2, 3) for one in other.pending(5)})
+        assert [pending.text for pending in other.pending(5)] == ["alpha"]
+        writer.put_vectors({pending.vector_key: vector(1, 2, 3) for pending in other.pending(5)})
     assert len(other.dense(vector(1, 2, 3), ALL, 5)) == 1
-    assert [one.id for one in other.chunks_of("/a.md")] == [
-        one.chunk.identify("other") for one in other.chunks_of("/a.md")
+    assert [stored.id for stored in other.chunks_of("/a.md")] == [
+        stored.chunk.identify("other") for stored in other.chunks_of("/a.md")
     ]
 
     back = open_store(tmp_path)
@@ -161,7 +163,7 @@ def test_vectors_of_two_models_never_meet(tmp_path: Path) -> None:
 
 
 def test_a_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
-    """An index from the future is named as such, with the way out, and is not touched."""
+    """An index of a newer version is rejected with a hint, and is not changed."""
     fill(open_store(tmp_path), "alpha")
     path = tmp_path / "index" / "catalog.db"
     with sqlite3.connect(path) as database:
@@ -180,7 +182,7 @@ def test_a_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
-    """A foreign SQLite file in our place is not overwritten."""
+    """A database of another program is not overwritten."""
     (tmp_path / "index").mkdir()
     with sqlite3.connect(tmp_path / "index" / "catalog.db") as database:
         database.execute("CREATE TABLE precious (x)")
@@ -192,7 +194,7 @@ def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["text", "middle", "truncated"])
 def test_a_damaged_database_is_named_and_reset_helps(tmp_path: Path, damage: str) -> None:
-    """Damage gives StoreDamaged with the way out, never another error, and a reset makes a new start."""
+    """Damage raises StoreDamaged with a hint, and a reset gives a new index."""
     store = open_store(tmp_path)
     fill(store, *(f"alpha {number} {'x' * 500}" for number in range(200)))
     with store.writer() as writer:
@@ -215,11 +217,11 @@ def test_a_damaged_database_is_named_and_reset_helps(tmp_path: Path, damage: str
     assert "lorelog reset" in caught.value.hint
     damaged.reset()
     fill(damaged, "alpha")
-    assert found(damaged, "alpha") == ["alpha"]
+    assert search_texts(damaged, "alpha") == ["alpha"]
 
 
 def test_a_committed_database_of_every_schema_is_opened(tmp_path: Path) -> None:
-    """Databases of every released schema answer, and can be written to."""
+    """Databases of every released schema can be read and written."""
     released = sorted((Path(__file__).parent.parent / "compat").glob("catalog_v*.db"))
     assert [int(path.stem.removeprefix("catalog_v")) for path in released] == list(range(1, SCHEMA_VERSION + 1))
     for database in released:
@@ -228,38 +230,39 @@ def test_a_committed_database_of_every_schema_is_opened(tmp_path: Path) -> None:
         shutil.copy(database, place / "index" / "catalog.db")
 
         store = open_store(place)
-        assert found(store, "compat") == ["compat alpha", "compat beta"]
+        assert search_texts(store, "compat") == ["compat alpha", "compat beta"]
         assert len(store.dense(vector(1, 0), ALL, 5)) == 2
         fill(store, "compat gamma", source="/new.md")
 
-        assert found(store, "compat") == ["compat alpha", "compat beta", "compat gamma"]
+        assert search_texts(store, "compat") == ["compat alpha", "compat beta", "compat gamma"]
 
 
-def test_tags_of_an_older_schema(tmp_path: Path) -> None:
-    """A catalog that has no table of tags yet tells them all the same, and goes on to when it is migrated."""
-    store = open_store(tmp_path)
-    tagged = chunk("/a.md", "one", tags=("ctx:a", "ctx:b"))
-    with store.writer() as writer:
-        writer.put([update("/a.md", [tagged, chunk("/a.md", "two", 2, tags=("ctx:a",))])])
-    store.close()
-    wanted = store.tags("ctx:", ALL), store.tags("ctx:", Filters(tags=("ctx:b",), projects=("/p",)))
-    store.close()
-    database = sqlite3.connect(tmp_path / "index" / "catalog.db")
-    for name in ("tags_come", "tags_go", "tags_change"):
-        database.execute(f"DROP TRIGGER {name}")
-    database.execute("DROP TABLE tagged")
-    for index in ("chunks_session", "chunks_superseding", "chunks_covering", "chunks_content"):
-        database.execute(f"DROP INDEX IF EXISTS {index}")
-    database.execute("PRAGMA user_version = 2")
-    database.commit()
-    database.close()
+def test_a_later_schema_step_is_applied_once(tmp_path: Path) -> None:
+    """A database of an older schema is migrated by the steps it lacks, and keeps its content."""
+    fill(open_store(tmp_path), "alpha")
+    path = tmp_path / "index" / "catalog.db"
+
+    def add_column(database: sqlite3.Connection) -> None:
+        database.execute("ALTER TABLE documents ADD COLUMN note TEXT NOT NULL DEFAULT 'new'")
 
     for _ in range(2):
-        assert (store.tags("ctx:", ALL), store.tags("ctx:", Filters(tags=("ctx:b",), projects=("/p",)))) == wanted
-        assert [one.chunk.text for one in store.recent(Filters(tags=("ctx:a",)), 5)] == ["two", "one"]
-        with store.writer():
-            pass
-    assert wanted == ({"ctx:a": 2, "ctx:b": 1}, {"ctx:a": 1, "ctx:b": 1})
+        with closing(open_writer(path, (*MIGRATIONS, add_column))) as database:
+            assert database.execute("SELECT source, note FROM documents").fetchall() == [("/a.md", "new")]
+            assert database.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION + 1,)
+
+
+def test_a_schema_step_that_fails_changes_nothing(tmp_path: Path) -> None:
+    """A step is one transaction: after a failure the database has its old schema, version and content."""
+    fill(open_store(tmp_path), "alpha")
+
+    def fail(database: sqlite3.Connection) -> None:
+        database.execute("DROP TABLE tagged")
+        raise sqlite3.OperationalError("no such table: other")
+
+    with pytest.raises(StoreDamaged):
+        open_writer(tmp_path / "index" / "catalog.db", (*MIGRATIONS, fail))
+    assert search_texts(open_store(tmp_path), "alpha") == ["alpha"]
+    fill(open_store(tmp_path), "beta", source="/b.md")
 
 
 CRASHING = """
@@ -275,22 +278,23 @@ while True:
     round_ += 1
     with store.writer() as writer:
         writer.put([update(f"/{{n}}.md", [f"word{{n}} kept", f"word{{n}} round{{round_}}"], size=round_) for n in range(5)])
-        writer.put_vectors({{one.vector_key: vector(1, len(one.text)) for one in store.pending(100)}})
+        writer.put_vectors({{pending.vector_key: vector(1, len(pending.text)) for pending in store.pending(100)}})
         writer.sweep()
 """
 
 
-def test_a_killed_writer_leaves_the_old_version_or_the_new(tmp_path: Path) -> None:
-    """After kill -9 at any point every document is whole, ids are unique, the lanes agree with the catalog."""
-    luck = random.Random(7)
+@pytest.mark.parametrize("cycles", [2, pytest.param(12, marks=pytest.mark.slow)])
+def test_a_killed_writer_leaves_the_old_version_or_the_new(tmp_path: Path, cycles: int) -> None:
+    """After kill -9 every document is complete, ids are unique, and the lanes agree with the catalog."""
+    rng = random.Random(7)
     script = CRASHING.format(path=[p for p in sys.path if p], place=str(tmp_path))
-    for cycle in range(12):
+    for cycle in range(cycles):
         process = subprocess.Popen(
             [sys.executable, "-c", script, str(cycle * 10_000)], stdout=subprocess.PIPE, text=True, cwd=Path.cwd()
         )
         assert process.stdout is not None
         process.stdout.readline()
-        time.sleep(luck.uniform(0.0, 0.3))
+        time.sleep(rng.uniform(0.0, 0.3))
         process.send_signal(signal.SIGKILL)
         process.wait()
         process.stdout.close()
@@ -298,10 +302,10 @@ def test_a_killed_writer_leaves_the_old_version_or_the_new(tmp_path: Path) -> No
 
 
 def check_lanes(store: EmbeddedStore) -> None:
-    """After a sweep both lanes hold exactly what the catalog holds, each chunk once, and its tallies are true."""
+    """Assert that after a sweep both lanes hold each chunk of the catalog once, and that its counts are right."""
     with store.writer() as writer:
         writer.sweep()
-    with store._reading() as catalog:
+    with store._open_reader() as catalog:
         if catalog is None:
             return
         live = {row for (row,) in catalog.database.execute("SELECT row FROM chunks WHERE live")}
@@ -323,14 +327,14 @@ def check_whole(place: Path) -> None:
         pass
     for document in store.documents():
         name = document.source.removeprefix("/").removesuffix(".md")
-        texts = [one.chunk.text for one in store.chunks_of(document.source)]
+        texts = [stored.chunk.text for stored in store.chunks_of(document.source)]
         assert texts == [f"word{name} kept", f"word{name} round{document.stamp.size}"]
-        assert found(store, f"word{name}") == sorted(texts)
-    ids = [one.id for document in store.documents() for one in store.chunks_of(document.source)]
+        assert search_texts(store, f"word{name}") == sorted(texts)
+    ids = [stored.id for document in store.documents() for stored in store.chunks_of(document.source)]
     assert len(ids) == len(set(ids))
     lane = store.dense(vector(1, 9), ALL, 1000)
-    assert len({one.key for one in lane}) == len(lane)
-    assert set(store.fetch([one.key for one in lane])) == {one.key for one in lane}
+    assert len({hit.key for hit in lane}) == len(lane)
+    assert set(store.fetch([hit.key for hit in lane])) == {hit.key for hit in lane}
     assert len(lane) == store.coverage(ALL).with_vectors
     check_lanes(store)
     with sqlite3.connect(place / "index" / "catalog.db") as database:
@@ -340,8 +344,9 @@ def check_whole(place: Path) -> None:
     store.close()
 
 
+@pytest.mark.slow
 def test_a_full_disk_changes_nothing(tmp_path: Path) -> None:
-    """When nothing more can be written the error says so and the old version is found as before."""
+    """A full disk raises an error, and the old version is found as before."""
     fill(open_store(tmp_path), "alpha old")
     script = (
         "import resource, signal, sys\n"
@@ -364,23 +369,24 @@ def test_a_full_disk_changes_nothing(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     with store.writer():
         pass
-    assert found(store, "alpha") == ["alpha old"]
+    assert search_texts(store, "alpha") == ["alpha old"]
     fill(store, "alpha old", "alpha new")
-    assert found(store, "alpha") == ["alpha new", "alpha old"]
+    assert search_texts(store, "alpha") == ["alpha new", "alpha old"]
 
 
+@pytest.mark.slow
 def test_a_read_only_index_can_be_read_and_says_that_it_cannot_be_written(tmp_path: Path) -> None:
-    """Where nothing may be written searching still works, and writing is refused with the path."""
+    """A read-only index can be searched, and writing is rejected with the path."""
     store = open_store(tmp_path)
     fill(store, "alpha")
     store.close()
     script = (
         f"import sys; sys.path[:0] = {[p for p in sys.path if p]!r}\n"
         "from pathlib import Path\n"
-        "from tests.stores.test_embedded import open_store, fill, found\n"
+        "from tests.stores.test_embedded import open_store, fill, search_texts\n"
         "from lorelog.core.errors import StoreUnwritable\n"
         f"store = open_store(Path({str(tmp_path)!r}))\n"
-        "print(found(store, 'alpha'))\n"
+        "print(search_texts(store, 'alpha'))\n"
         "store.close()\n"
         "try:\n"
         "    fill(store, 'beta')\n"
@@ -404,8 +410,9 @@ def test_a_read_only_index_can_be_read_and_says_that_it_cannot_be_written(tmp_pa
     assert "refused:" in done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_eight_writers_keep_every_document(tmp_path: Path) -> None:
-    """Processes that write at once wait for each other, and nothing of anyone is lost."""
+    """Concurrent writers wait for each other, and nothing is lost."""
     script = (
         f"import sys; sys.path[:0] = {[p for p in sys.path if p]!r}\n"
         "from pathlib import Path\n"
@@ -426,22 +433,23 @@ def test_eight_writers_keep_every_document(tmp_path: Path) -> None:
 
     store = open_store(tmp_path)
     assert len(store.documents()) == 24
-    assert len(found(store, "shared")) == 24
+    assert len(search_texts(store, "shared")) == 24
 
 
+@pytest.mark.slow
 def test_a_replaced_chunk_leaves_the_lexical_lane(tmp_path: Path) -> None:
-    """However often a document is rewritten, the lane holds its chunks once and nothing else."""
+    """A document that is rewritten often is in the lane once."""
     store = open_store(tmp_path)
     fill(store, "zebra stays", source="/still.md")
     for number in range(30):
         fill(store, *(f"zebra {number} {line}" for line in range(20)), source="/edited.md")
 
     check_lanes(store)
-    assert "zebra stays" in found(store, "zebra")
+    assert "zebra stays" in search_texts(store, "zebra")
 
 
 def test_changes_that_come_twice_are_entered_once(tmp_path: Path) -> None:
-    """A lane that lost its state after a commit follows the same changes again and is the same."""
+    """A lane that lost its state after a commit applies the same changes again with the same result."""
     store = open_store(tmp_path)
     fill(store, "alpha")
     state = (tmp_path / "index" / "lexical" / "current.json").read_bytes()
@@ -455,7 +463,7 @@ def test_changes_that_come_twice_are_entered_once(tmp_path: Path) -> None:
 
 
 def test_a_damaged_lexical_lane_is_made_anew(tmp_path: Path) -> None:
-    """A lane whose files were damaged is rebuilt by the search that finds it so, and by the next write."""
+    """A damaged lexical lane is rebuilt by the next search or write."""
     store = open_store(tmp_path)
     fill(store, "alpha one")
     store.close()
@@ -464,24 +472,25 @@ def test_a_damaged_lexical_lane_is_made_anew(tmp_path: Path) -> None:
 
     again = open_store(tmp_path)
 
-    assert found(again, "alpha") == ["alpha one"]
+    assert search_texts(again, "alpha") == ["alpha one"]
     fill(again, "alpha one", "alpha two")
     check_lanes(again)
 
 
+@pytest.mark.slow
 def test_threads_may_share_a_store_while_another_process_resets_it(tmp_path: Path) -> None:
-    """Searching threads survive any number of resets by others: nobody closes what another reads."""
+    """Searching threads survive resets by another process."""
     fill(open_store(tmp_path), *(f"alpha {n}" for n in range(50)))
     script = (
         f"import sys, threading; sys.path[:0] = {[p for p in sys.path if p]!r}\n"
         "from pathlib import Path\n"
-        "from tests.stores.test_embedded import open_store, fill, found, ALL\n"
+        "from tests.stores.test_embedded import open_store, fill, search_texts, ALL\n"
         "from tests.stores.making import vector\n"
         f"store = open_store(Path({str(tmp_path)!r}))\n"
         "stop = threading.Event()\n"
         "def look():\n"
         "    while not stop.is_set():\n"
-        "        found(store, 'alpha'); store.dense(vector(1, 2), ALL, 5); store.documents()\n"
+        "        search_texts(store, 'alpha'); store.dense(vector(1, 2), ALL, 5); store.documents()\n"
         "threads = [threading.Thread(target=look) for _ in range(4)]\n"
         "for thread in threads: thread.start()\n"
         "print('ready', flush=True)\n"
@@ -504,29 +513,30 @@ def test_threads_may_share_a_store_while_another_process_resets_it(tmp_path: Pat
     assert "Traceback" not in errors
 
 
+@pytest.mark.slow
 def test_a_reset_does_not_pull_the_index_from_under_a_run(tmp_path: Path) -> None:
-    """While a long run goes on, a reset is refused and says who is in the way."""
+    """During an index run a reset is rejected, with the process that holds the lock."""
     store = open_store(tmp_path)
     fill(store, "alpha")
 
     with store.run(wait_s=0), pytest.raises(StoreBusy, match="process"):
         open_store(tmp_path).reset()
 
-    assert found(store, "alpha") == ["alpha"]
+    assert search_texts(store, "alpha") == ["alpha"]
 
 
 def test_entries_do_not_turn_an_index_over(tmp_path: Path) -> None:
-    """Writing under another model stores the text as the index's own model's, and changes no id and no vector."""
+    """A write under another model keeps the index's model, ids and vectors."""
     first = open_store(tmp_path)
     fill(first, "alpha")
-    before = [one.id for one in first.chunks_of("/a.md")]
+    before = [stored.id for stored in first.chunks_of("/a.md")]
 
     other = open_store(tmp_path, model="other")
     with other.writer() as writer:
         writer.put([update("/b.md", ["beta"])])
 
-    assert [one.id for one in first.chunks_of("/a.md")] == before
+    assert [stored.id for stored in first.chunks_of("/a.md")] == before
     assert len(first.dense(vector(1, 5), ALL, 5)) == 1
-    assert [one.text for one in first.pending(5)] == ["beta"]
+    assert [pending.text for pending in first.pending(5)] == ["beta"]
     assert first.serves_model()
     assert not other.serves_model()

@@ -1,4 +1,4 @@
-"""What the Milvus store promises beyond the contract: whose rows are whose, what is there, and what is found by which words."""
+"""The Milvus store beyond the contract: ownership of rows, content of collections, and words."""
 
 from __future__ import annotations
 
@@ -26,10 +26,8 @@ from lorelog.core.query import Filters, Term
 from lorelog.stores.embedded import EmbeddedStore
 from lorelog.stores.memory import MemoryStore
 from lorelog.stores.milvus import MilvusStore
-from lorelog.stores.milvus.filters import one_of
 from lorelog.stores.milvus.lexicon import Lexicon
-from lorelog.stores.milvus.schema import collection_name
-from lorelog.stores.milvus.tokens import FILLER, token
+from lorelog.stores.milvus.schema import FILLER, collection_name, encode_word, in_values
 
 ALL = Filters()
 OPENED: list[MilvusStore] = []
@@ -37,7 +35,7 @@ OPENED: list[MilvusStore] = []
 
 @pytest.fixture(autouse=True)
 def _close_stores() -> Iterator[None]:
-    """Whatever a test opened is closed after it."""
+    """Close the stores that a test opened."""
     yield
     while OPENED:
         OPENED.pop().close()
@@ -56,17 +54,17 @@ def open_store(
 def fill(store: Store, *texts: str | Chunk, source: str = "/a.md", project: str = "/p") -> None:
     with store.writer() as writer:
         writer.put([update(source, texts, project=project)])
-        writer.put_vectors({one.vector_key: vector(1, len(one.text)) for one in store.pending(1000)})
+        writer.put_vectors({pending.vector_key: vector(1, len(pending.text)) for pending in store.pending(1000)})
 
 
-def found(store: Store, word: str, filters: Filters = ALL) -> list[str]:
+def search_texts(store: Store, word: str, filters: Filters = ALL) -> list[str]:
     candidates = store.lexical([Term(word)], filters, 100)
-    chunks = store.fetch([one.key for one in candidates])
-    return sorted(chunks[one.key].chunk.text for one in candidates if one.key in chunks)
+    chunks = store.fetch([candidate.key for candidate in candidates])
+    return sorted(chunks[candidate.key].chunk.text for candidate in candidates if candidate.key in chunks)
 
 
 def ask(store: MilvusStore, call: Any) -> Any:
-    return store._remote.ask(call)
+    return store._remote.call(call)
 
 
 def names(store: MilvusStore) -> list[str]:
@@ -82,7 +80,7 @@ def rows(store: MilvusStore, name: str, *fields: str) -> list[dict[str, Any]]:
 
 
 def test_each_project_has_a_collection_with_a_readable_name(tmp_path: Path, milvus_file: str) -> None:
-    """Chunks stand in the collection of their project, whose name tells tenant and project; what is global has its own."""
+    """Chunks are in the collection of their project, which is named after tenant and project; global ones have their own."""
     store = open_store(tmp_path, milvus_file)
     fill(store, "alpha one", project="/home/me/Otter-Pond/.git")
     fill(store, "alpha two", source="/b.md", project="")
@@ -92,31 +90,31 @@ def test_each_project_has_a_collection_with_a_readable_name(tmp_path: Path, milv
     assert re.fullmatch(rf"lorelog_{store._tenant}_global_[0-9a-f]{{32}}", first)
     assert re.fullmatch(rf"lorelog_{store._tenant}_otter_pond_[0-9a-f]{{32}}", second)
     assert [row["text"] for row in rows(store, first, "text")] == ["alpha two"]
-    assert found(store, "alpha", Filters(projects=("",))) == ["alpha two"]
-    assert found(store, "alpha") == ["alpha one", "alpha two"]
+    assert search_texts(store, "alpha", Filters(projects=("",))) == ["alpha two"]
+    assert search_texts(store, "alpha") == ["alpha one", "alpha two"]
 
 
 def test_one_collection_for_all_projects_by_choice(tmp_path: Path, milvus_file: str) -> None:
-    """With per_project off there is one collection, filters still tell projects apart, and the choice can be changed back."""
+    """With per_project off there is one collection, filters still separate projects, and the setting can be changed back."""
     of = tenant()
     store = open_store(tmp_path, milvus_file, of=of, per_project=False)
     fill(store, "alpha one")
     fill(store, "alpha two", source="/b.md", project="/q")
 
     assert len(names(store)) == 1
-    assert found(store, "alpha", Filters(projects=("/q",))) == ["alpha two"]
+    assert search_texts(store, "alpha", Filters(projects=("/q",))) == ["alpha two"]
 
     again = open_store(tmp_path, milvus_file, of=of)
-    assert found(again, "alpha", Filters(projects=("/p",))) == ["alpha one"]
+    assert search_texts(again, "alpha", Filters(projects=("/p",))) == ["alpha one"]
     assert len(names(again)) == 2
-    assert again.compare().is_whole
+    assert again.compare().is_consistent
 
 
 def test_no_two_tenants_models_or_widths_share_a_collection() -> None:
-    """A collection's name differs by tenant, project, model and dimension, however alike they read."""
+    """A collection's name depends on tenant, project, model and dimension, even if they read alike."""
     named = {
-        collection_name(*one)
-        for one in [
+        collection_name(*parts)
+        for parts in [
             ("a", "/p", "x/m", 2),
             ("b", "/p", "x/m", 2),
             ("a", "/q/p", "x/m", 2),
@@ -132,8 +130,9 @@ def test_no_two_tenants_models_or_widths_share_a_collection() -> None:
     assert all(re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]{0,254}", name) for name in named)
 
 
+@pytest.mark.slow
 def test_two_machines_may_write_one_collection(tmp_path: Path, milvus_server: LiteServer) -> None:
-    """Each index finds its own rows, also of the same file at the same path, and a reset of one takes none of the other's."""
+    """Each index finds only its own rows in a shared collection, and a reset of one keeps the other's."""
     of = tenant()
     one = open_store(tmp_path / "one", milvus_server.uri, of=of)
     two = open_store(tmp_path / "two", milvus_server.uri, of=of)
@@ -142,19 +141,19 @@ def test_two_machines_may_write_one_collection(tmp_path: Path, milvus_server: Li
     assert names(one) == names(two)
     assert len(names(one)) == 1
 
-    assert found(one, "alpha") == ["alpha one", "alpha same"]
-    assert found(two, "alpha") == ["alpha same", "alpha two"]
+    assert search_texts(one, "alpha") == ["alpha one", "alpha same"]
+    assert search_texts(two, "alpha") == ["alpha same", "alpha two"]
     one.reset()
 
-    assert found(two, "alpha") == ["alpha same", "alpha two"]
-    assert two.compare().is_whole
-    assert found(one, "alpha") == []
+    assert search_texts(two, "alpha") == ["alpha same", "alpha two"]
+    assert two.compare().is_consistent
+    assert search_texts(one, "alpha") == []
     two.reset()
     assert names(two) == []
 
 
 def test_other_readers_find_what_they_need(tmp_path: Path, milvus_file: str) -> None:
-    """A row tells the chunk's id, text, place and headings as the catalog does, also after lines have moved."""
+    """A row has the chunk's id, text, lines and headings, also after lines have moved."""
     store = open_store(tmp_path, milvus_file)
     lower = chunk("/a.md", "lower", 9, end_line=11, heading="H", heading_level=2, content="## H\nlower")
     fields = ("chunk_hash", "text", "source", "heading", "heading_level", "start_line", "end_line", "project", "row")
@@ -181,30 +180,31 @@ def test_other_readers_find_what_they_need(tmp_path: Path, milvus_file: str) -> 
         }
 
 
+@pytest.mark.slow
 def test_another_model_has_other_collections_and_the_old_ones_go(tmp_path: Path, milvus_file: str) -> None:
-    """Vectors of two models never meet, also of one dimension: the new model's rows stand elsewhere, the old are deleted."""
+    """Another model has its own collections, and the old ones are dropped."""
     of = tenant()
     first = open_store(tmp_path, milvus_file, of=of)
     fill(first, "alpha")
     before = names(first)
     other = open_store(tmp_path, milvus_file, of=of, model="other")
-    assert found(other, "alpha") == ["alpha"]
+    assert search_texts(other, "alpha") == ["alpha"]
     assert other.dense(vector(1, 5), ALL, 5) == []
 
     with other.writer(take_over=True) as writer:
-        writer.put_vectors({one.vector_key: vector(1, 2, 3) for one in other.pending(5)})
+        writer.put_vectors({pending.vector_key: vector(1, 2, 3) for pending in other.pending(5)})
 
     assert len(other.dense(vector(1, 2, 3), ALL, 5)) == 1
-    assert found(other, "alpha") == ["alpha"]
+    assert search_texts(other, "alpha") == ["alpha"]
     assert not set(names(other)) & set(before)
     with first.writer(take_over=True):
         pass
     assert len(first.dense(vector(1, 5), ALL, 5)) == 1
-    assert first.compare().is_whole
+    assert first.compare().is_consistent
 
 
 def test_a_token_is_written_nowhere(tmp_path: Path, milvus_server: LiteServer) -> None:
-    """Neither files nor errors nor representations hold the token."""
+    """The token is in no file, error or repr."""
     secret = "tok-3f9a77"
     store = open_store(tmp_path, milvus_server.uri, token=secret)
     fill(store, "alpha")
@@ -220,35 +220,35 @@ def test_a_token_is_written_nowhere(tmp_path: Path, milvus_server: LiteServer) -
 
 @given(st.text(min_size=1), st.text(min_size=1))
 def test_every_word_is_one_token_of_its_own(one: str, other: str) -> None:
-    """However a word is written, it becomes small letters and digits, other words become others, and none is the filler."""
-    assert re.fullmatch(r"[a-z0-9]+", token(one))
-    assert (token(one) == token(other)) == (one == other)
-    assert token(one) != FILLER
+    """Every word is encoded as letters and digits, uniquely, and never as the filler."""
+    assert re.fullmatch(r"[a-z0-9]+", encode_word(one))
+    assert (encode_word(one) == encode_word(other)) == (one == other)
+    assert encode_word(one) != FILLER
 
 
 def test_words_of_any_script_are_found(tmp_path: Path, milvus_file: str) -> None:
-    """Words that Milvus' own analyser would split, join or drop are found, and only where they are."""
+    """Words that Milvus' analyser would split, join or drop are found."""
     words = ["水獭", "14:30", "2026-03-05", "c++", "zebra", "🦦", "naïve", "a_b", "x" * 200, "é́", "--flag"]
     store = open_store(tmp_path, milvus_file)
     with store.writer() as writer:
         writer.put([update("/a.md", [f"{word} n{number}" for number, word in enumerate(words)])])
 
     for number, word in enumerate(words):
-        assert found(store, word) == [f"{word} n{number}"]
-    assert found(store, "獭") == found(store, "30") == found(store, "b") == []
+        assert search_texts(store, word) == [f"{word} n{number}"]
+    assert search_texts(store, "獭") == search_texts(store, "30") == search_texts(store, "b") == []
 
 
 def test_a_text_too_long_for_a_field_is_found_by_all_its_words(tmp_path: Path, milvus_file: str) -> None:
-    """A chunk of more bytes than Milvus takes is stored, and found by its first and its last word."""
+    """A chunk longer than a field is stored, and found by its first and last word."""
     store = open_store(tmp_path, milvus_file)
     text = " ".join(["first", *["again"] * 20_000, "水last"])
     fill(store, text)
 
-    assert found(store, "first") == found(store, "水last") == [text]
+    assert search_texts(store, "first") == search_texts(store, "水last") == [text]
 
 
 def test_what_is_too_long_for_a_field_is_filtered_by_all_the_same(tmp_path: Path, milvus_file: str) -> None:
-    """Types and tags of any length admit exactly what bears them, also where only their ends differ."""
+    """Long types and tags are filtered exactly, even if only their ends differ."""
     store = open_store(tmp_path, milvus_file)
     long = {end: "é" * 3000 + end for end in ("a", "b")}
     source = f"/{'d' * 200}/" * 20 + "é😀.md"
@@ -262,16 +262,17 @@ def test_what_is_too_long_for_a_field_is_filtered_by_all_the_same(tmp_path: Path
     )
 
     for end, text in long.items():
-        assert found(store, "word", Filters(types=(text,))) == [f"word {end}"]
-        assert found(store, "word", Filters(tags=("x", text))) == [f"word {end}"]
-    assert found(store, "word", Filters(types=(long["a"][:-1],))) == []
-    assert len(found(store, "word", Filters(source_prefix=source.rpartition("/")[0]))) == 2
+        assert search_texts(store, "word", Filters(types=(text,))) == [f"word {end}"]
+        assert search_texts(store, "word", Filters(tags=("x", text))) == [f"word {end}"]
+    assert search_texts(store, "word", Filters(types=(long["a"][:-1],))) == []
+    assert len(search_texts(store, "word", Filters(source_prefix=source.rpartition("/")[0]))) == 2
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 10_000))
 def test_words_are_scored_as_in_every_other_store(tmp_path: Path, milvus_file: str, seed: int) -> None:
-    """Scores and rarities are those of the reference, whatever came, went and changed, over any number of segments."""
+    """Scores and rarities equal the reference store's after any changes, over any number of segments."""
     luck = random.Random(seed)
     store = open_store(tmp_path / str(random.Random().random()), milvus_file)
     reference = MemoryStore(PlainAnalyser(), provider="test", model="m")
@@ -279,16 +280,16 @@ def test_words_are_scored_as_in_every_other_store(tmp_path: Path, milvus_file: s
     for size in range(1, 5):
         source, project = f"/{luck.randrange(3)}.md", luck.choice(["/p", "/q"])
         texts = [" ".join(luck.choices(words, k=luck.choice([3, 20, 60]))) for _ in range(luck.randrange(4))]
-        for one in (store, reference):
-            with one.writer() as writer:
+        for target in (store, reference):
+            with target.writer() as writer:
                 if luck.random() < 0:
                     writer.remove([source])
                 writer.put([update(source, texts, project=project, size=size)])
     terms = [Term(word, weight) for word, weight in zip(luck.sample(words, 3), (1.0, 0.5, 1.0), strict=True)]
 
-    def scores(one: Store) -> list[tuple[float, str]]:
-        hits = one.lexical(terms, ALL, 50)
-        chunks = one.fetch([hit.key for hit in hits])
+    def scores(searched: Store) -> list[tuple[float, str]]:
+        hits = searched.lexical(terms, ALL, 50)
+        chunks = searched.fetch([hit.key for hit in hits])
         return sorted((round(hit.score, 6), chunks[hit.key].chunk.text) for hit in hits if hit.key in chunks)
 
     with store.writer() as writer:
@@ -299,7 +300,7 @@ def test_words_are_scored_as_in_every_other_store(tmp_path: Path, milvus_file: s
 
 
 def test_both_lanes_are_under_way_at_once(tmp_path: Path, milvus_file: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search asks words and vectors of all its collections before any of them has answered: it waits for one round trip."""
+    """A search sends all requests at once and waits for one round trip."""
     store = open_store(tmp_path, milvus_file)
     fill(store, "alpha one")
     fill(store, "alpha two", source="/b.md", project="/q")
@@ -325,10 +326,11 @@ AWKWARD = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=30
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(given_texts=st.lists(AWKWARD, min_size=1, max_size=4, unique=True), asked=AWKWARD)
 def test_no_character_in_a_filter_is_special(shelf: MilvusStore, given_texts: list[str], asked: str) -> None:
-    """Whatever texts are filtered by, exactly the rows that have them are admitted, by equality, membership and prefix."""
+    """Filters on any text admit exactly the rows that have it, by equality, membership and prefix."""
     store = shelf
     with store.writer() as writer:
         kept = [
@@ -336,13 +338,13 @@ def test_no_character_in_a_filter_is_special(shelf: MilvusStore, given_texts: li
             for line, text in enumerate(given_texts, start=1)
         ]
         sources = {f"/s/{text}{more}" for text in given_texts for more in ("", "/in", "in")}
-        writer.remove([one.source for one in store.documents()])
+        writer.remove([document.source for document in store.documents()])
         writer.put(
             [update("/x", kept), *(update(source, [chunk(source, "word", type="a place")]) for source in sources)]
         )
 
     for text in (*given_texts, asked):
-        wanted = sorted(one for one in given_texts if one == text)
+        wanted = sorted(given_text for given_text in given_texts if given_text == text)
         for filters in (
             Filters(types=(text,)),
             Filters(tags=(text, "other")),
@@ -358,7 +360,7 @@ def test_no_character_in_a_filter_is_special(shelf: MilvusStore, given_texts: li
 
 @pytest.fixture(scope="module")
 def shelf(tmp_path_factory: pytest.TempPathFactory, milvus_file: str) -> Iterator[MilvusStore]:
-    """A store that many examples share."""
+    """A store shared by many examples."""
     place = tmp_path_factory.mktemp("shelf")
     store = MilvusStore(
         place / "index", PlainAnalyser(), StoreOptions(milvus_file), tenant=tenant(), provider="test", model="m"
@@ -370,6 +372,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory, milvus_file: str) -> Iterato
 # -- what is kept here -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", ["words.db", "*/current.json", "*"])
 def test_what_is_lost_here_is_made_anew(tmp_path: Path, milvus_file: str, lost: str) -> None:
     """Without its local files the store pushes the catalog again, and Milvus holds each chunk once."""
@@ -382,30 +385,30 @@ def test_what_is_lost_here_is_made_anew(tmp_path: Path, milvus_file: str, lost: 
 
     again = open_store(tmp_path, milvus_file, of=of)
 
-    assert found(again, "alpha") == ["alpha one"]
+    assert search_texts(again, "alpha") == ["alpha one"]
     assert len(again.dense(vector(1, 9), ALL, 10)) == 2
-    assert again.compare().is_whole
+    assert again.compare().is_consistent
 
 
 def test_a_new_analyser_pushes_the_words_anew(tmp_path: Path, milvus_file: str) -> None:
-    """Words are analysed anew when the analyser says that it changed."""
+    """A new version of the analyser pushes the words again."""
     of = tenant()
     fill(open_store(tmp_path, milvus_file, of=of), "alpha one")
 
     store = open_store(tmp_path, milvus_file, of=of, version="plain 2")
 
-    assert found(store, "alpha") == ["alpha one"]
-    assert store.compare().is_whole
+    assert search_texts(store, "alpha") == ["alpha one"]
+    assert store.compare().is_consistent
 
 
 def test_words_that_nobody_has_any_more_are_forgotten(tmp_path: Path) -> None:
-    """What is removed leaves nothing behind in the numbers that scores are made of."""
+    """Removed chunks leave nothing in the statistics."""
     catalog = EmbeddedStore(tmp_path / "index", PlainAnalyser(), provider="test", model="m")
     with catalog.writer() as writer:
         writer.put([update("/a.md", ["alpha beta", "beta gamma"])])
     lexicon = Lexicon(tmp_path / "words.db", PlainAnalyser())
-    lexicon.begin()
-    with catalog._reading() as reader:
+    lexicon.recreate()
+    with catalog._open_reader() as reader:
         assert reader is not None
         lexicon.add(reader.database, [1, 2])
         lexicon.add(reader.database, [2, 1])
@@ -423,18 +426,18 @@ def test_words_that_nobody_has_any_more_are_forgotten(tmp_path: Path) -> None:
 
 
 def test_the_stores_can_be_changed_and_changed_back(tmp_path: Path, milvus_file: str) -> None:
-    """An index moves from the embedded store to Milvus and back with its vectors: nothing is embedded again."""
+    """An index moves from the embedded store to Milvus and back without embedding again."""
     embedded = EmbeddedStore(tmp_path / "index", PlainAnalyser(), provider="test", model="m")
     fill(embedded, "alpha one", "beta two")
     embedded.close()
 
     milvus = open_store(tmp_path, milvus_file)
-    assert found(milvus, "alpha") == ["alpha one"]
+    assert search_texts(milvus, "alpha") == ["alpha one"]
     assert len(milvus.dense(vector(1, 9), ALL, 10)) == 2
     fill(milvus, "alpha three", source="/b.md")
     milvus.close()
 
-    assert found(embedded, "alpha") == ["alpha one", "alpha three"]
+    assert search_texts(embedded, "alpha") == ["alpha one", "alpha three"]
     assert len(embedded.dense(vector(1, 9), ALL, 10)) == 3
     assert embedded.pending(10) == []
     embedded.close()
@@ -443,19 +446,20 @@ def test_the_stores_can_be_changed_and_changed_back(tmp_path: Path, milvus_file:
 # -- what is not there -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_file_serves_one_process_at_a_time(tmp_path: Path) -> None:
-    """A second process is told that Milvus Lite is busy and what to do; when the first lets go, it is served."""
+    """A second process is told that the Milvus Lite file is busy; after the first closes it, it can be opened."""
     of, uri = tenant(), str(tmp_path / "lite.db")
     store = open_store(tmp_path, uri, of=of)
     fill(store, "alpha")
     script = (
         f"import sys; sys.path[:0] = {[p for p in sys.path if p]!r}\n"
         "from pathlib import Path\n"
-        "from tests.stores.test_milvus import open_store, found\n"
+        "from tests.stores.test_milvus import open_store, search_texts\n"
         "from lorelog.core.errors import StoreBusy\n"
-        f"store = open_store(Path({str(tmp_path)!r}), {uri!r}, of={of!r}, patience_s=0.2)\n"
+        f"store = open_store(Path({str(tmp_path)!r}), {uri!r}, of={of!r}, retry_s=0.2)\n"
         "try:\n"
-        "    print(found(store, 'alpha'))\n"
+        "    print(search_texts(store, 'alpha'))\n"
         "except StoreBusy as error:\n"
         "    print('busy:', error.message, '|', error.hint)\n"
         "store.close()\n"
@@ -475,7 +479,7 @@ def test_a_file_serves_one_process_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_file_of_another_make_is_not_touched(tmp_path: Path) -> None:
-    """What is a file and no folder of Milvus Lite 3 is refused, with what to do."""
+    """A path that is not a Milvus Lite 3 folder is rejected with a hint."""
     path = tmp_path / "old.db"
     path.write_bytes(b"SQLite format 3\0")
 
@@ -489,7 +493,7 @@ def test_a_file_of_another_make_is_not_touched(tmp_path: Path) -> None:
 def test_without_the_package_one_line_says_what_to_install(
     tmp_path: Path, milvus_file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where pymilvus is not installed the error names the extra."""
+    """Without pymilvus the error names the extra to install."""
     monkeypatch.setitem(sys.modules, "pymilvus", None)
 
     with pytest.raises(StoreError) as caught, open_store(tmp_path, milvus_file).writer() as writer:
@@ -498,8 +502,9 @@ def test_without_the_package_one_line_says_what_to_install(
     assert "lorelog[milvus]" in caught.value.hint
 
 
+@pytest.mark.slow
 def test_a_project_cannot_slip_in_an_environment(tmp_path: Path) -> None:
-    """A `.env` file where one stands, which Milvus' client would read, changes nothing."""
+    """A `.env` file in the current directory, which Milvus' client would read, has no effect."""
     (tmp_path / ".env").write_text("SLIPPED_IN=yes\nMILVUS_URI=http://elsewhere\n", "utf-8")
     script = (
         f"import os, sys; sys.path[:0] = {[p for p in sys.path if p]!r}\n"
@@ -516,17 +521,17 @@ def test_a_project_cannot_slip_in_an_environment(tmp_path: Path) -> None:
 
 
 def test_a_store_that_is_not_asked_opens_nothing(tmp_path: Path) -> None:
-    """Making a store, and reading an index that is not there, connects to nobody and creates nothing."""
-    store = open_store(tmp_path, "http://127.0.0.1:1", patience_s=0.0)
+    """Creating a store, and reading an index that does not exist, connects to nothing and creates nothing."""
+    store = open_store(tmp_path, "http://127.0.0.1:1", retry_s=0.0)
 
-    assert found(store, "alpha") == []
+    assert search_texts(store, "alpha") == []
     assert store.documents() == []
     store.reset()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_busy_error_is_not_a_lost_index(tmp_path: Path, milvus_server: LiteServer) -> None:
-    """One writes at a time here too: a second writer on this machine is refused as with every store."""
+    """A second writer on this machine is rejected as with every store."""
     of = tenant()
     first, second = open_store(tmp_path, milvus_server.uri, of=of), open_store(tmp_path, milvus_server.uri, of=of)
 
@@ -534,5 +539,5 @@ def test_a_busy_error_is_not_a_lost_index(tmp_path: Path, milvus_server: LiteSer
         writer.put([update("/a.md", ["alpha"])])
         with pytest.raises(StoreBusy), second.writer(wait_s=0):
             pass
-    assert found(second, "alpha") == ["alpha"]
-    assert one_of("key", ["a", 'b"']) == 'key in ["a", "b\\""]'
+    assert search_texts(second, "alpha") == ["alpha"]
+    assert in_values("key", ["a", 'b"']) == 'key in ["a", "b\\""]'

@@ -1,4 +1,4 @@
-"""What happens when Milvus is not there, refuses, restarts or loses things: a clear error, nothing lost, and the next run completes."""
+"""Milvus down, refusing, restarting or losing data: a clear error, nothing lost, and the next run completes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import grpc
 import pytest
 from tests.stores.making import update, vector
 from tests.stores.milvus_server import LiteServer, tenant
-from tests.stores.test_milvus import ALL, OPENED, ask, fill, found, names, open_store
+from tests.stores.test_milvus import ALL, OPENED, ask, fill, names, open_store, search_texts
 
 from lorelog.core.errors import StoreBusy, StoreError, StoreIncompatible, StoreUnreachable
 from lorelog.stores.milvus.collections import Collections
@@ -26,7 +26,7 @@ from lorelog.stores.milvus.schema import collection_name, make_collection
 
 @pytest.fixture(autouse=True)
 def _close_stores() -> Iterator[None]:
-    """Whatever a test opened is closed after it."""
+    """Close the stores that a test opened."""
     yield
     while OPENED:
         OPENED.pop().close()
@@ -34,41 +34,43 @@ def _close_stores() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiteServer]:
-    """A server that tests may kill, and leave running."""
+    """A server that tests may kill and restart."""
     server = LiteServer(tmp_path_factory.mktemp("mortal"))
     server.start()
     yield server
     server.stop()
 
 
+@pytest.mark.slow
 def test_a_server_that_is_down_is_named_and_nothing_is_lost(tmp_path: Path, mortal: LiteServer) -> None:
-    """While nobody answers, searches and writes say so and change nothing; the catalog answers; then all goes on."""
-    store = open_store(tmp_path, mortal.uri, patience_s=0.2)
+    """While the server is down, searches and writes fail without a change and the catalog answers; then all works again."""
+    store = open_store(tmp_path, mortal.uri, retry_s=0.2)
     fill(store, "alpha old")
     mortal.kill()
 
     with pytest.raises(StoreUnreachable, match=mortal.uri) as caught:
-        store.lexical([], ALL, 5) or found(store, "alpha")
+        store.lexical([], ALL, 5) or search_texts(store, "alpha")
     assert "store.uri" in caught.value.hint
     with pytest.raises(StoreUnreachable):
         store.dense(vector(1, 9), ALL, 5)
     with pytest.raises(StoreUnreachable), store.writer() as writer:
         writer.put([update("/a.md", ["alpha new"], size=2)])
-    assert [one.chunk.text for one in store.chunks_of("/a.md")] == ["alpha old"]
+    assert [stored.chunk.text for stored in store.chunks_of("/a.md")] == ["alpha old"]
     assert store.coverage(ALL).with_vectors == 1
 
     mortal.start()
-    assert found(store, "alpha") == ["alpha old"]
+    assert search_texts(store, "alpha") == ["alpha old"]
     fill(store, "alpha new")
-    assert found(store, "alpha") == ["alpha new"]
-    assert store.compare().is_whole
+    assert search_texts(store, "alpha") == ["alpha new"]
+    assert store.compare().is_consistent
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_inside_a_put_leaves_the_old_version(
     tmp_path: Path, mortal: LiteServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A put whose rows were sent in part is undone; the next one completes, and nothing of the first is left there."""
-    store = open_store(tmp_path, mortal.uri, patience_s=0.2)
+    """A put that was sent in part is undone; the next one completes, and nothing of the first is left."""
+    store = open_store(tmp_path, mortal.uri, retry_s=0.2)
     fill(store, "alpha old")
     whole = Collections.send
 
@@ -81,20 +83,21 @@ def test_a_server_that_dies_inside_a_put_leaves_the_old_version(
         patched.setattr(Collections, "send", send)
         with pytest.raises(StoreUnreachable), store.writer() as writer:
             writer.put([update("/a.md", ["alpha new", "alpha newer"], size=2)])
-    assert [one.chunk.text for one in store.chunks_of("/a.md")] == ["alpha old"]
+    assert [stored.chunk.text for stored in store.chunks_of("/a.md")] == ["alpha old"]
 
     mortal.start()
-    assert found(store, "alpha") == ["alpha old"]
+    assert search_texts(store, "alpha") == ["alpha old"]
     fill(store, "alpha new", "alpha newer")
-    assert found(store, "alpha") == ["alpha new", "alpha newer"]
+    assert search_texts(store, "alpha") == ["alpha new", "alpha newer"]
     with store.writer() as writer:
         writer.sweep()
-    assert store.compare().is_whole
+    assert store.compare().is_consistent
 
 
+@pytest.mark.slow
 def test_a_restart_in_the_middle_is_waited_for(tmp_path: Path, mortal: LiteServer) -> None:
-    """A server that comes back within patience costs time and nothing else."""
-    store = open_store(tmp_path, mortal.uri, patience_s=60.0)
+    """A restart within the retry time costs only time."""
+    store = open_store(tmp_path, mortal.uri, retry_s=60.0)
     fill(store, "alpha 0")
     mortal.kill()
     back = threading.Timer(0.5, mortal.start)
@@ -103,13 +106,14 @@ def test_a_restart_in_the_middle_is_waited_for(tmp_path: Path, mortal: LiteServe
     fill(store, "alpha 0", "alpha 1")
 
     back.join()
-    assert found(store, "alpha") == ["alpha 0", "alpha 1"]
-    assert store.compare().is_whole
+    assert search_texts(store, "alpha") == ["alpha 0", "alpha 1"]
+    assert store.compare().is_consistent
 
 
+@pytest.mark.slow
 def test_nobody_at_the_address_is_told_soon(tmp_path: Path) -> None:
-    """An address that never answered is not waited for as long as one that did; the catalog has changed nothing."""
-    store = open_store(tmp_path, "http://127.0.0.1:9", patience_s=3600.0)
+    """A server that never answered is retried only briefly, and the catalog is unchanged."""
+    store = open_store(tmp_path, "http://127.0.0.1:9", retry_s=3600.0)
 
     with pytest.raises(StoreUnreachable, match="cannot be reached"):
         fill(store, "alpha")
@@ -117,13 +121,16 @@ def test_nobody_at_the_address_is_told_soon(tmp_path: Path) -> None:
     assert store.documents() == []
 
 
-@pytest.mark.parametrize("recreated", [False, True])
-@pytest.mark.parametrize("first", ["search", "write", "doctor"])
+@pytest.mark.parametrize("recreated", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "first",
+    ["search", pytest.param("write", marks=pytest.mark.slow), pytest.param("doctor", marks=pytest.mark.slow)],
+)
 def test_a_lost_collection_is_pushed_anew(
     tmp_path: Path, milvus_server: LiteServer, monkeypatch: pytest.MonkeyPatch, first: str, *, recreated: bool
 ) -> None:
-    """A collection that somebody dropped, or put another in the place of, is filled again from the catalog."""
-    monkeypatch.setattr("lorelog.stores.milvus.lanes._LOOKED_FOR_S", 0.0)
+    """A collection that was dropped or replaced is filled again from the catalog."""
+    monkeypatch.setattr("lorelog.stores.milvus.lanes._CHECK_TTL_S", 0.0)
     store = open_store(tmp_path, milvus_server.uri)
     fill(store, "alpha one", "beta two")
     (name,) = names(store)
@@ -137,17 +144,20 @@ def test_a_lost_collection_is_pushed_anew(
         told = store.compare(repair=True)
         assert (told.here, told.there, told.missing) == (2, 0, 2)
     elif recreated:
-        assert found(store, "alpha") == []  # that it is another one is found out by the next write, or by the doctor
+        assert (
+            search_texts(store, "alpha") == []
+        )  # that it is another one is found out by the next write, or by the doctor
         with store.writer():
             pass
 
-    assert "alpha one" in found(store, "alpha")
+    assert "alpha one" in search_texts(store, "alpha")
     assert len(store.dense(vector(1, 9), ALL, 10)) == store.coverage(ALL).with_vectors
-    assert store.compare().is_whole
+    assert store.compare().is_consistent
 
 
+@pytest.mark.slow
 def test_rows_that_somebody_deleted_or_added_are_told_and_mended(tmp_path: Path, milvus_server: LiteServer) -> None:
-    """What is missing, too much or without its vector is counted, and mended when asked; telling alone changes nothing."""
+    """Missing, surplus and vectorless rows are counted, and repaired only on request."""
     store = open_store(tmp_path, milvus_server.uri)
     fill(store, "alpha one", "alpha two", "alpha three")
     (name,) = names(store)
@@ -165,13 +175,14 @@ def test_rows_that_somebody_deleted_or_added_are_told_and_mended(tmp_path: Path,
         assert (told.missing, told.surplus, told.unlike) == (1, 1, 1)
     assert store.compare(repair=True).repaired
 
-    assert store.compare().is_whole
-    assert found(store, "alpha") == ["alpha one", "alpha three", "alpha two"]
+    assert store.compare().is_consistent
+    assert search_texts(store, "alpha") == ["alpha one", "alpha three", "alpha two"]
     assert len(store.dense(vector(1, 9), ALL, 10)) == 3
 
 
+@pytest.mark.slow
 def test_a_collection_of_another_dimension_is_named(tmp_path: Path, milvus_server: LiteServer) -> None:
-    """Where somebody made a collection of our name with other vectors, the error says so and the catalog stays as it was."""
+    """A collection of our name with another dimension is reported, and the catalog is unchanged."""
     store = open_store(tmp_path, milvus_server.uri)
     fill(store, "alpha")
     taken = collection_name(store._tenant, "/q", "test/m", 2)
@@ -180,8 +191,8 @@ def test_a_collection_of_another_dimension_is_named(tmp_path: Path, milvus_serve
     with pytest.raises(StoreIncompatible, match="dimension"):
         fill(store, "beta", source="/b.md", project="/q")
 
-    assert found(store, "alpha") == ["alpha"]
-    assert [one.source for one in store.documents()] == ["/a.md"]
+    assert search_texts(store, "alpha") == ["alpha"]
+    assert [document.source for document in store.documents()] == ["/a.md"]
 
 
 class _Refusing(grpc.GenericRpcHandler):  # type: ignore[misc]
@@ -203,23 +214,23 @@ class _Refusing(grpc.GenericRpcHandler):  # type: ignore[misc]
 @pytest.mark.parametrize(
     ("status", "kind", "said"),
     [
-        (grpc.StatusCode.UNAUTHENTICATED, StoreUnreachable, "refuses the token"),
-        (grpc.StatusCode.PERMISSION_DENIED, StoreUnreachable, "refuses the token"),
+        (grpc.StatusCode.UNAUTHENTICATED, StoreUnreachable, "rejects the token"),
+        (grpc.StatusCode.PERMISSION_DENIED, StoreUnreachable, "rejects the token"),
         (grpc.StatusCode.UNAVAILABLE, StoreUnreachable, "cannot be reached"),
         (grpc.StatusCode.INTERNAL, StoreError, "127.0.0.1"),
     ],
-    ids=lambda one: str(getattr(one, "name", "")),
+    ids=lambda value: str(getattr(value, "name", "")),
 )
 def test_a_server_that_refuses_is_named(
     tmp_path: Path, status: grpc.StatusCode, kind: type[StoreError], said: str
 ) -> None:
-    """A wrong token is told as such; no error holds the token, and none is a traceback."""
+    """A wrong token is reported, and no error contains the token."""
     refusing = _Refusing(status)
     server = grpc.server(ThreadPoolExecutor(2))
     server.add_generic_rpc_handlers((refusing,))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
-    store = open_store(tmp_path, f"http://127.0.0.1:{port}", token="tok-secret", patience_s=0.1)
+    store = open_store(tmp_path, f"http://127.0.0.1:{port}", token="tok-secret", retry_s=0.1)
     try:
         with pytest.raises(kind, match=said) as caught:
             fill(store, "alpha")
@@ -232,11 +243,12 @@ def test_a_server_that_refuses_is_named(
     assert store.documents() == []
 
 
+@pytest.mark.slow
 def test_a_server_that_takes_no_more_is_asked_again(tmp_path: Path, milvus_server: LiteServer) -> None:
-    """A rate limit is waited for, with pauses, and told as such when it does not end."""
+    """A rate limit is retried with pauses, and reported if it does not end."""
     from pymilvus.exceptions import MilvusException
 
-    store = open_store(tmp_path, milvus_server.uri, patience_s=5.0)
+    store = open_store(tmp_path, milvus_server.uri, retry_s=5.0)
     fill(store, "alpha")
     refused = iter([True, True, False])
 
@@ -247,15 +259,16 @@ def test_a_server_that_takes_no_more_is_asked_again(tmp_path: Path, milvus_serve
 
     assert ask(store, call) == "done"
     refused = iter([True] * 100)
-    with pytest.raises(StoreBusy, match="takes no more"):
-        store._remote.ask(call, patience_s=0.3)
+    with pytest.raises(StoreBusy, match="accepts no more requests"):
+        store._remote.call(call, patience_s=0.3)
 
 
+@pytest.mark.slow
 def test_a_push_that_was_broken_off_goes_on(
     tmp_path: Path, milvus_server: LiteServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A push of everything that ended in the middle goes on where it was, and in the end everything is there once."""
-    monkeypatch.setattr("lorelog.stores.milvus.lanes._SAVED_EVERY", 2)
+    """An interrupted push resumes, and in the end every row is there once."""
+    monkeypatch.setattr("lorelog.stores.milvus.lanes._SAVE_INTERVAL_ROWS", 2)
     of = tenant()
     store = open_store(tmp_path, milvus_server.uri, of=of)
     fill(store, *(f"alpha {number}" for number in range(10)))
@@ -285,8 +298,8 @@ def test_a_push_that_was_broken_off_goes_on(
 
     assert broken > 5
     assert sum(sent) < broken + 10
-    assert found(again, "alpha") == sorted(f"alpha {number}" for number in range(10))
-    assert again.compare().is_whole
+    assert search_texts(again, "alpha") == sorted(f"alpha {number}" for number in range(10))
+    assert again.compare().is_consistent
 
 
 CRASHING = """
@@ -304,23 +317,26 @@ while True:
     round_ += 1
     with store.writer() as writer:
         writer.put([update(f"/{{n}}.md", [f"word{{n}} kept", f"word{{n}} round{{round_}}"], size=round_) for n in range(5)])
-        writer.put_vectors({{one.vector_key: vector(1, len(one.text)) for one in store.pending(100)}})
+        writer.put_vectors({{pending.vector_key: vector(1, len(pending.text)) for pending in store.pending(100)}})
         writer.sweep()
 """
 
 
-def test_a_killed_writer_leaves_the_old_version_or_the_new(tmp_path: Path, milvus_server: LiteServer) -> None:
-    """After kill -9 at any point every document is whole, and after the next run Milvus holds what the catalog holds."""
-    luck = random.Random(7)
+@pytest.mark.parametrize("cycles", [1, pytest.param(4, marks=pytest.mark.slow)])
+def test_a_killed_writer_leaves_the_old_version_or_the_new(
+    tmp_path: Path, milvus_server: LiteServer, cycles: int
+) -> None:
+    """After kill -9 every document is complete, and after the next run Milvus holds what the catalog holds."""
+    rng = random.Random(7)
     of = tenant()
     script = CRASHING.format(path=[p for p in sys.path if p], place=str(tmp_path), uri=milvus_server.uri, of=of)
-    for cycle in range(4):
+    for cycle in range(cycles):
         process = subprocess.Popen(
             [sys.executable, "-c", script, str(cycle * 10_000)], stdout=subprocess.PIPE, text=True, cwd=Path.cwd()
         )
         assert process.stdout is not None
         process.stdout.readline()
-        time.sleep(luck.uniform(0.0, 0.4))
+        time.sleep(rng.uniform(0.0, 0.4))
         process.send_signal(signal.SIGKILL)
         process.wait()
         process.stdout.close()
@@ -330,11 +346,11 @@ def test_a_killed_writer_leaves_the_old_version_or_the_new(tmp_path: Path, milvu
             writer.sweep()
         for document in store.documents():
             name = document.source.removeprefix("/").removesuffix(".md")
-            texts = [one.chunk.text for one in store.chunks_of(document.source)]
+            texts = [stored.chunk.text for stored in store.chunks_of(document.source)]
             assert texts == [f"word{name} kept", f"word{name} round{document.stamp.size}"]
-            assert found(store, f"word{name}") == sorted(texts)
+            assert search_texts(store, f"word{name}") == sorted(texts)
         assert len(store.dense(vector(1, 9), ALL, 1000)) == store.coverage(ALL).with_vectors
-        told = store.compare()
-        assert told.is_whole, told
-        assert told.there == told.here
+        comparison = store.compare()
+        assert comparison.is_consistent, comparison
+        assert comparison.there == comparison.here
         store.close()

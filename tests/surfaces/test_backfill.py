@@ -1,4 +1,4 @@
-"""Capturing sessions from before: `lorelog hosts backfill`, and `flush` where no daemon is wanted."""
+"""`lorelog hosts backfill` for earlier sessions, and `flush` without a daemon."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.ingest.conversations import (
+from tests.ingest.transcripts.conversations import (
     claude_turn,
     codex,
     codex_message,
@@ -19,7 +19,7 @@ from tests.ingest.conversations import (
     text_part,
     write_lines,
 )
-from tests.services.session.talks import Talk, World
+from tests.services.sessions.talks import Talk, World
 from tests.surfaces.conftest import Shell
 
 ID = "46d503e3-c274-4a7f-a77e-86434720e74"
@@ -27,7 +27,7 @@ ID = "46d503e3-c274-4a7f-a77e-86434720e74"
 
 @pytest.fixture
 def hosts(tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Folders in which four hosts keep a session of this project and one of another."""
+    """Folders of four hosts, each with a session of this project and one of another."""
     other = tmp_path / "other"
     other.mkdir()
     places = {
@@ -81,7 +81,7 @@ def journal(project: Path) -> str:
 
 @pytest.mark.parametrize("host", ["claude", "codex", "opencode", "openclaw"])
 def test_sessions_of_this_project_are_captured_once(host: str, hosts: Path, project: Path, shell: Shell) -> None:
-    """A dry run writes nothing; a run writes what is of this project; another finds nothing more to do."""
+    """A dry run writes nothing; a run captures this project's sessions; a second run finds nothing to do."""
     dry = shell("hosts", "backfill", host, "--dry-run", "--json").json
     assert dry["turns"] >= 1
     assert not (project / ".lorelog").exists()
@@ -101,7 +101,7 @@ def test_sessions_of_this_project_are_captured_once(host: str, hosts: Path, proj
 
 
 def test_all_projects_get_their_own_journals(hosts: Path, project: Path, shell: Shell) -> None:
-    """Each session goes where it was held; one whose directory is gone is left out and counted."""
+    """Each session goes to its own project; one whose directory was deleted is skipped and counted."""
     folder = hosts / "claude" / "projects" / "gone"
     folder.mkdir()
     write_lines(folder / "g.jsonl", claude_turn(f"{ID}9", "gone", "done", cwd=str(hosts / "nowhere"), sessionId="g"))
@@ -117,7 +117,7 @@ def test_all_projects_get_their_own_journals(hosts: Path, project: Path, shell: 
 
 
 def test_only_turns_since_a_day_are_captured(hosts: Path, project: Path, shell: Shell) -> None:
-    """What was said before that day stays out, and a day that is none is refused."""
+    """Turns before --since are left out, and an invalid day is rejected."""
     path = hosts / "claude" / "projects" / project.name / "c0.jsonl"
     later = claude_turn(
         f"{ID}5", "much later", "done", cwd=str(project), sessionId="c0", timestamp="2026-05-05T10:00:00Z"
@@ -131,7 +131,7 @@ def test_only_turns_since_a_day_are_captured(hosts: Path, project: Path, shell: 
 
 
 def test_flush_drains_here_and_says_what_it_did(shell: Shell, tmp_path: Path, home: Path) -> None:
-    """Without a daemon: the spooled turn is written and found, and what is not complete stays."""
+    """Without a daemon the spooled turn is captured and found; incomplete events stay in the spool."""
     world = World(tmp_path / "world")
     world.home = home
     talk = Talk(world)
@@ -147,7 +147,7 @@ def test_flush_drains_here_and_says_what_it_did(shell: Shell, tmp_path: Path, ho
     (home / "spool" / "x.json").write_text("{")
     bad = shell("hosts", "flush", "--wait", "0")
     assert bad.status == 1
-    assert "set aside" in bad.err
+    assert "moved to spool/failed" in bad.err
 
 
 def test_an_openclaw_database_is_read_too(hosts: Path, project: Path, shell: Shell) -> None:

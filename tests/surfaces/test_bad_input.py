@@ -1,4 +1,4 @@
-"""What comes in is not always good: a clear message, the right exit status, nothing lost."""
+"""Invalid input: a clear message, the right exit status, and no data loss."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.surfaces.conftest import Shell, command_line, run_process, write
 
 @pytest.fixture
 def good(shell: Shell, project: Path) -> Path:
-    """A project whose one good note is indexed before anything bad happens."""
+    """A project with one indexed note."""
     write(project / "notes" / "good.md", "# Good\n\nthe walrus sleeps\n")
     assert shell("index", "notes").status == 0
     return project
@@ -31,7 +31,7 @@ def check_no_traceback(*texts: str) -> None:
 
 
 def test_a_missing_path_is_named(shell: Shell, good: Path) -> None:
-    """A path that is not there fails the run by name, and what was indexed stays."""
+    """A missing path fails the run by name, and the index is kept."""
     done = shell("index", "nowhere", "notes")
 
     assert done.status == 1
@@ -40,7 +40,7 @@ def test_a_missing_path_is_named(shell: Shell, good: Path) -> None:
 
 
 def test_a_vanished_root_loses_nothing(shell: Shell, good: Path) -> None:
-    """A root that is gone (an unmounted disk) fails the run and keeps its documents; an emptied one loses them."""
+    """A missing root (an unmounted disk) fails the run and keeps its documents; an emptied one loses them."""
     (good / "notes").rename(good / "away")
 
     assert shell("index", "notes").status == 1
@@ -61,7 +61,7 @@ def test_a_vanished_root_loses_nothing(shell: Shell, good: Path) -> None:
     ids=["invalid UTF-8", "NUL bytes", "50 MB"],
 )
 def test_a_bad_file_is_reported_and_the_rest_is_indexed(shell: Shell, good: Path, content: bytes, said: str) -> None:
-    """A file that is no text, or too large, is named with the reason; the others are indexed; status 1, every time."""
+    """A binary or oversized file is named with the reason, the others are indexed, and the status is 1 every time."""
     (good / "notes" / "bad.md").write_bytes(content)
     write(good / "notes" / "new.md", "fresh otter\n")
 
@@ -76,15 +76,16 @@ def test_a_bad_file_is_reported_and_the_rest_is_indexed(shell: Shell, good: Path
 
 
 def test_a_file_that_turns_bad_keeps_its_old_version(shell: Shell, good: Path) -> None:
-    """A file that was good and is not readable as text any more is still found as it was."""
+    """A file that is no longer valid text is still found with its old content."""
     (good / "notes" / "good.md").write_bytes(b"\xff\xfe\x00")
 
     assert shell("index", "notes").status == 1
     check_good_is_found(shell)
 
 
+@pytest.mark.slow
 def test_an_unreadable_file_keeps_its_old_version(shell: Shell, good: Path) -> None:
-    """A file without permission to read is named, and what was known of it stays."""
+    """An unreadable file is named, and its old content is kept."""
     path = good / "notes" / "good.md"
     write(path, "# Good\n\nthe walrus woke up\n").chmod(0)
     write(good / "notes" / "new.md", "fresh otter\n")
@@ -98,6 +99,7 @@ def test_an_unreadable_file_keeps_its_old_version(shell: Shell, good: Path) -> N
     assert shell("search", "sleeps", "--lane", "lexical", "--json").json["hits"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "text", "chunks"),
     [
@@ -157,6 +159,7 @@ def test_a_project_cannot_redirect_data(shell: Shell, good: Path) -> None:
     assert ".lorelog.toml" in done.err
 
 
+@pytest.mark.slow
 def test_a_model_that_fails_leaves_the_old_version(shell: Shell, good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When embedding fails, replaced text stays as it was, with its vectors; the file and the cause are named; status 1."""
     monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "openai")
@@ -170,7 +173,7 @@ def test_a_model_that_fails_leaves_the_old_version(shell: Shell, good: Path, mon
     script = write(
         good / "broken.py",
         "import sys\n"
-        "from lorelog.models.fake import FakeEmbedder\n"
+        "from lorelog.models.embed.fake import FakeEmbedder\n"
         "from lorelog.core.errors import ModelUnavailable\n"
         "def fail(self, texts): raise ModelUnavailable('the model is away', hint='call it back')\n"
         "FakeEmbedder.embed_documents = fail\n"
@@ -193,12 +196,13 @@ def test_a_model_that_fails_leaves_the_old_version(shell: Shell, good: Path, mon
     assert shell("search", "heron", "--lane", "lexical", "--json").json["hits"]
 
 
+@pytest.mark.slow
 def test_an_unreachable_model_does_not_stop_a_search(shell: Shell, good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Words answer when the question cannot be embedded, and a note says why; dense alone fails with the cause."""
+    """If the query cannot be embedded, keywords answer with a note; the dense lane alone fails."""
     script = write(
         good / "broken.py",
         "import sys\n"
-        "from lorelog.models.fake import FakeEmbedder\n"
+        "from lorelog.models.embed.fake import FakeEmbedder\n"
         "from lorelog.core.errors import ModelUnavailable\n"
         "def fail(self, text): raise ModelUnavailable('the model is away')\n"
         "FakeEmbedder.embed_query = fail\n"
@@ -219,13 +223,29 @@ def test_an_unreachable_model_does_not_stop_a_search(shell: Shell, good: Path, m
     assert "the model is away" in dense.stderr
 
 
-@pytest.mark.parametrize("k", ["0", "-3"])
-def test_k_must_be_positive(shell: Shell, good: Path, k: str) -> None:
-    """Asking for no hits, or fewer, is a usage error."""
-    done = shell("search", "walrus", "-k", k)
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["search", "walrus", "-k", "0"], "-k must be at least 1 (got 0)"),
+        (["search", "walrus", "-k", "-3"], "-k must be at least 1 (got -3)"),
+        (["search", "walrus", "--min-relevance", "50"], "--min-relevance must be at most 1 (got 50.0)"),
+        (["add", ""], "TEXT must not be empty"),
+        (["code", "search", "x", "--limit", "0"], "--limit must be at least 1 (got 0)"),
+    ],
+)
+def test_an_invalid_value_names_its_option(shell: Shell, good: Path, words: list[str], message: str) -> None:
+    """A value outside its bounds is a usage error that names the option as it was typed, and the bound."""
+    done = shell(*words)
 
     assert done.status == 2
-    assert k in done.err
+    assert f"lorelog: {message}\n" in done.err
+
+
+def test_an_invalid_argument_names_its_field(shell: Shell, good: Path) -> None:
+    """A value of the wrong type in `lorelog call` is reported with the operation, the field and the expected type."""
+    error = shell("call", "search", "--json", '{"query": "walrus", "k": "three"}').json["error"]
+
+    assert error["message"] == "memory.search: k must be an integer (got 'three')"
 
 
 def test_k_may_be_huge(shell: Shell, good: Path) -> None:
@@ -239,6 +259,7 @@ def test_an_empty_query_is_a_usage_error(shell: Shell, good: Path, query: str) -
     assert shell("search", query).status == 2
 
 
+@pytest.mark.slow
 def test_a_query_of_100_kb_is_answered(shell: Shell, good: Path) -> None:
     """A pasted log is a question like any other."""
     query = "walrus " + " ".join(f"word{n}" for n in range(15_000))
@@ -302,8 +323,9 @@ def test_an_empty_memory_is_refused(shell: Shell, project: Path) -> None:
     assert not (project / ".lorelog").exists()
 
 
+@pytest.mark.slow
 def test_a_read_only_home_can_be_searched(shell: Shell, good: Path, home: Path) -> None:
-    """Where the home may not be written, searching works and indexing says what is in the way."""
+    """With a read-only home, search works and index names the reason."""
     places = [home, *home.rglob("*")]
     modes = [place.stat().st_mode for place in places]
     for place in places:
@@ -328,6 +350,7 @@ def test_a_read_only_home_can_be_searched(shell: Shell, good: Path, home: Path) 
     assert shell("search", "kept in the file", "--lane", "lexical", "--json").json["hits"]
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_named_and_nothing_is_lost(shell: Shell, good: Path) -> None:
     """When the disk fills while indexing, the run fails with the reason and the old index answers."""
     for number in range(60):
@@ -353,6 +376,7 @@ def test_a_full_disk_is_named_and_nothing_is_lost(shell: Shell, good: Path) -> N
     assert shell("stats", "--json").json["documents"] == 61
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_journal_as_it_was(shell: Shell, project: Path) -> None:
     """A memory that does not fit on the disk is refused, and the journal keeps every byte it had."""
     first = shell("add", "first entry", "--json").json
@@ -376,6 +400,7 @@ def test_a_full_disk_leaves_the_journal_as_it_was(shell: Shell, project: Path) -
     check_no_traceback(done.stderr)
 
 
+@pytest.mark.slow
 def test_a_killed_index_run_is_completed_by_the_next(shell: Shell, good: Path, home: Path) -> None:
     """After kill -9 at any moment the next run completes; ids are unique and no chunk is left over."""
     for number in range(40):
@@ -399,6 +424,7 @@ def test_a_killed_index_run_is_completed_by_the_next(shell: Shell, good: Path, h
     assert len(shell("search", "otter", "-k", 2000, "--lane", "lexical", "--json").json["hits"]) == 800
 
 
+@pytest.mark.slow
 def test_two_indexers_at_once_agree(shell: Shell, good: Path) -> None:
     """A second run waits for the first and finds its work done; both succeed."""
     for number in range(40):
@@ -427,9 +453,9 @@ def test_searching_never_waits_for_an_index_run(shell: Shell, good: Path) -> Non
     script = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from lorelog.stores.embedded.lock import hold\n"
+        "from lorelog.stores.embedded.connection import hold_lock\n"
         f"index = Path({str(home / 'tenants' / 'default' / 'index')!r})\n"
-        "with hold(index / 'run.lock', wait_s=5), hold(index / 'writer.lock', wait_s=5):\n"
+        "with hold_lock(index / 'run.lock', wait_s=5), hold_lock(index / 'writer.lock', wait_s=5):\n"
         "    print('held', flush=True)\n"
         "    sys.stdin.read()\n"
     )
@@ -447,7 +473,7 @@ def test_searching_never_waits_for_an_index_run(shell: Shell, good: Path) -> Non
 
 
 def test_a_damaged_index_is_named_with_the_way_out(shell: Shell, good: Path, home: Path) -> None:
-    """A damaged database gives one clear line and the commands that rebuild it, and they do."""
+    """A damaged database gives one line with the commands that rebuild it, and they work."""
     path = home / "tenants" / "default" / "index" / "catalog.db"
     path.write_bytes(b"garbage " * 5000)
 
@@ -462,7 +488,7 @@ def test_a_damaged_index_is_named_with_the_way_out(shell: Shell, good: Path, hom
 
 
 def test_control_characters_do_not_reach_the_terminal(shell: Shell, good: Path) -> None:
-    """Escape sequences in a note are shown as what they are not obeyed."""
+    """Escape sequences in a note are not sent to the terminal."""
     write(good / "notes" / "evil.md", "# \x1b[31mred\n\nmanatee \x1b]0;owned\x07\n")
     shell("index", "notes")
 
@@ -474,7 +500,7 @@ def test_control_characters_do_not_reach_the_terminal(shell: Shell, good: Path) 
 
 
 def test_a_mistyped_file_is_named(shell: Shell, good: Path) -> None:
-    """A Markdown file that is not there is a failure, also where its directory exists."""
+    """A missing Markdown file is a failure, even if its directory exists."""
     done = shell("index", "notes/typo.md")
 
     assert done.status == 1
@@ -498,7 +524,7 @@ def test_excluded_patterns_are_remembered(shell: Shell, good: Path) -> None:
 
 
 def test_a_root_inside_a_root_keeps_its_own_rules(shell: Shell, good: Path) -> None:
-    """Indexing an outer directory honours what was said of an inner one, and forgets what vanished from it."""
+    """Indexing an outer directory respects the rules of an inner root, and removes deleted files from it."""
     write(good / "notes" / "inner" / "a.md", "inner alpaca\n")
     write(good / "notes" / "inner" / "skip" / "b.md", "skipped alpaca\n")
     shell("index", "notes/inner", "!notes/inner/skip")
@@ -529,6 +555,7 @@ def test_a_file_from_another_age_is_indexed(shell: Shell, good: Path, mtime: int
     assert shell("search", "axolotl", "--json").json["hits"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line",
     [
@@ -561,7 +588,7 @@ def test_no_line_typed_ends_in_a_traceback(good: Path, line: str) -> None:
 
 
 def test_labels_do_not_drive_the_terminal(shell: Shell, good: Path) -> None:
-    """Escape sequences in anchors, file names and duplicates are shown as what they are."""
+    """Escape sequences in anchors, file names and duplicates are not sent to the terminal."""
     text = "### 10:00\n<!-- memory:0199 type:\x1b[31mred tags:\x9b1m,\u202eevil -->\nthe manatee \x7fworld\n"
     write(good / "notes" / "2026-03-05.md", text)
     write(good / "notes" / "new\nline.md", text)
@@ -584,6 +611,7 @@ def test_a_tenant_is_not_missed_for_its_variable(shell: Shell, good: Path, monke
     assert "LORELOG_SCOPE_TENANT" in done.err
 
 
+@pytest.mark.slow
 def test_many_processes_remember_all_their_roots(shell: Shell, project: Path) -> None:
     """Roots that are indexed at the same time are all remembered."""
     for number in range(8):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.surfaces.conftest import Shell, command_line, run_process, write
 
-from lorelog.operations.catalogue import OPERATIONS
+from lorelog.operations.catalogue import all_operations
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +22,7 @@ def notes(project: Path, shell: Shell) -> Path:
 
 
 def batch(shell: Shell, project: Path, lines: list[Any], *words: str) -> tuple[int, list[Any]]:
-    """Carry out lines and return the status and the rows."""
+    """Run a batch and return the status and the rows."""
     text = "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines)
     done = shell("batch", "--jsonl", write(project / "b.jsonl", text), *words)
     return done.status, [json.loads(row) for row in done.out.splitlines()]
@@ -36,8 +36,9 @@ def test_call_answers_as_the_command_does(shell: Shell) -> None:
     assert called.json == shell("search", "otter", "--json").json
 
 
+@pytest.mark.slow
 def test_call_reads_a_file_and_standard_input(shell: Shell, project: Path) -> None:
-    """The request may lie in a file or come through a pipe."""
+    """The request may come from a file or a pipe."""
     request = write(project / "r.json", '{"query": "otter"}')
 
     assert shell("call", "memory.search", "--input", request).json["hits"]
@@ -60,14 +61,14 @@ def test_call_reads_a_file_and_standard_input(shell: Shell, project: Path) -> No
     ],
 )
 def test_a_wrong_call_is_told_in_json(shell: Shell, words: list[str], status: int, code: str) -> None:
-    """What is wrong comes as JSON with its code and a status."""
+    """An error is JSON with its code, and sets the exit status."""
     done = shell("call", *words)
 
     assert (done.status, done.json["error"]["code"]) == (status, code)
 
 
 def test_rows_say_what_came_of_each_line(shell: Shell, project: Path) -> None:
-    """A row has its number among the requests, its line in the file, its operation, its time and its answer."""
+    """A row has its index, its line in the file, its operation, its duration and its reply."""
     status, rows = batch(
         shell,
         project,
@@ -92,9 +93,10 @@ def test_rows_say_what_came_of_each_line(shell: Shell, project: Path) -> None:
 BAD = ["not json", '{"op": 3}', '{"op": "search", "arguments": []}', '{"op": "nope"}', '{"op": "search", "extra": 1}']
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", BAD)
 def test_the_first_failure_ends_a_batch(shell: Shell, project: Path, bad: str) -> None:
-    """The rows done so far are reported, then the failed one, and nothing after it is carried out."""
+    """The batch stops at the first failure; earlier rows and the failed one are printed."""
     good = {"op": "memory.add", "arguments": {"text": "a heron"}}
 
     status, rows = batch(shell, project, [good, bad, {"op": "add", "arguments": {"text": "a walrus"}}])
@@ -106,7 +108,7 @@ def test_the_first_failure_ends_a_batch(shell: Shell, project: Path, bad: str) -
 
 
 def test_a_batch_goes_on_when_told_to(shell: Shell, project: Path) -> None:
-    """With --continue-on-error every line is carried out, and the status still tells of the failures."""
+    """With --continue-on-error every line runs, and the status still reports the failure."""
     lines = [*BAD, {"op": "memory.add", "arguments": {"text": "a walrus"}}]
 
     status, rows = batch(shell, project, lines, "--continue-on-error")
@@ -115,8 +117,9 @@ def test_a_batch_goes_on_when_told_to(shell: Shell, project: Path) -> None:
     assert [row["ok"] for row in rows] == [False] * len(BAD) + [True]
 
 
+@pytest.mark.slow
 def test_a_stream_is_answered_line_by_line(project: Path) -> None:
-    """With --stream each line is answered before the next one is there."""
+    """With --stream each line gets its reply before the next one arrives."""
     with subprocess.Popen(
         command_line("batch", "--jsonl", "-", "--stream"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -131,7 +134,7 @@ def test_a_stream_is_answered_line_by_line(project: Path) -> None:
 
 
 def test_flags_hold_for_lines_that_say_nothing_else(shell: Shell, project: Path) -> None:
-    """--tenant is for every line of a batch, unless the line names its own."""
+    """--tenant applies to every line of a batch that names no tenant."""
     lines = [
         {"op": "add", "arguments": {"text": "a heron"}},
         {"op": "search", "arguments": {"query": "otter", "tenant": "default"}},
@@ -145,19 +148,20 @@ def test_flags_hold_for_lines_that_say_nothing_else(shell: Shell, project: Path)
     assert not any("heron" in hit["content"] for hit in shell("search", "heron", "--json").json["hits"])
 
 
+@pytest.mark.slow
 def test_ops_tell_everything(shell: Shell) -> None:
-    """The list names every operation, and one of them shows its fields."""
+    """The list has every operation, and `ops NAME` shows its fields."""
     listed = shell("ops")
 
-    assert [name for name in OPERATIONS if name not in listed.out] == []
-    assert [one["name"] for one in shell("ops", "--json").json["operations"]] == list(OPERATIONS)
+    assert [name for name in all_operations() if name not in listed.out] == []
+    assert [operation["name"] for operation in shell("ops", "--json").json["operations"]] == list(all_operations())
     shown = shell("ops", "memory.search")
-    assert "query (needed)" in shown.out
+    assert "query (required)" in shown.out
     assert shell("ops", "nope").status == 2
 
 
 def test_get_delete_and_restore_at_a_shell(shell: Shell) -> None:
-    """A memory is shown, hidden, said to be hidden, and shown again."""
+    """A memory can be shown, deleted, reported as deleted, and restored."""
     identity = shell("search", "otter", "--json").json["hits"][0]["id"]
 
     assert "an otter in the river" in shell("get", identity).out
@@ -179,11 +183,12 @@ def test_a_batch_is_killed_without_harm(project: Path) -> None:
     assert "Traceback" not in done.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", ["off", "auto", "required"])
 def test_the_settings_say_whether_to_go_through_the_daemon(
     shell: Shell, home: Path, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
-    """`daemon.warm` of the person's settings holds where neither flag nor environment says otherwise."""
+    """`daemon.warm` of the settings applies unless a flag or the environment overrides it."""
     monkeypatch.delenv("LORELOG_DAEMON_WARM")
     write(home / "config.toml", f'[daemon]\nwarm = "{said}"\n')
 

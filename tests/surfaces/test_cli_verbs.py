@@ -1,16 +1,19 @@
-"""What a person types and gets."""
+"""The main commands as a user runs them."""
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.surfaces.conftest import Shell, write
 
 from lorelog.core.version import VERSION
-from lorelog.retrieval.cost import estimate_tokens
+from lorelog.retrieval.token_estimate import estimate_tokens
+from lorelog.surfaces.cli.main import COMMANDS, command_parser, format_overview
 
 JOURNAL = """# 2026-03-05
 
@@ -33,7 +36,7 @@ JOURNAL = """# 2026-03-05
 
 @pytest.fixture
 def indexed(shell: Shell, project: Path) -> Path:
-    """A project with one journal and a page of notes, indexed."""
+    """A project with an indexed journal and a page of notes."""
     write(project / "memory" / "2026-03-05.md", JOURNAL)
     write(project / "docs" / "guide.md", "# Guide\n\nHow to deploy: run make deploy.\n")
     assert shell("index", "memory", "docs").status == 0
@@ -99,7 +102,7 @@ def test_every_lane_answers(shell: Shell, indexed: Path, lane: str, fusion: str)
     ],
 )
 def test_filters_narrow_a_search(shell: Shell, indexed: Path, flags: list[str], wanted: set[str]) -> None:
-    """Each filter admits what it says and nothing else."""
+    """Each filter selects exactly its matches."""
     reply = shell("search", "redis postgres parse_config deploy", "-k", 50, "--json", *flags).json
 
     assert {hit["heading"] for hit in reply["hits"]} == wanted
@@ -114,7 +117,7 @@ def test_identifiers_are_found_by_their_parts(shell: Shell, indexed: Path) -> No
 
 
 def test_expand_shows_the_section_and_the_transcript(shell: Shell, indexed: Path) -> None:
-    """Expanding a hit shows its section from the file, and where its conversation lies."""
+    """`expand` shows the section from the file, and the transcript."""
     hit = shell("search", "redis", "--json").json["hits"][0]
 
     done = shell("expand", hit["id"][:10])
@@ -122,14 +125,14 @@ def test_expand_shows_the_section_and_the_transcript(shell: Shell, indexed: Path
 
     assert "Chose Redis" in done.out
     assert "session s1  turn t1" in done.out
-    assert "transcript memory/t/one two.jsonl  (not there)" in done.out
+    assert "transcript memory/t/one two.jsonl  (missing)" in done.out
     assert (reply["start_line"], reply["end_line"]) == (5, 7)
     assert reply["transcript"]["exists"] is False
     assert shell("expand", hit["id"], "--lines", 1, "--json").json["start_line"] == 4
 
 
 def test_each_layer_tells_what_the_next_one_costs(shell: Shell, indexed: Path) -> None:
-    """A hit is shown with what expanding it costs and how to, expanding costs that, and names the transcript's cost."""
+    """A hit shows the cost and command of expanding it, which is correct, and the cost of the transcript."""
     write(indexed / "memory" / "t" / "one two.jsonl", "x" * 27_000)
     hit = shell("search", "redis", "--json").json["hits"][0]
     section = shell("expand", hit["id"], "--json").json
@@ -143,7 +146,7 @@ def test_each_layer_tells_what_the_next_one_costs(shell: Shell, indexed: Path) -
 
 
 def test_a_token_budget_shows_texts_and_names_what_it_left_out(shell: Shell, indexed: Path) -> None:
-    """Sections are printed as they stand in the file, what was spent and left out goes to standard error."""
+    """Sections are printed as in the file; tokens used and hits left out go to standard error."""
     every = shell("search", "redis postgres parse_config", "-k", 10, "--token-budget", 5000)
     some = shell("search", "redis postgres parse_config", "-k", 10, "--token-budget", 200)
     none = shell("search", "redis postgres parse_config", "-k", 10, "--token-budget", 1)
@@ -174,7 +177,7 @@ def test_expand_takes_a_memory_id(shell: Shell, indexed: Path) -> None:
 
 
 def test_expand_says_when_the_file_changed_or_went(shell: Shell, indexed: Path) -> None:
-    """What was indexed can be shown when its file no longer says it, and the reader is told."""
+    """Indexed text can be shown after its file changed, with a note."""
     hit = shell("search", "redis", "--json").json["hits"][0]
     journal = indexed / "memory" / "2026-03-05.md"
     journal.write_text("# all new\n", "utf-8")
@@ -190,7 +193,7 @@ def test_expand_says_when_the_file_changed_or_went(shell: Shell, indexed: Path) 
 
 
 def test_expand_of_the_unknown_fails(shell: Shell, indexed: Path) -> None:
-    """An id that nothing has is a failure with a hint; one that several have is a usage error that names them."""
+    """An unknown id is a failure with a hint; an ambiguous one is a usage error that lists the matches."""
     for number in range(40):
         write(indexed / "docs" / f"{number}.md", f"# {number}\n\ntext {number}\n")
     shell("index", "docs")
@@ -211,8 +214,8 @@ def test_list_shows_newest_first(shell: Shell, indexed: Path) -> None:
     memories = shell("list", "--source", "memory", "--json").json["memories"]
     documents = shell("list", "--documents", "--json").json["documents"]
 
-    assert [one["heading"] for one in memories] == ["16:05", "15:10", "14:30"]
-    assert [Path(one["source"]).name for one in documents] == ["guide.md", "2026-03-05.md"]
+    assert [memory["heading"] for memory in memories] == ["16:05", "15:10", "14:30"]
+    assert [Path(document["source"]).name for document in documents] == ["guide.md", "2026-03-05.md"]
     assert documents[1]["chunks"] == 3
     assert "16:05" not in shell("list", "--type", "decision").out
     assert len(shell("list", "-n", 1, "--json").json["memories"]) == 1
@@ -250,7 +253,7 @@ def test_added_headings_stay_inside_their_entry(shell: Shell, project: Path) -> 
 def test_global_memories_are_seen_from_every_project(
     shell: Shell, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A global memory is found elsewhere; a project's own is not, until all projects are asked for."""
+    """A global memory is found in other projects; a project's own only with --all-projects."""
     subprocess.run(["git", "init", "-q", "."], check=True)
     shell("add", "global zebra", "--global")
     shell("add", "local zebra")
@@ -269,7 +272,7 @@ def test_global_memories_are_seen_from_every_project(
 
 
 def test_worktrees_share_one_memory(shell: Shell, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is added in a linked worktree lands in the main one and is found from both."""
+    """A memory added in a linked worktree is stored in the main one and found from both."""
     git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.com"]
     subprocess.run(["git", "init", "-q", "."], check=True)
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
@@ -284,7 +287,7 @@ def test_worktrees_share_one_memory(shell: Shell, project: Path, monkeypatch: py
 
 
 def test_stats_and_reset(shell: Shell, indexed: Path) -> None:
-    """Stats count what is there; reset deletes the index, keeps the files, and a bare index brings all of it back."""
+    """`stats` counts the index; `reset` deletes it and keeps the files; `index` rebuilds it."""
     assert shell("stats", "--json").json["documents"] == 2
     assert "documents  2" in shell("stats").out
     assert "fake provider is for tests" in shell("stats").err
@@ -300,7 +303,7 @@ def test_stats_and_reset(shell: Shell, indexed: Path) -> None:
 
 
 def test_a_root_can_be_forgotten(shell: Shell, indexed: Path) -> None:
-    """Forgetting a root drops what was indexed from it, for good, and leaves the files and the other roots alone."""
+    """Forgetting a root removes its documents and leaves files and other roots unchanged."""
     assert shell("index", "--forget", "docs").status == 0
 
     assert [Path(one["source"]).name for one in shell("list", "--documents", "--json").json["documents"]] == [
@@ -314,7 +317,7 @@ def test_a_root_can_be_forgotten(shell: Shell, indexed: Path) -> None:
 
 
 def test_a_deleted_root_can_be_forgotten(shell: Shell, indexed: Path) -> None:
-    """A directory that is gone keeps its documents until it is forgotten; a file that is gone loses its own at once."""
+    """A deleted directory keeps its documents until it is forgotten; a deleted file loses them at once."""
     shell("index", "docs/guide.md")
     write(indexed / "single.md", "a lone pelican\n")
     shell("index", "single.md")
@@ -332,7 +335,7 @@ def test_a_deleted_root_can_be_forgotten(shell: Shell, indexed: Path) -> None:
 
 
 def test_a_root_that_is_left_out_later_leaves_the_index(shell: Shell, indexed: Path) -> None:
-    """What was indexed by itself and is then excluded from what holds it is gone, for good."""
+    """A root that is later excluded from an outer root leaves the index."""
     write(indexed / "docs" / "drafts" / "d.md", "an unfinished wombat\n")
     shell("index", "docs/drafts")
     assert shell("search", "wombat", "--lane", "lexical", "--json").json["hits"]
@@ -347,7 +350,7 @@ def test_a_root_that_is_left_out_later_leaves_the_index(shell: Shell, indexed: P
 def test_a_missing_key_stops_nobody_who_does_not_need_it(
     shell: Shell, project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a key that is not there memories are kept and found by words; only what needs the model says so."""
+    """Without an API key, memories are stored and found by keywords; only commands that need the model fail."""
     monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "openai")
     write(home / "config.toml", '[embedding]\napi_key = "env:TEAM_KEY"\n')
 
@@ -389,7 +392,7 @@ def test_the_home_is_private(shell: Shell, project: Path, home: Path) -> None:
 
 
 def test_the_same_note_at_two_times_is_one_hit(shell: Shell, project: Path) -> None:
-    """A note that was written twice is shown once, with where else it stands."""
+    """A duplicated note is shown once, with its other locations."""
     write(project / "n" / "2026-03-05.md", "### 09:00\nthe ibis nests\n\n### 10:00\nthe ibis nests\n")
     shell("index", "n")
 
@@ -400,7 +403,7 @@ def test_the_same_note_at_two_times_is_one_hit(shell: Shell, project: Path) -> N
 
 
 def test_version_help_and_unknown_commands(shell: Shell) -> None:
-    """Help goes to standard output with status 0, mistakes to standard error with status 2 and the nearest name."""
+    """Help goes to standard output with status 0; errors to standard error with status 2 and a suggestion."""
     assert shell("--version").out == f"lorelog {VERSION}\n"
     assert "memories:" in shell("--help").out
     assert shell().status == 2
@@ -419,6 +422,28 @@ def test_every_command_has_help_with_examples(shell: Shell, name: str) -> None:
     assert done.status == 0
     assert "examples:" in done.out
     assert f"lorelog {name}" in done.out
+
+
+def test_help_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The overview and the help of every command and verb have no line longer than 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    helps = [parser.format_help() for name in COMMANDS for parser in _with_verbs(command_parser(name))]
+
+    assert [line for text in (format_overview(), *helps) for line in text.splitlines() if len(line) > 80] == []
+
+
+def _with_verbs(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for verb in action.choices.values():
+                yield from _with_verbs(verb)
+
+
+def test_warm_is_a_hidden_alias_of_daemon(shell: Shell) -> None:
+    """`lorelog warm` runs `lorelog daemon`, and is not listed."""
+    assert shell("warm", "status").out == shell("daemon", "status").out
+    assert "warm" not in shell("--help").out
 
 
 @pytest.mark.parametrize("name", ["bash", "zsh"])
@@ -448,7 +473,7 @@ def test_bash_completes_commands_and_paths(shell: Shell, project: Path, line: st
 
 
 def test_errors_are_json_when_json_was_asked_for(shell: Shell, project: Path) -> None:
-    """With --json an error is an object with code, message and hint, and nothing is on standard error."""
+    """With --json an error is an object with code, message and hint, and standard error is empty."""
     done = shell("expand", "abcdef", "--json")
 
     assert done.status == 1
@@ -457,7 +482,7 @@ def test_errors_are_json_when_json_was_asked_for(shell: Shell, project: Path) ->
 
 
 def test_config_shows_values_with_their_origin(shell: Shell, project: Path, home: Path) -> None:
-    """Settings are set, shown with where they came from, and refused with the nearest name."""
+    """Settings can be set and shown with their origin; unknown ones are rejected with a suggestion."""
     assert shell("config", "set", "search.k", 7).status == 0
     assert shell("config", "set", "--local", "search.k", 9).status == 0
 

@@ -1,18 +1,15 @@
-"""Code is asked about at a shell, in Python, by agents, and in the words of a search; JSON has the fields that are documented."""
+"""Questions about code in the CLI, in Python, over MCP and in searches; the JSON has the documented fields."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
-import msgspec
 import pytest
 from tests.docs.test_json_page import documented, fields
 from tests.surfaces.conftest import Shell, write
 
 from lorelog import Lorelog
-from lorelog.operations import code_requests as requests
-from lorelog.surfaces import python_code as surface
 from lorelog.surfaces.mcp.calls import call_tool
 
 CORE = '''"""Core."""
@@ -49,7 +46,7 @@ def code(project: Path, shell: Shell) -> Path:
 
 
 def test_definitions_are_shown_with_place_and_signature(shell: Shell, code: Path) -> None:
-    """A place that an editor opens, the full name, the kind, the signature and the first line of what is said about it."""
+    """A definition has a location that editors open, its full name, kind, signature and docstring."""
     out = shell("code", "def", "parse_words").out
 
     assert out == (
@@ -60,7 +57,7 @@ def test_definitions_are_shown_with_place_and_signature(shell: Shell, code: Path
 
 
 def test_references_are_shown_below_the_definition(shell: Shell, code: Path) -> None:
-    """Each use with what it is, what it stands in, and its line; only some kinds where that is asked."""
+    """References have their use, container and source line; --use selects kinds."""
     out = shell("code", "refs", "Engine").out
 
     assert out.splitlines() == [
@@ -75,7 +72,7 @@ def test_references_are_shown_below_the_definition(shell: Shell, code: Path) -> 
 
 
 def test_callers_are_shown_up_to_a_depth(shell: Shell, code: Path) -> None:
-    """The caller is named; one that is farther away says through whom."""
+    """Callers are named; indirect ones with the call path."""
     out = shell("code", "callers", "parse_words", "--depth", 2).out
 
     assert "core.py:8:16  Engine.search  method\n   return parse_words(query)\n" in out
@@ -83,7 +80,7 @@ def test_callers_are_shown_up_to_a_depth(shell: Shell, code: Path) -> None:
 
 
 def test_imports_outline_and_search_are_shown(shell: Shell, code: Path) -> None:
-    """Who imports a module, what a file holds, what is called like that."""
+    """Imports, outlines and symbol search have their results."""
     assert shell("code", "imports", "json").out == "main.py:1:8\n   import json\n"
     outline = shell("code", "outline", "core.py").out
     assert "core.py  python, 13 lines" in outline
@@ -93,7 +90,7 @@ def test_imports_outline_and_search_are_shown(shell: Shell, code: Path) -> None:
 
 
 def test_code_that_is_not_indexed_says_how_to_begin(shell: Shell) -> None:
-    """Nobody's code is read unasked, and whoever asks is told how."""
+    """Code is not read unasked, and the error says how to index it."""
     asked = shell("code", "def", "main")
 
     assert (asked.status, asked.out) == (0, "Nothing found.\n")
@@ -101,7 +98,7 @@ def test_code_that_is_not_indexed_says_how_to_begin(shell: Shell) -> None:
 
 
 def test_a_question_in_words_is_answered_above_the_hits(shell: Shell, code: Path) -> None:
-    """What is typed into a search and asks about code is answered from it, and the notes are searched all the same."""
+    """A search that asks about code is answered from the code index, and notes are searched too."""
     write(code / "notes" / "a.md", "# Words\n\nparse_words cuts at spaces, because tabs never occur.\n")
     shell("index", "notes")
 
@@ -142,40 +139,24 @@ def test_json_is_documented(shell: Shell, code: Path) -> None:
 
 
 def test_python_asks_with_the_same_names(code: Path) -> None:
-    """Every verb, and answers that are the JSON."""
+    """The Python client has every verb and returns the JSON."""
     with Lorelog(project=code, settings={"embedding.provider": "none"}) as memory:
-        assert memory.code.index()["unchanged"] == 2
-        assert memory.code.find_definition("Engine.search")["definitions"][0]["kind"] == "method"
-        assert [one["use"] for one in memory.code.find_references("Engine", uses=("call",))["references"]] == ["call"]
-        assert memory.code.find_callers("parse_words", depth=2)["total"] == 2
-        assert memory.code.find_imports("core")["imports"][0]["name"] == "Engine"
-        assert memory.code.outline("core.py")["files"][0]["lines"] == 13
-        assert memory.code.search("prsw", limit=1)["definitions"][0]["name"] == "parse_words"
+        assert memory.code.index().unchanged == 2
+        assert memory.code.find_definition("Engine.search").definitions[0].kind == "method"
+        assert [reference.use for reference in memory.code.find_references("Engine", uses=("call",)).references] == [
+            "call"
+        ]
+        assert memory.code.find_callers("parse_words", depth=2).total == 2
+        assert memory.code.find_imports("core").imports[0].name == "Engine"
+        assert memory.code.outline("core.py").files[0].lines == 13
+        assert memory.code.search("prsw", limit=1).definitions[0].name == "parse_words"
         reply = memory.search("who calls parse_words")
         assert reply.code is not None
-        assert [one.name for one in reply.code.callers] == ["search"]
-
-
-@pytest.mark.parametrize(
-    ("typed", "request_type", "named"),
-    [
-        (surface.Naming, requests.DefinitionRequest, {"name"}),
-        (surface.Referring, requests.ReferencesRequest, {"name"}),
-        (surface.Calling, requests.CallersRequest, {"name"}),
-        (surface.Importing, requests.ImportsRequest, {"module"}),
-        (surface.Outlining, requests.OutlineRequest, {"path"}),
-        (surface.Searching, requests.CodeSearchRequest, {"query"}),
-    ],
-)
-def test_python_offers_every_field(typed: Any, request_type: Any, named: set[str]) -> None:
-    """What an operation may be told can be said in Python, and nothing else."""
-    offered = set(get_type_hints(typed)) | named
-
-    assert offered == {one.name for one in msgspec.structs.fields(request_type)} - {"project"}
+        assert [caller.name for caller in reply.code.callers] == ["search"]
 
 
 def test_an_agent_reads_the_answer_as_a_quote(shell: Shell, code: Path) -> None:
-    """What stands in files is quoted to a model line by line, and comes before what was remembered."""
+    """Code is quoted to a model line by line, before memories."""
 
     def ask(op: str, given: dict[str, Any]) -> dict[str, Any]:
         reply: dict[str, Any] = shell("search", given["query"], "--json").json
@@ -190,8 +171,8 @@ def test_an_agent_reads_the_answer_as_a_quote(shell: Shell, code: Path) -> None:
 
 
 def test_a_line_needs_its_file(shell: Shell, code: Path) -> None:
-    """A line alone names nothing."""
+    """--line without --in is a usage error."""
     asked = shell("code", "def", "Engine", "--line", 3)
 
     assert asked.status == 2
-    assert "a line of which file?" in asked.err
+    assert "line requires path" in asked.err

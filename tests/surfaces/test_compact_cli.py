@@ -1,4 +1,4 @@
-"""`lorelog compact`, from the command that a person types to the summary that a search finds."""
+"""`lorelog compact`, from the command to the summary that search finds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOTES = "# Cache\n\nThe Redis TTL is 60 seconds.\n\n## Importer\n\nThe importer 
 
 @pytest.fixture
 def written(project: Path, shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Notes that are indexed, and a program that writes about them."""
+    """Indexed notes, and a program that summarizes them."""
     write(project / "notes" / "2026-03-01.md", NOTES)
     program = write(tmp_path / "writer.py", WRITER)
     monkeypatch.setenv("LORELOG_LLM_PROVIDER", "command")
@@ -34,14 +34,14 @@ def written(project: Path, shell: Shell, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_program_sums_up_and_its_inventions_are_shown(written: Path, shell: Shell) -> None:
-    """The summary is printed and in today's journal, what was invented is told on the other stream, the receipt says what for."""
+    """The summary is printed and in today's journal, dropped lines are on standard error, and the receipt has the purpose."""
     done = shell("compact")
 
     assert done.status == 0
     assert "- The Redis TTL is 60 seconds. [" in done.out
-    assert "Summed up 2 chunks in .lorelog/memory/" in done.out
+    assert "Summarized 2 chunks in .lorelog/memory/" in done.out
     assert "99" not in done.out.partition("Summed up")[0]
-    assert "its sources do not say 99 days: It took 99 days" in done.err
+    assert "its sources do not contain 99 days: It took 99 days" in done.err
     (journal,) = (written / ".lorelog" / "memory").glob("*.md")
     assert "memory:compact-" in journal.read_text("utf-8")
     hit = shell("search", "redis importer retries ttl", "--json").json["hits"][0]
@@ -50,25 +50,25 @@ def test_a_program_sums_up_and_its_inventions_are_shown(written: Path, shell: Sh
 
 
 def test_again_it_says_that_nothing_is_left(written: Path, shell: Shell) -> None:
-    """The second run writes nothing and says why; that is no failure."""
+    """A second run writes nothing and says why; that is not a failure."""
     shell("compact")
     done = shell("compact")
 
     assert (done.status, done.out) == (0, "Nothing was written.\n")
-    assert "2 chunks are covered by summaries already" in done.err
+    assert "2 chunks are already covered by summaries" in done.err
 
 
 def test_a_dry_run_tells_what_it_would_cost(written: Path, shell: Shell) -> None:
-    """Batches and tokens are told, and nothing is there afterwards."""
+    """A dry run shows batches and tokens, and writes nothing."""
     done = shell("compact", "--dry-run")
 
-    assert "2 chunks in 1 batch, worded by command/" in done.out
+    assert "2 chunks in 1 batch, by command/" in done.out
     assert "tokens" in done.out
     assert not (written / ".lorelog" / "memory").exists()
 
 
 def test_nobody_is_asked_where_none_is_chosen(written: Path, shell: Shell) -> None:
-    """`--llm none` goes above the settings, takes sentences out and costs nothing."""
+    """`--llm none` overrides the settings, extracts sentences and costs nothing."""
     reply = shell("compact", "--llm", "none", "--json").json
 
     assert (reply["worded_by"], reply["calls"], reply["tokens_spent"], reply["changed"]) == ("none", 0, 0, True)
@@ -76,19 +76,19 @@ def test_nobody_is_asked_where_none_is_chosen(written: Path, shell: Shell) -> No
 
 
 def test_a_summary_names_its_sources(written: Path, shell: Shell) -> None:
-    """`lorelog expand` of a summary lists what it sums up, with the ids that its lines cite."""
+    """`lorelog expand` of a summary lists its sources, with the ids that its lines cite."""
     summary = shell("compact", "--json").json["summary"]["memory"]
     shown = shell("expand", summary)
     listed = [line.split() for line in shown.out.splitlines() if line.startswith("  ")]
 
     assert [place for _, _, place in listed] == ["notes/2026-03-01.md:1-3", "notes/2026-03-01.md:5-7"]
     assert all(f"[{one}]" in shown.out for one, _, _ in listed)
-    assert "it sums up 2 chunks" in shown.err
+    assert "it summarizes 2 chunks" in shown.err
     assert "The Redis TTL" in shell("expand", listed[0][0]).out
 
 
 def test_a_program_that_fails_writes_nothing(written: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error is one line with a hint, and no journal is there."""
+    """A failed run prints one line with a hint, and writes no journal."""
     monkeypatch.setenv("LORELOG_LLM_COMMAND", f"{sys.executable} -c 'raise SystemExit(3)'")
     done = shell("compact")
 
@@ -97,28 +97,29 @@ def test_a_program_that_fails_writes_nothing(written: Path, shell: Shell, monkey
     assert not (written / ".lorelog" / "memory").exists()
 
 
+@pytest.mark.slow
 def test_whoever_is_killed_while_a_model_writes_has_written_nothing(
     written: Path, shell: Shell, tmp_path: Path
 ) -> None:
-    """A process that ends in the middle of a question leaves no journal, and the next run does it all."""
+    """A process killed during a model call leaves no journal, and the next run does all the work."""
     killer = write(tmp_path / "killer.py", "import os\nos.kill(os.getppid(), 9)\n")
     killed = run_process(["compact"], written, env={"LORELOG_LLM_COMMAND": f"{sys.executable} {killer}"})
 
     assert killed.status == -9
     assert not (written / ".lorelog" / "memory").exists()
-    assert "Summed up 2 chunks" in shell("compact").out
+    assert "Summarized 2 chunks" in shell("compact").out
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--llm", "nobody"), "there is no provider 'nobody'"),
+        (("--llm", "nobody"), "unknown provider 'nobody'"),
         (("--since", "soon"), "is not a day"),
         (("--prompt-file", "none.txt"), "none.txt cannot be read"),
     ],
 )
 def test_what_cannot_be_asked_for_is_said(written: Path, shell: Shell, words: tuple[str, ...], said: str) -> None:
-    """An unknown provider, a day that is none, a file that is not there."""
+    """An unknown provider, an invalid day and a missing file are errors."""
     done = shell("compact", *words)
 
     assert done.status in (1, 2)
@@ -128,7 +129,7 @@ def test_what_cannot_be_asked_for_is_said(written: Path, shell: Shell, words: tu
 def test_another_provider_gets_neither_key_nor_address_of_the_chosen_one(
     written: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who is named on the command line is asked with what is their own, and named as such where that is missing."""
+    """A provider given on the command line is used with its own settings, and named in errors about them."""
     for name, value in {"PROVIDER": "openai", "API_KEY": "env:TEAM_API_KEY", "BASE_URL": "http://127.0.0.1:1"}.items():
         monkeypatch.setenv(f"LORELOG_LLM_{name}", value)
     monkeypatch.setenv("TEAM_API_KEY", "k-1234567890")
@@ -142,18 +143,18 @@ def test_another_provider_gets_neither_key_nor_address_of_the_chosen_one(
 def test_a_deprecated_setting_is_told_where_it_is_used(
     written: Path, home: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Memsearch's section is still read, and whoever sums up learns what its keys are called now."""
+    """Memsearch's settings are still read, with a note about their new names."""
     monkeypatch.delenv("LORELOG_LLM_PROVIDER")
     write(home / "config.toml", '[compact]\nllm_provider = "command"\n')
     done = shell("compact")
 
-    assert "Summed up 2 chunks" in done.out
+    assert "Summarized 2 chunks" in done.out
     assert "compact.llm_provider" in done.err
-    assert "it is llm.provider now" in done.err
+    assert "use llm.provider" in done.err
 
 
 def test_python_gets_the_same_with_types(written: Path) -> None:
-    """The method takes what the command takes, and answers with values."""
+    """The Python method takes what the command takes, and returns objects."""
     with Lorelog(project=written) as memory:
         planned = memory.compact(dry_run=True, source="notes")
         reply = memory.compact(source="notes", llm="none")

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from tests.surfaces.conftest import Shell, run_process
 
-from lorelog.models.tokens import TokenCounter
-from lorelog.services.context.blocks import BLOCK
+from lorelog.models.embed.builtin import TokenCounter
+from lorelog.services.context.init import BLOCK
 
 COUNT = TokenCounter()
 
@@ -24,8 +24,9 @@ def repository(project: Path) -> Path:
     return project
 
 
+@pytest.mark.slow
 def test_a_context_is_printed_and_holds_its_budget(shell: Shell) -> None:
-    """What is printed is the file, in Markdown or JSON, and the whole of it has at most so many tokens."""
+    """The output is the context in Markdown or JSON, within the token budget."""
     for number in range(12):
         shell("add", f"the deploy rule number {number} is about keys and otters", "--type", "fact")
 
@@ -40,7 +41,7 @@ def test_a_context_is_printed_and_holds_its_budget(shell: Shell) -> None:
 
 
 def test_a_budget_that_is_too_small_is_told(shell: Shell) -> None:
-    """A budget in which nothing fits is a wrong request, and the hint says what would do."""
+    """A budget that is too small is a usage error, and the hint names a sufficient one."""
     done = shell("agent-context", "--token-budget", "5")
 
     assert (done.status, done.out) == (2, "")
@@ -48,7 +49,7 @@ def test_a_budget_that_is_too_small_is_told(shell: Shell) -> None:
 
 
 def test_an_output_file_is_written_in_place_of_printing(shell: Shell, project: Path) -> None:
-    """The file is there, for its owner alone, and nothing is printed; --json still tells how it came about."""
+    """The file is written with mode 0600 and nothing is printed; --json still prints the reply."""
     shell("add", "two keys")
     done = shell("agent-context", "--query", "keys", "--output", "context.md")
 
@@ -61,7 +62,7 @@ def test_an_output_file_is_written_in_place_of_printing(shell: Shell, project: P
 
 
 def test_every_call_is_logged(shell: Shell, tmp_path: Path) -> None:
-    """The log holds the question as it was asked, what was answered, and one line a call."""
+    """The log has the query, the result, and one line per call."""
     folder = tmp_path / "log"
     shell("add", "two keys")
     for query in ("which keys", "other keys"):
@@ -76,7 +77,7 @@ def test_every_call_is_logged(shell: Shell, tmp_path: Path) -> None:
 
 
 def test_a_session_start_refreshes_the_file_in_silence(shell: Shell, repository: Path) -> None:
-    """It tells what is newest, keeps the folder out of commits, prints nothing, and makes no scope file."""
+    """It writes the newest entries, keeps the folder out of commits, prints nothing, and creates no scope file."""
     shell("add", "two keys", "--global")
     first = shell("session-start")
     shell("add", "three keys", "--global")
@@ -91,14 +92,14 @@ def test_a_session_start_refreshes_the_file_in_silence(shell: Shell, repository:
 
 
 def test_a_session_start_leaves_nothing_where_nothing_is_known(shell: Shell, project: Path) -> None:
-    """A directory of which nothing is remembered stays as it is."""
+    """A directory without memories is not changed."""
     assert shell("session-start").status == 0
     assert list(project.iterdir()) == []
 
 
 @pytest.mark.parametrize("broken", ["{", '{"tenant": "elsewhere"}'])
 def test_a_session_start_never_fails_a_hook(shell: Shell, project: Path, broken: str) -> None:
-    """A scope file that cannot be used is told on standard error, and the command succeeds all the same."""
+    """An invalid scope file is reported on standard error, and the command succeeds."""
     (project / ".lorelog").mkdir()
     (project / ".lorelog" / "scope.json").write_text(broken, "utf-8")
     done = shell("session-start")
@@ -111,12 +112,12 @@ def test_a_session_start_never_fails_a_hook(shell: Shell, project: Path, broken:
 
 
 def test_a_session_start_writes_through_no_link(shell: Shell, repository: Path, tmp_path: Path) -> None:
-    """A link in a repository leads nothing of ours elsewhere: the folder is refused, the file replaced."""
+    """Symbolic links in a repository are not followed: a linked folder is refused, a linked file replaced."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (repository / ".lorelog").symlink_to(elsewhere)
     shell("add", "two keys", "--global")
-    assert "no directory of the project" in shell("session-start").err
+    assert "not a directory inside the project" in shell("session-start").err
     assert list(elsewhere.iterdir()) == []
 
     (repository / ".lorelog").unlink()
@@ -130,18 +131,18 @@ def test_a_session_start_writes_through_no_link(shell: Shell, repository: Path, 
 
 
 def test_a_session_start_where_nothing_can_be_written(shell: Shell, repository: Path) -> None:
-    """A directory in the file's place is told, and no failure of the hook; a wrong budget is one."""
+    """A directory in place of the file is reported and not a failure; an invalid budget is one."""
     shell("add", "two keys", "--global")
     (repository / ".lorelog" / "context.md").mkdir(parents=True)
     done = shell("session-start")
 
     assert (done.status, done.out) == (0, "")
-    assert "was not refreshed" in done.err
+    assert "was not updated" in done.err
     assert shell("session-start", "--token-budget", "1").status == 2
 
 
 def test_another_tenants_context_is_kept_apart(shell: Shell, repository: Path) -> None:
-    """What one tenant remembers stands in no file of another's."""
+    """A tenant's context file contains no other tenant's memories."""
     shell("config", "set", "scope.tenants", "work")
     shell("add", "a secret of work", "--global", "--tenant", "work")
     shell("session-start", "--tenant", "work")
@@ -152,7 +153,7 @@ def test_another_tenants_context_is_kept_apart(shell: Shell, repository: Path) -
 
 
 def test_init_is_idempotent_and_comes_off_again(shell: Shell, repository: Path) -> None:
-    """Files that are there get the block, byte for byte the same each time, and are what they were when it is taken out."""
+    """Existing files get the block, byte for byte the same each time, and are restored by --remove."""
     texts = {"AGENTS.md": b"# Agents\r\n\r\nBe kind.\r\n", "CLAUDE.md": b"no last line end"}
     for name, text in texts.items():
         (repository / name).write_bytes(text)
@@ -167,7 +168,7 @@ def test_init_is_idempotent_and_comes_off_again(shell: Shell, repository: Path) 
 
 
 def test_init_makes_the_file_that_most_agents_read(shell: Shell, repository: Path) -> None:
-    """Where neither file is there, AGENTS.md is made, and goes again with its block."""
+    """If neither file exists, AGENTS.md is created, and deleted with its block."""
     shell("init")
     assert (repository / "AGENTS.md").read_text("utf-8") == BLOCK + "\n"
     assert not (repository / "CLAUDE.md").exists()
@@ -179,7 +180,7 @@ def test_init_makes_the_file_that_most_agents_read(shell: Shell, repository: Pat
 
 
 def test_a_dry_run_writes_nothing(shell: Shell, project: Path) -> None:
-    """It tells what it would do, and the directory stays as it was."""
+    """A dry run shows the changes and writes nothing."""
     done = shell("init", "--dry-run", "--tenant", "work")
 
     assert "would write .lorelog/scope.json" in done.out
@@ -188,7 +189,7 @@ def test_a_dry_run_writes_nothing(shell: Shell, project: Path) -> None:
 
 
 def test_init_changes_no_isolation_that_nobody_asked_for(shell: Shell, repository: Path, tmp_path: Path) -> None:
-    """Where one stood before, one stands after: the same project from the root, a directory below, and a linked worktree."""
+    """The project is the same before and after `init`, from the root, a subdirectory and a linked worktree."""
 
     def standing() -> list[str]:
         asked = ("agent-context", "--json")
@@ -211,7 +212,7 @@ def test_init_changes_no_isolation_that_nobody_asked_for(shell: Shell, repositor
 
 
 def test_init_for_a_tenant_says_what_to_allow(shell: Shell, repository: Path) -> None:
-    """The scope file asks for the tenant, the note says how to allow it, and then it counts; another one is refused."""
+    """The scope file asks for the tenant, the note says how to allow it, and then it is used; another is rejected."""
     done = shell("init", "--tenant", "work")
     assert "lorelog config set scope.tenants work" in done.err
     assert shell("list").status == 1
@@ -226,7 +227,7 @@ def test_init_for_a_tenant_says_what_to_allow(shell: Shell, repository: Path) ->
 
 
 def test_one_broken_file_leaves_all_others_alone(shell: Shell, repository: Path) -> None:
-    """A half-open block is refused before anything is written anywhere."""
+    """An incomplete block is an error before anything is written."""
     (repository / "AGENTS.md").write_text("mine\n", "utf-8")
     (repository / "CLAUDE.md").write_text("<!-- lorelog:start -->\nold\n", "utf-8")
     done = shell("init")
@@ -238,7 +239,7 @@ def test_one_broken_file_leaves_all_others_alone(shell: Shell, repository: Path)
 
 
 def test_init_follows_links_only_within_the_project(shell: Shell, repository: Path, tmp_path: Path) -> None:
-    """One file that is a link to the other gets one block; a link that leads out is refused."""
+    """If one file links to the other it gets one block; a link out of the project is refused."""
     (repository / "AGENTS.md").write_text("mine\n", "utf-8")
     (repository / "CLAUDE.md").symlink_to("AGENTS.md")
     shell("init")
@@ -254,7 +255,7 @@ def test_init_follows_links_only_within_the_project(shell: Shell, repository: Pa
 
 
 def test_a_home_directory_is_no_project(shell: Shell, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither command writes into a person's home directory itself."""
+    """Neither command writes into the user's home directory."""
     monkeypatch.setenv("HOME", str(project))
     shell("add", "two keys", "--global")
 
@@ -265,7 +266,7 @@ def test_a_home_directory_is_no_project(shell: Shell, project: Path, monkeypatch
 
 
 def test_a_warm_agent_context_loads_little(project: Path) -> None:
-    """Help of the three commands loads no model, no tokenizer and no request types."""
+    """Help of the three commands imports no model, tokenizer or request types."""
     code = (
         "import sys; from lorelog.surfaces.cli.main import command_parser;"
         "[command_parser(name) for name in ('agent-context', 'session-start', 'init')];"
@@ -278,8 +279,9 @@ def test_a_warm_agent_context_loads_little(project: Path) -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_it_works_as_a_program_of_its_own(project: Path) -> None:
-    """Typed at a shell, the file comes out on standard output and nothing else does."""
+    """Run as a process, only the context is on standard output."""
     (project / "notes.md").write_text("# Keys\n\ntwo keys\n", "utf-8")
     assert run_process(["index", "notes.md"], project).status == 0
     done = run_process(["agent-context", "--query", "keys"], project)

@@ -1,4 +1,4 @@
-"""Typing `debug` and `why`: what is read, what is shown, and what is refused."""
+"""`lorelog debug` and `lorelog why`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ STACK = "Traceback (most recent call last):\n  File \"/app/db.py\", line 3, in l
 
 
 def pipe(monkeypatch: pytest.MonkeyPatch, given: bytes) -> None:
-    """Let something come from standard input."""
+    """Replace standard input."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
 
 
 def test_a_log_is_taken_in_and_shown(shell: Shell, project: Path) -> None:
-    """By signature; again it adds nothing; each time with its frames when asked."""
+    """Errors are grouped by signature, reading a log twice adds nothing, and --each shows frames."""
     log = write(project / "app.log", STACK * 2 + "src/a.c:1:2: error: 'x' undeclared\n")
     taken = shell("debug", "ingest", log)
     assert taken.status == 0
@@ -34,21 +34,22 @@ def test_a_log_is_taken_in_and_shown(shell: Shell, project: Path) -> None:
     assert shell("debug", "errors", "--file", "a.c", "--json").json["total_count"] == 1
     assert shell("debug", "errors", "--function", "load", "--json").json["groups"][0]["times"] == 2
     assert shell("debug", "errors", "--text", "undeclared", "--json").json["total_count"] == 1
-    assert shell("debug", "errors", "TypeError").out == "Nothing went wrong, as far as it was traced.\n"
+    assert shell("debug", "errors", "TypeError").out == "No errors traced.\n"
     assert shell("debug", "errors", "--from", "turn", "--json").json["errors"] == []
 
 
 @pytest.mark.parametrize("given", [STACK.encode(), gzip.compress(STACK.encode()), b"\xff\xfe\xfa\n" + STACK.encode()])
 def test_standard_input_is_read(shell: Shell, monkeypatch: pytest.MonkeyPatch, given: bytes) -> None:
-    """Plain, compressed, and with bytes that are no text; - may be left out."""
+    """Plain and gzipped logs and invalid UTF-8 are read; `-` is the default."""
     for words in (["-"], []):
         pipe(monkeypatch, given)
         assert shell("debug", "ingest", *words, "--json").json["found"] == 1
     assert shell("debug", "errors", "--json").json["total_count"] == 1
 
 
+@pytest.mark.slow
 def test_a_pipe_is_read_by_a_process_of_its_own(project: Path, tmp_path: Path) -> None:
-    """As somebody would type it."""
+    """A pipe into `lorelog debug ingest` works as a process."""
     import subprocess
 
     from tests.surfaces.conftest import command_line
@@ -62,7 +63,7 @@ def test_a_pipe_is_read_by_a_process_of_its_own(project: Path, tmp_path: Path) -
 
 
 def test_calls_are_shown(shell: Shell, project: Path) -> None:
-    """What was asked for, how long it took, and what failed; texts are not among it."""
+    """Calls have name, duration and error, but not the texts."""
     shell("add", "the otter moved to Lisbon")
     shell("search", "otter lisbon")
     shell("get", "no-such-memory")
@@ -80,13 +81,13 @@ def test_calls_are_shown(shell: Shell, project: Path) -> None:
     assert "otter" not in text
     failed = shell("debug", "calls", "--failed").out
     assert "failed: usage: memory.search: there is no field 'queri'" in failed
-    assert shell("debug", "calls", "--since", "2999-01-01").out == "Nothing was called, as far as it was traced.\n"
+    assert shell("debug", "calls", "--since", "2999-01-01").out == "No calls traced.\n"
     assert shell("debug", "calls", "--session", "s-9", "--json").json["total_count"] == 0
-    assert shell("debug", "calls", "-n", "1").err.endswith("in all; -n shows more\n")
+    assert shell("debug", "calls", "-n", "1").err.endswith("in total; use -n to show more\n")
 
 
 def test_why_tells_what_is_known(shell: Shell, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From words or from standard input."""
+    """`why` takes the error as arguments or on standard input."""
     assert "Not seen before" in shell("why", "KeyError: 'id'").out
     shell("debug", "ingest", write(project / "app.log", STACK))
     shell("add", "KeyError id: the importer skips the header, so import with --header", "--type", "lesson")
@@ -103,40 +104,41 @@ def test_why_tells_what_is_known(shell: Shell, project: Path, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["debug", "ingest", "gone.log"], "there is no file"),
-        (["why", "  "], "there is no error to ask about"),
+        (["debug", "ingest", "gone.log"], "is not a file"),
+        (["why", "  "], "the error text is empty"),
         (["debug", "calls", "--since", "lately"], "'lately' is not a day"),
         (["debug", "calls", "--since", "2026-13-40T00:00"], "is not a time"),
-        (["debug", "calls", "-n", "0"], "limit"),
+        (["debug", "calls", "-n", "0"], "-n must be at least 1"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(shell: Shell, words: list[str], said: str) -> None:
-    """With what is wrong, and no traceback."""
+    """Invalid arguments are usage errors without a traceback."""
     done = shell(*words)
     assert done.status in {1, 2}
     assert said in done.err
 
 
 def test_a_terminal_is_not_waited_for(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever types `debug ingest` or `why -` without a pipe is told what to do."""
+    """`debug ingest` and `why -` without a pipe are usage errors with a hint."""
     monkeypatch.setattr(sys, "stdin", None)
     for words in (["debug", "ingest"], ["why", "-"]):
         done = shell(*words)
-        assert (done.status, "there is nothing to read" in done.err) == (2, True)
+        assert (done.status, "standard input is empty" in done.err) == (2, True)
 
 
 def test_traces_that_are_switched_off_take_nothing_in(
     shell: Shell, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Asked to, it says why not."""
+    """With --warm required, the reason for no daemon is reported."""
     monkeypatch.setenv("LORELOG_TRACES_ENABLED", "false")
     done = shell("debug", "ingest", write(project / "app.log", STACK))
     assert done.status == 2
     assert "traces.enabled" in done.err
 
 
+@pytest.mark.slow
 def test_a_home_that_is_read_only_still_answers(shell: Shell, project: Path, home: Path) -> None:
-    """What was kept is told, nothing is noted, and no call fails."""
+    """With traces.enabled off, stored traces are shown, nothing is added, and no call fails."""
     shell("debug", "ingest", write(project / "app.log", STACK))
     shell("debug", "errors")
     folder = home / "tenants" / "default"

@@ -1,4 +1,4 @@
-"""What the doctor says about language models: whether one that was chosen has its key or its program. Nobody is asked."""
+"""Doctor's checks of language models: key or program, without contacting a server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def checks(shell: Shell) -> list[Any]:
 
 
 def test_nothing_is_said_where_nobody_was_chosen(shell: Shell) -> None:
-    """Nothing here needs a language model."""
+    """Without a configured language model there is no check."""
     assert checks(shell) == []
 
 
@@ -38,7 +38,7 @@ def test_nothing_is_said_where_nobody_was_chosen(shell: Shell) -> None:
 def test_a_missing_key_is_told(
     section: str, provider: str, variable: str, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The variable to set is named, with exit status 1; once it is set all is well, and the key is not shown."""
+    """A missing key fails with the name of the variable; once set, the check passes and does not show the key."""
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(f"LORELOG_{section}_PROVIDER", provider)
@@ -55,7 +55,7 @@ def test_a_missing_key_is_told(
 
 @pytest.mark.parametrize("command", ["no-such-program-here -x", "/no/such/program", "", "'open"])
 def test_a_missing_program_is_told(command: str, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command that names no program, or one that is not there, is told before a run fails."""
+    """A missing program is reported before a run fails."""
     monkeypatch.setenv("LORELOG_LLM_PROVIDER", "command")
     monkeypatch.setenv("LORELOG_LLM_COMMAND", command)
 
@@ -65,13 +65,13 @@ def test_a_missing_program_is_told(command: str, shell: Shell, monkeypatch: pyte
 
 
 def test_a_program_is_looked_for_and_not_started(shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """One that is there is enough."""
+    """An existing program passes."""
     program = write(tmp_path / "bin" / "claude", f"#!{sys.executable}\nopen({str(tmp_path / 'ran')!r}, 'w')\n")
     monkeypatch.setenv("LORELOG_LLM_PROVIDER", "host")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     (told,) = checks(shell)
-    assert (told["ok"], told["hint"]) == (False, "install it, or put it on the PATH")
+    assert (told["ok"], told["hint"]) == (False, "install it, or add its folder to the PATH")
 
     program.chmod(0o755)
     (told,) = checks(shell)

@@ -1,4 +1,4 @@
-"""What the doctor says about models: whether one has what it needs, and whether a change to another was left unfinished."""
+"""Doctor's checks of embedding models: requirements, and unfinished changes of model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.models.embedding_server import Answer, EmbeddingServer, Request
 from tests.models.vendors import VENDORS
 from tests.surfaces.conftest import Shell, write
 
-from lorelog.models import PROVIDERS
+from lorelog.models.embed import PROVIDERS
 
 
 def check(shell: Shell, name: str) -> Any:
@@ -32,7 +32,7 @@ def _nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_nobody_is_asked", "project")
 @pytest.mark.parametrize("name", [name for name in VENDORS if name != "ollama"])
 def test_a_missing_key_is_told_before_a_run_fails(name: str, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The doctor names the variable to set, with exit status 1, and is content once it is set; nobody is asked."""
+    """A missing key fails with the name of the variable, and passes once it is set; no server is contacted."""
     monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", name)
     told = check(shell, "model")
     assert not told["ok"]
@@ -59,10 +59,12 @@ def test_a_missing_key_is_told_before_a_run_fails(name: str, shell: Shell, monke
 def test_a_missing_package_is_told(
     name: str, package: str, install: str, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The doctor says what to install, without loading anything."""
+    """A missing package fails with what to install, without importing anything."""
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *_: None if name == package else find(name))
-    monkeypatch.setattr("lorelog.models.readiness.find_spec", lambda name: None if name == package else find(name))
+    monkeypatch.setattr(
+        "lorelog.models.embed.readiness.find_spec", lambda name: None if name == package else find(name)
+    )
     monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", name)
     told = check(shell, "model")
     assert not told["ok"]
@@ -72,7 +74,7 @@ def test_a_missing_package_is_told(
 
 @pytest.mark.usefixtures("project")
 def test_a_model_that_is_whole_is_named(shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The built-in one is there, no model is no fault, and a folder that is not there is one."""
+    """The built-in model and no model pass; a missing model folder fails."""
     for name in ("builtin", "none", "fake"):
         monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", name)
         told = check(shell, "model")
@@ -80,13 +82,14 @@ def test_a_model_that_is_whole_is_named(shell: Shell, monkeypatch: pytest.Monkey
         assert name in told["message"]
     monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "onnx")
     monkeypatch.setenv("LORELOG_EMBEDDING_MODEL", str(tmp_path / "nowhere"))
-    assert "is no folder" in check(shell, "model")["message"]
+    assert "is not a folder" in check(shell, "model")["message"]
 
 
+@pytest.mark.slow
 def test_a_change_that_was_left_unfinished_is_told(
     shell: Shell, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After an outage in the middle the doctor says how much is missing and what to do; afterwards it says nothing."""
+    """After an interrupted change of model, doctor says how much is missing and what to do, until it is finished."""
     vendor = VENDORS["openai"]
     is_down = True
 
@@ -107,7 +110,7 @@ def test_a_change_that_was_left_unfinished_is_told(
         told = check(shell, "change")
         assert not told["ok"]
         assert "openai/text-embedding-3-small is not finished" in told["message"]
-        assert "'lorelog index' goes on with it, 'lorelog index --forget-old' lets it go" in told["hint"]
+        assert "'lorelog index' continues it, 'lorelog index --forget-old' discards it" in told["hint"]
         monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
         assert "under embedding.provider 'openai'" in check(shell, "change")["hint"]
         monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "openai")
@@ -121,16 +124,16 @@ def test_a_change_that_was_left_unfinished_is_told(
 HELD = """
 import sys, time
 from pathlib import Path
-from lorelog.stores.embedded.lock import hold
-with hold(Path(sys.argv[1]), wait_s=5):
+from lorelog.stores.embedded.connection import hold_lock
+with hold_lock(Path(sys.argv[1]), wait_s=5):
     print("held", flush=True)
     sys.stdin.read()
 """
 
 
 def test_a_change_that_is_under_way_is_no_fault(shell: Shell, project: Path, home: Path) -> None:
-    """While a run has the index's lock, the change it makes is told as such."""
-    from lorelog.retrieval.analyse import WordAnalyser
+    """While an index run holds the lock, its change of model is reported as in progress."""
+    from lorelog.retrieval.analyser import WordAnalyser
     from lorelog.stores.embedded import EmbeddedStore
 
     write(project / "a.md", "a note about otters\n")
@@ -138,7 +141,7 @@ def test_a_change_that_is_under_way_is_no_fault(shell: Shell, project: Path, hom
     folder = home / "tenants" / "default" / "index"
     store = EmbeddedStore(folder, WordAnalyser(), provider="openai", model="m")
     with store.writer() as writer:
-        writer.begin_beside(3)
+        writer.begin_shadow_vectors(3)
     store.close()
     assert not check(shell, "change")["ok"]
     locks = [str(path) for path in folder.glob("*run*lock*")]
@@ -150,6 +153,6 @@ def test_a_change_that_is_under_way_is_no_fault(shell: Shell, project: Path, hom
         assert holder.stdout.readline() == "held\n"
         told = check(shell, "change")
         assert told["ok"]
-        assert "a run is at it" in told["message"]
+        assert "an index run is working on it" in told["message"]
         assert holder.stdin is not None
         holder.stdin.close()

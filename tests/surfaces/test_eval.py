@@ -1,4 +1,4 @@
-"""`lorelog eval`: a person's own questions, from the files to the numbers."""
+"""`lorelog eval`: from the files with queries to the measures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def notes(project: Path, shell: Shell) -> Path:
 
 
 def files(project: Path, questions: dict[str, str], judged: list[tuple[str, str, float]]) -> list[object]:
-    """Write questions and judgements, and return the words that name them."""
+    """Write queries and judgements, and return the arguments that name them."""
     lines = [json.dumps({"id": name, "text": text}) for name, text in questions.items()]
     queries = write(project / "q.jsonl", "\n".join(lines) + "\n")
     qrels = write(project / "r.tsv", "".join(f"{name}\t{document}\t{gain}\n" for name, document, gain in judged))
@@ -51,7 +51,7 @@ def mean(reply: dict[str, Any], ranking: str, measure: str) -> float:
     ],
 )
 def test_documents_are_found_by_path_and_lines(shell: Shell, project: Path, notes: Path, document: str) -> None:
-    """A file is named absolutely, from here or by the end of its path, with or without lines."""
+    """A document is an absolute or relative path or its end, with or without lines."""
     words = files(project, {"q": "trout crayfish"}, [("q", document.format(project=project), 1)])
     done = shell("eval", *words, "--json")
 
@@ -61,7 +61,7 @@ def test_documents_are_found_by_path_and_lines(shell: Shell, project: Path, note
 
 
 def test_lines_are_told_apart(shell: Shell, project: Path, notes: Path) -> None:
-    """A hit in the right file on the wrong lines is not the document that was meant."""
+    """A hit in the right file but on other lines does not count."""
     words = files(project, {"q": "trout crayfish"}, [("q", "otter.md:1-3", 1)])
     reply = shell("eval", *words, "--lane", "lexical", "--json").json
 
@@ -84,7 +84,7 @@ def test_chunks_and_memories_are_found_by_id(shell: Shell, project: Path, notes:
 
 
 def test_the_rankings_are_compared(shell: Shell, project: Path, notes: Path) -> None:
-    """All four are measured, ours is compared with each of the others, and --lane leaves only its own."""
+    """All four rankings are measured, ours is compared with the others, and --lane selects."""
     words = files(project, {"q": "badgers"}, [("q", "badger.md", 1)])
     by_lane = {
         lane: [one["name"] for one in shell("eval", *words, "--lane", lane, "--json").json["rankings"]]
@@ -98,15 +98,15 @@ def test_the_rankings_are_compared(shell: Shell, project: Path, notes: Path) -> 
         "hybrid": ["rrf", "ours"],
     }
     rankings = shell("eval", *words, "--json").json["rankings"]
-    assert [one["ours_ahead"] is None for one in rankings] == [False, False, False, True]
+    assert [ranking["ours_ahead"] is None for ranking in rankings] == [False, False, False, True]
 
 
 def test_people_get_a_table(shell: Shell, project: Path, notes: Path) -> None:
-    """A line for each ranking, with every measure, under a line that says over how many questions."""
+    """The table has a line per ranking with every measure, below the number of queries."""
     words = files(project, {"q": "badgers", "w": "otters"}, [("q", "badger.md", 1)])
     lines = shell("eval", *words).out.split("\n")
 
-    assert lines[0] == "1 judged question of 2, 1 relevant document, 0 of them unknown."
+    assert lines[0] == "1 judged query of 2, 1 relevant document, 0 of them unknown."
     assert lines[2].split()[:6] == ["R@1", "R@5", "R@10", "all@10", "nDCG@10", "MRR"]
     assert [line.split()[0] for line in lines[3:7]] == ["words", "vectors", "rrf", "ours"]
 
@@ -122,7 +122,7 @@ def test_the_depth_names_the_measures(shell: Shell, project: Path, notes: Path) 
 
 
 def test_filters_hold_as_in_a_search(shell: Shell, project: Path, notes: Path) -> None:
-    """What a filter leaves out of a search is not found, and counts against the ranking."""
+    """Documents excluded by a filter are not found, and count against the ranking."""
     words = files(project, {"q": "badgers"}, [("q", "badger.md", 1)])
 
     assert mean(shell("eval", *words, "--json").json, "ours", "R@10") == 1.0
@@ -131,7 +131,7 @@ def test_filters_hold_as_in_a_search(shell: Shell, project: Path, notes: Path) -
 
 
 def test_unknown_documents_are_named_and_count_as_not_found(shell: Shell, project: Path, notes: Path) -> None:
-    """A document that is not there is named, halves the recall, and is no failure."""
+    """A missing document is named, halves the recall, and is not a failure."""
     words = files(project, {"q": "badgers"}, [("q", "badger.md", 1), ("q", "wolf.md", 1)])
     done = shell("eval", *words, "--json")
 
@@ -142,7 +142,7 @@ def test_unknown_documents_are_named_and_count_as_not_found(shell: Shell, projec
 
 
 def test_a_name_of_several_files_is_not_guessed(shell: Shell, project: Path, notes: Path) -> None:
-    """A file's name that two directories have is unknown until more of the path is given."""
+    """An ambiguous file name is unknown until more of the path is given."""
     write(project / "notes" / "old" / "badger.md", "# Badgers\n\nold badgers\n")
     shell("index", "notes")
     words = files(project, {"q": "badgers"}, [("q", "badger.md", 1), ("q", "old/badger.md", 1)])
@@ -153,7 +153,7 @@ def test_a_name_of_several_files_is_not_guessed(shell: Shell, project: Path, not
 
 
 def test_repeats_count_as_if_they_were_not_folded(shell: Shell, project: Path, notes: Path) -> None:
-    """A document whose text another one repeats is found, whichever of the two is shown."""
+    """A document whose text is duplicated is found, whichever copy is shown."""
     write(project / "notes" / "copy.md", "# Badgers\n\nBadgers dig setts.\n")
     shell("index", "notes")
     words = files(project, {"q": "badgers setts"}, [("q", "badger.md", 1), ("q", "copy.md", 1)])
@@ -162,7 +162,7 @@ def test_repeats_count_as_if_they_were_not_folded(shell: Shell, project: Path, n
 
 
 def test_bad_lines_are_reported_and_fail(shell: Shell, project: Path, notes: Path) -> None:
-    """Each bad line is named with file and line, the others are measured, and the exit status is 1."""
+    """Each invalid line is reported with file and line, the others are measured, and the exit status is 1."""
     words = files(project, {"q": "badgers"}, [("q", "badger.md", 1)])
     with (project / "q.jsonl").open("a") as file:
         file.write("not a question\n")
@@ -180,7 +180,7 @@ def test_bad_lines_are_reported_and_fail(shell: Shell, project: Path, notes: Pat
 
 
 def test_questions_may_be_packed(shell: Shell, project: Path, notes: Path) -> None:
-    """A gzip file of questions is read like a plain one."""
+    """A gzipped file of queries is read."""
     words = files(project, {"q": "badgers"}, [("q", "badger.md", 1)])
     packed = project / "q.jsonl.gz"
     packed.write_bytes(gzip.compress((project / "q.jsonl").read_bytes()))
@@ -192,7 +192,7 @@ def test_questions_may_be_packed(shell: Shell, project: Path, notes: Path) -> No
 def test_nothing_judged_is_an_error(
     shell: Shell, project: Path, notes: Path, judged: list[tuple[str, str, float]]
 ) -> None:
-    """Where no question has a relevant document, that is said, with both files named, and no number is shown."""
+    """If no query has a relevant document, the error names both files."""
     done = shell("eval", *files(project, {"q": "badgers"}, judged))
 
     assert (done.status, done.out) == (2, "")
@@ -201,7 +201,7 @@ def test_nothing_judged_is_an_error(
 
 
 def test_nothing_known_is_an_error(shell: Shell, project: Path, notes: Path) -> None:
-    """Where none of the judged documents is in the index, that is said instead of a row of zeros."""
+    """If no judged document is indexed, the error says so instead of printing zeros."""
     done = shell("eval", *files(project, {"q": "badgers"}, [("q", "wolf.md", 1)]), "--json")
 
     assert done.status == 1
@@ -211,20 +211,20 @@ def test_nothing_known_is_an_error(shell: Shell, project: Path, notes: Path) -> 
 def test_without_a_model_words_are_measured_alone(
     shell: Shell, project: Path, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With provider none there is one ranking and a note; asking for vectors is refused."""
+    """With provider none there is one ranking and a note; the dense lane is rejected."""
     monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "none")
     words = files(project, {"q": "badgers"}, [("q", "badger.md", 1)])
     done = shell("eval", *words, "--json")
 
     assert [one["name"] for one in done.json["rankings"]] == ["words"]
-    assert "words alone" in done.json["notes"][0]
+    assert "only keyword search" in done.json["notes"][0]
     assert shell("eval", *words, "--lane", "dense").status == 2
 
 
 def test_documents_of_another_project_are_told_apart(
     shell: Shell, project: Path, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is judged but not seen from here is named with the way to see it, and --all-projects sees it."""
+    """Documents of other projects are named with the option --all-projects, which finds them."""
     words = files(project, {"q": "badgers", "w": "wolves"}, [("q", "badger.md", 1), ("w", "wolf.md", 1)])
     for name in ("app", "other"):
         (project.parent / name / ".git").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""A plugin fetches what is to be summarized and hands the summary in, each with one command."""
+"""A plugin fetches a text to summarize and submits the summary, with one command each."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from pathlib import Path
 import pytest
 from tests.surfaces.conftest import command_line, write
 
-from lorelog.config.schema import BY_KEY
+from lorelog.config.schema import SETTINGS_BY_KEY
 from lorelog.core.ports import Completion
-from lorelog.services.session.host_summaries import PluginLanguage, folder_of
-from lorelog.surfaces.cli.hook_summaries import hand_in_summary, request_summary
-from lorelog.wiring import open_engine, standpoint
+from lorelog.services.sessions.summarizer import PluginLanguageModel, requests_folder
+from lorelog.surfaces.cli.hook.summaries import request_summary, submit_summary
+from lorelog.wiring import open_engine, resolve_location
 
 
 @pytest.fixture
 def chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Notes are worded by the agent's own model."""
-    monkeypatch.setenv(BY_KEY["summarize.provider"].variable, "host")
+    """Settings with the agent's own model as summarizer."""
+    monkeypatch.setenv(SETTINGS_BY_KEY["summarize.provider"].variable, "host")
 
 
 def ran(moment: str, payload: dict[str, object], cwd: Path) -> dict[str, dict[str, str]]:
-    """Run a hook as a plugin does, and return what it prints."""
+    """Run a hook as a plugin does, and return its JSON."""
     done = subprocess.run(
         command_line("hook", "openclaw", moment),
         input=json.dumps(payload),
@@ -40,9 +40,9 @@ def ran(moment: str, payload: dict[str, object], cwd: Path) -> dict[str, dict[st
 
 @pytest.mark.usefixtures("chosen")
 def test_a_summary_goes_out_and_comes_back(project: Path, home: Path) -> None:
-    """The request of a session's turn is printed for its plugin, and what the plugin hands in is the answer."""
+    """The request of a session's turn is printed for its plugin, and the submitted summary is used."""
     answers: list[Completion] = []
-    model = PluginLanguage(folder_of(home), "openclaw", "s", 60.0)
+    model = PluginLanguageModel(requests_folder(home), "openclaw", "s", 60.0)
     waiting = threading.Thread(target=lambda: answers.append(model.complete("Write.", "A turn.", 600)))
     waiting.start()
 
@@ -57,14 +57,14 @@ def test_a_summary_goes_out_and_comes_back(project: Path, home: Path) -> None:
 
 @pytest.mark.usefixtures("chosen")
 def test_where_nothing_waits_nothing_is_asked_for(home: Path) -> None:
-    """Another session, an odd payload and a summary of nothing are answered with nothing."""
+    """Another session, an invalid payload and an unknown summary get an empty reply."""
     for payload in ({"session": "other"}, {}, {"session": 3}):
         assert request_summary("openclaw", dict(payload), str(home), 0.0) == {"summarize": None}
-    assert hand_in_summary({"id": ["x"], "text": None}, str(home)) == {}
+    assert submit_summary({"id": ["x"], "text": None}, str(home)) == {}
 
 
 def test_without_the_choice_nobody_waits(home: Path) -> None:
-    """Where the agent's own model is not chosen, or the settings are broken, the answer is nothing, at once."""
+    """If the agent's model is not chosen, or the settings are invalid, the reply is empty at once."""
     assert request_summary("openclaw", {"session": "s"}, str(home), 600.0) == {}
     write(home / "config.toml", "[summarize\n")
     assert request_summary("openclaw", {"session": "s"}, str(home), 600.0) == {}
@@ -72,16 +72,16 @@ def test_without_the_choice_nobody_waits(home: Path) -> None:
 
 @pytest.mark.usefixtures("chosen")
 def test_the_engine_asks_the_plugin_of_hosts_that_have_no_program(project: Path, home: Path) -> None:
-    """A turn of OpenClaw is worded by its plugin, redacted before it is handed out and after it comes back."""
+    """A turn of OpenClaw is summarized by its plugin, and redacted before and after."""
     key = "sk-ant-api03-" + "Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4z" * 3 + "-AA"
     notes: list[str | None] = []
-    with open_engine(standpoint()) as engine:
-        summarizer = engine.capturing().summarizer()
+    with open_engine(resolve_location()) as engine:
+        summarizer = engine.capture_context().summarizer()
         assert summarizer is not None
         waiting = threading.Thread(target=lambda: notes.append(summarizer.summarize("a turn", "openclaw", "s")))
         waiting.start()
         request = request_summary("openclaw", {"session": "s"}, str(home), 30.0)["summarize"]
-        hand_in_summary({"id": request["id"], "text": f"- User set {key}"}, str(home))
+        submit_summary({"id": request["id"], "text": f"- User set {key}"}, str(home))
         waiting.join()
 
     assert "a turn" in request["text"]
@@ -89,6 +89,6 @@ def test_the_engine_asks_the_plugin_of_hosts_that_have_no_program(project: Path,
 
 
 def test_by_default_nobody_words_notes(project: Path) -> None:
-    """Without a choice there is no summarizer, and no model is asked for anything."""
-    with open_engine(standpoint()) as engine:
-        assert engine.capturing().summarizer() is None
+    """Without a configured summarizer no model is called."""
+    with open_engine(resolve_location()) as engine:
+        assert engine.capture_context().summarizer() is None

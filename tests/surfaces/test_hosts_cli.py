@@ -1,4 +1,4 @@
-"""`lorelog hosts`: what a person types to be remembered, and to be left alone again."""
+"""`lorelog hosts`: install, status and uninstall."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pytest
 from tests.surfaces.conftest import Shell, run_process, write
 
 from lorelog.hosts import HOSTS
-from lorelog.services.installing.command import own_command
+from lorelog.services.install.manifests import resolve_command
 
 
 @pytest.fixture
 def user(monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The person's home, with a Codex of their own in it."""
+    """A home directory with a Codex configuration."""
     for name in ("CODEX_HOME", "CLAUDE_CONFIG_DIR", "XDG_CONFIG_HOME", "OPENCLAW_STATE_DIR", "OPENCLAW_CONFIG_PATH"):
         monkeypatch.delenv(name, raising=False)
     place = Path.home()
@@ -32,7 +32,7 @@ def tree(place: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_a_dry_run_shows_a_diff_and_writes_nothing(host: str, shell: Shell, user: Path) -> None:
-    """--dry-run shows every line that would be written, and leaves the home as it was."""
+    """--dry-run shows every line that would be written, and changes nothing."""
     before = tree(user)
     shown = shell("hosts", "install", host, "--dry-run")
     assert shown.status == 0
@@ -43,7 +43,7 @@ def test_a_dry_run_shows_a_diff_and_writes_nothing(host: str, shell: Shell, user
 
 
 def test_what_could_not_be_written_is_not_said_to_be(user: Path) -> None:
-    """Where there is no room, the error is all that is said: no file is called created that is not there."""
+    """On a full disk only the error is printed, and no file is reported as created."""
     done = subprocess.run(
         [sys.executable, "-m", "lorelog", "hosts", "install", "codex"],
         capture_output=True,
@@ -58,13 +58,13 @@ def test_what_could_not_be_written_is_not_said_to_be(user: Path) -> None:
 
 
 def test_installed_shown_and_taken_back(shell: Shell, user: Path) -> None:
-    """Installing shows what changed in a person's file and what is still to be approved; uninstalling gives it back."""
+    """Installing shows the diff and the pending approvals; uninstalling restores the file."""
     config = user / ".codex" / "config.toml"
     before = config.read_bytes()
     done = shell("hosts", "install", "codex")
     assert "+[mcp_servers.lorelog]" in done.out
     assert "still to do: start codex and approve the hooks" in done.out
-    assert "all in place" in shell("hosts", "install", "codex").out
+    assert "already installed" in shell("hosts", "install", "codex").out
     shown = shell("hosts", "status")
     assert [line.split()[0] for line in shown.out.splitlines()[:5]] == [
         "host",
@@ -76,11 +76,11 @@ def test_installed_shown_and_taken_back(shell: Shell, user: Path) -> None:
     assert "still to do: Codex" in shown.out
     assert "uninstalled" in shell("hosts", "uninstall", "codex").out
     assert config.read_bytes() == before
-    assert "nothing of ours is there" in shell("hosts", "uninstall", "codex").out
+    assert "lorelog is not installed" in shell("hosts", "uninstall", "codex").out
 
 
 def test_claude_code_has_two_names(shell: Shell, user: Path) -> None:
-    """`claude-code` is `claude`; another name is a mistake that says which there are."""
+    """`claude-code` is an alias of `claude`; an unknown name is an error that lists the hosts."""
     assert shell("hosts", "install", "claude-code", "--json").json["host"] == "claude"
     assert (user / ".claude/skills/lorelog/hooks/hooks.json").is_file()
     assert shell("hosts", "uninstall", "claude").status == 0
@@ -90,7 +90,7 @@ def test_claude_code_has_two_names(shell: Shell, user: Path) -> None:
 
 
 def test_openclaw_is_approved_only_when_asked(shell: Shell, user: Path) -> None:
-    """Access to conversations is granted with --approve, and else it is said what to run."""
+    """Access to conversations is granted with --approve; otherwise the command to run is shown."""
     first = shell("hosts", "install", "openclaw", "--json").json
     assert "--approve" in first["approve"][0]
     assert shell("hosts", "install", "openclaw", "--approve", "--json").json["approve"] == []
@@ -106,7 +106,7 @@ def test_openclaw_is_approved_only_when_asked(shell: Shell, user: Path) -> None:
 
 
 def test_what_the_host_installed_itself_is_not_installed_again(shell: Shell, user: Path) -> None:
-    """Where the host's own installer has put us in place, installing says so and changes nothing."""
+    """If the host's own installer has installed lorelog, `install` says so and changes nothing."""
     write(user / ".codex" / "config.toml", '[plugins."lorelog@lorelog"]\nenabled = true\n')
     before = tree(user)
     done = shell("hosts", "install", "codex")
@@ -116,18 +116,18 @@ def test_what_the_host_installed_itself_is_not_installed_again(shell: Shell, use
 
 
 def test_a_broken_file_is_told_with_what_to_write(shell: Shell, user: Path) -> None:
-    """A configuration that does not parse is left alone, and the lines to add by hand are shown."""
+    """An invalid configuration is not changed, and the lines to add by hand are shown."""
     write(user / ".codex" / "config.toml", "model = \n")
     done = shell("hosts", "install", "codex")
     assert done.status == 1
-    assert "config.toml cannot be understood" in done.err
+    assert "config.toml cannot be parsed" in done.err
     assert "[mcp_servers.lorelog]" in done.err
     assert (user / ".codex" / "config.toml").read_text() == "model = \n"
     assert not (user / ".codex" / "hooks.json").exists()
 
 
 def test_a_folder_that_cannot_be_written_is_told(user: Path, project: Path) -> None:
-    """A read-only configuration folder is an error with a hint, and the file in it is as it was."""
+    """A read-only configuration folder is an error with a hint, and its file is unchanged."""
     folder = user / ".codex"
     folder.chmod(0o500)
     try:
@@ -136,12 +136,12 @@ def test_a_folder_that_cannot_be_written_is_told(user: Path, project: Path) -> N
         folder.chmod(0o700)
     assert done.status == 1
     assert "cannot be written: Permission denied" in done.err
-    assert "hint: it is as it was" in done.err
+    assert "hint: the file is unchanged" in done.err
     assert (folder / "config.toml").read_text() == "# mine\nmodel = 'x'\n"
 
 
 def test_doctor_tells_what_is_to_be_approved(shell: Shell, user: Path) -> None:
-    """`lorelog doctor` has a line about hosts: fine before installing, wrong while hooks wait for approval."""
+    """`lorelog doctor` checks hosts: passes before installing, fails while hooks wait for approval."""
 
     def line() -> tuple[bool, str]:
         (check,) = [one for one in shell("doctor", "--json").json["checks"] if one["name"] == "hosts"]
@@ -155,12 +155,12 @@ def test_doctor_tells_what_is_to_be_approved(shell: Shell, user: Path) -> None:
 
 
 def test_a_lorelog_that_is_not_on_path_is_named_by_its_place(tmp_path: Path) -> None:
-    """Hosts are told the bare name only where PATH leads to this very program, and not because a venv is active."""
+    """Hosts get the bare command only if PATH leads to this program, and not because a venv is active."""
     here = Path(sys.executable).parent / "lorelog"
-    assert own_command({"PATH": str(tmp_path)}) == str(here)
-    assert own_command({"PATH": str(here.parent)}) == str(here)
+    assert resolve_command({"PATH": str(tmp_path)}) == str(here)
+    assert resolve_command({"PATH": str(here.parent)}) == str(here)
     (tmp_path / "lorelog").symlink_to(here)
-    assert own_command({"PATH": str(tmp_path)}) == "lorelog"
+    assert resolve_command({"PATH": str(tmp_path)}) == "lorelog"
     (tmp_path / "other").mkdir()
     write(tmp_path / "other" / "lorelog", "#!/bin/sh\n").chmod(0o755)
-    assert own_command({"PATH": f"{tmp_path / 'other'}{os.pathsep}{tmp_path}"}) == str(here)
+    assert resolve_command({"PATH": f"{tmp_path / 'other'}{os.pathsep}{tmp_path}"}) == str(here)

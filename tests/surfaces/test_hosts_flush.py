@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lorelog.services.session import spool
-from lorelog.services.session.drain import Drainer
-from lorelog.surfaces.cli.hosts_flush import _drain
+from lorelog.services.sessions import spool
+from lorelog.services.sessions.drain import Drainer
+from lorelog.surfaces.cli.hosts import _drain_spool
 
 
 def event(session: str) -> dict[str, Any]:
@@ -15,7 +15,7 @@ def event(session: str) -> dict[str, Any]:
 
 
 def test_what_hooks_spool_meanwhile_is_seen_to(tmp_path: Path) -> None:
-    """A hook that finds a flush at work starts none, so the one at work looks again before it ends."""
+    """A flush looks at the spool again before it ends, because hooks do not start a second one."""
     home = str(tmp_path)
     coming = ["second", "third"]
     seen: list[str] = []
@@ -27,8 +27,8 @@ def test_what_hooks_spool_meanwhile_is_seen_to(tmp_path: Path) -> None:
         return {"captured": [{}]}
 
     spool.write_event(home, event("first"))
-    drained = _drain(Drainer(home, capture), 0.0)
+    drained = _drain_spool(Drainer(home, capture), 0.0)
 
     assert seen == ["first", "second", "third"]
     assert (drained.events, drained.captured) == (3, 3)
-    assert spool.spooled(home) == []
+    assert spool.list_events(home) == []

@@ -1,4 +1,4 @@
-"""Identities at a shell: made, shown, given to others, trusted and forgotten; and no secret is ever printed."""
+"""`lorelog identity`: create, show, export, trust and forget; no secret is printed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from tests.surfaces.conftest import Shell, command_line, run_process
 
-from lorelog.operations.dispatch import Caller, Dispatcher
-from lorelog.surfaces.daemon.control import environment_of_daemon
+from lorelog.operations.dispatch import ClientIdentity, Dispatcher
+from lorelog.surfaces.daemon_client.control import spawn_environment
 
 
 def start_task(shell: Shell, **said: Any) -> dict[str, Any]:
-    """Begin a task and return its record."""
+    """Start a task and return its record."""
     written = shell("call", "task.start", "--json", json.dumps({"goal": "count otters", **said})).json
     shown = shell("call", "artifact.get", "--json", json.dumps({"artifact_id": written["artifact_id"]})).json
     artifact: dict[str, Any] = shown["artifact"]
@@ -25,7 +25,7 @@ def start_task(shell: Shell, **said: Any) -> dict[str, Any]:
 
 
 def test_an_identity_signs_once_it_is_chosen(shell: Shell, home: Path) -> None:
-    """Made, chosen and used: records are signed in its name, and the ledger says that they are proven."""
+    """With a chosen identity, records are signed and the ledger verifies them."""
     assert start_task(shell)["trust"]["signed"] is False
     made = shell("identity", "create", "mara")
     assert made.status == 0
@@ -36,11 +36,11 @@ def test_an_identity_signs_once_it_is_chosen(shell: Shell, home: Path) -> None:
     artifact = start_task(shell)
     assert (artifact["agent_id"], artifact["trust"]["signed"]) == ("mara", True)
     found = shell("ledger", "verify")
-    assert (found.status, "2 records, 1 signed, 1 of them proven" in found.out) == (0, True)
+    assert (found.status, "2 records, 1 signed, 1 of them valid" in found.out) == (0, True)
 
 
 def test_nobody_writes_in_anothers_name(shell: Shell) -> None:
-    """Who signs as mara cannot write as otto: that is refused, and nothing is written."""
+    """An identity cannot write under another name."""
     shell("identity", "create", "mara")
     shell("config", "set", "records.identity", "mara")
     refused = shell("call", "task.start", "--json", json.dumps({"goal": "x", "agent_id": "otto"}))
@@ -50,7 +50,7 @@ def test_nobody_writes_in_anothers_name(shell: Shell) -> None:
 
 
 def test_what_one_exports_another_trusts(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The public line of one home makes its signatures count in another, and forgetting makes them count no longer."""
+    """A trusted public key makes signatures valid in another home, and forgetting it makes them invalid."""
     shell("identity", "create", "otto")
     line = shell("identity", "export", "otto").out.strip()
     own = shell("identity", "show", "otto", "--json").json
@@ -74,7 +74,7 @@ def test_what_one_exports_another_trusts(shell: Shell, tmp_path: Path, monkeypat
 
 
 def test_the_list_tells_own_from_trusted(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Own identities, trusted ones and forgotten ones are told apart."""
+    """Own, trusted and forgotten identities are distinguished."""
     assert "No identities yet" in shell("identity", "list").out
     shell("identity", "create", "mara")
     shell("identity", "create", "greta")
@@ -103,7 +103,7 @@ def test_the_list_tells_own_from_trusted(shell: Shell, tmp_path: Path, monkeypat
     ],
 )
 def test_what_cannot_be_is_said(shell: Shell, words: list[str], status: int) -> None:
-    """Unknown names, no keys, no names, and nobody to ask for a passphrase: an error with a hint, and nothing is made."""
+    """Unknown names, invalid keys and a missing terminal are errors with a hint, and create nothing."""
     done = shell("identity", *words, "--json")
 
     assert done.status == status
@@ -111,8 +111,9 @@ def test_what_cannot_be_is_said(shell: Shell, words: list[str], status: int) -> 
     assert shell("identity", "list", "--json").json == {"identities": []}
 
 
+@pytest.mark.slow
 def test_no_secret_is_printed(shell: Shell, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the private key nor the passphrase comes out of any command, whatever goes wrong."""
+    """No command prints the private key or the passphrase, even on failure."""
     monkeypatch.setenv("LORELOG_IDENTITY_PASSPHRASE", "open-sesame")
     said = [shell("identity", "create", "mara", "--passphrase")]
     secret = (home / "identities" / "mara.key").read_text().splitlines()[1:-1]
@@ -126,7 +127,7 @@ def test_no_secret_is_printed(shell: Shell, home: Path, monkeypatch: pytest.Monk
     said += [shell("config", "list"), shell("identity", "forget", "mara"), shell("ledger", "export")]
 
     assert [one.status for one in said] == [0, 0, 0, 0, 0, 1, 0, 0, 0]
-    assert "does not open it" in said[5].out
+    assert "does not decrypt it" in said[5].out
     text = "".join(one.out + one.err for one in said)
     assert "sesame" not in text
     assert not [line for line in secret if line in text]
@@ -134,25 +135,26 @@ def test_no_secret_is_printed(shell: Shell, home: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("own", [True, False])
 def test_a_stranger_has_nothing_signed(shell: Shell, project: Path, home: Path, own: bool) -> None:  # noqa: FBT001
-    """Whoever asks over HTTP may be anybody on this machine: their records are not signed with the key of who serves."""
+    """Records written over HTTP are not signed with the server's key."""
     shell("identity", "create", "mara")
     shell("config", "set", "records.identity", "mara")
-    caller = Caller(str(project), {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "none"}, own=own)
+    caller = ClientIdentity(str(project), {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "none"}, own=own)
     written = Dispatcher().call("task.start", {"goal": "count otters"}, caller)
 
     assert written["trust"]["signed"] is own
 
 
 def test_a_daemon_does_not_keep_a_passphrase() -> None:
-    """What was meant for one command is not left in the environment of a process that goes on."""
-    kept = environment_of_daemon({"LORELOG_IDENTITY_PASSPHRASE": "x", "LORELOG_SEARCH_K": "3"})
+    """The passphrase is not passed on to the daemon's environment."""
+    kept = spawn_environment({"LORELOG_IDENTITY_PASSPHRASE": "x", "LORELOG_SEARCH_K": "3"})
 
     assert "LORELOG_IDENTITY_PASSPHRASE" not in kept
     assert kept["LORELOG_SEARCH_K"] == "3"
 
 
+@pytest.mark.slow
 def test_a_passphrase_is_asked_for_at_a_terminal(project: Path, home: Path) -> None:
-    """It is asked for twice and not shown, and the key is encrypted with it."""
+    """The passphrase is asked for twice without echo, and encrypts the key."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         command_line("identity", "create", "mara", "--passphrase"), stdin=theirs, stdout=theirs, stderr=theirs, cwd=project,
@@ -160,7 +162,7 @@ def test_a_passphrase_is_asked_for_at_a_terminal(project: Path, home: Path) -> N
     )  # fmt: skip
     os.close(theirs)
     shown = b""
-    for question in (b"Passphrase:", b"again:"):
+    for question in (b"Passphrase:", b"Repeat passphrase:"):
         while question not in shown:
             shown += os.read(ours, 1000)
         os.write(ours, b"open-sesame\n")
@@ -175,13 +177,13 @@ def test_a_passphrase_is_asked_for_at_a_terminal(project: Path, home: Path) -> N
         shown += piece
     os.close(ours)
 
-    assert b"Made" in shown
+    assert b"Created" in shown
     assert b"sesame" not in shown
     assert "ENCRYPTED" in (home / "identities" / "mara.key").read_text()
 
 
 def test_a_home_that_cannot_be_written_is_named(project: Path, home: Path) -> None:
-    """Where no key can be kept, none is made, and it is said why."""
+    """If the key cannot be stored, none is created, and the reason is reported."""
     home.mkdir(parents=True, exist_ok=True)
     home.chmod(0o500)
     try:

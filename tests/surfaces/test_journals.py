@@ -1,4 +1,4 @@
-"""What `add` promises about a person's own files."""
+"""`lorelog add` and the user's own journal files."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ def test_a_linked_journal_directory_is_refused(shell: Shell, project: Path, link
     assert list(elsewhere.rglob("*.md")) == []
 
 
+@pytest.mark.slow
 def test_an_editor_that_replaces_the_journal_loses_no_entry(shell: Shell, project: Path) -> None:
     """An entry that was waiting for its turn goes into the file that is there when the turn comes."""
     journal = journal_of(shell)
@@ -65,7 +66,7 @@ def test_an_editor_that_replaces_the_journal_loses_no_entry(shell: Shell, projec
 
 @pytest.mark.parametrize("tail", ["```python\nprint(1)\n", "~~~~\ncode", "text\n\n````\n```\n"])
 def test_an_open_fence_does_not_swallow_entries(shell: Shell, project: Path, tail: str) -> None:
-    """An entry after a fence that someone left open is an entry all the same."""
+    """An entry after an unclosed code fence is still an entry."""
     journal = journal_of(shell)
     with journal.open("a", encoding="utf-8") as file:
         file.write("\n" + tail)
@@ -110,6 +111,7 @@ def test_a_gitignore_does_not_hide_journals(shell: Shell, project: Path) -> None
     assert shell("search", "first entry", "--json").json["hits"]
 
 
+@pytest.mark.slow
 def test_an_entry_made_during_an_index_run_stays(shell: Shell, project: Path) -> None:
     """Memories that are added while a long run goes on are found when it has ended."""
     for number in range(400):

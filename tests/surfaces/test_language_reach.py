@@ -1,4 +1,4 @@
-"""The settings of [llm] and [prompts] do what they say, the bill can be read, and no key is written or printed anywhere."""
+"""The settings of [llm] and [prompts] take effect, the cost can be shown, and no key is written or printed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.models.embedding_server import Answer, EmbeddingServer, Request
 from tests.surfaces.conftest import Shell, write
 
 from lorelog import Lorelog
-from lorelog.config.schema import BY_KEY
-from lorelog.core.errors import Capped, ModelError, ModelFault, ModelUnavailable
+from lorelog.config.schema import SETTINGS_BY_KEY
+from lorelog.core.errors import DailyLimitReached, ModelError, ModelFault, ModelUnavailable
 from lorelog.core.ports import Completion
-from lorelog.services.gate import Gate
-from lorelog.wiring import open_engine, standpoint
+from lorelog.services.llm.metered import MeteredLlm
+from lorelog.wiring import open_engine, resolve_location
 
 KEY = "Sesame+open/0123456789abcdef"
 
@@ -56,33 +56,33 @@ Way = Any
 
 @pytest.fixture(params=["environment", "user file", "flag"])
 def choose(request: pytest.FixtureRequest, home: Path, monkeypatch: pytest.MonkeyPatch) -> Way:
-    """Chooses settings in one of the ways there are, and gives the way to the language model."""
+    """Set values in one of the possible ways, and return the path to the language model."""
 
-    def gate(**chosen: object) -> Gate | None:
+    def gate(**chosen: object) -> MeteredLlm | None:
         named = {name.replace("__", "."): value for name, value in chosen.items()}
         flags: dict[str, object] = {}
         if request.param == "environment":
             for key, value in named.items():
-                monkeypatch.setenv(BY_KEY[key].variable, str(value))
+                monkeypatch.setenv(SETTINGS_BY_KEY[key].variable, str(value))
         elif request.param == "user file":
             text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in named.items())
             write(home / "config.toml", text)
         else:
             flags = named
-        with open_engine(standpoint(), flags) as engine:
-            return engine.language()
+        with open_engine(resolve_location(), flags) as engine:
+            return engine.deps.language("")
 
     return gate
 
 
-def asked(gate: Gate | None, most_tokens: int = 50) -> Completion:
+def asked(gate: MeteredLlm | None, max_tokens: int = 50) -> Completion:
     assert gate is not None
-    return gate.ask("compact", "Write.", "A text.", most_tokens)
+    return gate.ask("compact", "Write.", "A text.", max_tokens)
 
 
 @pytest.mark.usefixtures("project")
 def test_nobody_is_asked_unless_chosen(choose: Way) -> None:
-    """By default there is no way to a model, and `none` closes it."""
+    """By default no model is configured, and `none` disables it."""
     assert choose() is None
     assert choose(llm__provider="none") is None
 
@@ -91,7 +91,7 @@ def test_nobody_is_asked_unless_chosen(choose: Way) -> None:
 def test_provider_model_address_and_key_reach_the_server(
     choose: Way, servers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who is asked, for which model, where and with whose key is what the settings say."""
+    """Provider, model, address and key are those of the settings."""
     monkeypatch.setenv("MINE", KEY)
     openai, anthropic = servers(writing), servers(messaging)
     here = {"llm__model": "otter", "llm__base_url": openai.url, "llm__api_key": "env:MINE"}
@@ -112,6 +112,7 @@ def test_a_program_writes(choose: Way, tmp_path: Path) -> None:
     assert asked(choose(llm__provider="command", llm__command=f"{program} said")).text == "said: Write.  A text."
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("project")
 def test_the_limits_hold(choose: Way, servers: Any) -> None:
     """llm.timeout_s, llm.daily_tokens and llm.window_tokens bound a call, each before or while it is made."""
@@ -121,9 +122,9 @@ def test_the_limits_hold(choose: Way, servers: Any) -> None:
     with pytest.raises(ModelUnavailable, match="within 1 s"):
         asked(choose(**{**base, "llm__base_url": slow.url, "llm__timeout_s": 1.0}))
     base["llm__timeout_s"] = 120.0  # in the environment, what was chosen stays
-    with pytest.raises(Capped):
+    with pytest.raises(DailyLimitReached):
         asked(choose(**base, llm__daily_tokens=60))
-    with pytest.raises(ModelFault, match="takes 90"):
+    with pytest.raises(ModelFault, match="is 90"):
         asked(choose(**base, llm__daily_tokens=5000, llm__window_tokens=90))
     assert server.requests == []
     gate = choose(**base, llm__daily_tokens=5000, llm__window_tokens=500)
@@ -133,44 +134,44 @@ def test_the_limits_hold(choose: Way, servers: Any) -> None:
 
 @pytest.mark.usefixtures("project")
 def test_files_say_how_to_write(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """prompts.compact is handed to whoever compacts, from the home where it is relative; prompts.summarize words notes."""
+    """prompts.compact is used by compact, relative to the home; prompts.summarize is used for notes."""
     for value, located in (("mine.md", str(home / "mine.md")), (f"{tmp_path}/x.md", f"{tmp_path}/x.md"), ("", "")):
         monkeypatch.setenv("LORELOG_PROMPTS_COMPACT", value)
-        with open_engine(standpoint()) as engine:
+        with open_engine(resolve_location()) as engine:
             assert engine.defaults.compact_prompt == located
 
 
 @pytest.mark.usefixtures("project")
 def test_notes_are_worded_by_whom_llm_names(home: Path, servers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """summarize.provider = llm asks the model of [llm], with the text of prompts.summarize; without it nobody is asked."""
+    """summarize.provider = llm uses the model of [llm] with prompts.summarize; otherwise no model is called."""
     server = servers(writing)
     write(home / "config.toml", f'[llm]\nprovider = "openai"\nmodel = "otter"\nbase_url = "{server.url}"\n')
     write(home / "notes.md", "Reime, {agent}!")
     monkeypatch.setenv("LORELOG_PROMPTS_SUMMARIZE", "notes.md")
-    with open_engine(standpoint()) as engine:
-        assert engine.capturing().summarizer() is None
+    with open_engine(resolve_location()) as engine:
+        assert engine.capture_context().summarizer() is None
 
     monkeypatch.setenv("LORELOG_SUMMARIZE_PROVIDER", "llm")
-    with open_engine(standpoint()) as engine:
-        summarizer = engine.capturing().summarizer()
+    with open_engine(resolve_location()) as engine:
+        summarizer = engine.capture_context().summarizer()
         assert summarizer is not None
         assert summarizer.summarize("a turn", "claude", "s") == "- otter"
     assert server.requests[0].body["messages"][0]["content"] == "Reime, Claude Code!"
 
 
 def test_the_bill_can_be_read(shell: Shell, project: Path, servers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`lorelog cost` tells calls, tokens and failures by day, purpose and project, and what is left of today."""
+    """`lorelog cost` shows calls, tokens and failures by day, purpose and project, and what is left today."""
     server = servers(writing)
-    assert "Nothing was asked of a model since" in shell("cost").out
+    assert "No model calls since" in shell("cost").out
     monkeypatch.setenv("LORELOG_LLM_PROVIDER", "openai")
     monkeypatch.setenv("LORELOG_LLM_BASE_URL", server.url)
     monkeypatch.setenv("LORELOG_LLM_DAILY_TOKENS", "1000")
-    with open_engine(standpoint()) as engine:
-        gate = engine.language()
+    with open_engine(resolve_location()) as engine:
+        gate = engine.deps.language("")
         asked(gate)
         asked(gate)
         with pytest.raises(ModelFault):
-            gate.ask("other", "s", "t", 50, suits=lambda text: False)  # type: ignore[union-attr]
+            gate.ask("other", "s", "t", 50, is_usable=lambda text: False)  # type: ignore[union-attr]
 
     bill = shell("cost", "--json").json
     assert [(one["purpose"], one["calls"], one["failures"]) for one in bill["lines"]] == [
@@ -197,7 +198,7 @@ def test_the_bill_can_be_read(shell: Shell, project: Path, servers: Any, monkeyp
 def test_vectors_over_the_wire_are_in_the_bill(
     shell: Shell, project: Path, servers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Indexing with a provider over the wire tells its tokens; with one that computes here there is nothing to tell."""
+    """Indexing with a remote provider reports its tokens; a local one reports none."""
     write(project / "a.md", "# Otters\n\nOtters sleep in rivers.\n")
     assert shell("index", ".").status == 0
     assert shell("cost", "--json").json["lines"] == []
@@ -213,16 +214,16 @@ def test_vectors_over_the_wire_are_in_the_bill(
 
 
 def test_old_keys_are_told(shell: Shell, home: Path) -> None:
-    """Whoever looks at settings or at the bill learns what [compact] is called now."""
+    """Settings and cost mention the new name of [compact]."""
     write(home / "config.toml", '[compact]\nllm_provider = "openai"\n')
 
     for words in (["config", "list"], ["config", "get", "llm.provider"], ["cost"]):
         told = shell(*words)
         assert told.status == 0
         assert "compact.llm_provider" in told.err
-        assert "it is llm.provider now" in told.err
+        assert "use llm.provider" in told.err
     assert shell("config", "get", "llm.provider").out == "openai\n"
-    assert "llm.provider now" in shell("cost", "--json").json["notes"][0]
+    assert "use llm.provider" in shell("cost", "--json").json["notes"][0]
     assert "is now llm.provider" in shell("config", "get", "compact.llm_provider").err
 
 
@@ -238,8 +239,8 @@ def test_the_key_is_nowhere(
         monkeypatch.setenv("LORELOG_LLM_PROVIDER", provider)
         for server in (servers(good), servers(refusing), servers(lambda request: Answer(raw=KEY.encode()))):
             monkeypatch.setenv("LORELOG_LLM_BASE_URL", server.url)
-            with open_engine(standpoint()) as engine:
-                gate = engine.language()
+            with open_engine(resolve_location()) as engine:
+                gate = engine.deps.language("")
                 try:
                     printed += repr(asked(gate))
                 except ModelError as error:

@@ -1,4 +1,4 @@
-"""Every operation can be asked for from every surface, or says why not, and answers the same everywhere."""
+"""Every operation is available on every surface, or has a reason why not, and replies the same everywhere."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.surfaces.conftest import Shell
 from lorelog import Lorelog
 from lorelog.core.errors import LorelogError
 from lorelog.core.options import HttpOptions
-from lorelog.operations.catalogue import OPERATIONS
-from lorelog.operations.dispatch import Caller, Dispatcher
+from lorelog.operations.catalogue import all_operations
+from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.operations.operation import SURFACES
 from lorelog.surfaces.cli.main import COMMANDS
 from lorelog.surfaces.http.server import serve_in_thread
 from lorelog.surfaces.mcp.calls import call_tool
-from lorelog.surfaces.python_debug import NAMESPACES
-from lorelog.wiring import Holdings
+from lorelog.surfaces.python import namespaces
+from lorelog.wiring import ResourcePool
 
 Ask = Callable[[str, dict[str, Any]], Any]
 
@@ -47,7 +47,7 @@ TYPED = {
     "memory.stats": "stats",
     "memory.health": "doctor",
     "memory.cost": "cost",
-    "memory.metrics": "warm",
+    "memory.metrics": "daemon",
     "memory.evaluate": "eval",
     "memory.reset": "reset",
     "session.recall": "call",
@@ -101,7 +101,7 @@ TYPED = {
     "debug.ingest": "debug",
     "debug.why": "why",
 }
-"""The command that a person would type for each."""
+"""The command for each operation."""
 
 VERBS = {
     "evaluate": "evaluate",
@@ -110,25 +110,25 @@ VERBS = {
     "roots.add": "index",
     "roots.remove": "forget_roots",
 }
-"""Python's names where they are others than the operation's own."""
+"""Names of Python methods that differ from the operation."""
 
 SAME = {"memory.search", "memory.expand", "memory.get", "memory.list", "memory.stats", "memory.health", "roots.list"}
-"""Answers that hold nothing of the moment or of who asked."""
+"""Operations whose replies do not depend on time or client."""
 
 
 @pytest.fixture
-def caller(project: Path, home: Path) -> Caller:
-    """Someone who stands in the project."""
+def caller(project: Path, home: Path) -> ClientIdentity:
+    """A client in the project."""
     write_notes(project)
-    return Caller(str(project), {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "fake"})
+    return ClientIdentity(str(project), {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "fake"})
 
 
 @pytest.fixture
-def ways(caller: Caller, project: Path, shell: Shell, tmp_path: Path) -> Iterator[dict[str, Ask]]:
-    """Ways to ask."""
-    holdings = Holdings()
+def ways(caller: ClientIdentity, project: Path, shell: Shell, tmp_path: Path) -> Iterator[dict[str, Ask]]:
+    """The surfaces, each as a function that calls an operation."""
+    holdings = ResourcePool()
     dispatcher = Dispatcher(holdings.engine)
-    stranger = Caller(caller.directory, caller.environment, own=False)
+    stranger = ClientIdentity(caller.directory, caller.environment, own=False)
     server = serve_in_thread(dispatcher.call, HttpOptions(port=0), stranger)
 
     def by_batch(op: str, arguments: dict[str, Any]) -> Any:
@@ -166,9 +166,10 @@ def ways(caller: Caller, project: Path, shell: Shell, tmp_path: Path) -> Iterato
     holdings.close()
 
 
-@pytest.mark.parametrize("op", OPERATIONS)
-def test_an_operation_is_reached_from_everywhere(op: str, ways: dict[str, Ask], caller: Caller) -> None:
-    """Asked for in five ways it answers with the same fields, and where nothing is of the moment with the same JSON."""
+@pytest.mark.slow
+@pytest.mark.parametrize("op", all_operations())
+def test_an_operation_is_reached_from_everywhere(op: str, ways: dict[str, Ask], caller: ClientIdentity) -> None:
+    """All surfaces reply with the same fields, and with the same JSON where it does not depend on time."""
     first = ways["call"]
     first("memory.index", {"paths": ["notes"]})
     identity = first("memory.search", {"query": "otter"})["hits"][0]["id"]
@@ -178,7 +179,7 @@ def test_an_operation_is_reached_from_everywhere(op: str, ways: dict[str, Ask], 
     answers: dict[str, Any] = {}
 
     for name, ask in ways.items():
-        if name in OPERATIONS[op].absent or (op, name) == ("memory.transcript", "http"):
+        if name in all_operations()[op].absent or (op, name) == ("memory.transcript", "http"):
             continue
         if op == "memory.restore" and answers:
             first("memory.delete", {"id": identity})
@@ -197,8 +198,8 @@ def test_an_operation_is_reached_from_everywhere(op: str, ways: dict[str, Ask], 
 
 
 def test_absent_operations_are_refused_with_their_reason(ways: dict[str, Ask]) -> None:
-    """Where an operation is said not to be reachable, it is not, and the answer tells why."""
-    for name, operation in OPERATIONS.items():
+    """An absent operation is refused with its reason."""
+    for name, operation in all_operations().items():
         for surface, reason in operation.absent.items():
             try:
                 said = json.dumps(ways[surface](name, {}))
@@ -208,19 +209,20 @@ def test_absent_operations_are_refused_with_their_reason(ways: dict[str, Ask]) -
 
 
 def is_method(op: str) -> bool:
-    """Whether Python has a verb for an operation: on Lorelog, or on the namespace that bears its family's name."""
-    family, _, verb = op.partition(".")
-    return hasattr(NAMESPACES.get(family, Lorelog), VERBS.get(op, verb))
+    """Return True if Python has a method for an operation: on Lorelog, or on the namespace of its family."""
+    family, _, name = op.partition(".")
+    namespace = getattr(namespaces, f"{family.capitalize()}Namespace", Lorelog)
+    return hasattr(namespace, VERBS.get(op, name))
 
 
 def test_every_operation_has_a_command_a_method_and_a_page() -> None:
-    """Each has a command to type, a verb in Python, and a section in docs/operations.md; the surfaces have pages of their own."""
+    """Each operation has a command, a Python method, and a section in docs/operations.md; each surface has a page."""
     page = sections(read("docs/operations.md"))
 
-    assert set(TYPED) == set(OPERATIONS)
+    assert set(TYPED) == set(all_operations())
     assert set(TYPED.values()) <= set(COMMANDS)
-    assert [name for name in OPERATIONS if name != "memory.metrics" and not is_method(name)] == []
-    assert [name for name in OPERATIONS if name not in page] == []
+    assert [name for name in all_operations() if name != "memory.metrics" and not is_method(name)] == []
+    assert [name for name in all_operations() if name not in page] == []
     assert set(SURFACES) == {"cli", "python", "http", "mcp"}
     for surface in SURFACES:
         assert read(f"docs/{surface}.md")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import FrozenInstanceError
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -72,7 +74,7 @@ def test_wrong_arguments_are_named(tmp_path: Path) -> None:
     """A lane or a day that does not exist raises our own error."""
     with Lorelog(project=tmp_path, settings=FAKE) as memory:
         with pytest.raises(LorelogError, match="nope"):
-            memory.search("x", lane="nope")
+            memory.search("x", lane="nope")  # type: ignore[arg-type]
         with pytest.raises(LorelogError, match="someday"):
             memory.search("x", filters=Filters(since="someday"))
 
@@ -104,3 +106,59 @@ def test_two_homes_do_not_know_each_other(tmp_path: Path) -> None:
         assert not memory.search("alpha").hits
     with Lorelog(project=tmp_path, home=tmp_path / "one", settings={**FAKE, "scope.tenant": "other"}) as memory:
         assert not memory.search("alpha").hits
+
+
+def test_one_path_is_indexed_as_one_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A string or a Path is one path: `./notes` indexes that folder and nothing else."""
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "notes" / "a.md", "alpha\n")
+    write(tmp_path / "other" / "b.md", "beta\n")
+    with Lorelog(settings=FAKE) as memory:
+        assert memory.index("./notes").files == 1
+        assert memory.index(tmp_path / "notes").files == 1
+        assert [status.root.path for status in memory.roots()] == [str((tmp_path / "notes").resolve())]
+        assert memory.forget_roots("notes") == 1
+
+
+def test_one_tag_is_one_tag(tmp_path: Path) -> None:
+    """A string is one tag or type, in `add`, `add_batch`, `supersede` and in filters."""
+    with Lorelog(tmp_path, settings=FAKE) as memory:
+        added = memory.add("alpha rests", tags="redis", type="decision")
+        memory.add_batch([{"text": "alpha swims", "tags": "redis"}])
+        memory.supersede(added, "alpha sleeps", tags="redis")
+
+        tagged = memory.list(Filters(tags="redis"))  # type: ignore[arg-type]
+        assert [memory.chunk.tags for memory in tagged.memories] == [("redis",), ("redis",)]
+
+
+def test_hits_are_accepted_where_an_id_is(tmp_path: Path) -> None:
+    """A hit names itself; a reply can be iterated and counted."""
+    write(tmp_path / "a.md", "# Alpha\n\nalpha\n")
+    with Lorelog(tmp_path, settings=FAKE) as memory:
+        memory.index(tmp_path / "a.md")
+        reply = memory.search("alpha")
+
+        assert [memory.expand(hit).content for hit in reply] == ["# Alpha\n\nalpha"]
+        assert len(reply) == 1
+        assert memory.feedback("alpha", reply.hits[0], relevant=True).relevance == "relevant"
+
+
+def test_days_may_be_dates(tmp_path: Path) -> None:
+    """Filters and expiry days accept `datetime.date`."""
+    with Lorelog(tmp_path, settings=FAKE) as memory:
+        added = memory.add("alpha", expires=date(2999, 1, 1))
+        filters = Filters(since=date(2000, 1, 1))  # type: ignore[arg-type]
+
+        assert memory.list(filters).memories[0].id == added.id
+        assert memory.set_expiry(added, expires=date(2998, 1, 1)).expires == "2998-01-01"
+        assert memory.set_expiry(added, expires=None).expires == ""
+
+
+def test_parameters_are_visible_in_help(tmp_path: Path) -> None:
+    """No method hides its parameters in `**kwargs`, and repr names project and home."""
+    for name, method in inspect.getmembers(Lorelog, inspect.isfunction):
+        if not name.startswith("_"):
+            kinds = {parameter.kind for parameter in inspect.signature(method).parameters.values()}
+            assert inspect.Parameter.VAR_KEYWORD not in kinds, name
+    with Lorelog(tmp_path, home=tmp_path / "home", settings=FAKE) as memory:
+        assert repr(memory) == f"Lorelog(project={str(tmp_path)!r}, home={str(tmp_path / 'home')!r})"

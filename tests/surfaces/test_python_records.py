@@ -1,70 +1,109 @@
-"""Python works tasks with the names that JSON has, and answers are the JSON."""
+"""The namespaces of `Lorelog`: every operation of a family as a method with typed parameters and replies."""
 
 from __future__ import annotations
 
+import inspect
+import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import msgspec
 import pytest
 
-from lorelog import Lorelog
+from lorelog import Lorelog, to_dict
 from lorelog.core.errors import UsageError
-from lorelog.operations import record_requests as requests
-from lorelog.surfaces import python_records as surface
+from lorelog.operations.catalogue import all_operations
+from lorelog.surfaces.python import namespaces
 
 SETTINGS = {"embedding.provider": "fake"}
 
 
-def test_a_task_is_worked_from_its_goal_to_its_end(tmp_path: Path) -> None:
-    """Every verb on tasks and artifacts, in the order in which two agents would use them."""
-    with Lorelog(project=tmp_path, settings=SETTINGS) as memory:
-        task = memory.task.start("count the otters", agent_id="mara", expected_outputs=("a number",))["task_id"]
-        memory.task.progress(task, summary="half the river", next_step="the rest", failed_attempts=["by night"])
-        run = memory.task.run_start(task, tool_name="wc", command="wc -l", why_chosen="it counts", inputs=["a"])
-        memory.task.run_finish(task, status="completed", notes="seven", run_id=run["artifact_id"])
-        claim = memory.task.add_evidence(task, evidence_kind="count", summary="seven otters", agent_id="mara")
-        seen = memory.artifact.verification(
-            reply_to_artifact_id=claim["artifact_id"], supports_claim=True, agent_id="otto"
-        )
-        memory.artifact.review(reply_to_artifact_id=claim["artifact_id"], summary="fine", agent_id="otto")
-        memory.artifact.revision(reply_to_artifact_id=claim["artifact_id"], summary="eight otters", agent_id="mara")
-        memory.artifact.decision(summary="count at dawn", task_id=task)
-        memory.artifact.create("evidence", task_id=task, evidence_kind="count", summary="nine otters")
-        memory.task.finish(task, what_worked=["counting"], confidence=0.9)
-
-        assert seen["trust"]["tier"] == "verified_record"
-        assert memory.task.get(task)["task"]["status"] == "completed"
-        assert memory.task.search("otters")["hits"][0]["task_id"] == task
-        assert memory.artifact.search("nine otters", k=1)["hits"][0]["artifact"]["summary"] == "nine otters"
-        assert memory.artifact.get(claim["artifact_id"])["artifact"] is not None
-        assert len(memory.artifact.list_thread(thread_id=task)["artifacts"]) == 11
-        assert memory.artifact.find_related("seven otters", task_id=task)["claim"] == "seven otters"
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Lorelog]:
+    """A memory with vectors of the fake provider."""
+    with Lorelog(tmp_path, settings=SETTINGS) as opened:
+        yield opened
 
 
-def test_an_unknown_field_is_refused(tmp_path: Path) -> None:
-    """A name that no field has is told, with the nearest."""
-    with Lorelog(project=tmp_path, settings=SETTINGS) as memory, pytest.raises(UsageError, match="'summary'"):
+def test_a_task_is_worked_from_its_goal_to_its_end(memory: Lorelog) -> None:
+    """Every method on tasks and artifacts works, in the order in which two agents would use them."""
+    task = memory.task.start("count the otters", agent_id="mara", expected_outputs=("a number",)).task_id
+    memory.task.progress(task, summary="half the river", next_step="the rest", failed_attempts=["by night"])
+    run = memory.task.run_start(task, tool_name="wc", command="wc -l", why_chosen="it counts", inputs=["a"])
+    memory.task.run_finish(task, status="completed", notes="seven", run_id=run.artifact_id)
+    claim = memory.task.add_evidence(task, evidence_kind="count", summary="seven otters", agent_id="mara").artifact_id
+    verified = memory.artifact.verification(reply_to_artifact_id=claim, supports_claim=True, agent_id="otto")
+    memory.artifact.review(reply_to_artifact_id=claim, summary="fine", agent_id="otto")
+    memory.artifact.revision(reply_to_artifact_id=claim, summary="eight otters", agent_id="mara")
+    memory.artifact.decision(summary="count at dawn", task_id=task)
+    memory.artifact.create("evidence", task_id=task, evidence_kind="count", summary="nine otters")
+    memory.task.finish(task, what_worked=["counting"], confidence=0.9)
+
+    assert verified.trust.tier == "verified_record"
+    assert memory.task.get(task).task.status == "completed"
+    assert memory.task.search("otters").hits[0].task_id == task
+    artifact = memory.artifact.search("nine otters", k=1).hits[0].artifact
+    assert artifact is not None
+    assert (artifact.summary, artifact.goal, artifact.confidence) == ("nine otters", "", None)
+    assert memory.artifact.get(claim).artifact is not None
+    assert len(memory.artifact.list_thread(thread_id=task).artifacts) == 11
+    assert memory.artifact.find_related("seven otters", task_id=task).claim == "seven otters"
+
+
+def test_an_unknown_field_is_refused(memory: Lorelog) -> None:
+    """A parameter that does not exist raises UsageError with the nearest name; a second position raises TypeError."""
+    with pytest.raises(UsageError, match="'summary'"):
         memory.artifact.decision(sumary="x")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="at most 1"):
+        memory.task.start("a goal", "a motivation")
 
 
-@pytest.mark.parametrize(
-    ("typed", "request_type", "named"),
-    [
-        (surface.Starting, requests.TaskStartRequest, {"goal"}),
-        (surface.Progressing, requests.TaskProgressRequest, {"task_id", "summary", "next_step"}),
-        (surface.Running, requests.RunStartRequest, {"task_id", "tool_name", "command", "why_chosen", "inputs"}),
-        (surface.Ran, requests.RunFinishRequest, {"task_id", "status", "notes"}),
-        (surface.Proving, requests.AddEvidenceRequest, {"task_id", "evidence_kind", "summary"}),
-        (surface.Finishing, requests.TaskFinishRequest, {"task_id"}),
-        (surface.AnyArtifact, requests.ArtifactCreateRequest, {"artifact_kind"}),
-        (surface.Artifact, requests.ReviewRequest, {"artifact_kind"}),
-        (surface.Conditions, requests.TaskSearchRequest, {"query"}),
-        (surface.Conditions, requests.ArtifactSearchRequest, {"query", "include_artifact"}),
-    ],
-)
-def test_python_offers_every_field(typed: Any, request_type: Any, named: set[str]) -> None:
-    """What an operation may be told can be said in Python, by a parameter of its own or among the others; and nothing else."""
-    offered = set(get_type_hints(typed)) | named
+def test_one_string_is_a_list_of_one(memory: Lorelog) -> None:
+    """A string given for a list is one entry, never its letters."""
+    task = memory.task.start("count", expected_outputs="a number").task_id
 
-    assert offered == {one.name for one in msgspec.structs.fields(request_type)} - {"project"}
+    assert memory.task.get(task).artifacts[0].expected_outputs == ["a number"]
+
+
+def test_a_reply_becomes_the_json_of_its_operation(memory: Lorelog) -> None:
+    """`to_dict` returns what `call` returns, for structs and for dataclasses whose JSON has other names."""
+    task = memory.task.start("count the otters").task_id
+    memory.add("the otter rests", tags="ctx:tier:hot")
+
+    for value, op, arguments in (
+        (memory.task.get(task), "task.get", {"task_id": task}),
+        (memory.search("otter"), "memory.search", {"query": "otter"}),
+        (memory.list(), "memory.list", {}),
+        (memory.context.get_hot_context(), "context.get_hot_context", {}),
+        (memory.ledger.verify(), "ledger.verify", {}),
+    ):
+        json_reply = memory.call(op, arguments)
+        assert to_dict(value) == json_reply, op
+        json.dumps(json_reply)
+
+
+def test_another_tenant_has_its_own_records(memory: Lorelog) -> None:
+    """A call that names a tenant works on that tenant, not on the one of the object."""
+    memory.task.start("ours")
+    memory.task.start("theirs", tenant="other")
+
+    assert [hit.goal for hit in memory.task.search().hits] == ["ours"]
+    assert [hit.goal for hit in memory.task.search(tenant="other").hits] == ["theirs"]
+
+
+def methods() -> list[Any]:
+    """Return every method of every namespace."""
+    classes = [kind for name, kind in vars(namespaces).items() if name.endswith("Namespace")]
+    return [value for kind in classes for value in vars(kind).values() if hasattr(value, "__signature__")]
+
+
+@pytest.mark.parametrize("method", methods(), ids=lambda method: method.__qualname__)
+def test_help_shows_every_parameter(method: Any) -> None:
+    """The signature has the fields of the request as named parameters, and the docstring describes each of them."""
+    request = all_operations()[method.__qualname__].request
+    parameters = inspect.signature(method).parameters
+
+    assert set(parameters) - {"self"} == {field.name for field in msgspec.structs.fields(request)}
+    assert all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters.values())
+    assert all(f"    {name}: " in method.__doc__ for name in parameters if name != "self")

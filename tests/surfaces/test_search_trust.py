@@ -1,4 +1,4 @@
-"""What a hit is worth is shown on every surface, and text of unknown origin is quoted with its origin."""
+"""The trust of a hit is shown on every surface, and foreign text is quoted with its origin."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from tests.records.drafts import draft
 from tests.surfaces.conftest import Shell
 
 from lorelog.core.memory import NewMemory
-from lorelog.core.query import Trusted
-from lorelog.core.record import Tier
-from lorelog.operations.dispatch import Caller, Dispatcher
-from lorelog.services.scope import find_project
+from lorelog.core.query import TrustFilter
+from lorelog.core.record import TrustTier
+from lorelog.operations.dispatch import ClientIdentity, Dispatcher
+from lorelog.services.places.project import find_project
 from lorelog.surfaces.mcp.calls import call_tool
-from lorelog.surfaces.python import Lorelog
-from lorelog.wiring import open_engine, standpoint
+from lorelog.surfaces.python.client import Lorelog
+from lorelog.wiring import open_engine, resolve_location
 
 
 @pytest.fixture
 def recorded(project: Path) -> dict[str, str]:
-    """A project with a decision that another has verified, one from a tool, and memories; the ids by what they are."""
+    """A project with a verified decision, one from a tool, and memories; returns their ids."""
     here = find_project(str(project)).id
-    with open_engine(standpoint(project=project)) as engine:
-        book = engine.records().book
+    with open_engine(resolve_location(project=project)) as engine:
+        book = engine.records().records
         (decided, brought) = book.append(
             [
                 draft("decision", {"summary": "otters use redis"}, project=here),
@@ -54,7 +54,7 @@ def found(reply: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def test_json_tells_worth_and_grounds(shell: Shell, recorded: dict[str, str]) -> None:
-    """Each hit has its tier and reason, a hint, and the records it stands on."""
+    """Each hit has its tier, reason, hint and grounding records."""
     hits = found(shell("search", "otters", "-k", 9, "--json").json)
 
     check = hits[recorded["check"]]
@@ -74,14 +74,14 @@ def test_json_tells_worth_and_grounds(shell: Shell, recorded: dict[str, str]) ->
     ("trust", "names"), [("verified", {"decided", "check"}), ("canonical", {"decided", "check", "brought"})]
 )
 def test_the_shell_filters_by_worth(shell: Shell, recorded: dict[str, str], trust: str, names: set[str]) -> None:
-    """Only records, or only those that a second writer stands by."""
+    """--trust selects records, or records confirmed by a second writer."""
     hits = found(shell("search", "otters", "--trust", trust, "--json").json)
 
     assert set(hits) == {recorded[name] for name in names}
 
 
 def test_the_shell_shows_a_badge_on_records_alone(shell: Shell, recorded: dict[str, str]) -> None:
-    """A person sees at a glance what is a record, what is verified, and what a tool or an import brought."""
+    """The text output marks records, verified records and foreign text."""
     out = shell("search", "otters", "-k", 9).out
 
     assert "   verified (unsigned)\n" in out
@@ -93,7 +93,7 @@ def test_the_shell_shows_a_badge_on_records_alone(shell: Shell, recorded: dict[s
 
 
 def test_the_shell_names_a_record_and_no_page(shell: Shell, recorded: dict[str, str]) -> None:
-    """A record is shown by an id that can be typed back, its kind, its writer and its task, not by where its page lies."""
+    """A record is shown by a short id, its kind, writer and task, not by the path of its page."""
     out = shell("search", "otters", "-k", 9).out
     (block,) = (one for one in out.split("\n\n") if "measured" in one)
 
@@ -109,11 +109,13 @@ def test_a_record_that_is_recalled_is_named(project: Path, recorded: dict[str, s
     """What an agent is shown unasked names a record by its id, and a memory by its file."""
     dispatcher = Dispatcher(open_engine)
     asked = {"host": "claude", "session": "s", "prompt": "otters", "k": 9, "min_relevance": 0}
-    reply = dispatcher.call("session.recall", asked, Caller(str(project), {"LORELOG_EMBEDDING_PROVIDER": "fake"}))
+    reply = dispatcher.call(
+        "session.recall", asked, ClientIdentity(str(project), {"LORELOG_EMBEDDING_PROVIDER": "fake"})
+    )
 
     sources = {hit["source"] for hit in reply["hits"]}
     assert {f"record {one}" for one in recorded.values()} <= sources
-    assert any(one.endswith(".md") for one in sources)
+    assert any(source.endswith(".md") for source in sources)
     for hit in reply["hits"]:
         is_record = hit["source"].startswith("record ")
         assert (hit["trust"]["tier"] == "semantic_candidate") is not is_record
@@ -125,16 +127,16 @@ def test_python_has_the_same_choice(project: Path, recorded: dict[str, str]) -> 
     """As a word or as the enumeration; another word is refused."""
     with Lorelog(project=project) as memory:
         assert len(memory.search("otters", trust="verified").hits) == 2
-        hits = memory.search("otters", k=9, trust=Trusted.CANONICAL).hits
-        assert {hit.trust.tier for hit in hits} == {Tier.VERIFIED, Tier.CANONICAL}
+        hits = memory.search("otters", k=9, trust=TrustFilter.CANONICAL).hits
+        assert {hit.trust.tier for hit in hits} == {TrustTier.VERIFIED, TrustTier.CANONICAL}
         with pytest.raises(Exception, match="certain"):
-            memory.search("otters", trust="certain")
+            memory.search("otters", trust="certain")  # type: ignore[arg-type]
 
 
 def test_agents_see_worth_and_origin(project: Path, recorded: dict[str, str]) -> None:
-    """A tool's answer names what is a record, and whose words a quotation is; nothing in it passes for our own."""
+    """MCP output marks records and the origin of quotations; no quotation looks like lorelog's own text."""
     dispatcher = Dispatcher(open_engine)
-    caller = Caller(str(project), {"LORELOG_EMBEDDING_PROVIDER": "fake"})
+    caller = ClientIdentity(str(project), {"LORELOG_EMBEDDING_PROVIDER": "fake"})
 
     def ask(op: str, arguments: dict[str, Any]) -> dict[str, Any]:
         return dispatcher.call(op, arguments, caller)
@@ -183,7 +185,7 @@ def test_a_superseded_record_that_is_read_by_its_id_says_so(
 ) -> None:
     """Who kept an id learns which record holds in its place."""
     said = {"reply_to_artifact_id": recorded["decided"], "summary": "otters use sqlite", "agent_id": "mara"}
-    newer = Dispatcher().call("artifact.revision", said, Caller(str(project), dict(os.environ)))["artifact_id"]
+    newer = Dispatcher().call("artifact.revision", said, ClientIdentity(str(project), dict(os.environ)))["artifact_id"]
     assert shell("search", "otters").status == 0
 
     shown = shell(command, recorded["decided"])
@@ -193,10 +195,10 @@ def test_a_superseded_record_that_is_read_by_its_id_says_so(
 
 
 def test_json_drives_no_terminal(shell: Shell, project: Path) -> None:
-    """What would do something to a terminal is spelt out, and is the same to whoever parses it."""
+    """Control characters are escaped in JSON, and parse to the same text."""
     text = "otter \x9b31m \u202e \u2028 \x7f end"
     said = {"summary": text, "agent_id": "mara"}
-    made = Dispatcher().call("artifact.decision", said, Caller(str(project), dict(os.environ)))["artifact_id"]
+    made = Dispatcher().call("artifact.decision", said, ClientIdentity(str(project), dict(os.environ)))["artifact_id"]
 
     shown = shell("artifact", "show", made, "--json")
 

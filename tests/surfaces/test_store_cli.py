@@ -1,16 +1,18 @@
-"""The store as a person meets it: compared, mended, copied elsewhere, and not there."""
+"""`lorelog doctor --store` and `lorelog store`."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
 
+import pytest
 from tests.docs.pages import read
 from tests.surfaces.conftest import Shell, write
 
 
+@pytest.mark.slow
 def test_the_doctor_compares_and_mends_the_store(shell: Shell, project: Path, home: Path) -> None:
-    """What a Milvus has lost is told with what to do, exit status 1, and mended when asked; nothing is embedded again."""
+    """Missing rows in Milvus are reported with status 1 and repaired with --repair, without embedding."""
     write(project / "a.md", "# A\n\nan otter\n\n# B\n\na beaver\n")
     assert shell("config", "set", "store.uri", "lite.db").status == 0
     shell("index", ".")
@@ -24,13 +26,13 @@ def test_the_doctor_compares_and_mends_the_store(shell: Shell, project: Path, ho
     assert "missing" in told.json["checks"][0]["message"]
     assert told.json["checks"][0]["hint"] == "lorelog doctor --store --repair"
     assert mended.status == 0
-    assert "mended" in mended.out
+    assert "repaired" in mended.out
     assert shell("doctor", "--store").status == 0
     assert len(shell("search", "otter", "--json").json["hits"]) >= 1
 
 
 def test_the_doctor_looks_at_the_embedded_store_too(shell: Shell, project: Path) -> None:
-    """Without a Milvus the lanes beside the catalog are looked at; --repair alone is refused."""
+    """Without Milvus the local search index is checked; --repair alone is rejected."""
     write(project / "a.md", "# A\n\nan otter\n")
     shell("index", ".")
 
@@ -56,6 +58,7 @@ def test_a_store_is_copied_without_embedding(shell: Shell, project: Path, home: 
     assert all(f"`{name}`" in read("docs/json.md") for name in ("to", "chunks", "ok"))
 
 
+@pytest.mark.slow
 def test_a_store_that_is_not_used_any_more_is_left(shell: Shell, project: Path, home: Path) -> None:
     """Leaving deletes this index's rows there and nothing here; the place in use, or no place, cannot be left."""
     write(project / "a.md", "# A\n\nan otter\n")
@@ -86,8 +89,9 @@ def test_a_place_that_cannot_be_is_refused(shell: Shell, project: Path) -> None:
         assert "secret" not in refused.err
 
 
+@pytest.mark.slow
 def test_a_milvus_that_is_down_is_one_line(shell: Shell, project: Path) -> None:
-    """Where no Milvus answers, indexing and searching say which and what to do, without a traceback."""
+    """If Milvus does not respond, index and search name it with a hint, without a traceback."""
     write(project / "a.md", "# A\n\nan otter\n")
     shell("index", ".")
     shell("config", "set", "store.uri", "http://127.0.0.1:9")

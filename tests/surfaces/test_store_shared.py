@@ -1,4 +1,4 @@
-"""Two machines and one Milvus, as people meet it: what one remembers the other finds, and can tell whose it is."""
+"""Two machines that share one Milvus: each finds the other's memories, and sees whose they are."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pytest
 from tests.stores.milvus_server import LiteServer
 from tests.surfaces.conftest import Shell, write
 
-from lorelog.stores.milvus import others
+from lorelog.stores.milvus import peers
 
 Sit = Callable[[str], Path]
 
 
 @pytest.fixture
 def sit(tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sit]:
-    """Sit down at a machine: another home, another clone of the same project at another path."""
-    monkeypatch.setattr(others, "KNOWN_FOR_S", 0.0)
+    """Switch to another machine: another home, and another clone of the project at another path."""
+    monkeypatch.setattr(peers, "PEERS_TTL_S", 0.0)
     server = LiteServer(tmp_path / "server")
     server.start()
     monkeypatch.setenv("LORELOG_STORE_URI", server.uri)
@@ -40,6 +40,7 @@ def sit(tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Iterat
     server.stop()
 
 
+@pytest.mark.slow
 def test_what_one_machine_remembers_another_finds(shell: Shell, sit: Sit) -> None:
     """Indexed and remembered here, it is found, shown and expanded there, quoted as text that came in, and gone when deleted here."""
     clone = sit("laptop")
@@ -72,6 +73,7 @@ def test_what_one_machine_remembers_another_finds(shell: Shell, sit: Sit) -> Non
     assert [hit["source"] for hit in shell("search", "otters", "--json").json["hits"]] == [note["source"]]
 
 
+@pytest.mark.slow
 def test_who_does_not_share_is_not_found(shell: Shell, sit: Sit, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without store.shared on both sides nothing of the other is found, nor under another tenant."""
     clone = sit("laptop")

@@ -1,4 +1,4 @@
-"""`lorelog task`, `decide`, `verify` and `artifact`: what a person or an agent types to work with records."""
+"""`lorelog task`, `decide`, `verify` and `artifact`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def start(shell: Shell, goal: str = "Stop charging customers twice", agent: str 
 
 
 def records(shell: Shell, task: str) -> list[dict[str, Any]]:
-    """Return what was recorded of a task."""
+    """Return the records of a task."""
     found: list[dict[str, Any]] = shell("task", "show", task, "--json").json["artifacts"]
     return found
 
@@ -108,17 +108,17 @@ def test_a_start_says_all_that_it_was_told(shell: Shell) -> None:
 
 
 def test_the_only_task_in_progress_is_meant(shell: Shell) -> None:
-    """Where one task is in progress it need not be named, and the command says which it took."""
+    """If one task is in progress, TASK may be omitted, and the command prints which one it used."""
     task = start(shell)
     done = shell("task", "progress", "half way", "--next", "the other half")
 
     assert done.status == 0
     assert f"task {task}: Stop charging customers twice" in done.err
-    assert [one["artifact_kind"] for one in records(shell, task)] == ["task_start", "task_progress"]
+    assert [record["artifact_kind"] for record in records(shell, task)] == ["task_start", "task_progress"]
 
 
 def test_of_several_tasks_one_must_be_named(shell: Shell) -> None:
-    """Where several are in progress, none is guessed: the error lists them, and nothing is written."""
+    """If several tasks are in progress, the error lists them, and nothing is written."""
     first, second = start(shell, "one thing"), start(shell, "another thing")
     done = shell("task", "finish")
 
@@ -130,7 +130,7 @@ def test_of_several_tasks_one_must_be_named(shell: Shell) -> None:
 
 
 def test_without_a_task_nothing_is_written(shell: Shell) -> None:
-    """Where none is in progress the command says how to begin one."""
+    """If no task is in progress, the error says how to start one."""
     done = shell("task", "progress", "half way", "--next", "the other half")
 
     assert (done.status, "task start" in done.err) == (2, True)
@@ -152,7 +152,7 @@ def test_another_project_has_its_own_tasks(shell: Shell, project: Path, monkeypa
 
 
 def test_open_tasks_are_listed(shell: Shell) -> None:
-    """`list` shows what is open, with ids that can be typed back; `--status` shows others; a finished task is not open."""
+    """`list` shows open tasks with ids that can be typed back; --status shows others."""
     first, second = start(shell, "one thing"), start(shell, "another thing")
     shell("task", "finish", first, "--status", "failed")
 
@@ -164,11 +164,11 @@ def test_open_tasks_are_listed(shell: Shell) -> None:
 
 def test_ids_that_begin_alike_are_shown_longer(shell: Shell) -> None:
     """Of records that were written in the same instant as many characters are shown as tell them apart."""
-    from lorelog.surfaces.cli.records_paper import shortened
+    from lorelog.surfaces.cli.render.records import shorten_ids
 
     alike = ["01a1dfaa-caac-7633-b7aa-000000000001", "01a1dfaa-caac-7634-b7aa-000000000002", "01a1dfab-0000-7000-a"]
 
-    short = shortened(alike)
+    short = shorten_ids(alike)
 
     assert list(short.values()) == ["01a1dfaa-caac-7633", "01a1dfaa-caac-7634", "01a1dfab-0000"]
     assert all([one for one in alike if one.startswith(cut)] == [known] for known, cut in short.items())
@@ -187,7 +187,7 @@ def test_a_task_is_found_by_what_was_said(shell: Shell) -> None:
 
 
 def test_a_task_is_resumed(shell: Shell) -> None:
-    """`resume` tells the last word, the next step and what failed, each with the record that says so."""
+    """`resume` shows the last progress, the next step and failures, each with its record."""
     task = start(shell)
     shell("task", "progress", "half way", "--next", "keep the event id", "--failed", "a set in memory")
     told = shell("task", "resume", task)
@@ -200,7 +200,7 @@ def test_a_task_is_resumed(shell: Shell) -> None:
 
 
 def test_a_decision_is_recorded_and_superseded(shell: Shell) -> None:
-    """`decide` keeps what and why; another takes its place."""
+    """`decide` records decision and reason; a later decision can supersede it."""
     first = typed_id(shell("decide", "TTL of five minutes", "--because", "legal", "--as", "mara"))
     second = typed_id(shell("decide", "TTL of one minute", "--because", "five were long", "--supersedes", first))
 
@@ -223,20 +223,20 @@ def test_a_decision_belongs_to_a_task(shell: Shell) -> None:
 
 
 def test_another_writer_verifies(shell: Shell) -> None:
-    """A verification by somebody else is granted and says that names alone tell the writers; the decision shows who."""
+    """A verification by another writer is granted, says that only names tell the writers apart, and is shown with the decision."""
     decided = typed_id(shell("decide", "a constraint", "--because", "it holds", "--as", "mara"))
     verified = shell("verify", decided, "--as", "otto", "--note", "replayed", "--validation", "400 deliveries")
 
     assert (verified.status, verified.err) == (0, "")
     assert "promotion: granted" in verified.out
-    assert "by their names alone" in verified.out
+    assert "told apart by name only" in verified.out
     shown = shell("artifact", "show", decided).out
     assert "verified by otto" in shown
     assert "verified (unsigned)" in shown
 
 
 def test_nobody_verifies_themselves(shell: Shell) -> None:
-    """One's own verification is written, moves nothing, and the reason is said once; the command did what it was asked."""
+    """Verifying one's own record is recorded without effect, the reason is printed once, and the command succeeds."""
     decided = typed_id(shell("decide", "a constraint", "--because", "it holds", "--as", "mara"))
     verified = shell("verify", decided, "--as", " Mara ")
 
@@ -294,7 +294,7 @@ def test_json_says_what_the_operation_says(shell: Shell) -> None:
     ids=" ".join,
 )
 def test_what_is_missing_is_said(words: list[str], shell: Shell) -> None:
-    """A verb without what it needs is a usage error, and nothing is written."""
+    """A verb without its required options is a usage error, and nothing is written."""
     start(shell)
 
     assert shell(*words).status == 2

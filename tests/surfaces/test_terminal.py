@@ -1,4 +1,4 @@
-"""What a person at a terminal sees that a pipe does not: colour, a progress bar, a question before deleting."""
+"""Output on a terminal: colour, progress bars, confirmation."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def sit(
     typed: str = "",
     env: Mapping[str, str] | None = None,
 ) -> Outcome:
-    """Run a command with a real terminal for input, output or errors; what a stream shows is kept apart."""
+    """Run a command with a real terminal for some of its streams, and return each stream's output."""
     seat = seat or Seat()
     keyboard, pipes = os.openpty(), {name: _stream(at_terminal=getattr(seat, name)) for name in ("out", "err")}
     if seat.columns:
@@ -97,7 +97,7 @@ def indexed(shell: Shell, project: Path) -> Path:
 
 
 def slowly(request: Request) -> Answer:
-    """Answer well, and late enough that a few answers are worth a progress bar."""
+    """Respond correctly, but late enough for a progress bar."""
     return replace(well(request), delay_s=0.2)
 
 
@@ -117,6 +117,7 @@ def slow_project(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
 # -- colour ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_search_is_colourful_at_a_terminal(indexed: Path) -> None:
     """At a terminal a hit is in colour, its matching words too, and they need no other mark."""
     done = sit(["search", "otter"], indexed)
@@ -127,6 +128,7 @@ def test_search_is_colourful_at_a_terminal(indexed: Path) -> None:
     assert "«" not in done.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 def test_colour_can_be_declined(indexed: Path, env: dict[str, str]) -> None:
     """Whoever sets NO_COLOR, or has a terminal that knows no colour, sees plain text with the matches marked."""
@@ -146,8 +148,9 @@ def test_a_pipe_gets_no_colour(indexed: Path) -> None:
     assert "«otter» swims" in done.out
 
 
+@pytest.mark.slow
 def test_each_stream_is_coloured_for_itself(indexed: Path) -> None:
-    """Notes are in colour where errors go to a terminal, and plain where they go to a file."""
+    """Notes are in colour if standard error is a terminal, and plain otherwise."""
     words = ["search", "otter", "--explain"]
 
     assert f"{COLOUR}2mnote: " in sit(words, indexed, Seat(out=False)).err
@@ -156,6 +159,7 @@ def test_each_stream_is_coloured_for_itself(indexed: Path) -> None:
     assert "\x1b" not in piped.err
 
 
+@pytest.mark.slow
 def test_json_has_no_colour_at_a_terminal(indexed: Path) -> None:
     """JSON is the same at a terminal as in a pipe."""
     done = sit(["search", "otter", "--json"], indexed)
@@ -166,8 +170,9 @@ def test_json_has_no_colour_at_a_terminal(indexed: Path) -> None:
 # -- progress ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_long_work_draws_a_bar_at_a_terminal(slow_project: Path) -> None:
-    """An index run that takes a while shows at a terminal what it does and how far it is; the answer stays clean."""
+    """A long index run shows its progress on the terminal, and standard output stays clean."""
     done = sit(["index", "notes", "--json"], slow_project, Seat(out=False))
 
     assert done.status == 0
@@ -176,6 +181,7 @@ def test_long_work_draws_a_bar_at_a_terminal(slow_project: Path) -> None:
     assert json.loads(done.out)["embedded"] == TEXTS
 
 
+@pytest.mark.slow
 def test_no_bar_where_errors_are_not_shown(slow_project: Path) -> None:
     """Where errors go to a file nothing is drawn, however long it takes, terminal or not elsewhere."""
     done = sit(["index", "notes"], slow_project, Seat(err=False))
@@ -189,6 +195,7 @@ def test_no_bar_where_errors_are_not_shown(slow_project: Path) -> None:
 # -- questions ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("typed", ["n\n", "\n", "no\n", "yikes\n", "\x04"])
 def test_reset_asks_and_takes_no_for_an_answer(shell: Shell, indexed: Path, typed: str) -> None:
     """At a terminal reset asks first, and deletes nothing unless the answer is yes."""
@@ -200,6 +207,7 @@ def test_reset_asks_and_takes_no_for_an_answer(shell: Shell, indexed: Path, type
     assert shell("stats", "--json").json["documents"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("typed", ["y\n", "YES\n"])
 def test_reset_takes_yes_for_an_answer(shell: Shell, indexed: Path, typed: str) -> None:
     """At a terminal a yes deletes the index, and never the files."""

@@ -1,4 +1,4 @@
-"""What is typed and what is shown: ids that can be typed back, words that mean one thing, and nothing that misleads."""
+"""Text output: ids that can be typed back, consistent wording, and nothing misleading."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_records_are_not_listed_among_memories(shell: Shell) -> None:
 
 @pytest.mark.parametrize("verb", ["show", "resume"])
 def test_the_only_task_in_progress_is_shown(shell: Shell, verb: str) -> None:
-    """TASK may be left out where one task is in progress, and it is said which; with none it is an error."""
+    """TASK may be omitted if one task is in progress, which is printed; otherwise it is an error."""
     assert (shell("task", verb).status, shell("task", verb).out) == (2, "")
     task = start(shell)
     done = shell("task", verb)
@@ -41,13 +41,13 @@ def test_the_only_task_in_progress_is_shown(shell: Shell, verb: str) -> None:
 
 
 def test_a_task_that_is_finished_already_is_said_to_be(shell: Shell) -> None:
-    """Who goes on with it is told that it opens it again; who ends it twice is told, too."""
+    """Continuing a finished task is reported as reopening it, and finishing it twice is reported as well."""
     task = start(shell)
     ended = shell("task", "finish", task)
     assert (ended.out, ended.err) == (f"Finished task {task}\n", "")
 
-    assert "finished before" in shell("task", "finish", task).err
-    assert "opens it again" in shell("task", "progress", task, "more to do", "--next", "do it").err
+    assert "already finished" in shell("task", "finish", task).err
+    assert "this reopens it" in shell("task", "progress", task, "more to do", "--next", "do it").err
     assert shell("task", "progress", task, "more to do", "--next", "do it").err == ""
 
 
@@ -71,24 +71,25 @@ def test_what_a_context_cites_can_be_looked_up(shell: Shell) -> None:
 
 @pytest.mark.parametrize("words", [("",), ("  ", "--because", " ")])
 def test_a_decision_says_something(shell: Shell, words: tuple[str, ...]) -> None:
-    """A blank one is refused, and nothing is written."""
+    """A blank text is refused, and nothing is written."""
     because = () if "--because" in words else ("--because", "")
     done = shell("decide", *words, *because)
 
-    assert (done.status, "has to say something" in done.err) == (2, True)
+    assert (done.status, "is empty" in done.err) == (2, True)
     assert shell("ledger", "verify").out == "Nothing is recorded yet.\n"
 
 
 def test_who_has_no_name_is_told_how_to_have_one(shell: Shell) -> None:
-    """A verification that does not count for want of a name says what to do; one that does not count otherwise does not."""
+    """A verification without a name says how to give one; other refusals do not."""
     decided = typed_id(shell("decide", "otters pay once", "--because", "they are many", "--as", "mara"))
 
     assert "--as" in shell("verify", decided).err
     assert shell("verify", decided, "--as", "mara").err == ""
 
 
+@pytest.mark.slow
 def test_a_table_fits_the_terminal(shell: Shell, project: Path) -> None:
-    """At a terminal no line is longer than it is wide; where little room is left, what a record says goes below its line."""
+    """On a terminal no line is wider than it; if space is short, a record's summary goes below its line."""
     task = start(shell, "otters " * 20)
     for columns in (120, 60):
         told = sit(["task", "show", task], project, Seat(err=False, columns=columns), env={"NO_COLOR": "1"}).out
@@ -97,6 +98,7 @@ def test_a_table_fits_the_terminal(shell: Shell, project: Path) -> None:
         assert len(rows) == (1 if columns == 120 else 2)
 
 
+@pytest.mark.slow
 def test_a_digests_mark_is_for_files(shell: Shell, project: Path) -> None:
     """What is kept in a file is marked, so that it is never taken for a memory; a person at a terminal does not see it."""
     task = start(shell)
@@ -108,7 +110,7 @@ def test_a_digests_mark_is_for_files(shell: Shell, project: Path) -> None:
 
 def test_nothing_recorded_is_said_in_a_line(shell: Shell) -> None:
     """A brief of nothing has neither numbers nor a mark."""
-    assert shell("brief").out == "Nothing is recorded here yet. 'lorelog task start \"…\"' begins.\n"
+    assert shell("brief").out == "Nothing is recorded here yet; use 'lorelog task start \"…\"'.\n"
 
 
 def test_a_file_that_is_not_there_is_no_ledger(shell: Shell, tmp_path: Path) -> None:
@@ -127,7 +129,7 @@ def test_memories_are_exported_in_omf_alone(shell: Shell) -> None:
 def test_a_restored_backup_is_not_called_imported(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a tool said before a backup is what a tool said after it; no note tells otherwise."""
+    """Tool output stays tool output after restoring a backup, and no note says otherwise."""
     start(shell)
     shell("task", "evidence", "otters came twice", "--kind", "log", "--origin", "tool")
     backup = tmp_path / "backup.jsonl"
@@ -148,7 +150,7 @@ def test_a_word_that_is_no_choice_is_named_once(shell: Shell) -> None:
 
 
 def test_repetitions_are_shown_without_their_times(shell: Shell) -> None:
-    """The heading of a journal's entry is a time, and says nothing of what is repeated."""
+    """The heading of a journal entry is a time and does not count as repeated text."""
     shell("add", "otters swim in the river every morning")
     shell("add", "otters swim in the river every morning now")
 
@@ -156,7 +158,7 @@ def test_repetitions_are_shown_without_their_times(shell: Shell) -> None:
 
 
 def test_operations_are_listed_in_columns(shell: Shell) -> None:
-    """All summaries begin below each other, whatever their names' length."""
+    """The summaries of `ops` are aligned, whatever the length of the names."""
     lines = shell("ops").out.splitlines()
 
     assert len({len(line) - len(line.split(None, 1)[1]) for line in lines}) == 1

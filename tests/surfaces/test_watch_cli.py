@@ -1,4 +1,4 @@
-"""`lorelog watch` and `lorelog roots`: what a person types and sees."""
+"""`lorelog watch` and `lorelog roots`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def notes(project: Path) -> Path:
 
 @contextmanager
 def watching(project: Path, *words: object) -> Iterator[subprocess.Popen[str]]:
-    """Run `lorelog watch` in a process of its own, which ends with the test whatever happens."""
+    """Run `lorelog watch` as a process that ends with the test."""
     process = subprocess.Popen(
         command_line("watch", *words), cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -42,14 +42,15 @@ def next_event(process: subprocess.Popen[str]) -> Any:
     return json.loads(next_line(process))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_watch_tells_each_pass_until_it_is_ended(
     project: Path, notes: Path, monkeypatch: pytest.MonkeyPatch, shell: Shell, number: signal.Signals
 ) -> None:
-    """It says what it watches, one line for each pass, and Ctrl-C ends it without a failure."""
+    """It prints the watched roots and one line per pass, and Ctrl-C ends it with status 0."""
     monkeypatch.setenv("LORELOG_WATCH_DEBOUNCE_MS", "100")
     with watching(project, "notes") as process:
-        assert next_line(process) == "Watching 1 root: notes. Ctrl-C ends it.\n"
+        assert next_line(process) == "Watching 1 root: notes. Press Ctrl-C to stop.\n"
         write(notes / "b.md", "beaver\n")
         assert "1 changed, 1 text embedded" in next_line(process)
         assert [hit["content"] for hit in shell("search", "beaver", "-k", 1, "--json").json["hits"]] == ["beaver"]
@@ -59,8 +60,9 @@ def test_watch_tells_each_pass_until_it_is_ended(
     assert (process.returncode, out, err) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_watch_speaks_json_lines(project: Path, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each line is one object: what is watched, then each pass with what it did."""
+    """With --json each line is one object: the watched roots, then each pass."""
     monkeypatch.setenv("LORELOG_WATCH_DEBOUNCE_MS", "100")
     with watching(project, "notes", "--json") as process:
         assert next_event(process) == {"event": "watching", "roots": [str(notes)]}
@@ -70,10 +72,11 @@ def test_watch_speaks_json_lines(project: Path, notes: Path, monkeypatch: pytest
     assert (done["event"], done["changed"], done["removed"], done["problems"]) == ("pass", 0, 1, [])
 
 
+@pytest.mark.slow
 def test_watch_without_paths_follows_what_the_project_knows(
     project: Path, notes: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As `lorelog index` does: what was indexed before, and the journals."""
+    """Without paths it watches what `lorelog index` would refresh."""
     monkeypatch.setenv("LORELOG_WATCH_DEBOUNCE_MS", "100")
     assert shell("index", "notes").status == 0
     assert shell("add", "a first memory").status == 0
@@ -84,13 +87,14 @@ def test_watch_without_paths_follows_what_the_project_knows(
 
 
 def test_watch_without_anything_to_watch_says_so(shell: Shell) -> None:
-    """An empty project is told what to do, not watched in silence."""
+    """In an empty project it fails with a hint instead of watching nothing."""
     outcome = shell("watch")
 
     assert outcome.status == 2
     assert "nothing to index yet" in outcome.err
 
 
+@pytest.mark.slow
 def test_a_quiet_time_that_is_chosen_is_kept(project: Path, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Changes that come within watch.debounce_ms of each other are one pass."""
     monkeypatch.setenv("LORELOG_WATCH_DEBOUNCE_MS", "4000")
@@ -102,8 +106,8 @@ def test_a_quiet_time_that_is_chosen_is_kept(project: Path, notes: Path, monkeyp
 
 
 def test_roots_are_added_listed_and_removed(project: Path, notes: Path, shell: Shell) -> None:
-    """What is added is indexed and listed with its documents; what is removed leaves the index, not the disk."""
-    assert shell("roots").out.startswith("Nothing is indexed yet.")
+    """Added roots are indexed and listed with their documents; removed ones leave the index, not the disk."""
+    assert shell("roots").out.startswith("Nothing is indexed yet;")
 
     added = shell("roots", "add", "notes", "--exclude", "*.tmp.md", "--json")
     assert (added.status, added.json["changed"]) == (0, 1)
@@ -114,7 +118,7 @@ def test_roots_are_added_listed_and_removed(project: Path, notes: Path, shell: S
     )
 
     removed = shell("roots", "remove", "notes")
-    assert removed.out == "Removed 1 root: 1 document left the index. Your files are untouched.\n"
+    assert removed.out == "Removed 1 root: 1 document removed from the index. Your files are unchanged.\n"
     assert (notes / "a.md").exists()
     assert shell("roots", "--json").json == {"roots": []}
 
@@ -125,24 +129,24 @@ def _project(shell: Shell) -> str:
 
 
 def test_a_root_that_is_away_is_listed_as_such(project: Path, notes: Path, shell: Shell) -> None:
-    """A directory that is gone stays a root, and the list says that it is not there."""
+    """A deleted directory stays a root and is listed as missing."""
     shell("roots", "add", "notes")
     notes.rename(project / "away")
 
-    assert "not there now" in shell("roots").out
+    assert "missing" in shell("roots").out
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("add",), "which paths are to be added?"),
-        (("remove",), "which paths are to be removed?"),
+        (("add",), "'roots add' requires paths"),
+        (("remove",), "'roots remove' requires paths"),
         (("list", "notes"), "'roots list' takes no paths"),
         (("remove", "nowhere"), "was not indexed as a root"),
     ],
 )
 def test_wrong_words_are_told(shell: Shell, words: tuple[str, ...], message: str) -> None:
-    """What cannot be asked for is said in one line, with a hint."""
+    """Invalid arguments are errors on one line with a hint."""
     outcome = shell("roots", *words)
 
     assert outcome.status in {1, 2}

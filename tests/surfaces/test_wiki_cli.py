@@ -1,4 +1,4 @@
-"""`lorelog wiki` and `lorelog brief`: pages are written, served and looked over, and never find their way into the index."""
+"""`lorelog wiki` and `lorelog brief`: pages are built, served and checked, and never indexed."""
 
 from __future__ import annotations
 
@@ -11,37 +11,39 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.services.records.archives import archive_of, say, say_verified
+from tests.services.records.scopes import record_scope, say, say_verified
 from tests.surfaces.conftest import Shell, command_line, write
 
 from lorelog.core.options import HttpOptions
 from lorelog.core.record import DIGEST_MARK
-from lorelog.services.records.archive import Archive
-from lorelog.surfaces.cli.wiki import LivePages
-from lorelog.surfaces.http.server import Serving, serve_app_in_thread
+from lorelog.services.records.scope import RecordScope
+from lorelog.surfaces.cli.wiki import LiveWikiPages
+from lorelog.surfaces.http.server import RunningServer, serve_app_in_thread
 from lorelog.surfaces.http.wiki import WikiApp
 
 SCRIPT = "<script>alert(1)</script>"
 
 
 @pytest.fixture
-def archive(project: Path) -> Iterator[Archive]:
+def archive(project: Path) -> Iterator[RecordScope]:
     """The records of the project."""
-    with archive_of(project) as opened:
+    with record_scope(project) as opened:
         yield opened
 
 
 @pytest.fixture
-def served(archive: Archive) -> Iterator[Serving]:
+def served(archive: RecordScope) -> Iterator[RunningServer]:
     """A wiki that is served."""
     say(archive, "task_start", {"goal": f"count {SCRIPT} otters"})
     options = HttpOptions(port=0)
-    serving = serve_app_in_thread(WikiApp(LivePages(archive, all_projects=False), options), options)
+    serving = serve_app_in_thread(WikiApp(LiveWikiPages(archive, all_projects=False), options), options)
     yield serving
     serving.stop()
 
 
-def get(serving: Serving, path: str, method: str = "GET", **headers: str) -> tuple[int, http.client.HTTPMessage, str]:
+def get(
+    serving: RunningServer, path: str, method: str = "GET", **headers: str
+) -> tuple[int, http.client.HTTPMessage, str]:
     """Ask for a page."""
     connection = http.client.HTTPConnection("127.0.0.1", serving.port)
     connection.request(method, path, headers=headers)
@@ -51,7 +53,7 @@ def get(serving: Serving, path: str, method: str = "GET", **headers: str) -> tup
     return answer.status, answer.headers, text
 
 
-def test_building_says_what_it_did(shell: Shell, project: Path, archive: Archive) -> None:
+def test_building_says_what_it_did(shell: Shell, project: Path, archive: RecordScope) -> None:
     """The first build writes, the second changes nothing, and both say so; the folder is the project's own."""
     assert "Nothing is recorded" in shell("wiki", "build").out
     say(archive, "task_start")
@@ -67,7 +69,7 @@ def test_building_says_what_it_did(shell: Shell, project: Path, archive: Archive
 def test_a_repository_does_not_see_the_wiki(shell: Shell, project: Path) -> None:
     """In a Git project the folder comes with a file that keeps it out of commits."""
     subprocess.run(["git", "init", "-q", str(project)], check=True)
-    with archive_of(project) as archive:
+    with record_scope(project) as archive:
         say(archive, "task_start")
 
     assert shell("wiki", "build").status == 0
@@ -75,8 +77,8 @@ def test_a_repository_does_not_see_the_wiki(shell: Shell, project: Path) -> None
     assert status.stdout == ""
 
 
-def test_pages_go_where_they_are_told(shell: Shell, project: Path, archive: Archive) -> None:
-    """With --output they lie there; a file of somebody else's in the way is left alone, and that is a failure."""
+def test_pages_go_where_they_are_told(shell: Shell, project: Path, archive: RecordScope) -> None:
+    """--output sets the directory; a foreign file in the way is not changed, and that is a failure."""
     say(archive, "task_start")
     write(project / "site" / "index.md", "# mine")
 
@@ -88,7 +90,7 @@ def test_pages_go_where_they_are_told(shell: Shell, project: Path, archive: Arch
     assert (project / "site" / "tasks" / "task-1.md").exists()
 
 
-def test_all_projects_are_shown_when_asked_for(shell: Shell, project: Path, archive: Archive) -> None:
+def test_all_projects_are_shown_when_asked_for(shell: Shell, project: Path, archive: RecordScope) -> None:
     """Without that, another project's tasks have no page."""
     say(archive, "task_start")
     say(archive, "task_start", task="task-2", project="/elsewhere")
@@ -97,8 +99,8 @@ def test_all_projects_are_shown_when_asked_for(shell: Shell, project: Path, arch
     assert "tasks/task-2.md" in shell("wiki", "build", "--all-projects", "--json").json["written"]
 
 
-def test_compiled_pages_are_never_found(shell: Shell, project: Path, archive: Archive) -> None:
-    """Wherever a page lies, and whatever was there before, no search finds it; without its mark it is a note again."""
+def test_compiled_pages_are_never_found(shell: Shell, project: Path, archive: RecordScope) -> None:
+    """No search finds a page, wherever it is; without its mark it is an ordinary note."""
     say(archive, fields={"summary": "zebrafish are counted at dawn"})
     shell("wiki", "build", "--output", "notes")
     page = project / "notes" / "decisions.md"
@@ -118,8 +120,8 @@ def test_compiled_pages_are_never_found(shell: Shell, project: Path, archive: Ar
     assert hits() == {"plain.md", "was.md"}
 
 
-def test_lint_finds_and_fails(shell: Shell, project: Path, archive: Archive) -> None:
-    """What is found is told with its page and a hint, and ends with status 1; without findings it ends with 0."""
+def test_lint_finds_and_fails(shell: Shell, project: Path, archive: RecordScope) -> None:
+    """Findings are printed with page and hint, with status 1; without findings the status is 0."""
     assert shell("wiki", "lint").status == 0
     ground = say(archive, "evidence")
     decided = say_verified(archive, "ship it", fields={"related_artifact_ids": [ground.id]})
@@ -136,8 +138,8 @@ def test_lint_finds_and_fails(shell: Shell, project: Path, archive: Archive) -> 
     assert finding["artifact_ids"] == [decided.id, ground.id, newer.id]
 
 
-def test_a_page_is_served_with_its_text_escaped(served: Serving) -> None:
-    """A script in a record arrives as text, and the browser is told to run none and to load nothing."""
+def test_a_page_is_served_with_its_text_escaped(served: RunningServer) -> None:
+    """A script in a record is served as text, and the page forbids scripts and external resources."""
     status, headers, text = get(served, "/tasks/task-1.md")
 
     assert status == 200
@@ -149,8 +151,8 @@ def test_a_page_is_served_with_its_text_escaped(served: Serving) -> None:
     assert headers["X-Content-Type-Options"] == "nosniff"
 
 
-def test_written_pages_bring_nothing_along(served: Serving, archive: Archive) -> None:
-    """HTML, images and links that run something are not let through from a page that somebody wrote."""
+def test_written_pages_bring_nothing_along(served: RunningServer, archive: RecordScope) -> None:
+    """HTML, images and active links of a page written by an agent are not served."""
     content = f"# P\n\n{SCRIPT}\n\n![x](http://e/x.png)\n\n[a](javascript:alert(1))\n\n<img src=x onerror=alert(1)>"
     page = say(archive, "wiki_page", {"related_artifact_ids": ["r-1"], "content": content}, task="")
 
@@ -162,7 +164,7 @@ def test_written_pages_bring_nothing_along(served: Serving, archive: Archive) ->
     assert 'href="javascript' not in text
 
 
-def test_only_this_machine_by_its_own_name_may_ask(served: Serving) -> None:
+def test_only_this_machine_by_its_own_name_may_ask(served: RunningServer) -> None:
     """Another name in Host, another site's page, and anything but reading are refused."""
     assert get(served, "/", Host="evil.example")[0] == 403
     assert get(served, "/", Origin="http://evil.example")[0] == 403
@@ -173,7 +175,7 @@ def test_only_this_machine_by_its_own_name_may_ask(served: Serving) -> None:
 
 
 @pytest.mark.parametrize("path", ["/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/tasks/none.md", "//etc/passwd"])
-def test_what_is_no_page_is_not_served(served: Serving, path: str) -> None:
+def test_what_is_no_page_is_not_served(served: RunningServer, path: str) -> None:
     """Nothing but compiled pages is ever read."""
     status, _, text = get(served, path)
 
@@ -181,7 +183,7 @@ def test_what_is_no_page_is_not_served(served: Serving, path: str) -> None:
     assert "no such page" in text.lower()
 
 
-def test_a_reload_shows_what_was_recorded_since(served: Serving, archive: Archive) -> None:
+def test_a_reload_shows_what_was_recorded_since(served: RunningServer, archive: RecordScope) -> None:
     """A served wiki follows the ledger."""
     assert "otters" in get(served, "/")[2]
     say(archive, "task_start", {"goal": "count the beavers"}, task="task-2")
@@ -190,7 +192,8 @@ def test_a_reload_shows_what_was_recorded_since(served: Serving, archive: Archiv
     assert get(served, "/tasks/task-2.md")[0] == 200
 
 
-def test_serving_ends_when_told(project: Path, archive: Archive) -> None:
+@pytest.mark.slow
+def test_serving_ends_when_told(project: Path, archive: RecordScope) -> None:
     """The command serves on a free port of loopback, writes nothing into the project, and ends on a signal."""
     say(archive, "task_start")
     before = sorted(project.rglob("*"))
@@ -209,8 +212,8 @@ def test_serving_ends_when_told(project: Path, archive: Archive) -> None:
     assert sorted(project.rglob("*")) == before
 
 
-def test_the_brief_is_shown_with_badges_and_ids(shell: Shell, archive: Archive) -> None:
-    """People see each sentence with what it is worth and the ids behind it; agents get JSON; a file of it has the mark."""
+def test_the_brief_is_shown_with_badges_and_ids(shell: Shell, archive: RecordScope) -> None:
+    """The brief shows each sentence with trust badge and record ids; --json has the data; piped output has the mark."""
     assert "Nothing is recorded" in shell("brief").out
     say(archive, "task_start")
     decided = say_verified(archive, "use redis")
@@ -228,8 +231,8 @@ def test_the_brief_is_shown_with_badges_and_ids(shell: Shell, archive: Archive) 
     assert shell("brief", "--query", "redis", "-k", 1, "--json").json["brief"]["decisions"][0]["text"] == "use redis"
 
 
-def test_digests_cannot_be_written(shell: Shell, archive: Archive) -> None:
-    """Nobody can write a digest, whatever it says it is."""
+def test_digests_cannot_be_written(shell: Shell, archive: RecordScope) -> None:
+    """A digest cannot be written as a record."""
     say(archive, "task_start")
     given = json.dumps({"artifact_kind": "digest", "task_id": "task-1", "summary": "all is verified"})
 

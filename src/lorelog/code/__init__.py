@@ -1,1 +1,1 @@
-"""What is in the code? Symbols, uses, imports: parsed by tree-sitter, kept in a database that can be made again at any time."""
+"""Parse source files with tree-sitter, and store their symbols, uses and imports in code.db."""

@@ -1,9 +1,13 @@
-"""Asking Git about a working tree, read-only and safely: whatever a repository's configuration says, no program of its choice runs.
+"""Read-only Git commands on a working tree, run so that the repository's configuration cannot start a program.
 
-A repository may be a stranger's. Git refuses those of other owners by itself (`safe.directory`), and that stands. For the rest
-everything that can start a program or a connection is switched off here: hooks, file system monitors, pagers, external diffs and text
-conversions, signature checks, lazy fetching of what a partial clone left out. Variables of the caller that lead Git elsewhere
-(`GIT_DIR` inside a hook) are not handed on. Whatever goes wrong, the answer is None: everybody who asks can do without Git.
+A repository may be untrusted. Git itself refuses repositories of other owners (`safe.directory`), and that stays.
+Everything else that can start a program or a connection is switched off: hooks, file system monitors, pagers, external
+diffs and text conversions, signature checks, lazy fetching in partial clones. No command reads files of the working
+tree through filters, or merges with drivers, since a repository chooses those programs. Environment variables that
+redirect Git (`GIT_DIR` inside a hook) are not passed on.
+
+Every failure gives None, which is not the same as an empty result: every caller can do without Git. Each query runs one
+or a few Git processes, and the caller caches the results.
 """
 
 from __future__ import annotations
@@ -12,11 +16,11 @@ import os
 import selectors
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-_SAFE = (
+_SAFE_OPTIONS = (
     "--no-pager",
     "--no-optional-locks",
     "--no-replace-objects",
@@ -30,22 +34,22 @@ _SAFE = (
     *("-c", "log.showSignature=false"),
     *("-c", "color.ui=false"),
 )
-_SHOWS_FILES = frozenset({"diff", "diff-files", "diff-index", "diff-tree", "log", "show", "whatchanged"})
-"""Commands that would convert files by a program that the repository's attributes name."""
-_KEPT = frozenset(
+_DIFF_COMMANDS = frozenset({"diff", "diff-files", "diff-index", "diff-tree", "log", "show", "whatchanged"})
+"""Commands that would convert files with a program named in the repository's attributes."""
+_KEPT_VARIABLES = frozenset(
     {"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_CEILING_DIRECTORIES"},
 )
-"""Variables by which a person says where their own settings are; `safe.directory` is one of them."""
+"""Variables for the location of the user's own settings, which include `safe.directory`."""
 _TIMEOUT_S = 10.0
-_LISTING_S = 120.0
-_MOST_BYTES = 64 << 20
-_LISTED_BYTES = 512 << 20
-_PIECE = 1 << 16
+_LIST_TIMEOUT_S = 120.0
+_MAX_OUTPUT_BYTES = 64 << 20
+_MAX_LIST_BYTES = 512 << 20
+_CHUNK_BYTES = 1 << 16
 _GITLINK = b"160000"
 
 
 class Git:
-    """The repository that a directory lies in, asked from there."""
+    """Runs Git in a directory of a working tree."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -55,18 +59,18 @@ class Git:
         *args: str,
         timeout_s: float = _TIMEOUT_S,
         stdin: bytes = b"",
-        most_bytes: int = _MOST_BYTES,
+        max_bytes: int = _MAX_OUTPUT_BYTES,
         objects: str = "",
-        fine: Sequence[int] = (0,),
+        ok_statuses: Sequence[int] = (0,),
     ) -> bytes | None:
-        """Return what a command prints, paths relative to `root` where Git does so.
+        """Return the output of a command.
 
-        None where there is no Git, no repository, one of another owner, or the command failed, took longer than
-        `timeout_s`, or printed more than `most_bytes`. `objects`: a directory for objects that the command makes
-        (`merge-tree` does), so that the repository stays as it is; those of the repository are still found. `fine`: exit
-        statuses that are an answer (`grep` has 1 for nothing found).
+        Return None if Git is missing, the directory is not a repository or has another owner, or the command failed,
+        took longer than `timeout_s`, or printed more than `max_bytes`. `objects` is a directory for new objects
+        (`merge-tree` writes some), so that the repository does not change; its own objects are still found.
+        `ok_statuses` are exit statuses that are not failures (`grep` exits with 1 if nothing matches).
         """
-        words = ["git", *_SAFE, *_guarded(args)]
+        words = ["git", *_SAFE_OPTIONS, *_safe_arguments(args)]
         environment = _environment()
         if objects:
             own = self.run("rev-parse", "--path-format=absolute", "--git-path", "objects")
@@ -82,81 +86,80 @@ class Git:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                start_new_session=True,  # what is typed at the terminal is not for it
+                start_new_session=True,  # the terminal's signals are not for it
             )
         except (OSError, ValueError):  # no Git, no such directory, a NUL in a name
             return None
-        said = _outcome(child, stdin, timeout_s, most_bytes)
-        return said if child.returncode in fine else None
+        output = _communicate(child, stdin, timeout_s, max_bytes)
+        return output if child.returncode in ok_statuses else None
 
-    def ask(self, *args: str, timeout_s: float = _TIMEOUT_S) -> str | None:
-        """Return what a command prints as text without the last line's end; None as `run` does."""
-        said = self.run(*args, timeout_s=timeout_s)
-        return None if said is None else os.fsdecode(said).removesuffix("\n")
+    def run_text(self, *args: str, timeout_s: float = _TIMEOUT_S) -> str | None:
+        """Return the output of a command as text without the last line break; None as in `run`."""
+        output = self.run(*args, timeout_s=timeout_s)
+        return None if output is None else os.fsdecode(output).removesuffix("\n")
 
     def files(self, only: Sequence[str] = ()) -> list[str] | None:
-        """Return all files below `root` that are tracked, or new and not ignored, relative to it and sorted; None without Git.
+        """Return all files below the root that are tracked, or new and not ignored, sorted; None without Git.
 
-        `only`: some files and folders alone, and none of submodules. Otherwise those of submodules that are there are among them.
-        Other repositories inside (linked worktrees, say) never are: each is a working tree of its own. A file that is tracked and
-        gone is among them; whoever wants to read it will see.
+        `only` limits the list to some files and folders, and excludes submodules. Otherwise files of checked-out
+        submodules are included. Other nested repositories, such as linked worktrees, never are: each is a separate
+        working tree. A tracked file that was deleted is included.
         """
-        found: set[str] = set()
-        waiting = [(self, "")]
-        while waiting:
-            git, prefix = waiting.pop()
-            listed = git._list(only)  # noqa: SLF001
-            if listed is None:
+        paths: set[str] = set()
+        pending = [(self, "")]
+        while pending:
+            git, prefix = pending.pop()
+            listing = git._list(only)  # noqa: SLF001
+            if listing is None:
                 if git is self:
                     return None
-                continue  # a submodule that was never fetched, or is of another owner
-            files, submodules = listed
-            found.update(prefix + name for name in files)
+                continue  # a submodule that was never fetched, or has another owner
+            files, submodules = listing
+            paths.update(prefix + name for name in files)
             for name in () if only else submodules:
-                below = Path(git.root, name)
-                if (below / ".git").exists() and not below.is_symlink():
-                    waiting.append((Git(str(below)), f"{prefix}{name}/"))
-        return sorted(found)
+                submodule = Path(git.root, name)
+                if (submodule / ".git").exists() and not submodule.is_symlink():
+                    pending.append((Git(str(submodule)), f"{prefix}{name}/"))
+        return sorted(paths)
 
     def head(self) -> str:
-        """Return the whole id of the commit that is checked out, on a branch or detached; empty where there is none."""
-        return self.ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}") or ""
+        """Return the full id of the checked-out commit; empty if there is none."""
+        return self.run_text("rev-parse", "--verify", "--quiet", "HEAD^{commit}") or ""
 
     def is_shallow(self) -> bool:
-        """Say whether the history was cut off when it was cloned: then a commit that is not there may have been."""
-        return self.ask("rev-parse", "--is-shallow-repository") == "true"
+        """Return True for a shallow clone: a commit that is missing may still exist."""
+        return self.run_text("rev-parse", "--is-shallow-repository") == "true"
 
     def _list(self, only: Sequence[str]) -> tuple[list[str], list[str]] | None:
-        """Return files and submodules of this repository."""
+        """Return the files and the submodules of this repository."""
 
-        def listed(*options: str) -> bytes | None:
+        def ls_files(*options: str) -> bytes | None:
             words = ("ls-files", "-z", *options, "--", *only)
-            return self.run(*words, timeout_s=_LISTING_S, most_bytes=_LISTED_BYTES)
+            return self.run(*words, timeout_s=_LIST_TIMEOUT_S, max_bytes=_MAX_LIST_BYTES)
 
-        # Unmerged files are listed once a side; whoever gets them puts them into a set.
-        tracked = listed("--stage", "--cached")
+        tracked = ls_files("--stage", "--cached")  # an unmerged file is listed several times
         if tracked is None:
             return None
-        new = listed("--others", "--exclude-standard")
+        new = ls_files("--others", "--exclude-standard")
         files: list[str] = []
         submodules: list[str] = []
         for entry in tracked.split(b"\0"):
             head, _, name = entry.partition(b"\t")
             if name:
                 (submodules if head.startswith(_GITLINK) else files).append(os.fsdecode(name))
-        # A name that ends in a stroke is a repository of its own.
+        # A name that ends in a slash is a nested repository.
         files += [os.fsdecode(name) for name in (new or b"").split(b"\0") if name and not name.endswith(b"/")]
         return files, submodules
 
 
-def _guarded(args: tuple[str, ...]) -> tuple[str, ...]:
-    if args and args[0] in _SHOWS_FILES:
+def _safe_arguments(args: tuple[str, ...]) -> tuple[str, ...]:
+    if args and args[0] in _DIFF_COMMANDS:
         return (args[0], "--no-ext-diff", "--no-textconv", *args[1:])
     return args
 
 
 def _environment() -> dict[str, str]:
-    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _KEPT}
+    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _KEPT_VARIABLES}
     return own | {
         "LC_ALL": "C",
         "GIT_TERMINAL_PROMPT": "0",
@@ -169,15 +172,15 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _outcome(child: subprocess.Popen[bytes], stdin: bytes, timeout_s: float, most_bytes: int) -> bytes | None:
-    """Feed a process, read what it prints, and end it when it takes too long or prints too much."""
-    said: list[bytes] | None = None
+def _communicate(child: subprocess.Popen[bytes], stdin: bytes, timeout_s: float, max_bytes: int) -> bytes | None:
+    """Write to a process and read its output; kill it if it takes too long or prints too much."""
+    pieces: list[bytes] | None = None
     try:
-        said = _read(child, memoryview(stdin), time.monotonic() + timeout_s, most_bytes)
-        if said is not None:
+        pieces = _read_output(child, memoryview(stdin), time.monotonic() + timeout_s, max_bytes)
+        if pieces is not None:
             child.wait(timeout=timeout_s)
     except (OSError, subprocess.TimeoutExpired):
-        said = None
+        pieces = None
     finally:
         if child.poll() is None:
             child.kill()
@@ -186,38 +189,276 @@ def _outcome(child: subprocess.Popen[bytes], stdin: bytes, timeout_s: float, mos
             with suppress(OSError):
                 if stream is not None:
                     stream.close()
-    return None if said is None else b"".join(said)
+    return None if pieces is None else b"".join(pieces)
 
 
-def _read(child: subprocess.Popen[bytes], stdin: memoryview, deadline: float, most: int) -> list[bytes] | None:
+def _read_output(
+    child: subprocess.Popen[bytes], stdin: memoryview, deadline: float, max_bytes: int
+) -> list[bytes] | None:
     assert child.stdin is not None  # noqa: S101
     assert child.stdout is not None  # noqa: S101
     pieces: list[bytes] = []
     size = 0
-    with selectors.DefaultSelector() as ready:
-        ready.register(child.stdout, selectors.EVENT_READ)
+    with selectors.DefaultSelector() as selector:
+        selector.register(child.stdout, selectors.EVENT_READ)
         if stdin:
             os.set_blocking(child.stdin.fileno(), False)
-            ready.register(child.stdin, selectors.EVENT_WRITE)
+            selector.register(child.stdin, selectors.EVENT_WRITE)
         else:
             child.stdin.close()
-        while ready.get_map():
-            left = deadline - time.monotonic()
-            if left <= 0:
+        while selector.get_map():
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0:
                 return None
-            for key, _ in ready.select(left):
+            for key, _ in selector.select(remaining_s):
                 if key.fileobj is child.stdin:
-                    with suppress(BrokenPipeError):  # it has read enough
-                        stdin = stdin[os.write(key.fd, stdin[:_PIECE]) :]
+                    with suppress(BrokenPipeError):  # it does not read the rest
+                        stdin = stdin[os.write(key.fd, stdin[:_CHUNK_BYTES]) :]
                         if stdin:
                             continue
-                    ready.unregister(child.stdin)
+                    selector.unregister(child.stdin)
                     child.stdin.close()
-                elif piece := os.read(key.fd, _PIECE):
+                elif piece := os.read(key.fd, _CHUNK_BYTES):
                     pieces.append(piece)
                     size += len(piece)
-                    if size > most:
+                    if size > max_bytes:
                         return None
                 else:
-                    ready.unregister(child.stdout)
+                    selector.unregister(child.stdout)
     return pieces
+
+
+_HEX = frozenset("0123456789abcdef")
+_MIN_ID_LENGTH = 7
+_MAX_FILES = 200_000
+_MAX_BLOB_BYTES = 2 << 20
+"""Larger files are not read from the history."""
+_MAX_RENAMES = 100_000
+_SIMILARITY = "-M50%"
+_RENAME_OPTIONS = ("--name-status", "-z", "--diff-filter=R", _SIMILARITY)
+_MAX_DESCENDANTS = 20
+_MAX_REFLOG = 200
+_UNSET_ATTRIBUTES = frozenset({b"unspecified", b"unset"})
+_IDENTITY_OPTIONS = ("-c", "user.name=lorelog", "-c", "user.email=lorelog@localhost", "-c", "commit.gpgSign=false")
+
+
+class GitHistory:
+    """Queries on the history of a working tree. `remaining_s` returns the timeout of the next command."""
+
+    def __init__(self, git: Git, *, remaining_s: Callable[[], float] = lambda: 10.0) -> None:
+        self._git = git
+        self._remaining_s = remaining_s
+
+    def commit(self, prefix: str) -> str:
+        """Return the full id of a commit; empty if no commit, or more than one, has the prefix."""
+        if len(prefix) < _MIN_ID_LENGTH or not set(prefix) <= _HEX:
+            return ""
+        return self._run_text("rev-parse", "--verify", "--quiet", f"{prefix}^{{commit}}") or ""
+
+    def commit_before(self, moment: str) -> str:
+        """Return the last commit of this branch before a moment (ISO, with its time zone); empty if there is none."""
+        return self._run_text("rev-list", "-1", f"--before={moment}", "HEAD", "--") or ""
+
+    def files(self, commit: str) -> Mapping[str, str]:
+        """Return the files of a commit with the ids of their contents, without links and submodules."""
+        output = self._run("ls-tree", "-r", "-z", "--full-tree", commit)
+        files: dict[str, str] = {}
+        for entry in (output or b"").split(b"\0"):
+            head, _, name = entry.partition(b"\t")
+            mode, _, rest = head.partition(b" ")
+            if name and mode.startswith(b"100") and len(files) < _MAX_FILES:
+                files[os.fsdecode(name)] = rest.rpartition(b" ")[2].decode("ascii")
+        return files
+
+    def contents(self, ids: Iterable[str]) -> dict[str, bytes]:
+        """Return contents by id, without those that are missing or too large."""
+        unique_ids = list(dict.fromkeys(ids))
+        if not unique_ids:
+            return {}
+        stdin = "".join(f"{id_}\n" for id_ in unique_ids).encode("ascii")
+        output = self._run("cat-file", "--batch-check=%(objecttype) %(objectsize) %(objectname)", stdin=stdin) or b""
+        blobs = (line.split(b" ") for line in output.splitlines() if line.startswith(b"blob "))
+        small = [name.decode("ascii") for _, size, name in blobs if int(size) <= _MAX_BLOB_BYTES]
+        if not small:
+            return {}
+        stdin = "".join(f"{id_}\n" for id_ in small).encode("ascii")
+        return _parse_batch(self._run("cat-file", "--batch", stdin=stdin) or b"")
+
+    def files_with(self, commit: str, words: Sequence[str]) -> list[str]:
+        """Return the files of a commit that contain one of some words."""
+        if not words:
+            return []
+        patterns = [part for word in words for part in ("-e", word)]
+        names = _split_names(self._grep("--full-name", *patterns, commit, "--"))
+        return [name.removeprefix(f"{commit}:") for name in names or ()]
+
+    def files_with_now(self, word: str) -> list[str] | None:
+        """Return the files of the working tree that contain a word, without ignored files."""
+        return _split_names(self._grep("--untracked", "--full-name", "-e", word, "--"))
+
+    def files_now(self) -> list[str] | None:
+        """Return the files of the working tree, without ignored files."""
+        return _split_names(self._run("ls-files", "-z", "--cached", "--others", "--exclude-standard"))
+
+    def sparse_files(self) -> frozenset[str] | None:
+        """Return the tracked files that a sparse checkout leaves out of the working tree."""
+        names = _split_names(self._run("ls-files", "-z", "-t", "--cached"))
+        return None if names is None else frozenset(name[2:] for name in names if name.startswith("S "))
+
+    def renames(self, commit: str) -> Mapping[str, str] | None:
+        """Return the current names of renamed files of a commit, including staged renames.
+
+        This is one comparison of two trees. Files that were renamed and rewritten step by step are found by
+        `renames_by_steps`.
+        """
+        output = self._run("diff", "--cached", *_RENAME_OPTIONS, commit, "--")
+        return None if output is None else dict(_rename_pairs(output))
+
+    def renames_by_steps(self, commit: str) -> Mapping[str, str] | None:
+        """Return the current names of renamed files of a commit, followed commit by commit. This can take long."""
+        steps = self._run("log", "--no-merges", "--reverse", "--format=", *_RENAME_OPTIONS, f"{commit}..HEAD", "--")
+        staged = None if steps is None else self._run("diff", "--cached", *_RENAME_OPTIONS, "HEAD", "--")
+        if staged is None:
+            return None
+        current_names: dict[str, str] = {}
+        original_names: dict[str, str] = {}
+        for before, after in (*_rename_pairs(steps), *_rename_pairs(staged)):
+            if before in current_names and before not in original_names:
+                continue  # a new file with the name of one that was renamed before
+            original = original_names.pop(before, before)
+            current_names[original] = after
+            original_names[after] = original
+            if len(current_names) > _MAX_RENAMES:
+                break
+        return {before: after for before, after in current_names.items() if before != after}
+
+    def is_filtered(self, path: str) -> bool | None:
+        """Return True if a file differs from its history by design: filters (LFS), encodings, keywords."""
+        output = self._run("check-attr", "-z", "filter", "ident", "working-tree-encoding", "--", path)
+        return None if output is None else any(value not in _UNSET_ATTRIBUTES for value in output.split(b"\0")[2::3])
+
+    def content_now(self, path: str) -> str | None:
+        """Return the id of a file's staged, else committed, content; empty if the file is not tracked."""
+        output = self._run("ls-files", "-z", "--stage", "--", path)
+        return None if output is None else output.partition(b"\t")[0].split(b" ")[1].decode("ascii") if output else ""
+
+    def is_merged(self, commit: str) -> bool | None:
+        """Return whether a commit is part of HEAD: by a merge, commit by commit, or squashed.
+
+        Return None if that is unknown: the commit is missing (a shallow clone, a branch that was never fetched, or
+        garbage collection).
+        """
+        full_id = self.commit(commit)
+        if not full_id:
+            return None
+        base = self._git.run("merge-base", "HEAD", full_id, timeout_s=self._remaining_s(), ok_statuses=(0, 1))
+        if not base:  # no common history, as far as it was fetched
+            return None if base is None or self._git.is_shallow() else False
+        if base.decode("ascii", "replace").strip() == full_id:
+            return True
+        # A squash merge contains the branch as it was at its end, so later commits of the branch count as well.
+        results: set[bool | None] = set()
+        for candidate in (full_id, *self._descendants(full_id)):
+            results.add(self._is_content_merged(candidate))
+            if True in results:
+                return True
+        return None if None in results else False
+
+    def _is_content_merged(self, commit: str) -> bool | None:
+        """Return whether HEAD has the changes of a commit: one by one, squashed, or because a merge changes nothing."""
+        unmerged = self._count_unmerged(commit)
+        if unmerged is None or unmerged == "0":
+            return None if unmerged is None else True
+        base = self._run_text("merge-base", "HEAD", commit)
+        if not base:
+            return None
+        import tempfile
+
+        with tempfile.TemporaryDirectory(prefix="lorelog-") as objects:
+            squashed = self._git.run(
+                *_IDENTITY_OPTIONS, "commit-tree", "-p", base, "-m", "all at once", f"{commit}^{{tree}}",
+                timeout_s=self._remaining_s(), objects=objects,
+            )  # fmt: skip
+            if squashed is None:
+                return None
+            unmerged = self._count_unmerged(squashed.decode("ascii", "replace").strip(), objects)
+            return True if unmerged == "0" else self._is_merge_empty(commit, objects)
+
+    def _count_unmerged(self, commit: str, objects: str = "") -> str | None:
+        """Return the number of commits of a branch whose change no commit of HEAD makes."""
+        output = self._git.run(
+            "rev-list", "--cherry-pick", "--right-only", "--no-merges", "--count", f"HEAD...{commit}", "--",
+            timeout_s=self._remaining_s(), objects=objects,
+        )  # fmt: skip
+        return None if output is None else output.decode("ascii", "replace").strip()
+
+    def _is_merge_empty(self, commit: str, objects: str) -> bool | None:
+        """Return whether merging a commit would change nothing."""
+        drivers = self._git.run(
+            "config", "--name-only", "--get-regexp", r"^merge\..*\.driver$",
+            timeout_s=self._remaining_s(), ok_statuses=(0, 1),
+        )  # fmt: skip
+        head_tree = self._run_text("rev-parse", "--verify", "--quiet", "HEAD^{tree}")
+        if drivers != b"" or not head_tree:  # a merge would run the drivers
+            return False if head_tree and drivers else None
+        merged = self._git.run(
+            "merge-tree", "--write-tree", "HEAD", commit,
+            timeout_s=self._remaining_s(), objects=objects, ok_statuses=(0, 1),
+        )  # fmt: skip
+        return None if merged is None else merged.split(b"\n", 1)[0].decode("ascii", "replace") == head_tree
+
+    def _descendants(self, commit: str) -> list[str]:
+        """Return commits that are based on a commit: tips of branches, and earlier checkouts from the reflog."""
+        refs = self._run_text(
+            "for-each-ref", "--format=%(objectname)", f"--contains={commit}", f"--count={_MAX_DESCENDANTS}"
+        )
+        logged = self._run_text("rev-list", "--walk-reflogs", f"--max-count={_MAX_REFLOG}", "HEAD", "--") or ""
+        based = self._run_text("rev-list", "--ancestry-path", f"^{commit}", *dict.fromkeys(logged.split()), "--") or ""
+        descendants = set(based.split())
+        candidates = [*(refs or "").split(), *(id_ for id_ in logged.split() if id_ in descendants)]
+        return [id_ for id_ in dict.fromkeys(candidates) if id_ != commit][:_MAX_DESCENDANTS]
+
+    def _grep(self, *args: str) -> bytes | None:
+        words = ("-c", "submodule.recurse=false", "grep", "-l", "-z", "-w", "-F", "-I", *args)
+        return self._git.run(*words, timeout_s=self._remaining_s(), ok_statuses=(0, 1))
+
+    def _run(self, *args: str, stdin: bytes = b"") -> bytes | None:
+        return self._git.run(*args, timeout_s=self._remaining_s(), stdin=stdin)
+
+    def _run_text(self, *args: str) -> str | None:
+        return self._git.run_text(*args, timeout_s=self._remaining_s())
+
+
+def _split_names(output: bytes | None) -> list[str] | None:
+    return None if output is None else [os.fsdecode(name) for name in output.split(b"\0") if name]
+
+
+def _rename_pairs(output: bytes | None) -> list[tuple[str, str]]:
+    """Parse old and new names from the output of `--name-status -z`."""
+    parts = [os.fsdecode(part.lstrip(b"\n")) for part in (output or b"").split(b"\0")]
+    pairs = []
+    index = 0
+    while index + 2 < len(parts):
+        if parts[index].startswith("R"):
+            pairs.append((parts[index + 1], parts[index + 2]))
+            index += 3
+        else:
+            index += 1
+    return pairs
+
+
+def _parse_batch(output: bytes) -> dict[str, bytes]:
+    """Parse the contents from the output of `cat-file --batch`."""
+    contents: dict[str, bytes] = {}
+    offset = 0
+    while offset < len(output):
+        end = output.find(b"\n", offset)
+        header = output[offset:end].split(b" ")
+        offset = end + 1
+        if end < 0:
+            break
+        if len(header) == 3 and header[2].isdigit():
+            size = int(header[2])
+            contents[header[0].decode("ascii")] = output[offset : offset + size]
+            offset += size + 1
+    return contents

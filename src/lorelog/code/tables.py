@@ -1,8 +1,9 @@
-"""What is known of code, to be asked: which definitions, uses and imports there are in which files of which working trees.
+"""Read-only queries on code.db: definitions, uses and imports by name, file and working tree.
 
-Questions are answered as they stand in the files, by name; what a name means in its place (scopes, imports, classes) is for who
-asks. Reading never waits for an index run, and sees each file as before or as after, never in between. Nothing is made by asking:
-without code.db every answer is empty.
+Queries match names as written; scopes, imports and classes are resolved by the caller. Readers never wait for an index
+run, and see each file either before or after an update. Queries create nothing: without code.db every result is empty.
+
+File paths are relative to their root, with slashes. Roots are real paths.
 """
 
 from __future__ import annotations
@@ -13,376 +14,416 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lorelog.code.names import base_name, dotted, ends_with, tail_of
-from lorelog.code.nearness import Likeness, patterns
-from lorelog.code.packing import unpack_numbers, unpack_uses
-from lorelog.code.tables_file import is_damage, open_reading, suspect, translated
-from lorelog.code.tables_found import CodeFile, CodeRoot, Defined, Imported, Used
-from lorelog.code.tables_schema import BETWEEN, PLACES
-from lorelog.core.code import Import, Span, Symbol, SymbolKind
-from lorelog.core.document import Stamp
+from lorelog.code.database import (
+    BASES_SEPARATOR,
+    MAX_PER_FILE,
+    is_corruption,
+    mark_damaged,
+    open_readonly,
+    translate_error,
+    unpack_uses,
+)
+from lorelog.code.names import Similarity, module_ends_with, module_tail, name_patterns, split_qualified
+from lorelog.core.code import ImportStatement, NameUse, SourceSpan, Symbol, SymbolKind
+from lorelog.core.document import FileStamp
 
-__all__ = ["CodeFile", "CodeRoot", "CodeTables", "Defined", "Imported", "Used", "digest_of"]
 
-_AT_ONCE = 500
-_LAST = "\U0010ffff"
-_SYMBOL = (
+@dataclass(frozen=True, slots=True)
+class CodeRoot:
+    """An indexed working tree."""
+
+    path: str
+    project: str
+    """The project's id, shared by linked worktrees."""
+    parts: tuple[str, ...] = ()
+    """Indexed folders, relative to the root; empty for the whole tree."""
+    files: int = 0
+    """Number of indexed files, including those that could not be parsed."""
+    symbols: int = 0
+    indexed_at: str = ""
+    """When the last complete run ended (ISO, UTC); if empty, the index is incomplete."""
+    head: str = ""
+    """The commit that was checked out by then; empty without Git."""
+
+    def covers(self, path: str) -> bool:
+        """Return True if a path relative to the root is in an indexed folder."""
+        return not self.parts or any(path == part or path.startswith(f"{part}/") for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _FileEntry:
+    root: str
+    path: str
+    language: str
+
+    @property
+    def absolute(self) -> str:
+        """Return the absolute path of the file."""
+        return f"{self.root.rstrip('/')}/{self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class CodeFile(_FileEntry):
+    """A file as of its last index run; its language is empty if it is not code, or could not be read."""
+
+    stamp: FileStamp
+    digest: str
+    """First 32 hex digits of the SHA-256 of its bytes (`digest_of`); empty if it could not be read."""
+    lines: int = 0
+    broken: int = 0
+    """First line that could not be parsed; 0 if there is none."""
+    symbols: int = 0
+    problem: str = ""
+    """Why the content is not indexed: too large, binary, unreadable, timed out."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDefinition(_FileEntry):
+    """A definition and its file."""
+
+    symbol: Symbol
+    ordinal: int
+    """Its index among the symbols of its file, which `NameUse.enclosing` refers to."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredUse(_FileEntry):
+    """A use of a name and its file."""
+
+    use: NameUse
+    enclosing: Symbol | None
+    """The innermost enclosing definition; None at the top level of a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredImport(_FileEntry):
+    """An import and its file."""
+
+    what: ImportStatement
+
+
+_BATCH_SIZE = 500
+_MAX_CHAR = "\U0010ffff"
+_SYMBOL_COLUMNS = (
     "s.id, n.name, s.kind, s.start_line, s.start_column, s.end_line, s.end_column, s.name_line, s.name_column,"
     " s.signature, s.docstring, s.visibility, s.container, s.bases, s.digest"
 )
-_DEFINED = (
-    f"SELECT {_SYMBOL}, r.path, f.path, f.language FROM {{source}}"
-    f" JOIN names n ON n.id = s.name JOIN files f ON f.id = s.id / {PLACES} JOIN roots r ON r.id = s.root"
+_SELECT_DEFINITIONS = (
+    f"SELECT {_SYMBOL_COLUMNS}, r.path, f.path, f.language FROM {{source}}"
+    f" JOIN names n ON n.id = s.name JOIN files f ON f.id = s.id / {MAX_PER_FILE} JOIN roots r ON r.id = s.root"
 )
-_FILE = (
+_SELECT_FILES = (
     "SELECT r.path, f.path, f.language, f.size, f.mtime_ns, f.inode, f.digest, f.lines, f.broken, f.symbols, f.problem"
     " FROM files f JOIN roots r ON r.id = f.root"
 )
-_IMPORT = (
+_SELECT_IMPORTS = (
     "SELECT m.name, n.name, i.alias, i.line, i.column, r.path, f.path, f.language FROM imports i"
     " JOIN names m ON m.id = i.module JOIN names n ON n.id = i.name"
-    f" JOIN files f ON f.id = i.id / {PLACES} JOIN roots r ON r.id = i.root"
+    f" JOIN files f ON f.id = i.id / {MAX_PER_FILE} JOIN roots r ON r.id = i.root"
 )
 _SEPARATORS = (".", "/", "::", "\\")
-_LEAST_LIKE = 0.3
-_WELL_TYPED = 0.6
-"""Where a name is so like what was typed, nobody looks for slips of the fingers."""
-_MOST_LOOKED_AT = 20_000
+_MIN_SIMILARITY = 0.3
+_GOOD_SIMILARITY = 0.6
+"""If a name is this similar, typos are not searched for."""
+_MAX_CANDIDATES = 20_000
 
 
 def digest_of(content: bytes) -> str:
-    """Return what a file's content is known by."""
+    """Return the digest that identifies the content of a file."""
     return hashlib.sha256(content).hexdigest()[:32]
 
 
 class CodeTables:
-    """What a tenant knows of code. Any thread may ask. Asking raises StoreError when code.db is damaged or cannot be read.
+    """The code index of a tenant. Thread-safe. Raises StoreError if code.db is damaged or cannot be read.
 
-    `roots` are real paths of working trees; None, where a question takes them, is all of them, an empty list is none.
+    `roots` are real paths of working trees; None stands for all of them, an empty list for none.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._turn = threading.RLock()
+        self._lock = threading.RLock()
         self._db: sqlite3.Connection | None = None
-        self._seen: object = None
-        """Which file is open: a run that began anew has put another in its place."""
+        self._open_file: tuple[int, int] | None = None
+        """Device and inode of the open file: an index run may have replaced it."""
 
     def close(self) -> None:
-        """Let go of the file; asking again opens it again."""
-        with self._turn:
+        """Close the file; the next query opens it again."""
+        with self._lock:
             if self._db is not None:
                 self._db.close()
-            self._db, self._seen = None, None
+            self._db, self._open_file = None, None
 
     def revision(self) -> tuple[int, int]:
-        """Return what changes with each change of the tables: an answer made at the same revision still holds."""
-        with self._reading() as db:
+        """Return a value that changes with every change of the tables, for use as a cache key."""
+        with self._connection() as db:
             if db is None:
                 return 0, 0
-            found = db.execute("SELECT value FROM meta WHERE name = 'revision'").fetchone()
-            return _inode(self._seen), int(found[0]) if found else 0
+            row = db.execute("SELECT value FROM meta WHERE name = 'revision'").fetchone()
+            return self._open_file[1] if self._open_file else 0, int(row[0]) if row else 0
 
     def roots(self) -> list[CodeRoot]:
-        """Return the working trees that were indexed, sorted by path."""
+        """Return the indexed working trees, sorted by path."""
         rows = self._rows(
             "SELECT r.path, r.project, r.parts, count(f.id), coalesce(sum(f.symbols), 0), r.indexed_at, r.head"
             " FROM roots r LEFT JOIN files f ON f.root = r.id GROUP BY r.id ORDER BY r.path"
         )
-        return [CodeRoot(path, project, _parts(parts), *rest) for path, project, parts, *rest in rows]
+        return [CodeRoot(path, project, _split_parts(parts), *rest) for path, project, parts, *rest in rows]
 
     def root(self, path: str) -> CodeRoot | None:
         """Return a working tree by its real path, without counting its files (`files`, `symbols` are 0)."""
         rows = self._rows("SELECT path, project, parts, indexed_at, head FROM roots WHERE path = ?", (path,))
-        for found, project, parts, indexed_at, head in rows:
-            return CodeRoot(found, project, _parts(parts), indexed_at=indexed_at, head=head)
+        for real_path, project, parts, indexed_at, head in rows:
+            return CodeRoot(real_path, project, _split_parts(parts), indexed_at=indexed_at, head=head)
         return None
 
     def file(self, root: str, path: str) -> CodeFile | None:
-        """Return a file by its path relative to its root; None when it is not known."""
+        """Return a file by its path relative to its root; None if it is not indexed."""
         return next(iter(self._files("WHERE r.path = ? AND f.path = ?", (root, path))), None)
 
     def files(self, root: str, prefix: str = "") -> list[CodeFile]:
-        """Return the known files of a root that are code, sorted by path; of a folder below it, or one file, where one is named."""
-        inside = prefix.strip("/")
+        """Return the code files of a root, sorted by path. `prefix` limits them to a folder or a file."""
+        folder = prefix.strip("/")
         where, values = "WHERE r.path = ? AND f.language <> ''", [root]
-        if inside:
+        if folder:
             where += " AND (f.path = ? OR (f.path > ? AND f.path < ?))"
-            values += [inside, f"{inside}/", f"{inside}/{_LAST}"]
+            values += [folder, f"{folder}/", f"{folder}/{_MAX_CHAR}"]
         return self._files(f"{where} ORDER BY f.path", values)
 
     def problems(self, root: str) -> list[CodeFile]:
-        """Return the files of a root of which nothing is known because they could not be read or parsed."""
+        """Return the files of a root whose content is not indexed because of a problem."""
         return self._files("WHERE r.path = ? AND f.problem <> '' ORDER BY f.path", (root,))
 
-    def definitions(self, name: str, roots: Sequence[str] | None = None, limit: int = 0) -> list[Defined]:
-        """Return everything that a name is the name of, exactly as written, in the order of roots, files and lines; 0: all."""
-        inside, values = _within("s.root", roots)
+    def definitions(self, name: str, roots: Sequence[str] | None = None, limit: int = 0) -> list[StoredDefinition]:
+        """Return all definitions of a name, sorted by root, file and line. A limit of 0 is no limit."""
+        root_filter, values = _root_filter("s.root", roots)
         query = (
-            _DEFINED.format(source="names a JOIN symbols s ON s.name = a.id")
-            + f" WHERE a.name = ? AND {inside} ORDER BY r.path, f.path, s.id LIMIT ?"
+            _SELECT_DEFINITIONS.format(source="names a JOIN symbols s ON s.name = a.id")
+            + f" WHERE a.name = ? AND {root_filter} ORDER BY r.path, f.path, s.id LIMIT ?"
         )
-        return [_defined(row) for row in self._rows(query, (name, *values, limit or -1))]
+        return [_definition_from_row(row) for row in self._rows(query, (name, *values, limit or -1))]
 
     def symbols_of(self, root: str, path: str) -> list[Symbol]:
-        """Return what a file defines, in its order: the place of a symbol here is what `Use.enclosing` names."""
-        return [one.symbol for one in self.defined_in(root, path)]
+        """Return the symbols of a file in file order, which `NameUse.enclosing` refers to."""
+        return [definition.symbol for definition in self.definitions_in(root, path)]
 
-    def defined_in(self, root: str, path: str) -> list[Defined]:
-        """Return what a file defines, in its order."""
-        with self._reading() as db:
+    def definitions_in(self, root: str, path: str) -> list[StoredDefinition]:
+        """Return the definitions of a file in file order."""
+        with self._connection() as db:
             if db is None:
                 return []
             file = self._file_id(db, root, path)
-            query = _DEFINED.format(source="symbols s") + " WHERE s.id >= ? AND s.id < ? ORDER BY s.id"
-            rows = db.execute(query, (file * PLACES, (file + 1) * PLACES)).fetchall()
-        return [_defined(row) for row in rows]
+            query = _SELECT_DEFINITIONS.format(source="symbols s") + " WHERE s.id >= ? AND s.id < ? ORDER BY s.id"
+            rows = db.execute(query, (file * MAX_PER_FILE, (file + 1) * MAX_PER_FILE)).fetchall()
+        return [_definition_from_row(row) for row in rows]
 
-    def uses(self, name: str, roots: Sequence[str] | None = None, limit: int = 0) -> list[Used]:
-        """Return where a name is used, in the order of roots, files and places; 0: all. Definitions are not among them.
+    def uses(self, name: str, roots: Sequence[str] | None = None, limit: int = 0) -> list[StoredUse]:
+        """Return the uses of a name without its definitions, sorted by root, file and position. 0 is no limit.
 
-        Uses of names that are bound in the function around them are left out at once when nothing in the file defines or
-        imports that name: they cannot mean anything that is known here. `Used.use.local` marks those that are kept.
+        A use of a local variable is not stored if its file neither defines nor imports the name: it cannot mean an
+        indexed symbol. `NameUse.local` marks the others.
         """
-        inside, values = _within("u.root", roots)
+        root_filter, values = _root_filter("u.root", roots)
         query = (
             "SELECT u.file, u.packed, r.path, f.path, f.language FROM names a JOIN uses u ON u.name = a.id"
             " JOIN files f ON f.id = u.file JOIN roots r ON r.id = u.root"
-            f" WHERE a.name = ? AND {inside} ORDER BY r.path, f.path"
+            f" WHERE a.name = ? AND {root_filter} ORDER BY r.path, f.path"
         )
-        found: list[tuple[int, Any, str, str, str]] = []
-        with self._reading() as db:
+        rows: list[tuple[int, NameUse, str, str, str]] = []
+        with self._connection() as db:
             if db is None:
                 return []
             for file, packed, root, path, language in db.execute(query, (name, *values)):
-                found += [(file, use, root, path, language) for use in unpack_uses(name, packed)]
-                if limit and len(found) >= limit:
-                    del found[limit:]
+                rows += [(file, use, root, path, language) for use in unpack_uses(name, packed)]
+                if limit and len(rows) >= limit:
+                    del rows[limit:]
                     break
-            around = self._symbols(db, {file * PLACES + use.enclosing for file, use, *_ in found if use.enclosing >= 0})
-        return [
-            Used(root, path, language, use, around.get(file * PLACES + use.enclosing) if use.enclosing >= 0 else None)
-            for file, use, root, path, language in found
-        ]
-
-    def uses_in(self, root: str, path: str) -> list[Used]:
-        """Return which names a file uses, in the order of their places; as `uses` does for one name."""
-        with self._reading() as db:
-            if db is None:
-                return []
-            file = self._file_id(db, root, path)
-            rows = db.execute("SELECT root, used, language FROM files WHERE id = ?", (file,)).fetchall()
-            if not rows:
-                return []
-            ((tree, used, language),) = rows
-            query = "SELECT n.name, u.packed FROM uses u JOIN names n ON n.id = u.name WHERE u.name = ? AND u.root = ? AND u.file = ?"
-            packed = [db.execute(query, (name, tree, file)).fetchone() for name in differences(used)]
-            found = sorted(
-                (use for one in packed if one for use in unpack_uses(*one)), key=lambda use: (use.line, use.column)
+            enclosing = self._symbols(
+                db, {file * MAX_PER_FILE + use.enclosing for file, use, *_ in rows if use.enclosing >= 0}
             )
-            around = self._symbols(db, {file * PLACES + use.enclosing for use in found if use.enclosing >= 0})
         return [
-            Used(root, path, language, use, around.get(file * PLACES + use.enclosing) if use.enclosing >= 0 else None)
-            for use in found
+            StoredUse(
+                root,
+                path,
+                language,
+                use,
+                enclosing.get(file * MAX_PER_FILE + use.enclosing) if use.enclosing >= 0 else None,
+            )
+            for file, use, root, path, language in rows
         ]
 
-    def imports_of(self, root: str, path: str) -> list[Import]:
-        """Return what a file imports, in its order."""
-        with self._reading() as db:
+    def imports_of(self, root: str, path: str) -> list[ImportStatement]:
+        """Return the imports of a file in file order."""
+        with self._connection() as db:
             if db is None:
                 return []
             file = self._file_id(db, root, path)
-            query = f"{_IMPORT} WHERE i.id >= ? AND i.id < ? ORDER BY i.id"
-            rows = db.execute(query, (file * PLACES, (file + 1) * PLACES)).fetchall()
-        return [Import(*row[:5]) for row in rows]
+            query = f"{_SELECT_IMPORTS} WHERE i.id >= ? AND i.id < ? ORDER BY i.id"
+            rows = db.execute(query, (file * MAX_PER_FILE, (file + 1) * MAX_PER_FILE)).fetchall()
+        return [ImportStatement(*row[:5]) for row in rows]
 
-    def importers(self, module: str, roots: Sequence[str] | None = None) -> list[Imported]:
-        """Return imports of a module, of what lies below it, and of modules whose names end with it, by root, file and line.
+    def importers(self, module: str, roots: Sequence[str] | None = None) -> list[StoredImport]:
+        """Return the imports of a module, of its submodules, and of modules whose names end with it.
 
         `requests` finds `requests`, `requests.adapters`, `./lib/requests` and `..requests`; `core.code` finds
-        `lorelog.core.code`. Endings of files do not matter: `util` finds `./util.js` and `net/util.h`. Which of them is
-        meant, `what.module` tells. For `from lorelog.core import code`, ask `importers_of` too.
+        `lorelog.core.code`. File suffixes do not matter: `util` finds `./util.js` and `net/util.h`. `what.module` tells
+        them apart. Imports such as `from lorelog.core import code` are found by `importers_of_name`.
         """
-        inside, values = _within("i.root", roots)
+        root_filter, values = _root_filter("i.root", roots)
         below = " OR ".join("(m.name >= ? AND m.name < ?)" for _ in _SEPARATORS)
-        ranges = [bound for one in _SEPARATORS for bound in (module + one, module + one + _LAST)]
-        direct = f"{_IMPORT} WHERE i.module IN (SELECT m.id FROM names m WHERE m.name = ? OR {below}) AND {inside}"
-        tail = f"{_IMPORT} WHERE i.tail = (SELECT t.id FROM names t WHERE t.name = ?) AND {inside}"
+        ranges = [bound for mark in _SEPARATORS for bound in (module + mark, module + mark + _MAX_CHAR)]
+        direct = (
+            f"{_SELECT_IMPORTS} WHERE i.module IN (SELECT m.id FROM names m WHERE m.name = ? OR {below})"
+            f" AND {root_filter}"
+        )
+        tail = f"{_SELECT_IMPORTS} WHERE i.tail = (SELECT t.id FROM names t WHERE t.name = ?) AND {root_filter}"
         rows = [
             *self._rows(direct, (module, *ranges, *values)),
-            *(row for row in self._rows(tail, (tail_of(module), *values)) if ends_with(row[0], module)),
+            *(row for row in self._rows(tail, (module_tail(module), *values)) if module_ends_with(row[0], module)),
         ]
-        return _in_order(dict.fromkeys(rows))
+        return _sorted_imports(dict.fromkeys(rows))
 
-    def importers_of(self, name: str, roots: Sequence[str] | None = None) -> list[Imported]:
-        """Return imports that take a name from a module (`from x import name`, `import { name } from "x"`), by root, file and line."""
-        inside, values = _within("i.root", roots)
-        query = f"{_IMPORT} WHERE i.name = (SELECT a.id FROM names a WHERE a.name = ?) AND {inside}"
-        return _in_order(self._rows(query, (name, *values))) if name else []
+    def importers_of_name(self, name: str, roots: Sequence[str] | None = None) -> list[StoredImport]:
+        """Return the imports that take a name from a module: `from x import name`, `import { name } from "x"`."""
+        root_filter, values = _root_filter("i.root", roots)
+        query = f"{_SELECT_IMPORTS} WHERE i.name = (SELECT a.id FROM names a WHERE a.name = ?) AND {root_filter}"
+        return _sorted_imports(self._rows(query, (name, *values))) if name else []
 
-    def classes_below(self, name: str, roots: Sequence[str] | None = None) -> list[Defined]:
-        """Return classes that name one among their bases, by its last part: one step down; ask again for the next.
-
-        `ABC` is found by `abc.ABC`, `Base` by `Base[int]`, `std::vector` by `vector<int>`.
-        """
-        inside, values = _within("b.root", roots)
+    def by_digest(self, digest: str, roots: Sequence[str] | None = None) -> list[StoredDefinition]:
+        """Return the definitions that have the same tokens, whatever their name and file."""
+        root_filter, values = _root_filter("s.root", roots)
         query = (
-            _DEFINED.format(source="names a JOIN bases b ON b.name = a.id JOIN symbols s ON s.id = b.symbol")
-            + f" WHERE a.name = ? AND {inside} ORDER BY r.path, f.path, s.id"
+            _SELECT_DEFINITIONS.format(source="symbols s")
+            + f" WHERE s.digest = ? AND s.digest <> '' AND {root_filter} ORDER BY r.path, f.path, s.id"
         )
-        return [_defined(row) for row in self._rows(query, (base_name(name), *values))]
+        return [_definition_from_row(row) for row in self._rows(query, (digest, *values))] if digest else []
 
-    def by_digest(self, digest: str, roots: Sequence[str] | None = None) -> list[Defined]:
-        """Return definitions that consist of the same tokens, whatever they are called and wherever they lie."""
-        inside, values = _within("s.root", roots)
-        query = (
-            _DEFINED.format(source="symbols s")
-            + f" WHERE s.digest = ? AND s.digest <> '' AND {inside} ORDER BY r.path, f.path, s.id"
-        )
-        return [_defined(row) for row in self._rows(query, (digest, *values))] if digest else []
+    def search_names(
+        self, text: str, roots: Sequence[str] | None = None, limit: int = 20
+    ) -> list[tuple[StoredDefinition, float]]:
+        """Return definitions with similar names and their similarity (1: equal, 0: nothing in common), best first.
 
-    def by_content(self, digest: str, roots: Sequence[str] | None = None) -> list[CodeFile]:
-        """Return files with exactly this content (`digest_of`): where a file went that was moved."""
-        inside, values = _within("f.root", roots)
-        return (
-            self._files(
-                f"WHERE f.digest = ? AND f.digest <> '' AND {inside} ORDER BY r.path, f.path", (digest, *values)
-            )
-            if digest
-            else []
-        )
-
-    def like(self, text: str, roots: Sequence[str] | None = None, limit: int = 20) -> list[tuple[Defined, float]]:
-        """Return definitions whose names are like a text, best first, each with how like it is (1: the same, 0: not at all).
-
-        The same but for case, beginnings, initials (`fd` and `fDef` for `find_definition`), parts, letters in order, and
-        one or two letters mistyped. `Engine.find` asks for `find` in something like `Engine`.
+        A name matches by case-insensitive equality, prefix, initials (`fd` and `fDef` for `find_definition`), parts,
+        letters in order, and one or two typos. `Engine.find` searches for `find` in something similar to `Engine`.
         """
-        inside, values = _within("s.root", roots)
-        container, wanted = dotted(text)
-        likeness = Likeness(wanted)
-        if not wanted or limit <= 0:
+        container, name = split_qualified(text)
+        if not name or limit <= 0:
             return []
-        near: dict[str, float] = {}
-        for pattern in patterns(wanted):
-            if near and (pattern.slips and max(near.values()) >= _WELL_TYPED):
+        scores = self._similar_names(name, roots)
+        container_similarity = Similarity(container) if container else None
+        matches: list[tuple[StoredDefinition, float]] = []
+        # A name may be defined in ten thousand files, or not in these roots: continue until there are enough.
+        for similar in sorted(scores, key=lambda similar: (-scores[similar], len(similar), similar)):
+            for definition in self.definitions(similar, roots, 0 if container_similarity else limit):
+                around = definition.symbol.container.rpartition(".")[2]
+                container_score = container_similarity.score(around) if container_similarity else 1.0
+                if container_score >= _MIN_SIMILARITY:
+                    matches.append((definition, scores[similar] * container_score))
+            if len(matches) >= (limit * 20 if container_similarity else limit):
                 break
-            value_of = likeness.slipped if pattern.slips else likeness.of
-            here = f"EXISTS (SELECT 1 FROM symbols s WHERE s.name = names.id AND {inside})"
-            query = f"SELECT name FROM names WHERE defined = 1 AND {pattern.where} AND {here} LIMIT {_MOST_LOOKED_AT}"
-            for (name,) in self._rows(query, (*pattern.values, *values)):
-                if name not in near and (value := value_of(name)) >= _LEAST_LIKE:
-                    near[name] = value
-        within = Likeness(container) if container else None
-        found: list[tuple[Defined, float]] = []
-        # A name may be defined in ten thousand places, or not in these roots: go on until there are enough.
-        for name in sorted(near, key=lambda one: (-near[one], len(one), one)):
-            for one in self.definitions(name, roots, 0 if within else limit):
-                around = within.of(one.symbol.container.rpartition(".")[2]) if within else 1.0
-                if around >= _LEAST_LIKE:
-                    found.append((one, near[name] * around))
-            if len(found) >= (limit * 20 if within else limit):
+        matches.sort(key=lambda match: -match[1])
+        return matches[:limit]
+
+    def _similar_names(self, name: str, roots: Sequence[str] | None) -> dict[str, float]:
+        root_filter, values = _root_filter("s.root", roots)
+        is_defined = f"EXISTS (SELECT 1 FROM symbols s WHERE s.name = names.id AND {root_filter})"
+        similarity = Similarity(name)
+        scores: dict[str, float] = {}
+        for pattern in name_patterns(name):
+            if scores and pattern.typos_only and max(scores.values()) >= _GOOD_SIMILARITY:
                 break
-        found.sort(key=lambda pair: -pair[1])
-        return found[:limit]
+            score_of = similarity.typo_score if pattern.typos_only else similarity.score
+            where = f"defined = 1 AND {pattern.where} AND {is_defined}"
+            query = f"SELECT name FROM names WHERE {where} LIMIT {_MAX_CANDIDATES}"
+            for (candidate,) in self._rows(query, (*pattern.values, *values)):
+                if candidate not in scores and (score := score_of(candidate)) >= _MIN_SIMILARITY:
+                    scores[candidate] = score
+        return scores
 
     def _symbols(self, db: sqlite3.Connection, ids: Iterable[int]) -> dict[int, Symbol]:
-        wanted = sorted(ids)
-        found: dict[int, Symbol] = {}
-        for first in range(0, len(wanted), _AT_ONCE):
-            some = wanted[first : first + _AT_ONCE]
-            marks = ", ".join("?" * len(some))
-            query = f"SELECT {_SYMBOL} FROM symbols s JOIN names n ON n.id = s.name WHERE s.id IN ({marks})"
-            found |= {row[0]: _symbol(row) for row in db.execute(query, some)}
-        return found
+        sorted_ids = sorted(ids)
+        symbols: dict[int, Symbol] = {}
+        for first in range(0, len(sorted_ids), _BATCH_SIZE):
+            batch = sorted_ids[first : first + _BATCH_SIZE]
+            marks = ", ".join("?" * len(batch))
+            query = f"SELECT {_SYMBOL_COLUMNS} FROM symbols s JOIN names n ON n.id = s.name WHERE s.id IN ({marks})"
+            symbols |= {row[0]: _symbol_from_row(row) for row in db.execute(query, batch)}
+        return symbols
 
     def _files(self, rest: str, values: Sequence[object]) -> list[CodeFile]:
         return [
-            CodeFile(root, path, language, Stamp(size, mtime_ns, inode), *others)
-            for root, path, language, size, mtime_ns, inode, *others in self._rows(f"{_FILE} {rest}", values)
+            CodeFile(root, path, language, FileStamp(size, mtime_ns, inode), *others)
+            for root, path, language, size, mtime_ns, inode, *others in self._rows(f"{_SELECT_FILES} {rest}", values)
         ]
 
     def _file_id(self, db: sqlite3.Connection, root: str, path: str) -> int:
         query = "SELECT f.id FROM files f JOIN roots r ON r.id = f.root WHERE r.path = ? AND f.path = ?"
-        found = db.execute(query, (root, path)).fetchone()
-        return int(found[0]) if found else -1
+        row = db.execute(query, (root, path)).fetchone()
+        return int(row[0]) if row else -1
 
     def _rows(self, query: str, values: Sequence[object] = ()) -> list[Any]:
-        with self._reading() as db:
+        with self._connection() as db:
             return [] if db is None else db.execute(query, values).fetchall()
 
     @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection | None]:
-        with self._turn:
+    def _connection(self) -> Iterator[sqlite3.Connection | None]:
+        with self._lock:
             try:
-                yield self._opened()
+                yield self._reopen()
             except (sqlite3.Error, OSError) as error:
                 self.close()
-                if is_damage(error):
-                    suspect(self.path)
-                raise translated(error, self.path) from error
+                if is_corruption(error):
+                    mark_damaged(self.path)
+                raise translate_error(error, self.path) from error
 
-    def _opened(self) -> sqlite3.Connection | None:
+    def _reopen(self) -> sqlite3.Connection | None:
         try:
             status = os.stat(self.path)  # noqa: PTH116
         except OSError:
             self.close()
             return None
-        seen = (status.st_dev, status.st_ino)
-        if self._db is None or self._seen != seen:
+        identity = (status.st_dev, status.st_ino)
+        if self._db is None or self._open_file != identity:
             self.close()
-            self._db = open_reading(self.path)
-            self._seen = seen
+            self._db = open_readonly(self.path)
+            self._open_file = identity
         return self._db
 
 
-def differences(packed: bytes) -> list[int]:
-    """Return numbers that were packed as distances from one to the next."""
-    found, last = [], 0
-    for step in unpack_numbers(packed):
-        last += step
-        found.append(last)
-    return found
+def _sorted_imports(rows: Iterable[Any]) -> list[StoredImport]:
+    imports = [StoredImport(row[5], row[6], row[7], ImportStatement(*row[:5])) for row in rows]
+    return sorted(imports, key=lambda stored: (stored.root, stored.path, stored.what.line, stored.what.column))
 
 
-def _in_order(rows: Iterable[Any]) -> list[Imported]:
-    found = [Imported(row[5], row[6], row[7], Import(*row[:5])) for row in rows]
-    return sorted(found, key=lambda one: (one.root, one.path, one.what.line, one.what.column))
-
-
-def _within(column: str, roots: Sequence[str] | None) -> tuple[str, list[str]]:
+def _root_filter(column: str, roots: Sequence[str] | None) -> tuple[str, list[str]]:
     if roots is None:
         return "1", []
     marks = ", ".join("?" * len(roots))
     return f"{column} IN (SELECT id FROM roots WHERE path IN ({marks}))", list(roots)
 
 
-def _defined(row: Any) -> Defined:
-    return Defined(row[15], row[16], row[17], _symbol(row), row[0] % PLACES)
+def _definition_from_row(row: Any) -> StoredDefinition:
+    return StoredDefinition(row[15], row[16], row[17], _symbol_from_row(row), row[0] % MAX_PER_FILE)
 
 
-def _symbol(row: Any) -> Symbol:
+def _symbol_from_row(row: Any) -> Symbol:
     return Symbol(
-        row[1],
-        SymbolKind(row[2]),
-        Span(row[3], row[4], row[5], row[6]),
-        row[7],
-        row[8],
-        row[9],
-        row[10],
-        row[11],
-        row[12],
-        tuple(row[13].split(BETWEEN)) if row[13] else (),
-        row[14],
+        name=row[1],
+        kind=SymbolKind(row[2]),
+        span=SourceSpan(row[3], row[4], row[5], row[6]),
+        name_line=row[7],
+        name_column=row[8],
+        signature=row[9],
+        docstring=row[10],
+        visibility=row[11],
+        container=row[12],
+        bases=tuple(row[13].split(BASES_SEPARATOR)) if row[13] else (),
+        digest=row[14],
     )
 
 
-def _parts(text: str) -> tuple[str, ...]:
+def _split_parts(text: str) -> tuple[str, ...]:
     return tuple(text.split("\n")) if text else ()
-
-
-def _inode(seen: object) -> int:
-    return int(seen[1]) if isinstance(seen, tuple) else 0

@@ -1,9 +1,9 @@
-"""The process that parses: asked for files through its standard input, it answers through its standard output until there is no more.
+"""The parser process: reads requests from standard input and writes results to standard output until the input ends.
 
-A process of its own, because parsers are foreign code that is handed strangers' files: one that crashes, hangs or eats memory takes
-this process with it and nothing else, and the file is named. It ends with whoever started it, since its input ends then.
+Parsers are third-party native code that reads untrusted files. In a separate process, a parser that crashes, hangs or
+exhausts the memory costs one file, which is reported. The process ends with its parent, since its input ends then.
 
-A message is its length in four bytes and a marshalled value: a root with files to parse, or what became of one of them.
+A message is its length in four bytes and a marshalled value: a root with files to parse, or the result of one of them.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ from contextlib import suppress
 from typing import Any
 
 _LENGTH = struct.Struct("<I")
-MOST_MEMORY = 3 << 30
-"""Bytes that parsing one file may take: a parser that wants more is ended. The largest file read takes a third of it."""
+MAX_MEMORY = 3 << 30
+"""Memory limit in bytes; a parser that needs more is ended. The largest accepted file takes a third of it."""
 
 
 def main(words: list[str]) -> None:
-    """Parse what is asked for. `words`: how nice to be to others."""
+    """Run the process. `words` holds the niceness."""
     with suppress(OSError, ValueError, IndexError):
         os.nice(int(words[0]))
-    _bound_memory()
-    from lorelog.code.parsed import Asked, Parsed, parse_file
+    _limit_memory()
+    from lorelog.code.parsed_file import ParsedFile, ParseRequest, parse_file
 
-    def parsed(root: str, asked: Asked) -> Parsed:
+    def parse(root: str, request: ParseRequest) -> ParsedFile:
         try:
-            return parse_file(root, asked)
-        except Exception as error:  # noqa: BLE001  (a fault of ours in one file must not cost the others)
-            said = f"could not be parsed: {type(error).__name__}: {error}"[:300]
-            return Parsed(asked.path, (0, 0, 0), "", problem=said)
+            return parse_file(root, request)
+        except Exception as error:  # noqa: BLE001  (a bug that one file triggers must not cost the others)
+            problem = f"could not be parsed: {type(error).__name__}: {error}"[:300]
+            return ParsedFile(request.path, (0, 0, 0), "", problem=problem)
 
-    # Trees and rows come by the hundred thousand and go by themselves: looking for rings among them took a tenth of the time.
+    # Trees and rows are freed by reference counting: looking for cycles among them took a tenth of the time.
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)
-    # What a library prints must not get between our messages.
-    answers = os.dup(1)
+    # Output of a library must not get between our messages.
+    output = os.dup(1)
     os.dup2(2, 1)
     try:
-        while (message := receive(_from(0))) is not None:
+        while (message := receive(_reader(0))) is not None:
             root, files = message
             for file in files:
-                send(answers, tuple(parsed(root, Asked(*file))))
+                send(output, tuple(parse(root, ParseRequest(*file))))
     except (BrokenPipeError, KeyboardInterrupt):
         pass
 
@@ -60,19 +60,19 @@ def send(descriptor: int, message: Any) -> None:
 
 
 def receive(read: Callable[[int], bytes]) -> Any:
-    """Return a message that is read by pieces of at most so many bytes; None at the end."""
-    head = _exactly(read, _LENGTH.size)
+    """Read a message; return None at the end of the input. `read` takes the maximum number of bytes to return."""
+    head = _read_exactly(read, _LENGTH.size)
     if head is None:
         return None
-    body = _exactly(read, _LENGTH.unpack(head)[0])
-    return None if body is None else marshal.loads(body)  # noqa: S302  (written by the other of our two processes)
+    body = _read_exactly(read, _LENGTH.unpack(head)[0])
+    return None if body is None else marshal.loads(body)  # noqa: S302  (written by our own process)
 
 
-def _from(descriptor: int) -> Callable[[int], bytes]:
-    return lambda most: os.read(descriptor, most)
+def _reader(descriptor: int) -> Callable[[int], bytes]:
+    return lambda max_bytes: os.read(descriptor, max_bytes)
 
 
-def _exactly(read: Callable[[int], bytes], size: int) -> bytes | None:
+def _read_exactly(read: Callable[[int], bytes], size: int) -> bytes | None:
     pieces: list[bytes] = []
     while size:
         piece = read(min(size, 1 << 20))
@@ -83,13 +83,13 @@ def _exactly(read: Callable[[int], bytes], size: int) -> bytes | None:
     return b"".join(pieces)
 
 
-def _bound_memory() -> None:
+def _limit_memory() -> None:
     import resource
 
     with suppress(OSError, ValueError):
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        most = MOST_MEMORY if hard == resource.RLIM_INFINITY else min(hard, MOST_MEMORY)
-        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+        limit = MAX_MEMORY if hard == resource.RLIM_INFINITY else min(hard, MAX_MEMORY)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 

@@ -1,10 +1,11 @@
-"""What was chosen? Defaults < user file < project file (allow-listed keys) < environment < flags, each value's origin kept.
+"""Settings: defaults < user file < project file (allow-listed keys) < environment < flags, each value with its
+origin.
 
-`schema` declares every setting once; `load` stacks the layers; `Settings` is what comes of it. Changing files is in
-`edit`, which is imported by whoever changes one.
+`schema` declares every setting once, `layers` loads them, and `Settings` is the result. `file_editor` changes
+settings files and is imported only for that.
 """
 
-from lorelog.config.load import PROJECT_FILE, USER_FILE, load_settings
-from lorelog.config.settings import Chosen, Settings
+from lorelog.config.layers import PROJECT_FILE, USER_FILE, load_settings
+from lorelog.config.settings import ChosenValue, Settings
 
-__all__ = ["PROJECT_FILE", "USER_FILE", "Chosen", "Settings", "load_settings"]
+__all__ = ["PROJECT_FILE", "USER_FILE", "ChosenValue", "Settings", "load_settings"]

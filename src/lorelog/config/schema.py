@@ -1,104 +1,431 @@
-"""Every setting, declared once: key, kind, default, meaning, what it accepts and who may choose it.
+"""All settings: key, default, meaning, accepted values, and whether a project file may set them.
 
-Loading, editing, `config init` and docs/configuration.md all read this one tuple, so they cannot disagree. A setting is
-here only when something reads it. Which providers exist is not here: the models room knows that, and wiring says so.
+Loading, editing, `config init` and docs/configuration.md read this one tuple, so they cannot disagree. A setting is
+listed only if something reads it.
 
-A project file comes with a clone, so a stranger may have written it. It may shape how that project is cut, scanned and
-searched; it may not choose where text or keys are sent, whose index is opened, or that other projects' memories are
-shown in this one.
+A project file comes with a clone, so a stranger may have written it. It may change how that project is chunked,
+scanned and searched. It may not choose where text or keys are sent, what is run on this machine and at which cost,
+whose index is opened, which sessions are captured or shown to a model, or that other projects' memories are shown in
+this one.
 """
 
 from __future__ import annotations
 
-from lorelog.config.schema_embedding import EMBEDDING_SETTINGS
-from lorelog.config.schema_llm import LLM_SETTINGS, RENAMED
-from lorelog.config.schema_records import RECORD_SETTINGS
-from lorelog.config.schema_sessions import SESSION_SETTINGS
-from lorelog.config.schema_store import STORE_SETTINGS
-from lorelog.config.schema_traces import TRACE_SETTINGS
-from lorelog.config.setting import Kind, Setting, Value
-from lorelog.core.options import RERANKERS, WARM
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from lorelog.config.setting import URL_PATTERN, Setting, secret_setting, url_setting
+from lorelog.core.options import (
+    AUTO_PROVIDER,
+    EMBEDDING_PROVIDERS,
+    LANGUAGE_PROVIDERS,
+    RERANK_PROVIDERS,
+    SUMMARY_PROVIDERS,
+    WARM_MODES,
+)
 from lorelog.core.query import Fusion, Lane
 
-__all__ = ["BY_KEY", "RENAMED", "SECTIONS", "SETTINGS", "Kind", "Setting", "Value"]
+EMBEDDING_SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "embedding.provider",
+        "builtin",
+        "Who embeds text: `builtin` needs no network and no key, `openai` is any OpenAI-compatible server, "
+        "`google`, `voyage`, `jina` and `mistral` are those vendors, `ollama` is your own server, `local` "
+        "(sentence-transformers) and `onnx` run models on this machine, `none` disables vectors (keyword search "
+        "only), `fake` is for tests (docs/providers.md).",
+        choices=EMBEDDING_PROVIDERS,
+    ),
+    Setting(
+        "embedding.model",
+        "",
+        "The provider's model; empty uses the provider's default. For `onnx` and `local` an absolute path is a folder.",
+    ),
+    url_setting(
+        "embedding.base_url",
+        "URL of a compatible server; empty uses the provider's own.",
+    ),
+    secret_setting(
+        "embedding.api_key",
+        "`env:NAME` reads the key from the variable NAME; empty uses the provider's own variable.",
+        example="OPENAI_API_KEY",
+    ),
+    Setting(
+        "embedding.dimensions",
+        0,
+        "Vector length, for models whose vectors can be shortened (Matryoshka); 0 uses the model's own.",
+        minimum=0,
+        maximum=8192,
+    ),
+    Setting(
+        "embedding.query_prefix",
+        AUTO_PROVIDER,
+        "Prefix of a query; `auto` uses the prefix the model was trained with, if it is known. `\\n` is a line break.",
+    ),
+    Setting(
+        "embedding.document_prefix",
+        AUTO_PROVIDER,
+        "Prefix of a document; `auto` as above. Another prefix gives other vectors, which are kept apart.",
+    ),
+    Setting(
+        "embedding.batch_size",
+        0,
+        "Texts embedded in one call; 0 uses a size that suits the provider.",
+        minimum=0,
+        maximum=10_000,
+        project_allowed=True,
+    ),
+    Setting(
+        "embedding.threads",
+        0,
+        "CPU threads for models that run on this machine, the cross-encoder included; 0 chooses by the machine.",
+        minimum=0,
+        maximum=256,
+    ),
+    Setting(
+        "embedding.timeout_s",
+        60.0,
+        "Time limit for a reply of a provider's server in seconds, retries included.",
+        minimum=0.1,
+        maximum=3600,
+    ),
+    Setting(
+        "ollama.manage",
+        False,
+        "Start Ollama in a Docker container if `embedding.provider` is `ollama` and no server answers.",
+    ),
+    Setting(
+        "ollama.image",
+        "ollama/ollama:latest",
+        "The image of the container.",
+        pattern=r"[A-Za-z0-9][A-Za-z0-9._/:@-]*",
+        expected="a Docker image such as ollama/ollama:latest",
+    ),
+    Setting(
+        "ollama.container",
+        "lorelog-ollama",
+        "The name of the container; a stopped container of that name is removed.",
+        pattern=r"[A-Za-z0-9][A-Za-z0-9_.-]*",
+        expected="a container's name",
+    ),
+    Setting(
+        "ollama.volume",
+        "lorelog-ollama",
+        "The Docker volume (or directory) that keeps models when the container is removed.",
+        pattern=r"[A-Za-z0-9/][A-Za-z0-9_./-]*",
+        expected="a volume's name or an absolute path",
+    ),
+    Setting(
+        "ollama.idle_s",
+        300.0,
+        "Seconds after the last use after which the container is stopped; 0 keeps it.",
+        minimum=0,
+        maximum=31_536_000,
+    ),
+)
+
+
+RENAMED_KEYS: Mapping[str, str] = MappingProxyType(
+    {
+        "compact.llm_provider": "llm.provider",
+        "compact.llm_model": "llm.model",
+        "compact.base_url": "llm.base_url",
+        "compact.api_key": "llm.api_key",
+        "compact.prompt_file": "prompts.compact",
+    }
+)
+"""Keys of memsearch that a settings file may still contain, and their current names."""
+
+LLM_SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "llm.provider",
+        "none",
+        "The language model for `compact`: `openai` is any server with its chat API, `anthropic` and `gemini` are"
+        " those vendors, `ollama` is your own server, `command` any program, `host` an agent's own program "
+        "(`claude`, else `codex`), `none` disables it (docs/llm.md).",
+        choices=LANGUAGE_PROVIDERS,
+    ),
+    Setting(
+        "llm.model",
+        "",
+        "The provider's model; empty uses the provider's default. For `host`, `codex/NAME` uses Codex.",
+    ),
+    url_setting(
+        "llm.base_url",
+        "URL of a compatible server; empty uses the provider's own.",
+    ),
+    secret_setting(
+        "llm.api_key",
+        "`env:NAME` reads the key from the variable NAME; empty uses the provider's own (OPENAI_API_KEY, "
+        "ANTHROPIC_API_KEY, GEMINI_API_KEY or GOOGLE_API_KEY).",
+        example="ANTHROPIC_API_KEY",
+    ),
+    Setting(
+        "llm.command",
+        "",
+        "For `llm.provider = command`: a program with its arguments. It reads the prompt from standard input and "
+        "writes the reply to standard output; no shell is involved.",
+    ),
+    Setting(
+        "llm.timeout_s",
+        120.0,
+        "Time limit for one reply in seconds, retries included.",
+        minimum=1,
+        maximum=3600,
+    ),
+    Setting(
+        "llm.daily_tokens",
+        500_000,
+        "Daily token limit; a call that might exceed it is not made. Session notes are not counted: they have "
+        "`summarize.daily_tokens`.",
+        minimum=0,
+        maximum=1_000_000_000,
+    ),
+    Setting(
+        "llm.window_tokens",
+        0,
+        "Context window of the model in tokens, input and output together; 0 uses the provider's usual size.",
+        minimum=0,
+        maximum=10_000_000,
+    ),
+    Setting(
+        "prompts.compact",
+        "",
+        "File with instructions for summaries of memories (`compact`) that replace the built-in prompt.",
+    ),
+    Setting(
+        "prompts.summarize",
+        "",
+        "File with instructions for notes, used if `summarize.prompt` is empty.",
+    ),
+)
+
+SESSION_SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "capture.enabled",
+        True,
+        "Whether the turns of agents with an installed plugin are written to journals.",
+    ),
+    Setting(
+        "capture.skip",
+        False,
+        "Exclude this project: its sessions are not captured.",
+        project_allowed=True,
+    ),
+    Setting(
+        "session.inject_bytes",
+        2000,
+        "Maximum bytes of recent memory shown when a session starts; 0 shows none.",
+        minimum=0,
+        maximum=100_000,
+    ),
+    Setting(
+        "session.hits",
+        0,
+        "Maximum number of memories added to a prompt automatically; 0 adds none, and the agent searches when it "
+        "needs to.",
+        minimum=0,
+        maximum=20,
+    ),
+    Setting(
+        "session.hits_relevance",
+        0.5,
+        "Minimum probability of relevance for memories that are added automatically.",
+        minimum=0,
+        maximum=1,
+    ),
+    Setting(
+        "session.hits_wait_ms",
+        80,
+        "Milliseconds that a prompt waits for these memories; later ones are not added.",
+        minimum=1,
+        maximum=10_000,
+    ),
+    Setting(
+        "summarize.provider",
+        "none",
+        "Who writes session notes: `none` extracts sentences and costs nothing, `host` uses the agent's own "
+        "model, `llm` uses `llm.provider`, the others are the same as there. If the provider is the same as in "
+        "`llm`, settings that are empty here are taken from `llm`.",
+        choices=SUMMARY_PROVIDERS,
+    ),
+    Setting(
+        "summarize.model",
+        "",
+        "The model that writes notes; empty uses a small model of the provider.",
+    ),
+    url_setting(
+        "summarize.base_url",
+        "URL of a compatible server for notes; empty uses the provider's own.",
+    ),
+    secret_setting(
+        "summarize.api_key",
+        "`env:NAME` reads that server's key from the variable NAME; empty uses the provider's own, such as "
+        "OPENAI_API_KEY.",
+        example="OPENAI_API_KEY",
+    ),
+    Setting(
+        "summarize.timeout_s",
+        60.0,
+        "Time limit for a note in seconds; afterwards sentences are extracted.",
+        minimum=1,
+        maximum=600,
+    ),
+    Setting(
+        "summarize.daily_tokens",
+        200_000,
+        "Daily token limit for notes; when it is reached, sentences are extracted until the next day.",
+        minimum=0,
+        maximum=1_000_000_000,
+    ),
+    Setting(
+        "summarize.prompt",
+        "",
+        "File with instructions for notes that replace the built-in prompt.",
+    ),
+    Setting(
+        "redact.patterns",
+        (),
+        "Regular expressions of further texts to redact from notes, in addition to keys, tokens and passwords.",
+    ),
+)
+
+
+RECORD_SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "records.agent",
+        "",
+        "Default author of records; without one, a record has no author and can never be verified.",
+    ),
+    Setting(
+        "records.identity",
+        "",
+        "The identity whose key signs your records (`lorelog identity create NAME` makes one); empty signs none.",
+    ),
+)
+
+
+TRACE_SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "traces.enabled",
+        True,
+        "Whether calls of operations and agents' tools are recorded on this machine, with their duration and "
+        "errors. Input texts of operations are not recorded.",
+    ),
+    Setting(
+        "traces.days",
+        30,
+        "Days after which traces are deleted.",
+        minimum=1,
+        maximum=36_500,
+    ),
+    Setting(
+        "traces.megabytes",
+        64,
+        "Maximum size of the traces; the oldest are deleted first.",
+        minimum=1,
+        maximum=100_000,
+    ),
+)
+
+
+STORE_SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "store.uri",
+        "",
+        "Where the search index is kept: empty is next to the catalog, a path ending in `.db` is Milvus Lite, "
+        "`http://host:19530` a Milvus server, `https://…` Zilliz Cloud (docs/milvus.md).",
+        pattern=rf"({URL_PATTERN}|[^:\x00-\x1f\x7f-\x9f\u2028\u2029]+\.db)",
+        expected="a path that ends in .db, or an http:// or https:// address without user, password or query",
+        repeatable=False,
+    ),
+    secret_setting(
+        "store.token",
+        "`env:NAME` reads the token of a Milvus server, or `user:password`, from the variable NAME.",
+        example="MILVUS_TOKEN",
+    ),
+    Setting(
+        "store.per_project",
+        True,
+        "Whether each project has its own Milvus collection; otherwise the projects of a tenant share one. "
+        "Tenants never share.",
+    ),
+    Setting(
+        "store.shared",
+        False,
+        "Whether machines with the same tenant and projects in the same Milvus find each other's memories "
+        "(docs/milvus.md).",
+    ),
+)
+
 
 SETTINGS: tuple[Setting, ...] = (
     Setting(
         "scope.tenant",
-        Kind.TEXT,
         "default",
-        "The tenant whose memories are read and written; nothing crosses tenants.",
-        # It names a directory under the home, on file systems that may ignore case.
+        "The tenant whose memories are read and written; tenants are isolated from each other.",
+        # It names a directory under the home, possibly on a file system that ignores case.
         pattern=r"[a-z0-9][a-z0-9._-]{0,63}",
         expected="a name of 1 to 64 characters from a-z, 0-9, '.', '_' and '-' that starts with a letter or digit",
     ),
     Setting(
         "scope.tenants",
-        Kind.LIST,
         (),
-        "The tenants that a directory's `.lorelog/scope.json` may choose; it comes with whoever's clone.",
+        "The tenants that a directory's `.lorelog/scope.json` may choose; that file may come from anyone's clone.",
         pattern=r"[a-z0-9][a-z0-9._-]{0,63}",
         expected="a list of tenants' names",
     ),
     *EMBEDDING_SETTINGS,
     Setting(
         "chunking.max_chunk_size",
-        Kind.WHOLE,
         1500,
         "Characters after which a section is split.",
-        # Below about a hundred characters a chunk is less than a sentence and its overlap is most of it. Above, no
-        # encoder reads 100,000 characters in one go.
+        # Below about a hundred characters a chunk is less than a sentence and mostly overlap. No encoder reads more
+        # than 100,000 characters at once.
         minimum=100,
         maximum=100_000,
         project_allowed=True,
     ),
     Setting(
         "chunking.overlap_lines",
-        Kind.WHOLE,
         2,
-        "Lines that the parts of a split section share.",
+        "Lines that the pieces of a split section share.",
         minimum=0,
         maximum=50,
         project_allowed=True,
     ),
     Setting(
         "index.paths",
-        Kind.LIST,
         (),
-        "Files and directories that `index` reads when it is given none; an entry `!path` leaves that path out. "
-        "Relative paths start at the project directory.",
+        "Files and directories that `index` reads by default; an entry `!path` excludes that path. Relative paths"
+        " start at the project directory.",
         pattern=r"!?[^!].*",
         expected="a list of paths",
         project_allowed=True,
     ),
     Setting(
         "index.exclude",
-        Kind.LIST,
         (),
-        "Patterns of files to leave out, written as in a .gitignore, relative to each root.",
+        "Patterns of files to exclude, in .gitignore syntax, relative to each root.",
         pattern=r".+",
         expected="a list of gitignore-style patterns",
         project_allowed=True,
     ),
     Setting(
         "index.ignore_files",
-        Kind.LIST,
         (".gitignore", ".lorelogignore"),
-        "Names of the files in which such patterns are looked for, in every directory.",
+        "Names of the files in which such patterns are looked up, in every directory.",
         pattern=r"(?!\.{1,2}$)[^/\\]+",
         expected="a list of file names without slashes",
         project_allowed=True,
     ),
     Setting(
         "index.auto_memory",
-        Kind.SWITCH,
         True,
-        "Index what Claude Code keeps for a project (`~/.claude/projects/…/memory`) and its CLAUDE.md and AGENTS.md files "
-        "without being told.",
+        "Index Claude Code's memory of a project (`~/.claude/projects/…/memory`) and its CLAUDE.md and AGENTS.md "
+        "files automatically.",
     ),
     Setting(
         "index.max_file_bytes",
-        Kind.WHOLE,
         10_000_000,
         "Larger files are reported and not indexed.",
         minimum=1,
@@ -107,246 +434,214 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "search.k",
-        Kind.WHOLE,
         5,
-        "How many hits a search returns.",
+        "Number of hits that a search returns.",
         minimum=1,
         maximum=1000,
         project_allowed=True,
     ),
     Setting(
         "search.lane",
-        Kind.TEXT,
         str(Lane.HYBRID),
-        "How to find: by words (`lexical`), by meaning (`dense`) or by both.",
+        "Search by words (`lexical`), by meaning (`dense`) or both.",
         choices=tuple(map(str, Lane)),
         project_allowed=True,
     ),
     Setting(
         "search.fusion",
-        Kind.TEXT,
         str(Fusion.CONVEX),
-        "How the two lanes' scores become one.",
+        "How the scores of the two lanes are combined.",
         choices=tuple(map(str, Fusion)),
         project_allowed=True,
     ),
     Setting(
         "search.token_budget",
-        Kind.WHOLE,
         0,
-        "Tokens that the hits of a search may cost their reader: the best set that fits is shown, in whole sections where "
-        "they fit. 0 shows the snippets of all hits.",
+        "Maximum tokens of the hits: the best set that fits is shown, as whole sections where they fit. 0 shows "
+        "the snippets of all hits.",
         minimum=0,
         maximum=10_000_000,
         project_allowed=True,
     ),
     Setting(
         "search.all_projects",
-        Kind.SWITCH,
         False,
         "Search the memories of all projects of the tenant, not only of this one.",
     ),
     Setting(
         "search.min_relevance",
-        Kind.NUMBER,
         0.0,
-        "Hits that are less likely than this to be relevant at all are left out; 0 shows the best there is.",
+        "Minimum probability of relevance; hits below it are left out. 0 shows the best hits in any case.",
         minimum=0,
         maximum=1,
         project_allowed=True,
     ),
     Setting(
         "search.recency_weight",
-        Kind.NUMBER,
         0.0,
-        "What a text of today gains over an old one, beside a score of about 1; .1 decides between hits that are nearly as "
-        "good. 0 leaves age out.",
+        "Score bonus of a text of today over an old one, next to a score of about 1; .1 decides between hits that"
+        " are nearly equal. 0 ignores age.",
         minimum=0,
         maximum=1,
         project_allowed=True,
     ),
     Setting(
         "search.half_life_days",
-        Kind.NUMBER,
         30.0,
-        "After how many days half of `search.recency_weight` is left.",
+        "Days after which half of `search.recency_weight` is left.",
         minimum=0.01,
         maximum=100_000,
         project_allowed=True,
     ),
     Setting(
         "search.freshness",
-        Kind.SWITCH,
         True,
-        "Look whether the files, symbols, settings and commands that a hit names are as they were, and say where they are not.",
+        "Check whether the files, symbols, settings and commands that a hit mentions still exist unchanged, and "
+        "report those that do not.",
         project_allowed=True,
     ),
     Setting(
         "rerank.provider",
-        Kind.TEXT,
         "onnx",
-        "Who runs the cross-encoder: `onnx` needs nothing more, `local` is sentence-transformers, to be installed.",
-        choices=RERANKERS,
+        "Runtime of the cross-encoder: `onnx` is included, `local` needs sentence-transformers.",
+        choices=RERANK_PROVIDERS,
     ),
     Setting(
         "rerank.model",
-        Kind.TEXT,
         "",
-        "The cross-encoder that looks at the best candidates once more: a folder (`/…` or `~/…`) with `model.onnx` and "
-        "`tokenizer.json`, or an id of Hugging Face, taken from the local cache or else downloaded. Empty is off.",
+        "The cross-encoder that reranks the best candidates: a folder (`/…` or `~/…`) with `model.onnx` and "
+        "`tokenizer.json`, or a Hugging Face id, taken from the local cache or downloaded. Empty disables "
+        "reranking.",
         pattern=r"([/~][^\x00-\x1f\x7f-\x9f]*|[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*)?)?",
         expected="an absolute path, one that begins with ~, or an id such as cross-encoder/ms-marco-MiniLM-L6-v2",
     ),
     Setting(
         "rerank.candidates",
-        Kind.WHOLE,
         20,
-        "How many of the best candidates the cross-encoder reads.",
+        "Number of best candidates that the cross-encoder reads.",
         minimum=1,
         maximum=200,
         project_allowed=True,
     ),
     Setting(
         "rerank.timeout_s",
-        Kind.NUMBER,
         2.0,
-        "Seconds the cross-encoder may take for one question, loading included; what it did not read by then keeps its "
-        "score.",
+        "Time limit of the cross-encoder for one query in seconds, loading included; candidates it has not read "
+        "keep their score.",
         minimum=0.05,
         maximum=60,
         project_allowed=True,
     ),
-    # The caches take memory of the person whose machine it is, and one of them can change answers: no project chooses them.
+    # Caches use the machine's memory, and one of them can change replies: a project file may not set them.
     Setting(
         "cache.answers",
-        Kind.SWITCH,
         True,
-        "Keep answers, and give them again to the same question until anything is written or a new day begins. It helps "
-        "programs that go on (Python, servers); a single command asks once.",
+        "Cache replies and reuse them for the same query until the next write or the next day. This helps "
+        "long-running programs (Python, servers); a single command asks once.",
     ),
     Setting(
         "cache.answers_entries",
-        Kind.WHOLE,
         512,
-        "How many answers are kept, and sixteen times as many hits in all; the one unused for longest makes room.",
+        "Maximum number of cached replies, with sixteen times as many hits in all; the least recently used is evicted.",
         minimum=1,
         maximum=100_000,
     ),
     Setting(
         "cache.answers_ttl_s",
-        Kind.NUMBER,
         2700.0,
-        "Seconds after which an answer is dropped even when nothing was written.",
+        "Seconds after which a cached reply expires even if nothing was written.",
         minimum=1,
         maximum=604_800,
     ),
     Setting(
         "cache.similar",
-        Kind.NUMBER,
         0.0,
-        "The cosine from which a question that differs only in case, articles or its end mark is given the other's "
-        "answer, with a note; .985 is usual. 0 is off: the order of hits may differ from a search's own.",
+        "Minimum cosine to reuse the reply of a query that differs only in case, articles or its end mark, with a"
+        " note; .985 is usual. 0 disables it: the order of hits may differ from a search of its own.",
         minimum=0,
         maximum=1,
     ),
     Setting(
         "cache.hot",
-        Kind.SWITCH,
         False,
-        "Keep the memories that come up again and again, with their words, in memory until anything is written.",
+        "Keep frequently found memories, with their words, in memory until the next write.",
     ),
     Setting(
         "cache.hot_bytes",
-        Kind.WHOLE,
         16_000_000,
-        "Bytes that these memories may take, estimated.",
+        "Maximum size of these memories in bytes, estimated.",
         minimum=1,
         maximum=4_000_000_000,
     ),
-    # A process that stays, listens and watches is the person's choice too.
+    # A long-running process that listens and watches is the user's choice, too.
     Setting(
         "daemon.warm",
-        Kind.TEXT,
         "auto",
-        "Whether commands go through the warm daemon: `auto` starts and uses it and falls back silently, `off` never, "
-        "`required` fails without it.",
-        choices=WARM,
+        "Whether commands use the daemon: `auto` starts and uses it and falls back silently, `off` never uses it,"
+        " `required` fails without it.",
+        choices=WARM_MODES,
     ),
     Setting(
         "daemon.idle_s",
-        Kind.NUMBER,
         1800.0,
-        "Seconds without a call after which the daemon leaves; 0 keeps it.",
+        "Seconds without a call after which the daemon exits; 0 keeps it running.",
         minimum=0,
         maximum=31_536_000,
     ),
     Setting(
         "daemon.model_idle_s",
-        Kind.NUMBER,
         600.0,
-        "Seconds without anything to embed after which the daemon lets the model go; the next question loads it again.",
+        "Seconds without embedding after which the daemon unloads the model; the next query loads it again.",
         minimum=1,
         maximum=31_536_000,
     ),
     Setting(
         "daemon.http",
-        Kind.SWITCH,
         False,
-        "Whether the daemon also serves HTTP, as `lorelog serve` does.",
+        "Whether the daemon also serves HTTP, like `lorelog serve`.",
     ),
     Setting(
         "watch.enabled",
-        Kind.SWITCH,
         True,
-        "Whether the daemon watches the indexed roots and follows their changes.",
+        "Whether the daemon watches the indexed roots and indexes changes.",
     ),
     Setting(
         "watch.debounce_ms",
-        Kind.WHOLE,
         1500,
-        "Milliseconds of quiet after a change before it is indexed.",
+        "Milliseconds without a further change before a change is indexed.",
         minimum=10,
         maximum=600_000,
     ),
     Setting(
         "watch.reconcile_s",
-        Kind.NUMBER,
         300.0,
-        "Seconds between two passes over all watched roots that repair what events missed; 0 makes none.",
+        "Seconds between full passes over the watched roots that repair missed events; 0 disables them.",
         minimum=0,
         maximum=604_800,
     ),
     Setting(
         "http.host",
-        Kind.TEXT,
         "127.0.0.1",
-        "The address HTTP is served on. Anything but loopback needs `http.token`.",
+        "The address that HTTP listens on. Any address other than loopback requires `http.token`.",
         pattern=r"[0-9A-Za-z.:_-]{1,253}",
         expected="a host name or an address",
     ),
     Setting(
         "http.port",
-        Kind.WHOLE,
         8222,
-        "The port HTTP is served on; 0 takes a free one.",
+        "The port that HTTP listens on; 0 picks a free one.",
         minimum=0,
         maximum=65_535,
     ),
-    Setting(
+    secret_setting(
         "http.token",
-        Kind.TEXT,
-        "",
-        "`env:NAME` reads the bearer token that callers must present from the variable NAME; empty asks for none.",
-        pattern=r"(env:[A-Za-z_][A-Za-z0-9_]*)?",
-        expected="a reference such as env:LORELOG_TOKEN, never the token itself",
-        secret=True,
-        repeatable=False,
+        "`env:NAME` reads the bearer token that clients must send from the variable NAME; empty requires none.",
+        example="LORELOG_TOKEN",
     ),
     Setting(
         "http.max_body_bytes",
-        Kind.WHOLE,
         10_000_000,
-        "Larger requests are refused.",
+        "Larger requests are rejected.",
         minimum=1_000,
         maximum=1_000_000_000,
     ),
@@ -357,5 +652,5 @@ SETTINGS: tuple[Setting, ...] = (
     *STORE_SETTINGS,
 )
 
-BY_KEY = {setting.key: setting for setting in SETTINGS}
+SETTINGS_BY_KEY = {setting.key: setting for setting in SETTINGS}
 SECTIONS = tuple(dict.fromkeys(setting.section for setting in SETTINGS))

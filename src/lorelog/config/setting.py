@@ -1,18 +1,18 @@
-"""What a setting is: key, kind, default, meaning, what it accepts and who may choose it."""
+"""The declaration of one setting: key, default, meaning, accepted values and permissions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-Value = str | int | float | bool | tuple[str, ...]
-"""What a setting holds once accepted."""
-ADDRESS = r"(https?://((?![/?#@])[!-~])+(/((?![?#@])[!-~])*)?)?"
-"""Of a server. No user, password, query or fragment: those carry secrets, and settings are shown and stored as they are."""
+SettingValue = str | int | float | bool | tuple[str, ...]
+"""The type of a validated value."""
+URL_PATTERN = r"(https?://((?![/?#@])[!-~])+(/((?![?#@])[!-~])*)?)?"
+"""URL of a server. No user, password, query or fragment: those carry secrets, and settings are shown and stored."""
 
 
-class Kind(StrEnum):
-    """The types a setting can have, by the words the documentation uses."""
+class SettingKind(StrEnum):
+    """The type of a setting, in the documentation's words."""
 
     TEXT = "text"
     WHOLE = "whole number"
@@ -21,25 +21,38 @@ class Kind(StrEnum):
     LIST = "list of texts"
 
 
+_KINDS = {
+    str: SettingKind.TEXT,
+    int: SettingKind.WHOLE,
+    float: SettingKind.NUMBER,
+    bool: SettingKind.SWITCH,
+    tuple: SettingKind.LIST,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One setting. `pattern` is matched against a whole text, or against each entry of a list."""
 
     key: str
-    kind: Kind
-    default: Value
+    default: SettingValue
     meaning: str
     minimum: float = float("-inf")
     maximum: float = float("inf")
     choices: tuple[str, ...] = ()
     pattern: str = ""
     expected: str = ""
-    """What is accepted, in words that follow "expected"; derived from kind and limits when empty."""
+    """Accepted values, as a phrase that follows "expected"; derived from kind and limits if empty."""
     project_allowed: bool = False
     secret: bool = False
-    """Only a reference to an environment variable is accepted."""
+    """Accepts only a reference to an environment variable."""
     repeatable: bool = True
-    """Whether an error may repeat a refused value; one that may hold a key or a password is not."""
+    """Whether an error may quote a rejected value; False if it may contain a key or a password."""
+
+    @property
+    def kind(self) -> SettingKind:
+        """The kind of its values: that of the default."""
+        return _KINDS[type(self.default)]
 
     @property
     def section(self) -> str:
@@ -56,11 +69,25 @@ class Setting:
 
     @property
     def accepts(self) -> str:
-        """What is accepted, as a phrase."""
+        """Accepted values, as a phrase."""
         if self.expected:
             return self.expected
         if self.choices:
             return "one of " + ", ".join(self.choices)
-        if self.kind in (Kind.WHOLE, Kind.NUMBER):
+        if self.kind in (SettingKind.WHOLE, SettingKind.NUMBER):
             return f"a {self.kind} from {self.minimum:.16g} to {self.maximum:.16g}"
-        return {Kind.TEXT: "a text", Kind.SWITCH: "true or false"}.get(self.kind, "a list of texts")
+        return {SettingKind.TEXT: "a text", SettingKind.SWITCH: "true or false"}.get(self.kind, "a list of texts")
+
+
+def url_setting(key: str, meaning: str) -> Setting:
+    """Return a setting for the URL of a server."""
+    expected = "an http:// or https:// address without user, password or query"
+    return Setting(key, "", meaning, pattern=URL_PATTERN, expected=expected, repeatable=False)
+
+
+def secret_setting(key: str, meaning: str, *, example: str) -> Setting:
+    """Return a setting for a reference to a secret in an environment variable."""
+    noun = "token" if key.endswith("token") else "key"
+    expected = f"a reference such as env:{example}, never the {noun} itself"
+    pattern = r"(env:[A-Za-z_][A-Za-z0-9_]*)?"
+    return Setting(key, "", meaning, pattern=pattern, expected=expected, secret=True, repeatable=False)

@@ -1,4 +1,4 @@
-"""What is it? The values, ports and errors that every other room speaks in.
+"""Values, ports and errors that all other packages share.
 
 Standard library only and no I/O, so that anything may import it at no cost.
 """

@@ -1,7 +1,7 @@
-"""What is in source code: symbols, uses of names, imports, and what a recalled claim about them is still worth.
+"""Types for source code: symbols, uses, imports, replies to code queries, and freshness of memories that mention code.
 
 Lines and columns count from 1, columns in characters, as editors and compilers print them; the end of a span is the
-place after its last character.
+position after its last character. Paths are relative to the working tree at `root`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class SymbolKind(StrEnum):
-    """What a name stands for. Structs are classes; traits and protocols are interfaces; fields are variables."""
+    """Kind of a definition. Structs are classes; traits and protocols are interfaces; fields are variables."""
 
     FUNCTION = "function"
     METHOD = "method"
@@ -26,7 +26,7 @@ class SymbolKind(StrEnum):
 
 
 class UseKind(StrEnum):
-    """What is done with a name where it stands."""
+    """What a use does with the name."""
 
     CALL = "call"
     READ = "read"
@@ -35,8 +35,8 @@ class UseKind(StrEnum):
     IMPORT = "import"
 
 
-class Span(NamedTuple):
-    """From where to where."""
+class SourceSpan(NamedTuple):
+    """A range in a source file."""
 
     start_line: int
     start_column: int
@@ -50,73 +50,74 @@ class Symbol:
 
     name: str
     kind: SymbolKind
-    span: Span
-    """The whole definition, decorators and all."""
+    span: SourceSpan
+    """The whole definition, decorators included."""
     name_line: int
     name_column: int
     signature: str = ""
     """The head of the definition on one line, without its body."""
     docstring: str = ""
     visibility: str = "public"
-    """`public`, `protected`, `private`, or what the language says of packages (`internal`, `package`)."""
+    """`public`, `protected`, `private`, or the language's own level for packages (`internal`, `package`)."""
     container: str = ""
-    """Names of the definitions around it, outermost first, joined by dots; empty at the top of a file."""
+    """Names of the enclosing definitions, outermost first, joined by dots; empty at the top of a file."""
     bases: tuple[str, ...] = ()
-    """What a class inherits from, as it is written."""
+    """Base classes as written."""
     digest: str = ""
-    """Of its tokens, without comments, layout and its own name: what was only renamed keeps it."""
+    """Hash of its tokens without comments, layout and its own name: a rename keeps it."""
 
     @property
-    def qualified(self) -> str:
-        """Its name with those around it."""
+    def qualified_name(self) -> str:
+        """Its name with the names of the enclosing definitions."""
         return f"{self.container}.{self.name}" if self.container else self.name
 
 
-class Use(NamedTuple):
-    """A name where it is used, not defined. A tuple, since a file has thousands."""
+class NameUse(NamedTuple):
+    """A use of a name. A tuple because a file has thousands."""
 
     name: str
     kind: UseKind
     line: int
     column: int
     enclosing: int
-    """Index of the innermost symbol around it in its file's symbols; -1 at the top of a file."""
+    """Index of the innermost enclosing symbol in the file's symbols; -1 at the top of a file."""
     receiver: str = ""
-    """What stands before the dot: `self`, `os.path`; `?` for what is no plain name; empty for a name alone. In Python what is known of
-    it may follow: `x=Foo`, `x:Foo`, `x~y.z`, `?=Foo` (`code/python_held.py`)."""
+    """Text before the dot: `self`, `os.path`; `?` for any other expression; empty for a bare name. In Python the
+    known type may follow: `x=Foo`, `x:Foo`, `x~y.z`, `?=Foo` (`code/languages/python_scopes.py`).
+    """
     local: bool = False
-    """Whether the name is bound in the function around it (a parameter, a variable): then it is no other's name."""
+    """True if the enclosing function binds the name (a parameter, a variable), so that it refers to nothing else."""
 
 
-class Import(NamedTuple):
-    """A name, or a whole module, that a file takes from elsewhere."""
+class ImportStatement(NamedTuple):
+    """An imported module, or a name imported from it."""
 
     module: str
-    """As it is written, dots of relative imports and all: `os.path`, `..core`, `./util`, `github.com/x/y`, `stdio.h`."""
+    """As written, with the dots of relative imports: `os.path`, `..core`, `./util`, `github.com/x/y`, `stdio.h`."""
     name: str
-    """What is taken from it; empty for the module itself, `*` for everything."""
+    """The imported name; empty for the module itself, `*` for everything."""
     alias: str
-    """What it is called here where that differs; else empty."""
+    """Local name if it differs; else empty."""
     line: int
     column: int
 
 
 @dataclass(frozen=True, slots=True)
-class Extract:
-    """What one file says."""
+class FileExtract:
+    """Symbols, uses and imports of one file."""
 
     language: str
     symbols: tuple[Symbol, ...]
-    """In the order of the file; what is around comes before what is inside."""
-    uses: tuple[Use, ...]
-    imports: tuple[Import, ...]
+    """In file order; an enclosing symbol comes before the enclosed ones."""
+    uses: tuple[NameUse, ...]
+    imports: tuple[ImportStatement, ...]
     lines: int
     broken: int = 0
-    """First line that could not be parsed; 0 where all could be. What was parsed around it is here."""
+    """First line that could not be parsed; 0 if all could. The rest of the file is still included."""
 
 
 class Freshness(StrEnum):
-    """What became of the code that a memory names."""
+    """State of the code that a memory mentions."""
 
     FRESH = "fresh"
     DRIFTED = "drifted"
@@ -125,37 +126,170 @@ class Freshness(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that a memory names, and what became of it."""
+class FreshnessFinding:
+    """One thing that a memory mentions, and its state."""
 
     kind: str
     """`path`, `symbol`, `setting` or `command`."""
     name: str
-    """As the memory names it."""
+    """As the memory spells it."""
     freshness: Freshness
-    how: str = ""
-    """What changed, in words that follow the name: `moved to src/a.py`. Empty where nothing did."""
+    change: str = ""
+    """The change, as a phrase that follows the name: `moved to src/a.py`. Empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What became of the code that a memory names, seen from the working tree that was asked from."""
+class FreshnessVerdict:
+    """State of the code that a memory mentions, in the caller's working tree."""
 
     freshness: Freshness = Freshness.UNCHECKED
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[FreshnessFinding, ...] = ()
     unmerged: str = ""
-    """The branch that it was made on, where that has not come into what is checked out."""
+    """The branch of the memory, if it is not merged into the checked-out one."""
 
     @property
-    def word(self) -> str:
-        """In a word or two, that it is not as it was; empty where it is, or nobody looked."""
+    def label(self) -> str:
+        """Short label for a stale memory; empty if it is fresh or unchecked."""
         stale = str(self.freshness) if self.freshness in {Freshness.DRIFTED, Freshness.GONE} else ""
         return ", ".join(filter(None, (f"on {self.unmerged}, not merged" if self.unmerged else "", stale)))
 
     @property
-    def told(self) -> tuple[str, ...]:
-        """What is no longer as the memory says, a phrase each."""
-        return tuple(f"{one.name} {one.how}" for one in self.findings if one.how)
+    def change_phrases(self) -> tuple[str, ...]:
+        """One phrase for each thing that changed since the memory was written."""
+        return tuple(f"{finding.name} {finding.change}" for finding in self.findings if finding.change)
 
 
-UNCHECKED = Verdict()
+UNCHECKED_VERDICT = FreshnessVerdict()
+
+
+class Certainty(StrEnum):
+    """Certainty that a use refers to the queried definition.
+
+    `exact` if scopes, imports or types prove it; `likely` if nothing contradicts it and no other definition fits;
+    `name` if only the name is the same.
+    """
+
+    EXACT = "exact"
+    LIKELY = "likely"
+    NAME = "name"
+
+
+class CodeVerb(StrEnum):
+    """Kind of a code query."""
+
+    DEFINITION = "definition"
+    REFERENCES = "references"
+    CALLERS = "callers"
+    IMPORTS = "imports"
+    OUTLINE = "outline"
+    SEARCH = "search"
+
+
+@dataclass(frozen=True, slots=True)
+class CodeLocation:
+    """A position in a file of a working tree."""
+
+    root: str
+    path: str
+    language: str
+    line: int
+    column: int
+
+    @property
+    def absolute_path(self) -> str:
+        """Absolute path of the file."""
+        return f"{self.root.rstrip('/')}/{self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class CodeDefinition:
+    """A symbol, and the position of its name."""
+
+    spot: CodeLocation
+    symbol: Symbol
+
+
+@dataclass(frozen=True, slots=True)
+class CodeReference:
+    """A use of a symbol."""
+
+    spot: CodeLocation
+    name: str
+    """The name as used there."""
+    use: UseKind
+    certainty: Certainty
+    container: str = ""
+    """The enclosing definitions, outermost first, joined by dots; empty at the top of a file."""
+    text: str = ""
+    """Current text of the line."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodeCaller:
+    """A caller of a symbol, and the call."""
+
+    spot: CodeLocation
+    """Position of the call."""
+    name: str
+    """The function, method or class that contains the call; for a call at the top of a file, the file."""
+    kind: SymbolKind
+    container: str
+    line_start: int
+    """First line of the caller's definition; 1 for a file."""
+    callee: str
+    """Full name of the called symbol: the queried one or, at a greater depth, one of its callers."""
+    depth: int
+    certainty: Certainty
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportSite:
+    """A file that imports a module or a name from it."""
+
+    spot: CodeLocation
+    module: str
+    """As written."""
+    name: str
+    alias: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FileOutline:
+    """A file and its symbols."""
+
+    root: str
+    path: str
+    language: str
+    lines: int
+    symbols: tuple[Symbol, ...]
+    broken: int = 0
+    """First line that could not be parsed; 0 if all could."""
+    problem: str = ""
+    """Why the file could not be read or parsed."""
+
+    @property
+    def absolute_path(self) -> str:
+        """Absolute path of the file."""
+        return f"{self.root.rstrip('/')}/{self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class CodeReply:
+    """Reply to a code query. Fields that the query does not concern are empty."""
+
+    verb: CodeVerb
+    subject: str
+    """The queried symbol, module, path or words."""
+    definitions: tuple[CodeDefinition, ...] = ()
+    """The queried symbol's definitions; with references and callers, the definitions they refer to."""
+    references: tuple[CodeReference, ...] = ()
+    callers: tuple[CodeCaller, ...] = ()
+    imports: tuple[ImportSite, ...] = ()
+    files: tuple[FileOutline, ...] = ()
+    total: int = 0
+    """Total number of results; more than are included if a limit applied."""
+    doubtful: int = 0
+    """Uses of the same name that were left out because only the name matches."""
+    notes: tuple[str, ...] = ()

@@ -1,35 +1,35 @@
-"""Everything that can go wrong and that a person can do something about.
+"""Errors that a person can do something about.
 
     LorelogError
-    ├── UsageError            what was asked for cannot be asked for
-    ├── ConfigError           a setting is unknown, malformed or not allowed where it stands
-    ├── NotFound              the thing named is not there
-    ├── SourceError           one file could not be read; the run goes on without it
-    ├── Cancelled             whoever asked does not wait for the answer any more
-    ├── DaemonError           the warm daemon could not be started, reached or understood
-    │   └── DaemonAbsent      none is there, or one that is leaving
-    ├── AnswerLost            the daemon went away while it wrote; nobody knows whether it was done
-    ├── Capped                the day's tokens are spent; nothing was asked of a model
+    ├── UsageError            the request is invalid
+    ├── ConfigError           a setting is unknown, malformed or not allowed in this place
+    ├── NotFound              the named thing does not exist
+    ├── SourceError           one file could not be read; the run continues without it
+    ├── Cancelled             the client no longer waits for the reply
+    ├── DaemonError           the daemon could not be started, reached or understood
+    │   └── DaemonNotRunning  no daemon, or one that is shutting down
+    ├── ReplyLost             the daemon went away during a write; the outcome is unknown
+    ├── DailyLimitReached     the daily token limit is reached; no model was called
     ├── ModelError
     │   ├── ModelUnavailable  no package, no key, no server
-    │   └── ModelFault        it answered, but not with what was asked for
+    │   └── ModelFault        the model's reply is invalid
     └── StoreError
         ├── StoreBusy         another process is writing
         ├── StoreUnwritable   read-only or full
-        ├── StoreUnreachable  a server does not answer, or refuses us
-        ├── StoreDamaged      its bytes are not what we wrote
+        ├── StoreUnreachable  a server does not answer, or rejects the connection
+        ├── StoreDamaged      the stored bytes are not the ones written
         └── StoreIncompatible written by another version or another program
 
-The message says what happened to which thing, the hint what to do about it. Foreign errors (sqlite3, tantivy, OSError,
-HTTP) are translated where they enter, in the room that called the foreign code; a surface translates a
-LorelogError to its own dialect once. `code` is the stable name that JSON carries.
+The message states what happened to which thing, the hint what to do. Foreign errors (sqlite3, tantivy, OSError, HTTP)
+are translated in the package that called the foreign code; each surface formats a LorelogError in its own way once.
+`code` is the stable name used in JSON.
 """
 
 from __future__ import annotations
 
 
 class LorelogError(Exception):
-    """Something foreseeable went wrong."""
+    """Base class of all expected errors."""
 
     code = "error"
 
@@ -40,70 +40,70 @@ class LorelogError(Exception):
 
 
 class UsageError(LorelogError):
-    """What was asked for cannot be asked for."""
+    """The request is invalid."""
 
     code = "usage"
 
 
 class ConfigError(LorelogError):
-    """A setting is unknown, malformed or not allowed where it stands."""
+    """A setting is unknown, malformed or not allowed in this place."""
 
     code = "config"
 
 
 class NotFound(LorelogError):
-    """The thing named is not there."""
+    """The named thing does not exist."""
 
     code = "not_found"
 
 
 class SourceError(LorelogError):
-    """One file could not be read; the run goes on without it."""
+    """One file could not be read; the run continues without it."""
 
     code = "source"
 
 
 class Cancelled(LorelogError):
-    """Whoever asked does not wait for the answer any more; what was done is kept."""
+    """The client no longer waits for the reply; completed work is kept."""
 
     code = "cancelled"
 
 
 class DaemonError(LorelogError):
-    """The warm daemon could not be started, reached or understood."""
+    """The daemon could not be started, reached or understood."""
 
     code = "daemon"
 
 
-class DaemonAbsent(DaemonError):
-    """No daemon is there, or one that is leaving: another can be started."""
+class DaemonNotRunning(DaemonError):
+    """No daemon is running, or it is shutting down; another can be started."""
 
     code = "daemon_absent"
 
 
-class AnswerLost(LorelogError):
-    """The daemon went away after it began to write and before it said so; nobody knows whether it was done."""
+class ReplyLost(LorelogError):
+    """The daemon went away during a write, before it replied; the outcome is unknown."""
 
     code = "answer_lost"
 
 
-class Capped(LorelogError):
-    """What a call may cost is more than is left of the day's tokens; nothing was asked."""
+class DailyLimitReached(LorelogError):
+    """The call may cost more than is left of the daily token limit; no model was called."""
 
     code = "capped"
 
 
 class ModelError(LorelogError):
-    """A model could not do its work."""
+    """A model failed."""
 
     code = "model"
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.done: dict[int, bytes] = {}
-        """Vectors of texts that were made before it failed, by the texts' places: they were paid for."""
+        """Vectors made before the failure, by index of their texts: they were paid for."""
         self.tokens = 0
-        """What those cost."""
+        """Tokens of those vectors."""
 
 
 class ModelUnavailable(ModelError):
@@ -113,7 +113,7 @@ class ModelUnavailable(ModelError):
 
 
 class ModelFault(ModelError):
-    """The model answered, but not with what was asked for."""
+    """The model's reply is invalid."""
 
     code = "model_fault"
 
@@ -131,19 +131,19 @@ class StoreBusy(StoreError):
 
 
 class StoreUnwritable(StoreError):
-    """The index lies where nothing can be written: read-only or full."""
+    """The index is in a place that cannot be written: read-only or full."""
 
     code = "store_unwritable"
 
 
 class StoreUnreachable(StoreError):
-    """The server that keeps part of the index does not answer, or refuses us."""
+    """The server that holds part of the index does not answer, or rejects the connection."""
 
     code = "store_unreachable"
 
 
 class StoreDamaged(StoreError):
-    """The index does not hold what was written to it."""
+    """The index does not contain what was written to it."""
 
     code = "store_damaged"
 
@@ -154,8 +154,8 @@ class StoreIncompatible(StoreError):
     code = "store_incompatible"
 
 
-def error_of(code: str, message: str, hint: str = "") -> LorelogError:
-    """Return the error that a code names, as another process raised it; an unknown code is a plain LorelogError."""
+def error_from_code(code: str, message: str, hint: str = "") -> LorelogError:
+    """Return the error for a code from another process; an unknown code gives a plain LorelogError."""
     kinds: list[type[LorelogError]] = [LorelogError]
     for kind in kinds:
         if kind.code == code:

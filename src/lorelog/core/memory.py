@@ -1,4 +1,4 @@
-"""A memory on its way into a journal, and the replies of the verbs that are not searches."""
+"""Memories on their way into a journal, and the replies of operations other than search."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from datetime import datetime
 from enum import StrEnum
 
 from lorelog.core.document import Document, StoredChunk
-from lorelog.core.query import NO_FATE, Coverage, Fate
+from lorelog.core.query import NO_LIFECYCLE_STATE, Filters, LifecycleState, VectorCoverage
 from lorelog.core.record import CANDIDATE_TRUST, Trust
 
 
 @dataclass(frozen=True, slots=True)
 class NewMemory:
-    """What someone wants remembered."""
+    """A memory to add."""
 
     text: str
     type: str = ""
     tags: tuple[str, ...] = ()
     origin: str = "user"
     id: str = ""
-    """Where it must not be written twice: the id that it would have both times. Empty makes a new one."""
+    """Fixed id for a memory that must not be written twice. Empty generates one."""
     source: tuple[tuple[str, str], ...] = ()
-    """Where it comes from: further words of its anchor, in order, such as `("session", "…")`."""
+    """Further fields of its anchor, in order, such as `("session", "…")`."""
     at: datetime | None = None
-    """What its heading tells; the time of writing if not given."""
+    """Time in its heading; the time of writing by default."""
     supersedes: tuple[str, ...] = ()
-    """Ids of the memories in whose place it stands."""
+    """Ids of the memories it replaces."""
     expires: str = ""
-    """The last ISO day it is shown on; empty for good."""
+    """Last ISO day it is shown; empty means forever."""
     covers: tuple[str, ...] = ()
-    """Content hashes of the chunks that it sums up."""
+    """Content hashes of the chunks it summarizes."""
 
 
-class Decision(StrEnum):
-    """What becomes of a new memory."""
+class AdmissionDecision(StrEnum):
+    """Outcome of the admission check for a new memory."""
 
     DURABLE = "durable"
     EPHEMERAL = "ephemeral"
@@ -43,18 +43,18 @@ class Decision(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
+class AdmissionResult:
     """Whether a memory is kept, for how long, and why."""
 
-    decision: Decision
+    decision: AdmissionDecision
     reason: str
     expires: str = ""
-    """The last ISO day it is shown on; empty for good."""
+    """Last ISO day it is shown; empty means forever."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddReply:
-    """Where a new memory stands. `searchable` is False when it is safe in its file but could not be indexed yet."""
+    """Location of a new memory. `searchable` is False if it is safe in its file but could not be indexed yet."""
 
     memory: str
     id: str
@@ -63,81 +63,81 @@ class AddReply:
     end_line: int
     searchable: bool
     notes: tuple[str, ...] = ()
-    admission: Admission = Admission(Decision.DURABLE, "")
+    admission: AdmissionResult = AdmissionResult(AdmissionDecision.DURABLE, "")
 
 
 @dataclass(frozen=True, slots=True)
 class SupersedeReply:
-    """What stands in the place of what."""
+    """Which memory replaced which."""
 
     old: str
-    """Own id of the memory that is hidden from now on."""
+    """Id of the memory that is hidden from now on."""
     added: AddReply
 
 
 @dataclass(frozen=True, slots=True)
 class ExpiryReply:
-    """Until when a memory is shown, and from when on it should be looked at again."""
+    """Until when a memory is shown, and from when on it is due for review."""
 
     memory: str
     expires: str
     review_after: str
     changed: bool
-    """False when it was so before."""
+    """False if nothing changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedbackReply:
-    """Whose relevance to what was judged."""
+    """A recorded relevance judgement."""
 
     id: str
     memory: str
     query: str
-    """As it is kept: in lower case, without superfluous space."""
+    """As stored: lower case, without superfluous white space."""
     relevance: str
     changed: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Twin:
-    """One of several memories that say nearly the same."""
+class Duplicate:
+    """A memory in a group of near duplicates."""
 
     stored: StoredChunk
     similarity: float
-    """To the one that is to be kept, 0 to 1; 1 for that one itself."""
+    """Similarity to the memory to keep, 0 to 1; 1 for that one itself."""
 
 
 @dataclass(frozen=True, slots=True)
-class TwinsReply:
-    """Groups of memories that say nearly the same, the one to keep first."""
+class DuplicatesReply:
+    """Groups of near-duplicate memories, the one to keep first."""
 
-    groups: tuple[tuple[Twin, ...], ...]
+    groups: tuple[tuple[Duplicate, ...], ...]
     compared: int
-    """How many memories were looked at."""
+    """Number of memories compared."""
     by_vectors: int
-    """How many of them by what they mean; the others by their words."""
+    """How many of them were compared by vectors; the others by words."""
     more: bool = False
-    """Whether there are more groups than were asked for."""
+    """True if there are more groups than requested."""
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeReply:
-    """The one memory that sums up an episode."""
+    """The memory that summarizes an episode."""
 
     summary: AddReply
     sources: tuple[str, ...]
-    """Ids of the memories it is made of, oldest first."""
+    """Ids of its sources, oldest first."""
     retained: bool
-    """Whether they are still shown."""
+    """True if the sources are still shown."""
     changed: bool
-    """False when the same was summed up before, and nothing was written."""
+    """False if the same summary existed and nothing was written."""
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """Something that did not work, about one path; the run went on."""
+class FileProblem:
+    """A problem with one path; the run continued."""
 
     path: str
     message: str
@@ -145,64 +145,64 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownItems:
-    """How well vectors alone find chunks by questions made of what the chunks say."""
+class KnownItemScores:
+    """How well vectors alone find chunks by questions generated from the chunks."""
 
     hit_at_5: float
-    """Of how many of them the chunk is among the first five, 0 to 1."""
+    """Share of questions whose chunk is among the first five."""
     mrr: float
     """Mean reciprocal rank."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reembedding:
-    """What came of making all vectors anew, or of going back."""
+class ReembedReport:
+    """Result of re-embedding the index, or of rolling back."""
 
     old: str
-    """Provider and model that were served before."""
+    """Provider and model served before."""
     new: str
     probes: int
-    """How many questions both were asked; 0 when it did not come to that."""
-    before: KnownItems | None = None
-    """None where the old model cannot be asked any more."""
-    after: KnownItems | None = None
+    """Number of probe questions; 0 if the models were not compared."""
+    before: KnownItemScores | None = None
+    """None if the old model is unavailable."""
+    after: KnownItemScores | None = None
     worse: bool = False
-    """Whether the new one is clearly worse."""
+    """True if the new one is clearly worse."""
     swapped: bool = False
-    """Whether the index serves the new vectors now."""
+    """True if the index serves the new vectors now."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """What an index run did."""
+    """Result of an index run."""
 
     files: int
     changed: int
     unchanged: int
     touched: int
-    """Files with a new time stamp and the old text: not chunked again."""
+    """Files with a new time stamp and unchanged text: not chunked again."""
     removed: int
     chunks: int
     """Chunks of the changed files."""
     embedded: int
     """Texts sent to the model."""
     truncated: int
-    """Of those, how many were longer than the model reads."""
+    """How many of those exceeded the model's input limit."""
     waiting: int
-    """Chunks of the whole index that still have no vector."""
-    problems: tuple[Problem, ...]
+    """Chunks of the whole index without a vector."""
+    problems: tuple[FileProblem, ...]
     notes: tuple[str, ...]
     seconds: float
-    reembedding: Reembedding | None = None
-    """What came of making all vectors anew; None where none were to be."""
+    reembedding: ReembedReport | None = None
+    """None unless re-embedding was requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class CoveredChunk:
-    """A chunk that a summary sums up, where it stands now."""
+    """A chunk that a summary covers, at its current location."""
 
     content_hash: str
-    """Lines of the summary cite the beginning of it."""
+    """Lines of the summary cite its first digits."""
     id: str
     source: str
     start_line: int
@@ -219,66 +219,66 @@ class ExpandReply:
     start_line: int
     end_line: int
     transcript: str = ""
-    """Where the conversation lies that the section's anchor names."""
+    """Address of the conversation that the section's anchor names."""
     transcript_exists: bool = False
     notes: tuple[str, ...] = ()
     tokens: int = 0
     """Estimated tokens of `content`."""
     transcript_tokens: int | None = None
-    """Estimated tokens of the whole conversation, by its file's size; None when there is no such file."""
-    fate: Fate = NO_FATE
+    """Estimated tokens of the whole conversation, from its file size; None if there is no file."""
+    fate: LifecycleState = NO_LIFECYCLE_STATE
     covers: tuple[CoveredChunk, ...] = ()
-    """Of a summary: what it sums up, the first of it, as far as it is still there."""
+    """For a summary: the first of its sources that still exist."""
     covered: int = 0
-    """Of a summary: how many chunks it sums up."""
+    """For a summary: number of chunks it covers."""
     trust: Trust = CANDIDATE_TRUST
 
 
 @dataclass(frozen=True, slots=True)
 class ListReply:
-    """Documents or memories, newest first, and whether there are more of them."""
+    """Documents or memories, newest first, and whether there are more."""
 
     documents: tuple[Document, ...]
     memories: tuple[StoredChunk, ...]
     more: bool
-    fates: Mapping[str, Fate] = field(default_factory=dict)
-    """What has become of those memories of which there is something to tell, by chunk id."""
+    fates: Mapping[str, LifecycleState] = field(default_factory=dict)
+    """Lifecycle states of the superseded or expired memories, by chunk id."""
 
 
 @dataclass(frozen=True, slots=True)
 class GetReply:
-    """A memory by its id. A deleted one is told from one that never was, without its text."""
+    """A memory by its id. A deleted one is distinguished from an unknown one, without its text."""
 
     memory: StoredChunk | None = None
     deleted_at: str = ""
-    """When it was deleted; empty when it was not."""
-    fate: Fate = NO_FATE
+    """When it was deleted; empty if it was not."""
+    fate: LifecycleState = NO_LIFECYCLE_STATE
     trust: Trust = CANDIDATE_TRUST
 
     @property
-    def found(self) -> bool:
-        """Whether the id is or was a memory's."""
+    def exists(self) -> bool:
+        """True if the id is or was a memory's."""
         return self.memory is not None or bool(self.deleted_at)
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteReply:
-    """What was hidden from the index, or is shown in it again."""
+    """A memory hidden from the index, or restored to it."""
 
     id: str
     memory: str
-    """The memory's own id; empty when it is a section without one."""
+    """Its memory id; empty for a section without one."""
     source: str
     chunks: int
-    """How many chunks it was or is."""
+    """Number of its chunks."""
     changed: bool
-    """False when it was so before."""
+    """False if nothing changed."""
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that was looked at, and what to do where it is not as it should be."""
+class HealthCheck:
+    """Result of one check, and what to do if it failed."""
 
     name: str
     ok: bool
@@ -288,14 +288,79 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class HealthReply:
-    """Whether an index is as it should be."""
+    """Health of an index."""
 
-    checks: tuple[Check, ...]
-    coverage: Coverage
+    checks: tuple[HealthCheck, ...]
+    coverage: VectorCoverage
     duplicates: tuple[tuple[str, ...], ...] = ()
-    """Places that say the same, each `source:lines`."""
+    """Locations of identical texts, each `source:lines`."""
 
     @property
     def ok(self) -> bool:
-        """Whether every check went well."""
+        """True if every check passed."""
         return all(check.ok for check in self.checks)
+
+
+NO_LLM = "none"
+"""Provider name of an extractive summary."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactOptions:
+    """What to summarize, with which model, and where the summary is written."""
+
+    filters: Filters = field(default_factory=Filters)
+    output_dir: str = ""
+    """Folder of the day's file; empty means the project's journals."""
+    llm: str = ""
+    """`none` extracts sentences; otherwise a provider, or the one in the settings."""
+    prompt_file: str = ""
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedLine:
+    """A line of the model's output that was rejected."""
+
+    text: str
+    reason: str
+    batch: int = 0
+    """Number of the batch, from 1; 0 for the merge of batches."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactBatch:
+    """Sources that are summarized together."""
+
+    chunks: int
+    first_day: str
+    last_day: str
+    tokens: int
+    """Maximum cost in tokens, estimated; 0 without a model."""
+    lines: int = 0
+    extracted: bool = False
+    """True if sentences were extracted because no model was asked or its output did not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactReply:
+    """The memory that summarizes the chosen chunks."""
+
+    worded_by: str
+    """Provider and model; `none` for extracted sentences."""
+    chunks: int
+    """Number of chunks it covers."""
+    changed: bool
+    """False if nothing was written."""
+    summary: AddReply | None = None
+    text: str = ""
+    batches: tuple[CompactBatch, ...] = ()
+    dropped: tuple[DroppedLine, ...] = ()
+    covered_before: int = 0
+    """Chunks left out because a summary covers them already."""
+    tokens_most: int = 0
+    """Maximum cost in tokens, as far as it is known beforehand."""
+    tokens_spent: int = 0
+    calls: int = 0
+    dry_run: bool = False
+    notes: tuple[str, ...] = ()

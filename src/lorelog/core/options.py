@@ -1,23 +1,23 @@
-"""Every knob, typed and frozen, on one screen. Where values come from is the business of `config/`."""
+"""Options of the services, as frozen dataclasses. `config/` fills them from settings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lorelog.core.query import Filters, Fusion, Lane, Trusted
+from lorelog.core.query import Filters, Fusion, Lane, TrustFilter
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkOptions:
-    """How Markdown is cut."""
+    """How Markdown is split into chunks."""
 
     max_chunk_size: int = 1500
     overlap_lines: int = 2
 
     @property
     def recipe(self) -> str:
-        """Name these rules; whoever changes what the same text and options give raises the number in front."""
+        """Name of the chunking rules. Raise the leading number when the same text and options give other chunks."""
         return f"2 {self.max_chunk_size} {self.overlap_lines}"
 
 
@@ -28,16 +28,16 @@ class ScanOptions:
     exclude: tuple[str, ...] = ()
     """gitignore-style patterns, relative to each root."""
     exclude_paths: tuple[str, ...] = ()
-    """Absolute paths; each takes everything below it with it."""
+    """Absolute paths; each excludes everything below it."""
     ignore_files: tuple[str, ...] = (".gitignore", ".lorelogignore")
     max_file_bytes: int = 10_000_000
     exclude_in: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Further patterns for single roots, by real path."""
-    unruled: frozenset[str] = frozenset()
-    """Roots in which ignore files do not count: journals are remembered even where Git is told to pass them over."""
+    roots_without_ignore_files: frozenset[str] = frozenset()
+    """Roots where ignore files do not apply: journals are indexed even if Git ignores them."""
 
 
-PROVIDERS = (
+EMBEDDING_PROVIDERS = (
     "builtin",
     "openai",
     "google",
@@ -50,11 +50,11 @@ PROVIDERS = (
     "fake",
     "none",
 )
-"""Names a setting may choose; `none` leaves it at words. Each of the others has a file in `models/`."""
+"""Accepted values; `none` means the lexical lane only. Each of the others has a module in `models/embed`."""
 
 
-AUTO = "auto"
-"""What a setting says that leaves it to the model: nothing that could itself stand in front of a text."""
+AUTO_PROVIDER = "auto"
+"""Leave the choice to the model; not a value that could itself prefix a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,14 @@ class OllamaOptions:
     container: str = "lorelog-ollama"
     volume: str = "lorelog-ollama"
     idle_s: float = 300.0
-    """Seconds after the last use after which the container goes; 0 keeps it."""
+    """Seconds after the last use until the container is stopped; 0 keeps it."""
     folder: str = ""
-    """Where processes agree on who starts it and note when it was last used."""
+    """Folder in which processes coordinate its start and record its last use."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedOptions:
-    """Which model embeds, and how hard it may work."""
+    """Which model embeds, and its limits."""
 
     provider: str = "builtin"
     model: str = ""
@@ -81,25 +81,25 @@ class EmbedOptions:
     api_key: str = field(default="", repr=False)
     """Resolved secret; never shown, logged or stored."""
     key_variable: str = ""
-    """The environment variable that was to hold it, when the settings name one."""
+    """The environment variable named in the settings, if any."""
     batch_size: int = 0
     threads: int = 0
     timeout_s: float = 60.0
     dimensions: int = 0
-    """How many numbers a vector has; 0 leaves it to the model."""
-    query_prefix: str = AUTO
-    document_prefix: str = AUTO
-    """What stands in front of a question and of a text."""
+    """Length of a vector; 0 means the model's own."""
+    query_prefix: str = AUTO_PROVIDER
+    document_prefix: str = AUTO_PROVIDER
+    """Prefixes of a query and of a document."""
     ollama: OllamaOptions = OllamaOptions()
 
 
-RERANKERS = ("onnx", "local")
-"""Names a setting may choose for who runs a cross-encoder; each has a file in `models/`."""
+RERANK_PROVIDERS = ("onnx", "local")
+"""Accepted values for the cross-encoder's runtime; each has a module in `models/`."""
 
 
 @dataclass(frozen=True, slots=True)
 class RerankOptions:
-    """Which cross-encoder looks at the first candidates once more, and how long it may; none where no model is named."""
+    """Which cross-encoder reranks the first candidates, and its time limit; none if `model` is empty."""
 
     provider: str = "onnx"
     model: str = ""
@@ -117,106 +117,106 @@ class SearchOptions:
     fusion: Fusion = Fusion.CONVEX
     filters: Filters = field(default_factory=Filters)
     token_budget: int = 0
-    """Tokens that the answer may cost its reader; 0 packs nothing."""
+    """Maximum tokens of the reply; 0 disables packing."""
     min_relevance: float = 0.0
-    """Hits that are less likely to be relevant than this are left out."""
+    """Minimum probability that a hit is relevant."""
     recency_weight: float = 0.0
-    """What a text of today gains over one that is old."""
+    """Score bonus of a text of today over an old one."""
     half_life_days: float = 30.0
-    """Days after which half of that is left."""
-    trust: Trusted = Trusted.ANY
-    """What a hit must be worth."""
+    """Days after which half of the bonus is left."""
+    trust: TrustFilter = TrustFilter.ANY
+    """Minimum trust of a hit."""
     include_superseded: bool = False
     include_expired: bool = False
     freshness: bool = True
-    """Whether the code that hits name is looked at."""
+    """Whether the code that hits mention is checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """Which of the memories are listed."""
+    """Which memories are listed."""
 
     include_superseded: bool = False
     include_expired: bool = False
     due: bool = False
-    """Only those that should be looked at again by now."""
+    """Only memories that are due for review."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordOptions:
-    """In whose name records are written."""
+    """The author of new records."""
 
     agent: str = ""
-    """Who writes them where nobody is named."""
+    """Default author."""
     identity: str = ""
-    """Whose key signs them; empty signs none."""
+    """Identity whose key signs them; empty means unsigned."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """Where what finds things is kept: beside the catalog, or in a Milvus."""
+    """Where the lanes are kept: next to the catalog, or in Milvus."""
 
     uri: str = ""
-    """Empty: beside the catalog. A path that ends in `.db`: Milvus Lite. An address: a Milvus server, or Zilliz Cloud."""
+    """Empty: next to the catalog. A path ending in `.db`: Milvus Lite. A URL: a Milvus server or Zilliz Cloud."""
     token: str = ""
     per_project: bool = True
-    """One collection for each project, else one for all of a tenant's."""
+    """One collection for each project, else one for each tenant."""
     shared: bool = False
-    """Whether other machines' rows of the same tenant and projects are found here, and ours there."""
-    patience_s: float = 20.0
-    """How long a Milvus that does not answer is asked again."""
+    """Share rows with other machines of the same tenant and projects."""
+    retry_s: float = 20.0
+    """Seconds to retry a Milvus server that does not answer."""
 
     @property
     def is_file(self) -> bool:
-        """Whether a file of Milvus Lite is meant."""
+        """True for a Milvus Lite file."""
         return bool(self.uri) and "://" not in self.uri
 
 
 @dataclass(frozen=True, slots=True)
 class CacheOptions:
-    """What a process that answers many questions keeps between them."""
+    """Caches of a process that answers many queries."""
 
     answers: bool = True
     answers_entries: int = 512
     answers_ttl_s: float = 2700.0
     similar: float = 0.0
-    """The cosine from which a question of the same wording is answered like the other; 0 answers only the same question."""
+    """Minimum cosine to reuse the reply of a query with the same wording; 0 requires the identical query."""
     hot: bool = False
     hot_bytes: int = 16_000_000
 
 
-WARM = ("auto", "off", "required")
-"""Whether commands go through the daemon: where they can, never, or not without it."""
+WARM_MODES = ("auto", "off", "required")
+"""Whether commands use the daemon: when possible, never, or always."""
 
 
 @dataclass(frozen=True, slots=True)
 class DaemonOptions:
-    """How long the warm daemon stays, and what it does beside answering."""
+    """How long the daemon stays, and its additional services."""
 
     warm: str = "auto"
     idle_s: float = 1800.0
-    """Seconds without a call after which it leaves; 0 stays."""
+    """Seconds without a call until it exits; 0 never exits."""
     model_idle_s: float = 600.0
-    """Seconds without an embedding after which it lets the model go."""
+    """Seconds without embedding until it unloads the model."""
     http: bool = False
     """Whether it also serves HTTP."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchOptions:
-    """How files are followed as they change."""
+    """How file changes are followed."""
 
     enabled: bool = True
     """Whether the daemon watches the roots."""
     debounce_ms: int = 1500
-    """Milliseconds of quiet after a change before it is indexed."""
+    """Milliseconds without a change before indexing."""
     reconcile_s: float = 300.0
-    """Seconds between two passes that repair what events missed; 0 makes none."""
+    """Seconds between full passes that repair missed events; 0 disables them."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpOptions:
-    """Where HTTP is served, and who may ask."""
+    """HTTP address and credentials."""
 
     host: str = "127.0.0.1"
     port: int = 8222
@@ -227,16 +227,16 @@ class HttpOptions:
 
 @dataclass(frozen=True, slots=True)
 class CaptureOptions:
-    """What is kept of agents' sessions."""
+    """What is captured from agents' sessions."""
 
     enabled: bool = True
     patterns: tuple[str, ...] = ()
-    """Regular expressions of texts that no note may hold, beside those that are always taken out."""
+    """Regular expressions of texts to redact, in addition to the built-in ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """What a session is shown unasked."""
+    """What a session is shown without asking."""
 
     inject_bytes: int = 2000
     hits: int = 0
@@ -245,14 +245,14 @@ class SessionOptions:
 
 
 LANGUAGE_PROVIDERS = ("none", "openai", "anthropic", "gemini", "ollama", "command", "host")
-"""Names a setting may choose for who writes; `none` asks nobody. Each of the others has a file in `models/`."""
-SUMMARIZERS = (*LANGUAGE_PROVIDERS, "llm")
-"""Names a setting may choose for who words notes; `none` takes sentences out, `llm` asks whom the section [llm] names."""
+"""Accepted values; `none` disables language models. Each of the others has a module in `models/chat`."""
+SUMMARY_PROVIDERS = (*LANGUAGE_PROVIDERS, "llm")
+"""Accepted values for notes; `none` extracts sentences, `llm` uses the provider of section [llm]."""
 
 
 @dataclass(frozen=True, slots=True)
 class LanguageOptions:
-    """Which language model writes, and what that may cost."""
+    """Which language model writes, and its limits."""
 
     provider: str = "none"
     model: str = ""
@@ -260,29 +260,29 @@ class LanguageOptions:
     api_key: str = field(default="", repr=False)
     """Resolved secret; never shown, logged or stored."""
     key_variable: str = ""
-    """Where the key was looked for; empty takes the provider's own."""
+    """Variable that holds the key; empty means the provider's own."""
     command: str = ""
     """A program and its arguments, for the provider `command`."""
     timeout_s: float = 120.0
     daily_tokens: int = 500_000
     window_tokens: int = 0
-    """What question and answer may hold together; 0 takes what is usual for the provider."""
+    """Tokens of input and output together; 0 means the provider's usual window."""
     ollama: OllamaOptions = field(default_factory=OllamaOptions)
 
 
 @dataclass(frozen=True, slots=True)
 class SummarizeOptions(LanguageOptions):
-    """Who words the notes of a session, and what that may cost."""
+    """Which model writes session notes, and its limits."""
 
     timeout_s: float = 60.0
     daily_tokens: int = 200_000
     prompt: str = ""
-    """A file that tells the model how to write, in the place of the built-in text."""
+    """File with instructions that replace the built-in prompt."""
 
 
 @dataclass(frozen=True, slots=True)
 class TraceOptions:
-    """Whether calls and errors are traced, and how much of that is kept."""
+    """Whether calls and errors are traced, and how much is kept."""
 
     enabled: bool = True
     days: int = 30
@@ -291,8 +291,8 @@ class TraceOptions:
 
 @dataclass(frozen=True, slots=True)
 class SpendOptions:
-    """Tokens a day that language models may cost."""
+    """Daily token limits of language models."""
 
     notes: int = 200_000
     others: int = 500_000
-    """For everything but notes."""
+    """For everything except notes."""

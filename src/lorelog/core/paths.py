@@ -1,4 +1,4 @@
-"""Paths as text: the border of a directory, one rule for scanning, scoping and filtering; and which directory is our home."""
+"""Paths as text: directory borders, by one rule for scanning, scoping and filtering; and the home folder."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import os
 
 from lorelog.core.errors import ConfigError
 
-# ruff: noqa: PTH111  (pathlib takes 10 ms to import, and hooks come by here)
+# ruff: noqa: PTH111  (pathlib takes 10 ms to import, and hooks import this module)
 
 
 def is_below(path: str, directory: str) -> bool:
-    """Say whether a path is a directory or lies in it; `/a/bc` does not lie in `/a/b`. Both are real paths."""
+    """Return True if a path is a directory or inside it; `/a/bc` is not inside `/a/b`. Both are real paths."""
     return path == directory or path.startswith(directory.rstrip("/") + "/")
 
 
 def home_folder(chosen: str) -> str:
-    """Return the real path of the home that was chosen; empty: ~/.lorelog.
+    """Return the real path of the chosen home; by default ~/.lorelog.
 
-    Raise ConfigError where nobody knows the user's directory: a directory named `~` in some project is not what was meant.
+    Raise ConfigError if the user has no home directory, instead of creating a directory named `~` in some project.
     """
     expanded = os.path.expanduser(chosen or "~/.lorelog")
     if expanded.startswith("~"):

@@ -1,68 +1,139 @@
-"""The seams: what services need of stores and models, as contracts.
+"""Contracts that services need from stores and models.
 
-A store keeps chunks and proposes candidates; it does not rank, and it does not know what a word is: the analyser is
-handed to it. A model turns texts into vectors, or into other texts. Vectors cross rooms as little-endian float32 bytes, which every
-room can read without numpy and SQLite stores as they are.
+A store keeps chunks and proposes candidates. It does not rank and does not tokenize: the analyser is passed to it.
+Vectors cross package borders as little-endian float32 bytes, which every package can read without numpy and SQLite
+stores unchanged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
 
-from lorelog.core.document import Chunk, Document, Key, StoredChunk
-from lorelog.core.ports_models import (
-    Completion,
-    EmbeddedTexts,
-    Embedder,
-    LanguageModel,
-    Reranker,
-    Vector,
-)
-from lorelog.core.query import Candidate, Coverage, Filters, Term
+from lorelog.core.document import Chunk, ChunkKey, Document, StoredChunk
+from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
 
-__all__ = [
-    "SHORT",
-    "Analyser",
-    "Catalog",
-    "Changeover",
-    "Comparison",
-    "Completion",
-    "Covering",
-    "DocumentUpdate",
-    "EmbeddedTexts",
-    "Embedder",
-    "Lanes",
-    "LanguageModel",
-    "PendingText",
-    "Progress",
-    "Reranker",
-    "Store",
-    "StoreStats",
-    "StoreWriter",
-    "Supersession",
-    "Surroundings",
-    "Twofold",
-    "Vector",
-]
+Vector = bytes
+"""Little-endian float32 numbers. Stores are given vectors of unit length or all zeros, see `Embedder`."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedTexts:
+    """The vectors of some texts, in the order of the texts."""
+
+    vectors: tuple[Vector, ...]
+    truncated: int = 0
+    """Number of texts longer than the model's input limit."""
+    tokens: int = 0
+    refused: Mapping[int, str] = field(default_factory=dict)
+    """Reasons by index of the texts that the model rejected; their vectors are empty."""
+
+
+class Embedder(Protocol):
+    """Turns text into vectors. Documents and queries are separate calls because many models encode them differently.
+
+    The constructor is cheap and never fails for lack of a package, a key or a server; the first call may raise
+    ModelUnavailable. The same text always gives the same vector. Vectors need not have unit length: services normalise
+    them before a store gets them (documents in `ingest.embed`, queries with `core.vectors.unit_vector`).
+    """
+
+    provider: str
+    model: str
+
+    def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
+        """Embed texts, one vector each, in order.
+
+        Raise ModelError if the model fails; the vectors made until then are in the error's `done`.
+        """
+        ...
+
+    def embed_query(self, text: str) -> Vector:
+        """Embed a query. Raise ModelError on failure."""
+        ...
+
+    def close(self) -> None:
+        """Close sessions and sockets. May be called twice."""
+        ...
+
+
+@runtime_checkable
+class TokenReportingEmbedder(Protocol):
+    """An embedder that reports the tokens of a query."""
+
+    def embed_query_with_usage(self, text: str) -> EmbeddedTexts:
+        """Embed a query like `embed_query`, and report its tokens."""
+        ...
+
+
+class Reranker(Protocol):
+    """Cross-encoder: scores how well each of a few texts answers a query.
+
+    The constructor is cheap and never fails for lack of a package or a file; the first call may raise
+    ModelUnavailable. Scores are logits: 0 is even odds, higher is better.
+    """
+
+    provider: str
+    model: str
+
+    def score(self, query: str, texts: Sequence[str], deadline: float | None) -> list[float | None]:
+        """Score texts in order; None for texts not reached before `deadline` (`time.monotonic`).
+
+        Raise ModelError on failure.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close sessions. May be called twice; a later call reopens them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The text a language model wrote, and its tokens as far as the model reports them."""
+
+    text: str
+    tokens_in: int = 0
+    tokens_out: int = 0
+    is_cut: bool = False
+    """True if the token limit ended it; the unfinished last line is not in `text`."""
+
+
+class LanguageModel(Protocol):
+    """Writes text from instructions.
+
+    The constructor is cheap and never fails for lack of a program, a key or a server; the call may raise. The input
+    is data: the model has no tools, and the request leaves no trace in its host.
+    """
+
+    provider: str
+    model: str
+    extra_tokens: int
+    """Tokens a call may cost beyond both texts and the reply: the host's own prompt, and thinking."""
+
+    def complete(self, system: str, text: str, max_tokens: int) -> Completion:
+        """Write about `max_tokens` at most. Raise ModelError if there is no reply within the model's time limit.
+
+        ModelUnavailable means no reply and usually no charge; ModelFault may have been charged.
+        """
+        ...
 
 
 class Analyser(Protocol):
-    """Turns text into the words that the lexical lane matches."""
+    """Splits text into the words that the lexical lane matches."""
 
     version: str
     """Changes whenever the same text may give other words; a store then rebuilds its lexical lane."""
 
     def words(self, text: str) -> list[str]:
-        """Return the words of a text, in order, repeats kept. No word contains white space."""
+        """Return the words of a text in order, with repeats. No word contains white space."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentUpdate:
-    """A document and all of its chunks, which replace all earlier chunks of that source."""
+    """A document and all its chunks, which replace all earlier chunks of that source."""
 
     document: Document
     chunks: tuple[Chunk, ...]
@@ -70,7 +141,7 @@ class DocumentUpdate:
 
 @dataclass(frozen=True, slots=True)
 class PendingText:
-    """A text that waits for its vector, and one of the files that say it."""
+    """A text without a vector, and one of the files that contain it."""
 
     vector_key: str
     text: str
@@ -86,177 +157,178 @@ class StoreStats:
     vectors: int
     """Distinct vectors of the current model."""
     other_vectors: int
-    """Vectors of other models, and of this one from before it made them anew: kept until they are forgotten."""
+    """Vectors of other models, and of this one from before a re-embedding; kept until they are dropped."""
     projects: Mapping[str, int]
     """Chunks by project."""
     bytes_on_disk: int
     schema_version: int
     location: str
     bytes_mapped: int = 0
-    """Bytes of vectors that a search maps and does not load: the system takes their memory back whenever it needs it."""
+    """Bytes of vectors that a search maps but does not load; the system reclaims that memory when needed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Changeover:
-    """Whose vectors an index serves, and which ones are made beside them to take their place."""
+class ReembedState:
+    """Which model's vectors an index serves, and which shadow vectors are being made to replace them."""
 
     own: str
-    """Provider and model of whoever asks."""
+    """Provider and model of this store object."""
     served: str
-    """Provider and model; empty in an index that nobody has written to."""
+    """Provider and model; empty in a new index."""
     serves_vectors: bool
-    """Whether there are any to lose."""
+    """True if the index has vectors to lose."""
     begun: str = ""
-    """Provider and model of those that are being made; the same as `served` where it makes its own anew."""
+    """Provider and model of the shadow vectors; equal to `served` when a model is embedded again."""
     waiting: int = 0
-    """How many texts have no vector beside yet."""
+    """Number of texts without a shadow vector."""
     declined: str = ""
-    """Provider and model that were not to take over when it was last tried, or were gone back from."""
+    """Provider and model that were rejected by the last comparison, or rolled back."""
 
 
 @dataclass(frozen=True, slots=True)
-class Twofold:
-    """A chunk with both its vectors: the one that the index serves, and the one beside."""
+class VectorPair:
+    """A chunk with its served vector and its shadow vector."""
 
     stored: StoredChunk
     served: Vector
-    beside: Vector
+    shadow: Vector
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """How what finds chunks differs from the catalog that it is made of."""
+class StoreComparison:
+    """Differences between the lanes and the catalog they are built from."""
 
     place: str
-    """Where it is kept; empty when beside the catalog."""
+    """Address of the lanes; empty when they are next to the catalog."""
     here: int
-    """Chunks of the catalog."""
+    """Number of chunks in the catalog."""
     there: int
     missing: int = 0
     unlike: int = 0
-    """There with a vector where the catalog has none, or the other way round."""
+    """Chunks with a vector in only one of the two."""
     surplus: int = 0
     waiting: int = 0
-    """Changes that the next write brings there; no fault."""
+    """Changes that the next write sends to the lanes; not an error."""
     repaired: bool = False
-    """Whether the differences told were found and mended."""
+    """True if the differences reported were repaired."""
 
     @property
-    def is_whole(self) -> bool:
-        """Whether there is nothing to mend."""
+    def is_consistent(self) -> bool:
+        """True if there is nothing to repair."""
         return not (self.missing or self.unlike or self.surplus)
 
 
 @dataclass(frozen=True, slots=True)
 class Supersession:
-    """That one memory says it stands in the place of another."""
+    """One memory replaces another, according to its anchor."""
 
     old: str
-    """The other's own id."""
+    """Memory id of the replaced one."""
     new: str
-    """Its own id, or that of its chunk where it has none."""
+    """Memory id of the new one, or its chunk id if it has no memory id."""
     project: str
-    """The project it belongs to: what another project's files say must not hide anything."""
-    elsewhere: bool = False
-    """Whether another machine says so: that hides what is found of other machines, and nothing that is here."""
+    """Project of the new one: files of another project must not hide anything."""
+    remote: bool = False
+    """True if another machine wrote it: it hides remote chunks only, never local ones."""
 
 
 @dataclass(frozen=True, slots=True)
-class Covering:
-    """That one memory sums up some chunks."""
+class SummaryLink:
+    """One memory summarizes some chunks."""
 
     summary: str
-    """Its own id."""
+    """Memory id of the summary."""
     project: str
-    """The project it belongs to: what another project's files say must not move anything."""
+    """Project of the summary: files of another project must not move anything."""
     covers: tuple[str, ...]
     """Content hashes of the chunks."""
 
 
-SHORT = 30
-"""Words: a shorter chunk counts as this long for BM25, which would otherwise take "Wow, Caroline!" for the best chunk on
-Caroline. On dialogue turns, words alone: nDCG@10 .465 without it, .508 with; no other set moves by more than .005."""
+MIN_BM25_WORDS = 30
+"""Words: BM25 treats a shorter chunk as this long; without it "Wow, Caroline!" is the best match for Caroline. On
+dialogue turns, lexical lane only: nDCG@10 .465 without it, .508 with; no other set moves by more than .005.
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """How long a chunk's text is, in characters, and which chunks of its document stand around it."""
+class ChunkNeighbours:
+    """Length of a chunk's text in characters, and the chunks around it in its document."""
 
     length: int
-    near: tuple[Key, ...] = ()
-    """The one before and the one after."""
-    far: tuple[Key, ...] = ()
-    """The ones before and after those."""
+    near: tuple[ChunkKey, ...] = ()
+    """The previous and the next chunk."""
+    far: tuple[ChunkKey, ...] = ()
+    """The second previous and the second next chunk."""
 
 
 class StoreWriter(Protocol):
-    """The one who may write, for as long as the context lasts. Every call is durable when it returns.
+    """The only writer while the context is open. Every call is durable when it returns.
 
     A call that raises has changed nothing.
     """
 
     def put(self, updates: Sequence[DocumentUpdate]) -> None:
-        """Store documents. For each one a reader sees all of the old version or all of the new one."""
+        """Store documents. A reader sees either the whole old version or the whole new version of each."""
         ...
 
     def touch(self, documents: Sequence[Document]) -> None:
-        """Record new stamps and roots of documents whose text did not change."""
+        """Record new stamps and roots of documents whose text is unchanged."""
         ...
 
     def remove(self, sources: Iterable[str]) -> int:
-        """Remove documents and their chunks; return how many were there."""
+        """Remove documents and their chunks; return how many existed."""
         ...
 
     def put_vectors(self, vectors: Mapping[str, Vector]) -> None:
-        """Store vectors by `Chunk.vector_key`. All vectors of a model have one dimension, else ModelFault."""
+        """Store vectors by `Chunk.vector_key`. Raise ModelFault unless all vectors of a model have one dimension."""
         ...
 
-    def begin_beside(self, dimension: int) -> None:
-        """Begin to make vectors of the store's own model beside those that are served, or go on with what was begun.
+    def begin_shadow_vectors(self, dimension: int) -> None:
+        """Start making shadow vectors of the store's own model, or continue.
 
-        What was begun with another dimension is dropped; 0 is any. Vectors that the model left here before count as made,
-        unless it is served: then all are made anew.
+        Shadow vectors of another dimension are dropped; 0 accepts any. Vectors the model left here earlier count as
+        made, unless the index serves that model: then all are made again.
         """
         ...
 
-    def put_beside(self, vectors: Mapping[str, Vector]) -> None:
-        """Store vectors beside, by `Chunk.vector_key`. Searches see nothing of them."""
+    def put_shadow_vectors(self, vectors: Mapping[str, Vector]) -> None:
+        """Store shadow vectors by `Chunk.vector_key`. Searches do not see them."""
         ...
 
-    def swap(self) -> None:
-        """Serve the vectors beside from one moment to the next. Those served until now are kept, for `roll_back`."""
+    def swap_vectors(self) -> None:
+        """Serve the shadow vectors, atomically. The vectors served before are kept for `roll_back`."""
         ...
 
-    def decline(self) -> None:
-        """Note that the vectors beside are not to be served; they are kept."""
+    def decline_shadow_vectors(self) -> None:
+        """Record that the shadow vectors must not be served; they are kept."""
         ...
 
     def roll_back(self) -> None:
-        """Serve what was served before the last swap. Raise NotFound where there is nothing to go back to."""
+        """Serve the vectors served before the last swap. Raise NotFound if there are none."""
         ...
 
-    def forget_others(self) -> int:
-        """Drop all vectors but those served, begun ones too; return how many."""
+    def drop_other_vectors(self) -> int:
+        """Drop all vectors except those served, shadow vectors included; return how many."""
         ...
 
-    def remark(self, name: str, value: str) -> None:
-        """Note something that was found out about the index under its current model."""
+    def set_note(self, name: str, value: str) -> None:
+        """Store a note about the index under its current model."""
         ...
 
     def sweep(self) -> None:
-        """Drop vectors that no chunk has used for a day, and fold small pieces of the lanes together."""
+        """Drop vectors unused for a day, and merge small segments of the lanes."""
         ...
 
 
 class Catalog(Protocol):
-    """What is in the index. Sees the last completed write of any process, and never waits for a writer."""
+    """The contents of the index. Reads see the last completed write of any process and never wait for a writer."""
 
     def documents(self) -> list[Document]:
         """Return all documents, by source."""
         ...
 
     def document(self, source: str) -> Document | None:
-        """Return one document, or None when it is unknown."""
+        """Return a document, or None if it is unknown."""
         ...
 
     def recent(self, filters: Filters, limit: int) -> list[StoredChunk]:
@@ -264,26 +336,26 @@ class Catalog(Protocol):
         ...
 
     def tags(self, prefix: str, filters: Filters) -> Mapping[str, int]:
-        """Return how many sections bear each tag that begins so, by tag; of `filters`, projects and tags count.
+        """Return the number of sections by tag, for tags with this prefix; only project and tag filters apply.
 
-        It costs what there is to tell of, not what there is in the index.
+        The cost depends on the number of matches, not on the size of the index.
         """
         ...
 
-    def of_session(self, session: str, filters: Filters, limit: int) -> list[StoredChunk]:
+    def session_chunks(self, session: str, filters: Filters, limit: int) -> list[StoredChunk]:
         """Return the admitted chunks that begin a section and whose anchor names this session, newest first."""
         ...
 
     def supersessions(self) -> Sequence[Supersession]:
-        """Return what anchors say to be superseded, oldest word first. It is cheap enough to be asked before each search."""
+        """Return the supersessions that anchors declare, oldest first. Cheap enough to call before each search."""
         ...
 
-    def coverings(self) -> Sequence[Covering]:
-        """Return what anchors say to be summed up, oldest word first. It is cheap enough to be asked before each search."""
+    def summary_links(self) -> Sequence[SummaryLink]:
+        """Return the summaries that anchors declare, oldest first. Cheap enough to call before each search."""
         ...
 
-    def vectors(self, keys: Sequence[Key]) -> dict[Key, Vector]:
-        """Return the vectors of the current model that these chunks have."""
+    def vectors(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Vector]:
+        """Return the vectors of the current model for these chunks."""
         ...
 
     def projects(self) -> Mapping[str, int]:
@@ -291,62 +363,62 @@ class Catalog(Protocol):
         ...
 
     def chunks_of(self, source: str) -> list[StoredChunk]:
-        """Return a document's chunks in file order; empty when it is unknown."""
+        """Return a document's chunks in file order; empty if it is unknown."""
         ...
 
     def find(self, id_prefix: str) -> list[StoredChunk]:
-        """Return chunks whose id, or whose anchor's memory id, starts so; at most 10, by id.
+        """Return chunks whose id, or whose anchor's memory id, has this prefix; at most 10, by id.
 
-        Where there are none, those whose content's hash does: summaries cite that, since it outlives lines and models.
+        If there are none, match content hashes: summaries cite those because they outlive lines and models.
         """
         ...
 
-    def find_elsewhere(self, id_prefix: str) -> list[StoredChunk]:
-        """Return chunks that only other machines have whose id, or whose memory's id, starts so; at most 10, by id."""
+    def find_remote(self, id_prefix: str) -> list[StoredChunk]:
+        """Return chunks of other machines only, whose chunk or memory id has this prefix; at most 10, by id."""
         ...
 
-    def fetch(self, keys: Sequence[Key]) -> dict[Key, StoredChunk]:
-        """Return the chunks still there under these keys."""
+    def fetch(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, StoredChunk]:
+        """Return the chunks that still exist under these keys."""
         ...
 
     def sample(self, count: int) -> list[StoredChunk]:
-        """Return at most `count` chunks with vectors, from all over the index; the same ones while nothing changes."""
+        """Return at most `count` chunks with vectors, spread over the index; the same ones until something changes."""
         ...
 
-    def remark(self, name: str) -> str:
-        """Return what a writer noted under this name and the current model; empty when nothing was."""
+    def get_note(self, name: str) -> str:
+        """Return the note under this name and the current model; empty if there is none."""
         ...
 
-    def surroundings(self, keys: Sequence[Key], longest: int) -> dict[Key, Surroundings]:
-        """Return what stands around those of these chunks whose text has at most `longest` characters."""
+    def chunk_neighbours(self, keys: Sequence[ChunkKey], max_chars: int) -> dict[ChunkKey, ChunkNeighbours]:
+        """Return the neighbours of those chunks whose text has at most `max_chars` characters."""
         ...
 
-    def entry_sizes(self, keys: Sequence[Key], most: int) -> dict[Key, int]:
-        """Return of how many chunks the entry of each of these chunks is made, counting no further than `most`."""
+    def entry_sizes(self, keys: Sequence[ChunkKey], limit: int) -> dict[ChunkKey, int]:
+        """Return the number of chunks in each chunk's entry, counting up to `limit`."""
         ...
 
     def missing_vectors(self, vector_keys: Iterable[str]) -> set[str]:
-        """Return those vector keys for which the current model has no vector."""
+        """Return the vector keys that have no vector of the current model."""
         ...
 
     def pending(self, limit: int) -> list[PendingText]:
-        """Return texts that have no vector of the current model yet, each vector key once."""
+        """Return texts without a vector of the current model, each vector key once."""
         ...
 
-    def changeover(self) -> Changeover:
-        """Return whose vectors are served, and whose are made beside."""
+    def reembed_state(self) -> ReembedState:
+        """Return which vectors are served and which are being made."""
         ...
 
-    def pending_beside(self, limit: int) -> list[PendingText]:
-        """Return texts that have no vector beside yet, each vector key once; none when nothing was begun."""
+    def pending_shadow_vectors(self, limit: int) -> list[PendingText]:
+        """Return texts without a shadow vector, each vector key once; none if no re-embedding was started."""
         ...
 
-    def twofold(self, count: int) -> list[Twofold]:
-        """Return at most `count` chunks that have both vectors, from all over the index, each text once; always the same."""
+    def vector_pairs(self, count: int) -> list[VectorPair]:
+        """Return at most `count` chunks with both vectors, spread over the index, each text once; always the same."""
         ...
 
-    def coverage(self, filters: Filters) -> Coverage:
-        """Return how many chunks of the admitted projects have vectors; the other filters do not count."""
+    def coverage(self, filters: Filters) -> VectorCoverage:
+        """Return how many chunks of the admitted projects have vectors; other filters are ignored."""
         ...
 
     def stats(self) -> StoreStats:
@@ -356,18 +428,18 @@ class Catalog(Protocol):
     def revision(self) -> str:
         """Return a token that changes with every completed write of any process, and may change more often.
 
-        Two answers asked for under one token are the same. It is cheap enough to be asked before each search.
+        Two replies under one token are equal. Cheap enough to call before each search.
         """
         ...
 
 
 class Lanes(Protocol):
-    """Ways of finding: candidates only. Keys that `Catalog.fetch` no longer knows are to be passed over."""
+    """Candidate retrieval. Skip keys that `Catalog.fetch` no longer returns."""
 
     def lexical(self, terms: Sequence[Term], filters: Filters, limit: int) -> list[Candidate]:
         """Return chunks that contain any of the terms, best BM25 (k1 1.2, b 0.75) first, at most `limit`.
 
-        The text of a chunk is its `matched_text`, and it counts as at least `SHORT` words long.
+        The text is `matched_text`; a shorter one counts as `MIN_BM25_WORDS` long.
         """
         ...
 
@@ -378,65 +450,65 @@ class Lanes(Protocol):
     def dense(self, vector: Vector, filters: Filters, limit: int) -> list[Candidate]:
         """Return chunks by cosine with a unit vector, best first, at most `limit`.
 
-        Raise ModelFault when its dimension is not that of the stored vectors.
+        Raise ModelFault if its dimension differs from that of the stored vectors.
         """
         ...
 
     def propose(
         self, terms: Sequence[Term], vector: Vector | None, filters: Filters, limit: int
     ) -> tuple[list[Candidate], list[Candidate]]:
-        """Return what `lexical` and `dense` would, each in its own order, asked together: a store that is far away is asked once.
+        """Return the results of `lexical` and `dense` from one call, so that a remote store is asked once.
 
-        Without a vector there are no dense candidates. What `dense` raises is raised before anything is asked.
+        Without a vector there are no dense candidates. Errors of `dense` are raised before the store is asked.
         """
         ...
 
-    def reach(self, filters: Filters) -> Coverage:
-        """Return how many chunks of the admitted projects the lanes find, and how many by meaning: other machines' too."""
+    def lane_coverage(self, filters: Filters) -> VectorCoverage:
+        """Return how many chunks of the admitted projects the lanes hold, and how many have vectors; remote ones too."""
         ...
 
-    def similarities(self, vector: Vector, keys: Sequence[Key]) -> dict[Key, float]:
+    def similarities(self, vector: Vector, keys: Sequence[ChunkKey]) -> dict[ChunkKey, float]:
         """Return the cosine of each of these chunks that has a vector."""
         ...
 
 
 class Store(Catalog, Lanes, Protocol):
-    """One tenant's index under one model: a catalog, its lanes, and the right to write.
+    """One tenant's index under one model: a catalog, its lanes, and the writer.
 
-    May be shared by threads. Whatever one thread does, closing included, never takes anything away from under another.
+    Threads may share it. Nothing one thread does, closing included, invalidates what another holds.
     """
 
     def serves_model(self) -> bool:
-        """Say whether the ids and vectors of the index are this model's; a new index serves whoever writes first."""
+        """Return True if the index's ids and vectors are this model's; a new index serves its first writer."""
         ...
 
     def writer(self, *, wait_s: float = 10.0, take_over: bool = False) -> AbstractContextManager[StoreWriter]:
-        """Become the one writer. Raise StoreBusy when another stays it longer than `wait_s`.
+        """Acquire the write lock. Raise StoreBusy if another writer holds it longer than `wait_s`.
 
-        An index that serves another model is written as that model's: text is stored, and waits for that model's
-        vectors. With `take_over` it is turned over to this model instead; the other's vectors are kept aside.
+        In an index that serves another model, text is stored for that model and waits for its vectors. With
+        `take_over` the index changes to this model instead; the other model's vectors are kept.
         """
         ...
 
     def run(self, *, wait_s: float) -> AbstractContextManager[None]:
-        """Hold the right to a long run of many writes, so that two runs do not do the same work twice.
+        """Hold the lock for a long run of many writes, so that two runs do not do the same work.
 
-        Others may still write in between. Raise StoreBusy when another process keeps it longer than `wait_s`.
+        Others may still write in between. Raise StoreBusy if another process holds it longer than `wait_s`.
         """
         ...
 
-    def compare(self, *, repair: bool = False) -> Comparison:
-        """Return how what finds chunks differs from the catalog; with `repair`, how it did before it was mended."""
+    def compare(self, *, repair: bool = False) -> StoreComparison:
+        """Return how the lanes differ from the catalog; with `repair`, the differences before the repair."""
         ...
 
     def reset(self) -> None:
-        """Delete the whole index. What it was derived from is not touched."""
+        """Delete the whole index. The source files are not touched."""
         ...
 
     def close(self) -> None:
-        """Let go of files. May be called twice."""
+        """Close files. May be called twice."""
         ...
 
 
 Progress = Callable[[str, int, int], None]
-"""Called with (stage, done, total) as long work goes on; total 0 means not known yet."""
+"""Called with (stage, done, total) during long work; total 0 means not known yet."""

@@ -1,4 +1,4 @@
-"""Questions and answers: query, filters, hits and the explanation of a score."""
+"""Queries and results: filters, candidates, hits and the explanation of a score."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from enum import StrEnum
 from math import fsum
 from typing import TYPE_CHECKING, NamedTuple
 
-from lorelog.core.code import UNCHECKED, Verdict
-from lorelog.core.document import Anchor, Key
+from lorelog.core.code import UNCHECKED_VERDICT, FreshnessVerdict
+from lorelog.core.document import Anchor, ChunkKey
 from lorelog.core.errors import UsageError
-from lorelog.core.record import CANDIDATE_TRUST, Tier, Trust
+from lorelog.core.record import CANDIDATE_TRUST, Trust, TrustTier
 
 if TYPE_CHECKING:
-    from lorelog.core.code_answers import CodeReply
+    from collections.abc import Iterator
+
+    from lorelog.core.code import CodeReply
 
 
 class Lane(StrEnum):
-    """A way of finding."""
+    """A retrieval method."""
 
     HYBRID = "hybrid"
     LEXICAL = "lexical"
@@ -25,14 +27,14 @@ class Lane(StrEnum):
 
 
 class Fusion(StrEnum):
-    """How the lanes' scores become one."""
+    """How the scores of the two lanes are combined."""
 
     CONVEX = "convex"
     RRF = "rrf"
 
 
-class Trusted(StrEnum):
-    """What a hit must be worth: anything, at least a record, or a record that a second writer stands by."""
+class TrustFilter(StrEnum):
+    """Minimum trust of a hit: anything, a record, or a record confirmed by a second writer."""
 
     ANY = "any"
     CANONICAL = "canonical"
@@ -41,7 +43,7 @@ class Trusted(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What a hit must satisfy, whatever its score. Empty fields admit everything."""
+    """Conditions a hit must satisfy regardless of its score. Empty fields admit everything."""
 
     projects: tuple[str, ...] | None = None
     """Admitted projects; None admits all."""
@@ -52,10 +54,10 @@ class Filters:
     """First and last admitted ISO day, both inclusive."""
     types: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
-    """Every one of these tags must be there."""
+    """All of these tags are required."""
 
     def check(self) -> None:
-        """Raise UsageError for what no filter can mean."""
+        """Raise UsageError for invalid values."""
         from datetime import date
 
         for day in (self.since, self.until):
@@ -66,7 +68,7 @@ class Filters:
             if not valid:
                 raise UsageError(f"{day!r} is not a day", hint="write it as 2026-03-05")
         if self.since and self.until and self.since > self.until:
-            raise UsageError(f"no day is both since {self.since} and until {self.until}")
+            raise UsageError(f"since {self.since} is after until {self.until}")
         for value in (*self.types, *self.tags, *(self.projects or ())):
             if not value.isascii() and value.encode("utf-8", "replace").decode() != value:
                 raise UsageError(f"{value!r} is not valid text")
@@ -83,16 +85,16 @@ class Term:
 class Candidate(NamedTuple):
     """A chunk that one lane proposes, with that lane's own score (higher is better).
 
-    A tuple, since every search makes hundreds: a third of what a frozen dataclass takes.
+    A tuple because every search makes hundreds: it costs a third of a frozen dataclass.
     """
 
-    key: Key
+    key: ChunkKey
     score: float
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One named share of a score."""
+class ScorePart:
+    """One named part of a score."""
 
     name: str
     value: float
@@ -101,16 +103,16 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a hit scored what it scored: the parts add up to the score."""
+    """Breakdown of a hit's score: the parts add up to the score."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[ScorePart, ...]
 
     @property
     def score(self) -> float:
         return fsum(part.value for part in self.parts)
 
 
-class Form(StrEnum):
+class HitForm(StrEnum):
     """How much of a hit is shown under a token budget."""
 
     SECTION = "section"
@@ -119,51 +121,51 @@ class Form(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
-    """What a token budget left of a hit: the form it is shown in, its lines, and the text."""
+class PackedHit:
+    """A hit under a token budget: its form, its lines, and the text."""
 
-    form: Form
+    form: HitForm
     text: str
     tokens: int
-    """Estimated tokens of the text and of naming the hit."""
+    """Estimated tokens of the text and of the hit's header."""
     start_line: int
     end_line: int
     within: str = ""
-    """Id of the better hit whose section holds this one too; `text` is then empty."""
+    """Id of a better hit whose section contains this one; `text` is then empty."""
 
 
 @dataclass(frozen=True, slots=True)
-class Grounding:
-    """A record that a hit stands on."""
+class SupportingRecord:
+    """A record that supports a hit."""
 
     record: str
     task: str
     thread: str
     kind: str
-    tier: Tier
+    tier: TrustTier
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
-    """What has become of a memory since it was written down, as far as there is something to tell."""
+class LifecycleState:
+    """Lifecycle of a memory after it was written."""
 
     superseded_by: str = ""
-    """Id of the memory that stands in its place."""
+    """Id of the memory that replaces it."""
     expires: str = ""
-    """The last ISO day it is shown on."""
+    """Last ISO day it is shown."""
     review_after: str = ""
-    """The ISO day from which on someone should look at it again."""
+    """ISO day from which it is due for review."""
     expired: bool = False
     due: bool = False
-    """Whether that day has come."""
+    """True if that day has come."""
 
 
-NO_FATE = Fate()
+NO_LIFECYCLE_STATE = LifecycleState()
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One result: where it stands, what it says, why it came up."""
+    """One result: location, text and explanation."""
 
     id: str
     score: float
@@ -181,29 +183,29 @@ class Hit:
     content_hash: str
     snippet: str
     matches: tuple[tuple[int, int], ...]
-    """Spans of `snippet` (start, end) that a word of the query matched."""
+    """Spans of `snippet` (start, end) that match words of the query."""
     anchor: Anchor | None
     explanation: Explanation
     duplicates: tuple[str, ...] = ()
-    """`source:lines` of other places that say the same or nearly so."""
+    """`source:lines` of identical or nearly identical chunks."""
     relevance: float = 0.0
-    """How likely it is relevant at all, 0 to 1; the score only ranks the hits of one question."""
+    """Probability that it is relevant at all, 0 to 1; the score only ranks the hits of one query."""
     tokens: int = 0
     """Estimated tokens of `snippet`."""
     expand_tokens: int = 0
-    """Estimated tokens of the section that `expand` would show."""
-    packed: Packed | None = None
-    """What to show of it under a token budget; None without one."""
+    """Estimated tokens of the section that `expand` returns."""
+    packed: PackedHit | None = None
+    """Its form under a token budget; None without one."""
     trust: Trust = CANDIDATE_TRUST
-    grounding: tuple[Grounding, ...] = ()
-    """Records behind it; none behind a memory."""
-    fate: Fate = NO_FATE
-    verdict: Verdict = UNCHECKED
-    """What became of the code that it names."""
+    grounding: tuple[SupportingRecord, ...] = ()
+    """Supporting records; none for a memory."""
+    fate: LifecycleState = NO_LIFECYCLE_STATE
+    verdict: FreshnessVerdict = UNCHECKED_VERDICT
+    """State of the code it mentions."""
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
+class VectorCoverage:
     """How much of the searched index has vectors of the current model."""
 
     chunks: int
@@ -211,7 +213,7 @@ class Coverage:
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class DroppedHit:
     """A hit that a token budget left out."""
 
     id: str
@@ -219,32 +221,38 @@ class Dropped:
     start_line: int
     end_line: int
     tokens: int
-    """The least it would have cost."""
+    """Its lowest possible cost."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Packing:
-    """What a token budget was spent on. The sum of what the hits cost is `spent`, and at most `budget`."""
+class BudgetReport:
+    """How a token budget was spent. `spent` is the sum of the hits' costs and at most `budget`."""
 
     budget: int
     spent: int
-    dropped: tuple[Dropped, ...] = ()
+    dropped: tuple[DroppedHit, ...] = ()
     """Best first."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchReply:
-    """The hits, best first, and what a reader should know about how they were found."""
+    """The hits, best first, and notes for the reader about the search."""
 
     query: str
     lane: Lane
     hits: tuple[Hit, ...]
-    coverage: Coverage
+    coverage: VectorCoverage
     notes: tuple[str, ...] = field(default=())
     weighing: str = ""
-    """How much each lane counted for this question, and why; empty when one lane answered alone."""
-    packing: Packing | None = None
+    """Weight of each lane for this query, and the reason; empty if one lane answered alone."""
+    packing: BudgetReport | None = None
     """Only with a token budget; `hits` are then those that fit."""
     code: CodeReply | None = None
     """What the code says to a question that is about it; None for any other."""
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)

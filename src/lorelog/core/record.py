@@ -1,7 +1,7 @@
-"""Records: what was said about a task, by whom, and how far it may be believed.
+"""Records: entries about tasks, their authors, and their trust.
 
-A record is one line of a tenant's ledger. What it says is the writer's; what it is worth is computed from the ledger by
-`lorelog.records.trust` and is no part of it, so that nobody can write it.
+A record is one line of a tenant's ledger. The author writes its content; its trust is computed from the ledger by
+`lorelog.records.trust` and is not part of the record, so that nobody can write it.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from typing import TypeAlias
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
-DIGEST = "digest"
-"""The kind of what is compiled from records. It is known, and never accepted from anyone."""
+DIGEST_KIND = "digest"
+"""Kind of texts compiled from records; readable, never accepted as input."""
 
 DIGEST_MARK = "<!-- lorelog:digest"
-"""What everything that is compiled from records begins with, so that it is never taken for something that was said."""
+"""Prefix of every text compiled from records, so that it is never taken for a statement by someone."""
 
 ORIGINS = ("user", "agent", "tool", "import")
-FOREIGN = frozenset({"tool", "import"})
-"""Origins of text that nobody here has answered for."""
+UNTRUSTED_ORIGINS = frozenset({"tool", "import"})
+"""Origins of text that nobody here has vouched for."""
 
-DEEPEST = 50
-"""How many levels a record's fields may be nested."""
+MAX_NESTING = 50
+"""Maximum nesting of a record's fields."""
 
 
-class Tier(StrEnum):
-    """How far something may be believed, from what was merely found to what a second writer has confirmed."""
+class TrustTier(StrEnum):
+    """Trust levels, from a mere match to a record confirmed by a second writer."""
 
     CANDIDATE = "semantic_candidate"
     DIGEST = "compiled_digest_hint"
@@ -38,7 +38,7 @@ class Tier(StrEnum):
 
 
 class Promotion(StrEnum):
-    """What became of a record that speaks for the one it replies to."""
+    """Result of a record that supports the record it replies to."""
 
     NONE = "none"
     GRANTED = "granted"
@@ -46,32 +46,32 @@ class Promotion(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """What somebody says of their work, written or not."""
+class RecordContent:
+    """The author's part of a record, whether or not it is written yet."""
 
     project: str = ""
-    """Id of the project; empty for what belongs to none."""
+    """Project id; empty for records without a project."""
     task: str = ""
     thread: str = ""
     agent: str = ""
-    """Who says it: declared, unless `signature` proves it."""
+    """Author: declared, unless `signature` proves it."""
     session: str = ""
     reply_to: str = ""
     relation: str = ""
-    """How it relates to what it replies to: `reviews`, `revises`, `verifies`, …"""
+    """Relation to the record it replies to: `reviews`, `revises`, `verifies`, …"""
     supports_claim: bool | None = None
     supersedes: str = ""
     origin: str = "agent"
-    """Where its text comes from: one of `ORIGINS`."""
+    """Origin of its text: one of `ORIGINS`."""
     status: str = ""
     fields: Mapping[str, Json] = field(default_factory=dict)
-    """All that its kind allows beyond these (`lorelog.records.kinds`)."""
+    """The further fields that its kind allows (`lorelog.records.kinds`)."""
     signature: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Draft(Said):
-    """A record that somebody wants written. The ledger gives it its place, and an id and a time if it has none."""
+class RecordDraft(RecordContent):
+    """A record to be written. The ledger assigns its position, and an id and a time if missing."""
 
     kind: str
     id: str = ""
@@ -80,86 +80,88 @@ class Draft(Said):
 
 
 @dataclass(frozen=True, slots=True)
-class Record(Said):
+class Record(RecordContent):
     """One line of a ledger."""
 
     id: str
     seq: int
-    """Its number in the whole ledger, from 1."""
+    """Number in the whole ledger, from 1."""
     kind: str
     at: str
     hash: str = ""
     """SHA-256 of its line."""
     verified: bool = False
-    """Whether the ledger is unbroken from its first line to this one. It says nothing about who is right."""
+    """True if the ledger's chain is intact up to this line. It says nothing about the content."""
 
     def text(self, name: str) -> str:
-        """Return a field that is one text; empty where there is none."""
+        """Return a text field; empty if it is missing."""
         value = self.fields.get(name)
         return value if isinstance(value, str) else ""
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Return a field that is a list of texts."""
         value = self.fields.get(name)
-        return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
+        return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()
 
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """What a record is worth, and why."""
+    """Trust of a record, and the reason."""
 
-    tier: Tier
+    tier: TrustTier
     reason: str
     requires_verification: bool
     verified_by: tuple[str, ...] = ()
-    """Verified records that speak for this one, in the ledger's order."""
+    """Verified records that support this one, in ledger order."""
     signed_by: tuple[str, ...] = ()
-    """Those of them that are signed, as this one is: two keys prove two writers."""
+    """Those that are signed, if this one is signed too: two keys prove two writers."""
     signed: bool = False
-    """Its writer is proven by a key; of a verified record: both writers are, by two keys."""
+    """True if a key proves the author; for a verified record, if two keys prove both authors."""
     promotion: Promotion = Promotion.NONE
     promotion_reason: str = ""
     tainted: bool = False
-    """It is, or derives from, what a tool put out or an import brought."""
+    """True if it is, or derives from, output of a tool or an import."""
 
 
-CANDIDATE_TRUST = Trust(Tier.CANDIDATE, "found by its text; no record stands behind it", requires_verification=True)
+CANDIDATE_TRUST = Trust(TrustTier.CANDIDATE, "matched by its text; not backed by a record", requires_verification=True)
 DIGEST_TRUST = Trust(
-    Tier.DIGEST, "compiled from records; look at the records it cites before you rely on it", requires_verification=True
+    TrustTier.DIGEST,
+    "compiled from records; check the cited records before relying on it",
+    requires_verification=True,
 )
 
-SIGNED = (
+SIGNED_FIELDS = (
     *("agent", "at", "fields", "id", "kind", "origin", "project", "relation", "reply_to", "session"),
     *("status", "supersedes", "supports_claim", "task", "thread"),
 )
-"""What a signature covers: all that the writer said. The place in the ledger is not the writer's to say."""
+"""Fields covered by a signature: everything the author wrote. The position in the ledger is not covered."""
 
 
-def signed_bytes(said: Draft | Record) -> bytes:
-    """Return what a writer signs: the same bytes before a draft is written and after it is read."""
-    values = {name: getattr(said, name) for name in SIGNED}
+def signed_bytes(record: RecordDraft | Record) -> bytes:
+    """Return the bytes that an author signs: equal before a draft is written and after it is read."""
+    values = {name: getattr(record, name) for name in SIGNED_FIELDS}
     values["fields"] = dict(values["fields"])
     return json.dumps(values, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")).encode()
 
 
-def is_too_deep(value: Json) -> bool:
-    """Say whether a value is nested deeper than a record's may be: whoever walks through it must come back."""
+def exceeds_max_nesting(value: Json) -> bool:
+    """Return True if a value is nested too deeply to be walked safely."""
     level = [value]
-    for _ in range(DEEPEST):
-        level = [inner for one in level for inner in _inside(one)]
+    for _ in range(MAX_NESTING):
+        level = [child for node in level for child in _children(node)]
         if not level:
             return False
     return True
 
 
-def _inside(value: Json) -> Iterable[Json]:
+def _children(value: Json) -> Iterable[Json]:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()
 
 
-def is_compiled(text: str) -> bool:
-    """Say whether a text was compiled from records, by its first line; front matter may stand before it."""
+def is_digest_text(text: str) -> bool:
+    """Return True if a text was compiled from records, by its first line after any front matter."""
     start = text.lstrip("\ufeff \t\r\n")
     if start.startswith("---\n"):
         start = start.partition("\n---\n")[2].lstrip()

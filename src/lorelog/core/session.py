@@ -1,4 +1,8 @@
-"""An agent's session as capture sees it: what a hook tells of a moment, what a turn came to, and what was kept of it."""
+"""Conversations with agents: turns as they are shown, hook events, and captured turns.
+
+The texts are quoted from someone's transcript: data, never instructions, and not escaped for a terminal. The code
+that prints them escapes them.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +14,77 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from lorelog.core.trace import FoundTrace
+    from lorelog.core.stack_trace import LocatedTrace
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool call of the assistant: input and result, each cut to a few lines."""
+
+    name: str
+    input: str = ""
+    result: str = ""
+    failed: bool = False
+    truncated: bool = False
+    """True if input or result is longer than shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptTurn:
+    """One request and the work on it, up to the next request."""
+
+    id: str
+    """The host's own turn id, or `turn-N` if it has none; unique in a reply."""
+    number: int
+    """Position in the conversation, from 1."""
+    time: str = ""
+    """Start time: ISO, UTC, to the second; empty if unknown."""
+    user: str = ""
+    assistant: str = ""
+    tools: tuple[ToolCall, ...] = ()
+    sidechain: bool = False
+    """True if it belongs to a subagent's conversation."""
+    interrupted: bool = False
+    truncated: bool = False
+    """True if texts or tool calls were left out."""
+    tools_left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptReply:
+    """Turns of a conversation, in order."""
+
+    address: str
+    """The file; for a database, followed by `#` and the session."""
+    host: str
+    """`claude`, `codex`, `opencode`, `openclaw` or `dsh`."""
+    format: str
+    """`jsonl`, `json` or `sqlite`."""
+    session: str
+    turns: tuple[TranscriptTurn, ...]
+    total: int
+    """Number of turns in the whole conversation."""
+    focus: str = ""
+    """Id of the requested turn; empty if the last turns are shown."""
+    skipped: int = 0
+    """Lines or rows without conversation, or of an unknown kind."""
+    broken: int = 0
+    """Lines or rows that could not be read: truncated, too long, or not JSON."""
+    notes: tuple[str, ...] = ()
+    tokens: int = 0
+    """Estimated tokens of the turns."""
+
 
 MOMENTS = ("session-start", "prompt", "turn-end", "turn-failed", "compact", "session-end")
-_UNIQUE = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?:msg|item|turn)_[\w-]{12,}")
-"""Ids that no two turns of the world share, whatever session they stand in."""
-_OFFSET_MINUTES = 24 * 60
+_UNIQUE_TURN_ID = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?:msg|item|turn)_[\w-]{12,}"
+)
+"""Ids that are globally unique, across sessions."""
+_MAX_OFFSET_MINUTES = 24 * 60
 
 
-class Summarizer(Protocol):
-    """Words a note. `summarize` returns None where the extractive note is to do."""
+class TurnSummarizer(Protocol):
+    """Writes a note. `summarize` returns None if the extractive note should be used."""
 
     def summarize(self, text: str, host: str, session: str = "") -> str | None:
         """Return bullets about a turn, or None."""
@@ -27,16 +92,16 @@ class Summarizer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HookEvent:
-    """A moment of a session, as the hook spooled it: where the conversation lies, never what it says."""
+    """A session event as the hook spooled it: the address of the conversation, never its text."""
 
     host: str
     moment: str
     session: str
     at: datetime
     offset: int = 0
-    """Minutes that the local time was ahead of UTC."""
+    """Minutes that local time was ahead of UTC."""
     turn: str = ""
-    """The host's own name of the prompt or turn."""
+    """The host's own id of the prompt or turn."""
     transcript: str = ""
     directory: str = ""
     project: str = ""
@@ -44,31 +109,33 @@ class HookEvent:
     commit: str = ""
     agent: str = ""
     source: str = ""
-    """How a session came about, or why it ended."""
+    """Why a session started or ended."""
     answer: str = ""
-    """Beginning of the hash of what was said last: tells whether the transcript is complete."""
+    """Prefix of the hash of the last answer: shows whether the transcript is complete."""
     again: bool = False
-    """A stop of a turn that was stopped before and had to go on."""
+    """True for a stop of a turn that was stopped before and continued."""
     environment: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, event: Mapping[str, object], now: datetime) -> HookEvent:
-        """Read what is there; what is missing or odd is as good as empty, and without a time it happened now."""
-        texts = {name: _text(event.get(name)) for name in _TEXTS}
-        given = event.get("environment")
-        environment = {str(name): str(value) for name, value in given.items()} if isinstance(given, Mapping) else {}
+    def from_mapping(cls, event: Mapping[str, object], now: datetime) -> HookEvent:
+        """Read the fields of a mapping. Missing or malformed fields become empty; a missing time becomes now."""
+        texts = {name: _clean_text(event.get(name)) for name in _TEXT_FIELDS}
+        variables = event.get("environment")
+        environment = (
+            {str(name): str(value) for name, value in variables.items()} if isinstance(variables, Mapping) else {}
+        )
         offset = event.get("offset")
         whole = offset if isinstance(offset, int) and not isinstance(offset, bool) else 0
         return cls(
-            at=moment_of(event.get("at")) or now,
-            offset=whole if abs(whole) < _OFFSET_MINUTES else 0,
+            at=parse_iso_time(event.get("at")) or now,
+            offset=whole if abs(whole) < _MAX_OFFSET_MINUTES else 0,
             again=event.get("again") is True,
             environment=environment,
             **texts,
         )
 
 
-_TEXTS = (
+_TEXT_FIELDS = (
     "host",
     "moment",
     "session",
@@ -85,108 +152,108 @@ _TEXTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
-    """Something that a turn did with a tool."""
+class ToolAction:
+    """An action of a turn with a tool."""
 
     tool: str
     files: tuple[str, ...] = ()
-    """Files that it was to write."""
+    """Files it was meant to write."""
     command: str = ""
     failed: bool = False
     error: str = ""
-    """The first line of what went wrong."""
-    faults: tuple[FoundTrace, ...] = ()
-    """Errors that its answer tells."""
+    """First line of the error."""
+    traces: tuple[LocatedTrace, ...] = ()
+    """Stack traces in its output."""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A turn, told for a note: what was asked, what was said last, what was done."""
+class TurnDigest:
+    """The parts of a turn that a note is written from: the request, the last texts, the actions."""
 
-    asked: str = ""
-    said: tuple[str, ...] = ()
-    """The last texts of the assistant, each as it stood; what it concluded is the last one."""
-    deeds: tuple[Deed, ...] = ()
+    request: str = ""
+    assistant_texts: tuple[str, ...] = ()
+    """The last texts of the assistant, unchanged; the last one is its conclusion."""
+    actions: tuple[ToolAction, ...] = ()
     interrupted: bool = False
     failed: bool = False
-    """The host gave up on it: what was said last is an error's text."""
+    """True if the host gave up; the last text is then an error message."""
 
 
 @dataclass(frozen=True, slots=True)
 class CapturedTurn:
-    """A turn that stands in a journal now."""
+    """A turn that is now in a journal."""
 
     turn: str
     memory: str
     source: str
     start_line: int
     time: str
-    """When the turn began: ISO, with the offset of where it was."""
+    """Start of the turn: ISO, with its local UTC offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureReply:
-    """What came of a moment."""
+    """Result of a session event."""
 
     captured: tuple[CapturedTurn, ...] = ()
     skipped: int = 0
-    """Turns of the session that were captured before, are not finished, or hold nothing to remember."""
+    """Turns captured before, unfinished, or without anything to remember."""
     waiting: bool = False
-    """The transcript is not complete yet: the same is to be asked again later."""
+    """True if the transcript is not complete yet; send the same event again later."""
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class HostCaptures:
-    """What was captured of one host."""
+    """Captures of one host."""
 
     host: str
     first_event: str
     last_event: str
     last_capture: str
-    """ISO, UTC; empty when nothing was captured yet."""
+    """ISO, UTC; empty if nothing was captured yet."""
     captured: int
     today: int
 
 
 @dataclass(frozen=True, slots=True)
 class SessionStatus:
-    """What was captured of all hosts, and what still waits."""
+    """Captures of all hosts, and pending events."""
 
     hosts: tuple[HostCaptures, ...]
     waiting: int
     """Events in the spool."""
     oldest_s: float
-    """Age of the oldest of them."""
+    """Age of the oldest event."""
     failed: int
-    """Events that were set aside."""
+    """Events that were set aside after failures."""
     tokens_today: int = 0
 
 
-def turn_memory(host: str, session: str, turn: str, part: str = "") -> str:
-    """Return the id of the memory that a turn becomes: always the same, so that it can be written once only.
+def turn_memory_id(host: str, session: str, turn: str, part: str = "") -> str:
+    """Return the memory id of a turn: deterministic, so that it is written only once.
 
-    A fork repeats turns with their ids in another session; where an id is unique in the world the session is left out.
+    A fork repeats turns with their ids in another session; a globally unique turn id is used without the session.
     """
-    owner = "" if is_unique(turn) else session
+    owner = "" if is_unique_turn_id(turn) else session
     named = "\0".join(("lorelog turn", host, owner, turn, *((part,) if part else ())))
     digits = hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"{digits[:8]}-{digits[8:12]}-8{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:32]}"
 
 
-def is_unique(turn: str) -> bool:
-    """Say whether a turn's id is enough to know it by, whatever its session."""
-    return bool(_UNIQUE.fullmatch(turn))
+def is_unique_turn_id(turn: str) -> bool:
+    """Return True if a turn id is globally unique, regardless of its session."""
+    return bool(_UNIQUE_TURN_ID.fullmatch(turn))
 
 
-def answer_mark(text: str) -> str:
-    """Return what a hook writes down of the last answer, in the place of the answer."""
+def answer_hash(text: str) -> str:
+    """Return the hash of the last answer that a hook stores instead of the answer."""
     return hashlib.sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def moment_of(value: object) -> datetime | None:
-    """Return a time that was written as ISO; None for anything else."""
+def parse_iso_time(value: object) -> datetime | None:
+    """Parse an ISO time; None for anything else."""
     if not isinstance(value, str):
         return None
     try:
@@ -196,5 +263,5 @@ def moment_of(value: object) -> datetime | None:
     return when if when.tzinfo else when.replace(tzinfo=UTC)
 
 
-def _text(value: object) -> str:
+def _clean_text(value: object) -> str:
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) and "\0" not in value else ""

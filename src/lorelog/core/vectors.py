@@ -1,4 +1,4 @@
-"""Arithmetic on single vectors, for which numpy would cost more to load than to do without."""
+"""Arithmetic on single vectors, without the import time of numpy."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from array import array
 from lorelog.core.errors import ModelFault
 
 
-def unit(vector: bytes) -> bytes:
-    """Return a little-endian float32 vector at unit length; zeros stay zeros, and what is no number is refused."""
+def unit_vector(vector: bytes) -> bytes:
+    """Return a little-endian float32 vector at unit length; zeros stay zeros. Raise ModelFault for other bytes or
+    NaN.
+    """
     if not vector or len(vector) % 4:
-        raise ModelFault(f"a vector of {len(vector)} bytes is not a row of float32 numbers")
+        raise ModelFault(f"a vector of {len(vector)} bytes is not an array of float32 numbers")
     numbers = array("f", vector)
     if sys.byteorder == "big":
         numbers.byteswap()
     length = math.hypot(*numbers)
     if not math.isfinite(length):
-        raise ModelFault("a vector holds something that is not a finite number")
+        raise ModelFault("a vector contains a value that is not finite")
     if length:
         numbers = array("f", [number / length for number in numbers])
     if sys.byteorder == "big":

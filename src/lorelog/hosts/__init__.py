@@ -1,55 +1,99 @@
-"""Whose dialect? What each agent host tells its hooks and wants to hear from them. Pure translation: imports core only.
+"""Adapters between agent hosts and hooks: they translate hook payloads and replies, and import core only.
 
-A host waits for its hooks, so nothing is imported here before it is needed.
+This module finds the adapter of a host, and has what adapters share: validated fields of hook payloads, and the reply
+format of Claude Code and Codex. A host waits for its hooks, so everything is imported on first use.
 """
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, Protocol
 
-    class Dialect(Protocol):
-        """What each host's module offers."""
+    class HostAdapter(Protocol):
+        """The interface of each host's module."""
 
         MOMENTS: dict[str, str]
-        """The host's own name of an event to the moment it is."""
+        """The host's event names, mapped to ours."""
 
         def read_event(self, moment: str, payload: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-            """Return what a payload tells, in the words of the spool."""
+            """Return a payload's fields under their names in the spool."""
 
         def answer(self, moment: str, context: str, notice: str) -> dict[str, Any]:
-            """Return the host's JSON: the context reaches the model, the notice the person."""
+            """Return the host's JSON: the context is for the model, the notice for the user."""
 
 
-TITLES = {"claude": "Claude Code", "codex": "Codex", "opencode": "OpenCode", "openclaw": "OpenClaw"}
-HOSTS = tuple(TITLES)
-ALIASES = {"claude-code": "claude"}
+_MAX_ID_CHARS = 512
+"""Characters of an id. A longer text is not an id and could be conversation."""
+_MAX_PATH_CHARS = 4_096
+
+
+def text_field(payload: Mapping[str, Any], name: str) -> str:
+    """Return an id or a name; empty for anything else."""
+    value = payload.get(name)
+    return value if isinstance(value, str) and len(value) <= _MAX_ID_CHARS and value.isprintable() else ""
+
+
+def path_field(payload: Mapping[str, Any], name: str) -> str:
+    """Return an absolute path; empty for anything else."""
+    value = payload.get(name)
+    if not isinstance(value, str) or not value.startswith("/") or len(value) > _MAX_PATH_CHARS or "\0" in value:
+        return ""
+    return value
+
+
+def answer_hash(text: object) -> str:
+    """Return a hash that identifies an answer without revealing it; empty without an answer."""
+    if not isinstance(text, str) or not text.strip():
+        return ""
+    # The module below `hashlib` in Python 3.11; `hashlib` takes 4 ms to import because it loads OpenSSL.
+    try:
+        from _sha256 import sha256  # type: ignore[import-not-found]
+    except ImportError:
+        from hashlib import sha256
+    digest: str = sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()
+    return digest[:16]
+
+
+def hook_answer(event: str, context: str, notice: str) -> dict[str, Any]:
+    """Return a hook's reply in Claude Code's format; an empty object if there is nothing to say."""
+    answer: dict[str, Any] = {}
+    if notice:
+        answer["systemMessage"] = notice
+    if context:
+        answer["hookSpecificOutput"] = {"hookEventName": event, "additionalContext": context}
+    return answer
+
+
+HOST_TITLES = {"claude": "Claude Code", "codex": "Codex", "opencode": "OpenCode", "openclaw": "OpenClaw"}
+HOSTS = tuple(HOST_TITLES)
+HOST_ALIASES = {"claude-code": "claude"}
 MOMENTS = ("session-start", "prompt", "turn-end", "turn-failed", "compact", "session-end")
 
 
-def known_host(word: str) -> str:
-    """Return the host that a word names, or nothing."""
-    word = ALIASES.get(word, word)
-    return word if word in TITLES else ""
+def resolve_host(name: str) -> str:
+    """Return the host of a name or alias; empty if unknown."""
+    name = HOST_ALIASES.get(name, name)
+    return name if name in HOST_TITLES else ""
 
 
-def dialect(host: str) -> Dialect:
+def host_adapter(host: str) -> HostAdapter:
     """Return the module of a host."""
     from importlib import import_module
 
-    if host not in TITLES:
+    if host not in HOST_TITLES:
         raise KeyError(host)
-    module: Dialect = import_module(f"lorelog.hosts.{host}")
+    module: HostAdapter = import_module(f"lorelog.hosts.{host}")
     return module
 
 
-def recognise(host: str, payload: Mapping[str, Any], environment: Mapping[str, str]) -> str:
-    """Return who really speaks: Codex runs the hooks of a bundle that was made for Claude Code as if they were its own.
+def detect_host(host: str, payload: Mapping[str, Any], environment: Mapping[str, str]) -> str:
+    """Return the actual host: Codex runs the hooks of a Claude Code bundle as if they were its own.
 
-    Its transcripts are called rollouts, and its turns have an id that Claude Code does not give; inside a Claude Code
-    session, which may run Codex, the name of the transcript alone decides.
+    Its transcripts are called rollouts, and its turns have an id that Claude Code's do not have. Inside a Claude Code
+    session, which may run Codex, only the transcript's name decides.
     """
     if host != "claude":
         return host

@@ -1,8 +1,8 @@
-"""Codex: the hooks of Claude Code with an id for each turn, and a rollout for a transcript."""
+"""Codex: the hooks of Claude Code with an id for each turn, and rollouts as transcripts."""
 
 from __future__ import annotations
 
-from lorelog.hosts.fields import answer_mark, hook_answer, place, word
+from lorelog.hosts import answer_hash, hook_answer, path_field, text_field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,23 +16,23 @@ MOMENTS = {
     "PreCompact": "compact",
     "SessionEnd": "session-end",
 }
-_HEARD = {"session-start": "SessionStart", "prompt": "UserPromptSubmit"}
+_ANSWERED_EVENTS = {"session-start": "SessionStart", "prompt": "UserPromptSubmit"}
 
 
 def read_event(moment: str, payload: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return what a payload tells, in the words of the spool."""
+    """Return a payload's fields under their names in the spool."""
     return {
-        "session": word(payload, "session_id"),
-        "turn": word(payload, "turn_id"),
-        "transcript": place(payload, "transcript_path"),
-        "directory": place(payload, "cwd"),
+        "session": text_field(payload, "session_id"),
+        "turn": text_field(payload, "turn_id"),
+        "transcript": path_field(payload, "transcript_path"),
+        "directory": path_field(payload, "cwd"),
         "agent": "",
-        "source": word(payload, "source") or word(payload, "reason") or word(payload, "trigger"),
-        "answer": answer_mark(payload.get("last_assistant_message")),
+        "source": text_field(payload, "source") or text_field(payload, "reason") or text_field(payload, "trigger"),
+        "answer": answer_hash(payload.get("last_assistant_message")),
         "again": payload.get("stop_hook_active") is True,
     }
 
 
 def answer(moment: str, context: str, notice: str) -> dict[str, Any]:
-    """Return the host's JSON; at moments when nobody listens, an empty object."""
-    return hook_answer(_HEARD[moment], context, notice) if moment in _HEARD else {}
+    """Return the host's JSON; an empty object for events whose reply is ignored."""
+    return hook_answer(_ANSWERED_EVENTS[moment], context, notice) if moment in _ANSWERED_EVENTS else {}

@@ -1,14 +1,14 @@
-"""OpenClaw: our plugin there speaks for it, and puts what it hears where OpenClaw wants it.
+"""OpenClaw: our plugin sends its events and passes our replies on.
 
-Since 2026.8 an agent's sessions are in one SQLite database; before, each was a JSONL file. What a hook is told of it differs
-from version to version (a path, a session key, nothing), so the file that is there is looked for.
+Since 2026.8 an agent's sessions are in one SQLite database; before, each was a JSONL file. The transcript in a hook's
+payload differs between versions (a path, a session key, nothing), so the first existing file is used.
 """
 
 from __future__ import annotations
 
 from os import path
 
-from lorelog.hosts.fields import answer_mark, place, word
+from lorelog.hosts import answer_hash, path_field, text_field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,49 +28,49 @@ MOMENTS = {
 
 
 def read_event(moment: str, payload: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return what a payload tells, in the words of the spool."""
-    agent, session = word(payload, "agent"), word(payload, "session")
+    """Return a payload's fields under their names in the spool."""
+    agent, session = text_field(payload, "agent"), text_field(payload, "session")
     return {
         "session": session,
-        "turn": word(payload, "turn"),
-        "transcript": _transcript(payload, agent or "main", session, environment),
-        "directory": place(payload, "directory"),
+        "turn": text_field(payload, "turn"),
+        "transcript": _find_transcript(payload, agent or "main", session, environment),
+        "directory": path_field(payload, "directory"),
         "agent": agent,
-        "source": word(payload, "source"),
-        "answer": answer_mark(payload.get("answer_text")),
+        "source": text_field(payload, "source"),
+        "answer": answer_hash(payload.get("answer_text")),
         "again": False,
     }
 
 
 def answer(moment: str, context: str, notice: str) -> dict[str, Any]:
-    """Return what the plugin reads: both words, where there is anything to say."""
+    """Return the plugin's JSON: context and notice, if not empty."""
     return {name: text for name, text in (("context", context), ("notice", notice)) if text}
 
 
-def _transcript(payload: dict[str, Any], agent: str, session: str, environment: Mapping[str, str]) -> str:
-    """Return the first candidate that is there, else the first: it may be written a moment later."""
-    candidates = [*_told(payload), *_usual(agent, session, environment)]
-    return next((one for one in candidates if path.isfile(one)), candidates[0] if candidates else "")
+def _find_transcript(payload: dict[str, Any], agent: str, session: str, environment: Mapping[str, str]) -> str:
+    """Return the first existing candidate, else the first: it may be written a moment later."""
+    candidates = [*_reported_transcripts(payload), *_default_transcripts(agent, session, environment)]
+    return next((candidate for candidate in candidates if path.isfile(candidate)), candidates[0] if candidates else "")
 
 
-def _told(payload: dict[str, Any]) -> Iterator[str]:
-    told = payload.get("transcript")
-    for one in told[:16] if isinstance(told, list) else [told]:
-        if found := place({"one": one}, "one"):
-            yield found
+def _reported_transcripts(payload: dict[str, Any]) -> Iterator[str]:
+    reported = payload.get("transcript")
+    for entry in reported[:16] if isinstance(reported, list) else [reported]:
+        if transcript := path_field({"transcript": entry}, "transcript"):
+            yield transcript
 
 
-def _usual(agent: str, session: str, environment: Mapping[str, str]) -> Iterator[str]:
-    home = place(environment, "HOME")
-    state = place(environment, "OPENCLAW_STATE_DIR") or (home and f"{home}/.openclaw")
-    if not state or not _is_name(agent):
+def _default_transcripts(agent: str, session: str, environment: Mapping[str, str]) -> Iterator[str]:
+    home = path_field(environment, "HOME")
+    state = path_field(environment, "OPENCLAW_STATE_DIR") or (home and f"{home}/.openclaw")
+    if not state or not _is_file_name(agent):
         return
-    # The database first: where both are there, the file is what an older version left behind.
+    # The database first: if both exist, the file is left over from an older version.
     yield f"{state}/agents/{agent}/agent/openclaw-agent.sqlite"
-    if _is_name(session):
+    if _is_file_name(session):
         yield f"{state}/agents/{agent}/sessions/{session}.jsonl"
 
 
-def _is_name(text: str) -> bool:
-    """Say whether a text can be the name of one file: it comes from outside, and must not lead elsewhere."""
+def _is_file_name(text: str) -> bool:
+    """Return True if a text is a plain file name: it is untrusted and must not contain a path."""
     return bool(text) and "/" not in text and text not in {".", ".."}

@@ -1,11 +1,11 @@
-"""OpenCode: our plugin there speaks for it, and puts what it hears where OpenCode wants it.
+"""OpenCode: our plugin sends its events and passes our replies on.
 
-OpenCode keeps all sessions in one SQLite database. Its plugin interface does not say where, but its place is fixed.
+OpenCode keeps all sessions in one SQLite database. Its plugin API does not give the path, but the path is fixed.
 """
 
 from __future__ import annotations
 
-from lorelog.hosts.fields import answer_mark, place, word
+from lorelog.hosts import answer_hash, path_field, text_field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,27 +23,27 @@ MOMENTS = {
 
 
 def read_event(moment: str, payload: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return what a payload tells, in the words of the spool."""
+    """Return a payload's fields under their names in the spool."""
     return {
-        "session": word(payload, "session"),
-        "turn": word(payload, "turn"),
-        "transcript": place(payload, "transcript") or _database(environment),
-        "directory": place(payload, "directory"),
-        "agent": word(payload, "agent"),
-        "source": word(payload, "source"),
-        "answer": answer_mark(payload.get("answer_text")),
+        "session": text_field(payload, "session"),
+        "turn": text_field(payload, "turn"),
+        "transcript": path_field(payload, "transcript") or _database(environment),
+        "directory": path_field(payload, "directory"),
+        "agent": text_field(payload, "agent"),
+        "source": text_field(payload, "source"),
+        "answer": answer_hash(payload.get("answer_text")),
         "again": False,
     }
 
 
 def answer(moment: str, context: str, notice: str) -> dict[str, Any]:
-    """Return what the plugin reads: both words, where there is anything to say."""
+    """Return the plugin's JSON: context and notice, if not empty."""
     return {name: text for name, text in (("context", context), ("notice", notice)) if text}
 
 
 def _database(environment: Mapping[str, str]) -> str:
-    data = place(environment, "XDG_DATA_HOME")
-    home = place(environment, "HOME")
+    data = path_field(environment, "XDG_DATA_HOME")
+    home = path_field(environment, "HOME")
     if not data and home:
         data = f"{home}/.local/share"
     return f"{data}/opencode/opencode.db" if data else ""

@@ -1,1 +1,1 @@
-"""How does it come in? Scan roots, cut Markdown into chunks, embed what is new."""
+"""Input: find Markdown files and split them into chunks, read transcripts and stack traces, redact secrets, embed."""

@@ -1,9 +1,9 @@
-"""Texts in, unit vectors out, in slices small enough that an interruption costs little.
+"""Embed texts in batches small enough that an interruption costs little.
 
-Models are foreign: whatever one answers is checked here, once for all providers, before anything is stored: as many
-vectors as texts, all of one dimension, all numbers finite. Each slice is handed on as soon as it is checked, so a run
-that is interrupted keeps what was done. Longest texts go first: a slice then holds texts of like length, which is
-what batching providers like, and a run speeds up towards its end instead of slowing down.
+Replies of every provider are checked here before anything is stored: as many vectors as texts, one dimension, finite
+numbers only. Each batch is passed on as soon as it is checked, so an interrupted run keeps its finished batches. The
+longest texts go first: a batch then holds texts of similar length, which suits batching providers, and a run speeds up
+towards its end instead of slowing down.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ BATCH_SIZE = 32
 
 @dataclass(frozen=True, slots=True)
 class EmbedReport:
-    """What one run of embedding did."""
+    """Counts of one embedding run."""
 
     embedded: int = 0
     truncated: int = 0
-    """Texts longer than the model reads; their vectors speak for their beginnings."""
+    """Texts longer than the model's input limit; their vectors represent only the beginning."""
     tokens: int = 0
     dimension: int = 0
     """Length of the vectors; 0 when there was nothing to embed."""
     refused: Mapping[str, str] = field(default_factory=dict)
-    """Texts that the model did not take, by their keys, and why."""
+    """Texts that the model rejected: vector key to reason."""
 
 
 def embed_texts(
@@ -38,66 +38,66 @@ def embed_texts(
     *,
     batch_size: int = BATCH_SIZE,
 ) -> EmbedReport:
-    """Embed texts by vector key, handing each checked batch of unit vectors to `on_batch` at once.
+    """Embed texts by vector key and pass each checked batch of unit vectors to `on_batch` at once.
 
-    Raise ModelError when the model fails or answers nonsense; what was handed on before that stands, and what the failing
-    call had made of some of its texts is handed on, too: it was paid for.
+    Raise ModelError if the model fails or returns invalid vectors. Earlier batches stay valid, and the vectors that the
+    failing call did compute are passed on too, because they were paid for.
     """
     report = EmbedReport()
-    for keys in _slices(texts, batch_size):
+    for keys in _batches(texts, batch_size):
         try:
             reply = embedder.embed_documents([texts[key] for key in keys])
         except ModelError as error:
-            made = {keys[place]: vector for place, vector in error.done.items()}
+            made = {keys[index]: vector for index, vector in error.done.items()}
             if made:
-                _hand_on(embedder, made, report.dimension, on_batch)
+                _emit_batch(embedder, made, report.dimension, on_batch)
             raise
         if len(reply.vectors) != len(keys):
-            raise _fault(embedder, f"answered {len(reply.vectors)} vectors for {len(keys)} texts")
-        made = {key: reply.vectors[place] for place, key in enumerate(keys) if place not in reply.refused}
+            raise _model_fault(embedder, f"returned {len(reply.vectors)} vectors for {len(keys)} texts")
+        made = {key: reply.vectors[index] for index, key in enumerate(keys) if index not in reply.refused}
         report = EmbedReport(
             embedded=report.embedded + len(made),
             truncated=report.truncated + reply.truncated,
             tokens=report.tokens + reply.tokens,
-            dimension=_hand_on(embedder, made, report.dimension, on_batch),
-            refused={**report.refused, **{keys[place]: why for place, why in reply.refused.items()}},
+            dimension=_emit_batch(embedder, made, report.dimension, on_batch),
+            refused={**report.refused, **{keys[index]: why for index, why in reply.refused.items()}},
         )
     return report
 
 
-def _hand_on(
+def _emit_batch(
     embedder: Embedder,
     made: Mapping[str, Vector],
     known_dimension: int,
     on_batch: Callable[[Mapping[str, Vector]], None],
 ) -> int:
-    """Check vectors, and hand them on at unit length; return their dimension."""
+    """Check vectors and pass them on at unit length; return their dimension."""
     if not made:
         return known_dimension
     vectors = list(made.values())
-    dimension = _check(embedder, vectors, known_dimension)
+    dimension = _check_dimension(embedder, vectors, known_dimension)
     on_batch(dict(zip(made, _unit_vectors(embedder, vectors, dimension), strict=True)))
     return dimension
 
 
-def _slices(texts: Mapping[str, str], batch_size: int) -> Iterator[list[str]]:
+def _batches(texts: Mapping[str, str], batch_size: int) -> Iterator[list[str]]:
     size = batch_size if batch_size > 0 else BATCH_SIZE
     keys = sorted(texts, key=lambda key: (-len(texts[key]), key))
     for start in range(0, len(keys), size):
         yield keys[start : start + size]
 
 
-def _check(embedder: Embedder, vectors: Sequence[Vector], known_dimension: int) -> int:
-    """Return the dimension of a reply's vectors, which is that of all replies before it."""
+def _check_dimension(embedder: Embedder, vectors: Sequence[Vector], known_dimension: int) -> int:
+    """Return the dimension of a reply's vectors, which must match all earlier replies."""
     sizes = {len(vector) for vector in vectors}
     if 0 in sizes:
-        raise _fault(embedder, "answered an empty vector")
+        raise _model_fault(embedder, "returned an empty vector")
     if any(size % 4 for size in sizes):
-        raise _fault(embedder, "answered a vector that is no row of 32-bit numbers")
+        raise _model_fault(embedder, "returned a vector that is not a sequence of 32-bit numbers")
     dimensions = {size // 4 for size in sizes} | ({known_dimension} if known_dimension else set())
     if len(dimensions) > 1:
-        found = ", ".join(str(dimension) for dimension in sorted(dimensions))
-        raise _fault(embedder, f"answered vectors of different dimensions: {found}")
+        listed = ", ".join(str(dimension) for dimension in sorted(dimensions))
+        raise _model_fault(embedder, f"returned vectors of different dimensions: {listed}")
     return dimensions.pop()
 
 
@@ -106,11 +106,11 @@ def _unit_vectors(embedder: Embedder, vectors: Sequence[Vector], dimension: int)
 
     rows = np.frombuffer(b"".join(vectors), dtype="<f4").reshape(-1, dimension).astype(np.float64)
     if not np.isfinite(rows).all():
-        raise _fault(embedder, "answered a vector with numbers that are not finite")
+        raise _model_fault(embedder, "returned a vector with numbers that are not finite")
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    lengths[lengths == 0.0] = 1.0  # a vector of zeros has no direction and stays as it is
+    lengths[lengths == 0.0] = 1.0  # a zero vector has no direction and stays unchanged
     return [row.tobytes() for row in (rows / lengths).astype("<f4")]
 
 
-def _fault(embedder: Embedder, what: str) -> ModelFault:
-    return ModelFault(f"the model {embedder.provider}/{embedder.model} {what}")
+def _model_fault(embedder: Embedder, problem: str) -> ModelFault:
+    return ModelFault(f"the model {embedder.provider}/{embedder.model} {problem}")

@@ -1,65 +1,266 @@
-r"""Markdown to chunks: what a file is called, what day it speaks of, and the pieces that can be found.
+r"""Split a Markdown text into chunks.
 
-The text is taken as `scan.read_text` returns it: no byte order mark, and lines end in `\n` alone. The work is done
-next door, by concept: `lines` says what each line is, `sections` groups them, `split` cuts what is too large,
-`anchors`, `frontmatter` and `dates` read what a text says of itself.
+The text is in the form `files.read_text` returns: no byte order mark, lines end in `\n` only. A section that is too
+large is split where it does the least damage: whole paragraphs and fences are packed greedily, an oversize block is cut
+at line ends, an oversize line at sentence ends, else between words, else between characters. A sentence or word end
+counts only in the last three quarters of the available room: a piece that says just `Yes.` is worse than a cut between
+two words.
 
-A chunk's own heading is in its text when the piece holds the heading's line, and in its context otherwise; so the
-embedded text names it once in either case.
+A piece repeats the last lines of the previous one, so that a sentence next to a cut is found with its neighbours. It
+never repeats the whole previous piece, which would make that one redundant, and never starts inside a fence, where half
+a program would look like prose. A heading is never a piece of its own: it leads the next piece if it fits there, and is
+otherwise in `Chunk.context` only. So the embedded text contains the heading exactly once.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import PurePath
 
-from lorelog.core.document import BETWEEN_HEADINGS, Anchor, Chunk
+from lorelog.core.document import HEADING_SEPARATOR, Anchor, Chunk
 from lorelog.core.options import ChunkOptions
-from lorelog.ingest.anchors import parse_anchor, parse_covers
-from lorelog.ingest.dates import Moment, day_of_name, find_day
-from lorelog.ingest.frontmatter import FrontMatter, parse_front_matter
-from lorelog.ingest.lines import Outline, read_outline
-from lorelog.ingest.sections import Section, read_sections
-from lorelog.ingest.split import Piece, split_section
+from lorelog.ingest.metadata import (
+    FrontMatter,
+    PartialDatetime,
+    day_from_filename,
+    find_day,
+    parse_anchor,
+    parse_covers,
+    parse_front_matter,
+)
+from lorelog.ingest.outline import Outline, Section, is_blank, read_outline, read_sections
+
+_CJK = "\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
+_SENTENCE_END = re.compile(rf"[。！？；…][”’」』）\s]{{0,8}}|[.!?;][\"'”’)\]]{{0,3}}(?:\s{{1,8}}|(?=[{_CJK}]))")
+_ZERO_WIDTH_JOINER = "\u200d"
+
+
+def split_line(line: str, room: int, limit: int) -> list[tuple[int, int]]:
+    """Return the columns of a line's parts without surrounding blanks; the first fits `room`, the others `limit`."""
+    parts: list[tuple[int, int]] = []
+    position = 0
+    while position < len(line):
+        end = len(line) if len(line) - position <= room else _find_cut(line, position, position + room)
+        part = line[position:end]
+        start = position + len(part) - len(part.lstrip())
+        stop = position + len(part.rstrip())
+        if start < stop:
+            parts.append((start, stop))
+        position, room = end, limit
+    return parts
+
+
+def _find_cut(line: str, start: int, end: int) -> int:
+    """Return the best column to cut at: after `start`, at most `end`."""
+    earliest = start + (end - start) // 4
+    sentence = 0
+    for match in _SENTENCE_END.finditer(line, start, end + 1):  # one further: the character after a full stop decides
+        if match.start() < end:
+            sentence = min(match.end(), end)
+    if sentence > earliest:
+        return sentence
+    word = max(line.rfind(" ", start, end + 1), line.rfind("\t", start, end + 1))
+    if word > earliest:
+        return word
+    for column in range(end, max(start, end - 16), -1):
+        if not _is_combining(line, column):
+            return column
+    return end
+
+
+def _is_combining(line: str, column: int) -> bool:
+    """Return True if the character at a column belongs to the one before it."""
+    character = line[column]
+    return (
+        unicodedata.combining(character) != 0
+        or character == _ZERO_WIDTH_JOINER
+        or line[column - 1] == _ZERO_WIDTH_JOINER
+        or "\ufe00" <= character <= "\ufe0f"  # variation selectors
+        or "\U0001f3fb" <= character <= "\U0001f3ff"  # skin tones
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SectionPiece:
+    """Whole lines `first..last`; with `cut`, only these columns of the last line."""
+
+    first: int
+    last: int
+    cut: tuple[int, int] | None = None
+
+
+def split_section(outline: Outline, section: Section, options: ChunkOptions) -> list[SectionPiece]:
+    """Return the pieces of a section in file order; none is longer than `max_chunk_size` characters."""
+    limit = max(1, options.max_chunk_size)
+    if sum(len(outline.lines[number]) + 1 for number in range(section.first, section.last + 1)) - 1 <= limit:
+        return [SectionPiece(section.first, section.last)]
+    blocks = list(_section_blocks(outline, section))
+    fence_lines = {number for first, last, is_whole in blocks if is_whole for number in range(first + 1, last + 1)}
+    packer = _PiecePacker(outline, section, _SplitLimits(limit, max(0, options.overlap_lines)), fence_lines)
+    for first, last, is_whole in blocks:
+        packer.add_block(first, last, is_whole=is_whole)
+    packer.flush()
+    return packer.pieces
+
+
+def _section_blocks(outline: Outline, section: Section) -> Iterator[tuple[int, int, bool]]:
+    """Yield (first, last, is_whole) of the heading, paragraphs and fences, without the blank lines between them."""
+    number = section.first
+    if section.body > number:
+        yield number, section.body - 1, True
+        number = section.body
+    while number <= section.last:
+        if number in outline.atomic_blocks:
+            last = min(outline.atomic_blocks[number], section.last)
+            yield number, last, True
+            number = last + 1
+            continue
+        start = number
+        while number <= section.last and number not in outline.atomic_blocks and not is_blank(outline.lines[number]):
+            number += 1
+        if number > start:
+            yield start, number - 1, False
+        else:
+            number += 1
+
+
+@dataclass(frozen=True, slots=True)
+class _SplitLimits:
+    characters: int
+    overlap_lines: int
+
+
+class _PiecePacker:
+    """Collects the current piece (`_first.._last`, new from `_first_new_line` on) and the finished ones."""
+
+    def __init__(self, outline: Outline, section: Section, limits: _SplitLimits, fence_lines: AbstractSet[int]) -> None:
+        self._outline = outline
+        self._section = section
+        self._limit = limits.characters
+        self._overlap = limits.overlap_lines
+        self._fence_lines = fence_lines
+        lengths = (len(outline.lines[number]) + 1 for number in range(section.first, section.last + 1))
+        self._offsets = [0, *accumulate(lengths)]
+        self._first = self._last = self._first_new_line = -1
+        self._previous: SectionPiece | None = None
+        self.pieces: list[SectionPiece] = []
+
+    def add_block(self, first: int, last: int, *, is_whole: bool) -> None:
+        fits_alone = self._length(first, last) <= self._limit
+        # Also cut a paragraph if that is the only way to keep the heading with its first lines.
+        keeps_heading = is_whole or first == last or self._fits(last) or not self._has_no_text()
+        if fits_alone and keeps_heading:
+            self._add(first, last)
+            return
+        for number in range(first, last + 1):
+            line = self._outline.lines[number]
+            if len(line) > self._limit:
+                self._add_long_line(number)
+            elif not is_blank(line):
+                self._add(number, number)
+
+    def flush(self) -> None:
+        """Finish the current piece, or drop it if it adds no new text."""
+        if self._first < 0:
+            return
+        self._previous = None
+        if not self._has_no_text():
+            self._previous = SectionPiece(self._first, self._last)
+            self.pieces.append(self._previous)
+        self._first = -1
+
+    def _add(self, first: int, last: int) -> None:
+        if self._first >= 0 and self._fits(last):
+            self._last = last
+            return
+        self.flush()
+        self._first = self._overlapping_start(first, last)
+        self._first_new_line = first
+        self._last = last
+
+    def _add_long_line(self, number: int) -> None:
+        """Cut a line. Its first part includes the pending heading and anchor if there is room."""
+        room, lead = self._limit, -1
+        if self._first >= 0 and self._has_no_text():
+            left = self._limit - self._length(self._first, number - 1) - 1
+            if left >= max(1, self._limit // 4):
+                room, lead = left, self._first
+        else:
+            self.flush()
+        for start, end in split_line(self._outline.lines[number], room, self._limit):
+            if number >= self._section.body and self._outline.visible(number, start, end).strip():
+                self.pieces.append(SectionPiece(lead if lead >= 0 else number, number, (start, end)))
+            lead = -1
+        self._first = -1
+        self._previous = None
+
+    def _overlapping_start(self, first: int, last: int) -> int:
+        """Return the first line of a piece of these new lines: the earliest one that overlap and size allow."""
+        if self._previous is None:
+            return first
+        lowest = max(self._previous.first + 1, self._section.body, self._previous.last - self._overlap + 1)
+        for start in range(lowest, self._previous.last + 1):
+            is_start = start not in self._fence_lines and not is_blank(self._outline.lines[start])
+            if is_start and self._length(start, last) <= self._limit:
+                return start
+        return first
+
+    def _has_no_text(self) -> bool:
+        """Return True if the current piece has no new text yet: only a heading, comments or repeated lines."""
+        return self._first >= 0 and not self._outline.has_text(
+            max(self._first_new_line, self._section.body), self._last
+        )
+
+    def _fits(self, last: int) -> bool:
+        return self._first >= 0 and self._length(self._first, last) <= self._limit
+
+    def _length(self, first: int, last: int) -> int:
+        base = self._section.first
+        return self._offsets[last - base + 1] - self._offsets[first - base] - 1
+
 
 _BLANK_RUN = re.compile(r"\n(?:[ \t]*\n){2,}")
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedDocument:
-    """What a Markdown file holds."""
+    """A Markdown file's title, date and chunks."""
 
     title: str
     date: str
-    """ISO day: of the file's name, its front matter or its title, else the fallback."""
+    """ISO day from the file name, the front matter or the title, else the fallback."""
     chunks: tuple[Chunk, ...]
 
 
 def chunk_markdown(text: str, source: str, options: ChunkOptions, *, fallback_date: str = "") -> ParsedDocument:
-    """Cut a Markdown text into chunks. `fallback_date` is used where the text names no day itself."""
+    """Split a Markdown text into chunks. `fallback_date` is used if the text itself has no date."""
     outline = read_outline(text)
     front = parse_front_matter(outline.lines[: outline.front_matter])
     sections = read_sections(outline)
-    base = Moment(day_of_name(source) or front.date)
+    base = PartialDatetime(day_from_filename(source) or front.date)
     title = front.title or _first_title(sections) or PurePath(source).stem
     return ParsedDocument(
         title=title,
         date=base.day or find_day(title) or fallback_date,
-        chunks=_chunks(_Reading(outline, source, options, front), sections, base, fallback_date),
+        chunks=_build_chunks(_ChunkFactory(outline, source, options, front), sections, base, fallback_date),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
-    """What is the same for all sections of a file."""
+class _ChunkFactory:
+    """Builds the chunks of one file."""
 
     outline: Outline
     source: str
     options: ChunkOptions
     front: FrontMatter
 
-    def chunk(self, section: Section, piece: Piece, number: int, date: str, anchor: Anchor | None) -> Chunk:
+    def chunk(self, section: Section, piece: SectionPiece, *, number: int, date: str, anchor: Anchor | None) -> Chunk:
         outline = self.outline
         holds_heading = piece.first < section.body
         above = section.path[:-1] if holds_heading and section.title else section.path
@@ -70,9 +271,9 @@ class _Reading:
             heading_path=section.path,
             start_line=piece.first + 1,
             end_line=piece.last + 1,
-            content=_content(outline, piece),
-            text=_text(outline, piece),
-            context=BETWEEN_HEADINGS.join(above),
+            content=_raw_content(outline, piece),
+            text=_visible_text(outline, piece),
+            context=HEADING_SEPARATOR.join(above),
             date=date,
             type=(anchor.type if anchor else "") or self.front.type,
             tags=(anchor.tags if anchor else ()) or self.front.tags,
@@ -81,54 +282,56 @@ class _Reading:
         )
 
 
-def _chunks(reading: _Reading, sections: list[Section], base: Moment, fallback_date: str) -> tuple[Chunk, ...]:
-    outline = reading.outline
-    anchors = _anchors(outline, sections)
-    moments: list[Moment] = []
-    # Parts of one line may be equal in all that makes an id; the first stands for the others.
+def _build_chunks(
+    factory: _ChunkFactory, sections: list[Section], base: PartialDatetime, fallback_date: str
+) -> tuple[Chunk, ...]:
+    outline = factory.outline
+    anchors = _collect_anchors(outline, sections)
+    datetimes: list[PartialDatetime] = []
+    # Parts of one line may agree in everything that makes up an id; only the first is kept.
     chunks: dict[tuple[int, int, str], Chunk] = {}
     for index, section in enumerate(sections):
-        moment = (moments[section.parent] if section.parent >= 0 else base).narrowed(section.title)
-        moments.append(moment)
+        section_time = (datetimes[section.parent] if section.parent >= 0 else base).refine(section.title)
+        datetimes.append(section_time)
         if not outline.has_text(section.body, section.last):
             continue
-        date = moment.stamp(fallback_date)
-        for number, piece in enumerate(split_section(outline, section, reading.options)):
+        date = section_time.to_iso(fallback_date)
+        for number, piece in enumerate(split_section(outline, section, factory.options)):
             anchor = anchors.get(index)
-            if number == 1 and anchor is not None and anchor.covers:  # may be long, and one piece is enough to tell it
+            if number == 1 and anchor is not None and anchor.covers:  # may be long, and one piece with it is enough
                 anchor = anchors[index] = replace(anchor, covers=())
-            chunk = reading.chunk(section, piece, number, date, anchor)
+            chunk = factory.chunk(section, piece, number=number, date=date, anchor=anchor)
             chunks.setdefault((chunk.start_line, chunk.end_line, chunk.content_hash), chunk)
     return tuple(chunks.values())
 
 
-def _anchors(outline: Outline, sections: list[Section]) -> dict[int, Anchor]:
-    """Return the first anchor of each section that has one, by the section's index, with what further comments say it covers."""
+def _collect_anchors(outline: Outline, sections: list[Section]) -> dict[int, Anchor]:
+    """Return the first anchor of each section, by section index, extended by the covers of later comments."""
     anchors: dict[int, Anchor] = {}
-    further: dict[int, list[str]] = {}
+    extra: dict[int, list[str]] = {}
     index = 0
     for comment in outline.comments:
         while sections[index].last < comment.line:
             index += 1
         if index not in anchors and (anchor := parse_anchor(comment.text)):
             anchors[index] = anchor
-        elif index in anchors and (covers := parse_covers(comment.text)):
-            further.setdefault(index, []).extend(covers)
-    for place, more in further.items():
-        known = anchors[place]
-        anchors[place] = replace(known, covers=tuple(dict.fromkeys((*known.covers, *more))))
+        elif index in anchors and (hashes := parse_covers(comment.text)):
+            extra.setdefault(index, []).extend(hashes)
+    for section, covers in extra.items():
+        unique = dict.fromkeys((*anchors[section].covers, *covers))
+        anchors[section] = replace(anchors[section], covers=tuple(unique))
     return anchors
 
 
-def _content(outline: Outline, piece: Piece) -> str:
+def _raw_content(outline: Outline, piece: SectionPiece) -> str:
     if piece.cut is None:
         return "\n".join(outline.lines[piece.first : piece.last + 1])
     start, end = piece.cut
     return "\n".join([*outline.lines[piece.first : piece.last], outline.lines[piece.last][start:end]])
 
 
-def _text(outline: Outline, piece: Piece) -> str:
-    """Return what a reader of the rendered page would see: no comments, no lines left empty by them."""
+def _visible_text(outline: Outline, piece: SectionPiece) -> str:
+    """Return the text as rendered: without comments and without lines left empty by them."""
     kept: list[str] = []
     for number in range(piece.first, piece.last + 1):
         cut = piece.cut if piece.cut and number == piece.last else (0, None)

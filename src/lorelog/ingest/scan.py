@@ -1,17 +1,22 @@
-"""Scan: which Markdown files lie under the roots, without reading any of them.
+"""Find the Markdown files under the roots, without reading them.
 
-Reading is confined to the roots. A root may be a symbolic link and is resolved; below it directory links are not
-followed, so there are no loops, and a file link adds nothing: the file it names is found where it really lies, under
-the rules that hold there, or it lies outside all roots and is only reported (`ScanResult.outside`).
+Scanning is confined to the roots. A root may be a symbolic link and is resolved; below it directory links are not
+followed, so there are no loops. A file link adds nothing: its target is either found at its real path, under the rules
+of that directory, or is outside all roots and only reported (`ScanResult.outside_links`).
 
-Rules that a reader would question:
+Files are excluded by `exclude` patterns and ignore files with gitignore's semantics. A directory inherits its parent's
+rules and adds its own ignore files; the last matching pattern decides, and `exclude` overrides all ignore files. As in
+git, nothing below an excluded directory can be included again.
 
-- A root inside another root is walked on its own, so its files belong to it, and `exclude` patterns are relative to it.
-- A file given as a root is taken in spite of hidden names, patterns and ignore files, but not in spite of
-  `exclude_paths`: those name a path as explicitly as the root does, and are the later word.
-- An ignore file that cannot be read closes its directory: rules that cannot be honoured may guard secrets.
+Decisions:
 
-A bad file never stops a scan. What exists but could not be taken is in `kept`, so that nobody mistakes it for gone.
+- A root inside another root is walked separately: its files belong to it, and `exclude` patterns are relative to it.
+- A file given as a root is included despite hidden names, patterns and ignore files, but not despite `exclude_paths`:
+  those name a path as explicitly as the root does, and take precedence.
+- An ignore file that cannot be read excludes its directory: rules that cannot be applied may protect secrets.
+- A bad file never stops a scan. Existing files that could not be included are in `unreadable`, so that they are not
+  mistaken for deleted ones.
+- pathspec takes 57 ms to import, more than a small scan; so it is imported only to compile a pattern.
 """
 
 from __future__ import annotations
@@ -19,48 +24,123 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from lorelog.core.document import SourceFile, Stamp
-from lorelog.core.memory import Problem
+from lorelog.core.document import FileStamp, SourceFile
+from lorelog.core.errors import UsageError
+from lorelog.core.memory import FileProblem
 from lorelog.core.options import ScanOptions
 from lorelog.core.paths import is_below
-from lorelog.ingest.scan_read import printable, read_text, reason
-from lorelog.ingest.scan_rules import Rules, read_ignore_file, real_paths, root_rules
+from lorelog.ingest.files import os_error_text, printable_path
 
-__all__ = ["ScanResult", "read_text", "scan"]
-
-SUFFIXES = (".md", ".markdown")
+PathMatcher = Callable[[str], bool | None]
+"""Returns True if the patterns exclude a path, False if they include it, None if none matches."""
 
 
 @dataclass(frozen=True, slots=True)
+class IgnoreRules:
+    """The rules that apply in one directory."""
+
+    layers: tuple[tuple[str, PathMatcher], ...] = ()
+    """Base directory and patterns of each ignore file; the last one decides."""
+    overrides: tuple[tuple[str, PathMatcher], ...] = ()
+
+    def with_ignore_file(self, directory: str, lines: Sequence[str]) -> IgnoreRules:
+        """Return these rules extended by the lines of an ignore file."""
+        return IgnoreRules((*self.layers, (directory, _compile_patterns(lines))), self.overrides)
+
+    def excludes(self, path: str, *, is_directory: bool) -> bool:
+        """Return True if an absolute path is excluded."""
+        for base, match in reversed((*self.layers, *self.overrides)):
+            relative = path[len(base.rstrip("/")) + 1 :]
+            decision = match(relative + "/" if is_directory else relative)
+            if decision is not None:
+                return decision
+        return False
+
+
+def root_ignore_rules(root: str, exclude: Sequence[str]) -> IgnoreRules:
+    """Return the rules at a root. Raise UsageError if a pattern is malformed."""
+    patterns = [pattern for pattern in exclude if pattern.strip()]
+    for pattern in patterns:
+        try:
+            _compile_patterns([pattern])
+        except ValueError as error:
+            raise UsageError(
+                f"The exclude pattern {pattern!r} is malformed", hint="write it as in a .gitignore file"
+            ) from error
+    return IgnoreRules(overrides=((root, _compile_patterns(patterns)),)) if patterns else IgnoreRules()
+
+
+def read_ignore_file(path: Path) -> list[str]:
+    """Return the lines of an ignore file without malformed patterns, which git ignores too. May raise OSError."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
+    except FileNotFoundError:
+        return []  # deleted after its directory was listed
+    try:
+        _compile_patterns(lines)
+    except ValueError:
+        return [line for line in lines if _is_pattern(line)]
+    return lines
+
+
+def _is_pattern(line: str) -> bool:
+    try:
+        _compile_patterns([line])
+    except ValueError:
+        return False
+    return True
+
+
+def _compile_patterns(lines: Sequence[str]) -> PathMatcher:
+    from pathspec import GitIgnoreSpec
+
+    spec: Any = GitIgnoreSpec.from_lines(lines)
+
+    def match(relative: str) -> bool | None:
+        decision: bool | None = spec.check_file(relative).include
+        return decision
+
+    return match
+
+
+def real_paths(paths: Sequence[str]) -> frozenset[str]:
+    return frozenset(os.path.realpath(path) for path in paths)
+
+
+MARKDOWN_SUFFIXES = (".md", ".markdown")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScanResult:
-    """What lies under the roots. Paths are real paths; each tuple is sorted."""
+    """The result of a scan. Paths are real paths; each tuple is sorted."""
 
     files: tuple[SourceFile, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[FileProblem, ...] = ()
     roots: tuple[str, ...] = ()
-    """The roots that were there, those among them that are left out included: nothing of them is to be kept."""
-    kept: frozenset[str] = frozenset()
-    """Files that exist but could not be taken."""
-    kept_prefixes: tuple[str, ...] = ()
-    """Directories that could not be looked into."""
-    outside: tuple[str, ...] = ()
-    """File links that lead out of the roots and were left alone."""
+    """The roots that exist, including excluded ones: index entries of those must be removed."""
+    unreadable: frozenset[str] = frozenset()
+    """Files that exist but could not be included."""
+    unreadable_directories: tuple[str, ...] = ()
+    """Directories that could not be listed."""
+    outside_links: tuple[str, ...] = ()
+    """File links to targets outside the roots, which were not followed."""
 
-    def keeps(self, path: str) -> bool:
-        """Tell whether a file that is not among `files` may exist all the same."""
-        return path in self.kept or any(is_below(path, prefix) for prefix in self.kept_prefixes)
+    def may_exist(self, path: str) -> bool:
+        """Return True if a file that is not among `files` may still exist."""
+        return path in self.unreadable or any(is_below(path, prefix) for prefix in self.unreadable_directories)
 
 
 def scan(roots: Sequence[str], options: ScanOptions) -> ScanResult:
-    """Find the Markdown files under files and directories. Raise UsageError for a malformed exclude pattern only."""
-    return _Scan(options).run(roots)
+    """Find the Markdown files at and under the roots. Raise UsageError only for a malformed exclude pattern."""
+    return _Scanner(options).run(roots)
 
 
-class _Scan:
+class _Scanner:
     def __init__(self, options: ScanOptions) -> None:
         self._options = options
         self._excluded = real_paths(options.exclude_paths)
@@ -68,11 +148,11 @@ class _Scan:
         self._directories: set[str] = set()
         self._explicit: set[str] = set()
         self._files: dict[str, SourceFile] = {}
-        self._problems: dict[tuple[str, str], Problem] = {}
-        self._kept: set[str] = set()
-        self._prefixes: set[str] = set()
+        self._problems: dict[tuple[str, str], FileProblem] = {}
+        self._unreadable: set[str] = set()
+        self._unreadable_directories: set[str] = set()
         self._links: dict[str, str] = {}
-        self._left_out: set[str] = set()
+        self._excluded_roots: set[str] = set()
 
     def run(self, roots: Sequence[str]) -> ScanResult:
         for root in roots:
@@ -80,20 +160,20 @@ class _Scan:
         for directory in sorted(self._directories):
             self._walk(directory)
         for path in sorted(self._explicit):
-            self._take_explicit(path)
+            self._add_explicit(path)
         reached = self._directories | self._explicit
         outside = (link for link, real in self._links.items() if not any(is_below(real, root) for root in reached))
         return ScanResult(
             files=tuple(self._files[path] for path in sorted(self._files)),
             problems=tuple(sorted(self._problems.values(), key=lambda problem: (problem.path, problem.message))),
-            roots=tuple(sorted(reached | self._left_out)),
-            kept=frozenset(self._kept),
-            kept_prefixes=tuple(sorted(self._prefixes)),
-            outside=tuple(sorted(outside)),
+            roots=tuple(sorted(reached | self._excluded_roots)),
+            unreadable=frozenset(self._unreadable),
+            unreadable_directories=tuple(sorted(self._unreadable_directories)),
+            outside_links=tuple(sorted(outside)),
         )
 
     def _resolve(self, root: str) -> None:
-        """Sort a root into directories and files, or say why it is neither."""
+        """Add a root to the directories or files, or report why it is neither."""
         try:
             real = os.path.realpath(root or "\0", strict=True)
             mode = Path(real).stat().st_mode
@@ -101,60 +181,61 @@ class _Scan:
             self._report(root, "does not exist", "check the spelling, or remove it from the paths to index")
             return
         except (OSError, ValueError) as error:
-            self._report(root, f"cannot be reached: {reason(error)}", "check the path and its permissions")
+            self._report(root, f"cannot be reached: {os_error_text(error)}", "check the path and its permissions")
             return
         if not _is_unicode(real):
             self._report_name(real)
         elif any(is_below(real, excluded) for excluded in self._excluded):
-            self._left_out.add(real)
+            self._excluded_roots.add(real)
         elif stat.S_ISDIR(mode):
             self._directories.add(real)
-        elif real.lower().endswith(SUFFIXES):
+        elif real.lower().endswith(MARKDOWN_SUFFIXES):
             self._explicit.add(real)
         else:
             self._report(root, "is not a Markdown file", "only .md and .markdown files are indexed")
 
-    def _take_explicit(self, path: str) -> None:
+    def _add_explicit(self, path: str) -> None:
         try:
-            self._take(path, os.lstat(path), self._owner(path))
+            self._add_file(path, os.lstat(path), self._owner(path))
         except OSError as error:
-            self._keep(path, f"cannot be read: {reason(error)}", "check its permissions")
+            self._report_unreadable(path, f"cannot be read: {os_error_text(error)}", "check its permissions")
 
     def _owner(self, path: str) -> str:
-        """Return the innermost directory root that holds a file given by itself, or else the file."""
-        holding = [root for root in self._directories if is_below(path, root)]
-        return max(holding, key=len, default=path)
+        """Return the innermost directory root above a file root, else the file itself."""
+        return max((root for root in self._directories if is_below(path, root)), key=len, default=path)
 
     def _walk(self, root: str) -> None:
         patterns = (*self._options.exclude, *self._options.exclude_in.get(root, ()))
-        pending = [(root, root_rules(root, patterns))]
-        ignore_names = frozenset() if root in self._options.unruled else self._ignore_names
+        pending = [(root, root_ignore_rules(root, patterns))]
+        ignore_names = frozenset() if root in self._options.roots_without_ignore_files else self._ignore_names
         while pending:
             directory, rules = pending.pop()
             try:
                 with os.scandir(directory) as listing:
                     entries = list(listing)
                 for name in sorted(entry.name for entry in entries if _is_ignore_file(entry, ignore_names)):
-                    rules = rules.below(directory, read_ignore_file(Path(directory, name)))
+                    rules = rules.with_ignore_file(directory, read_ignore_file(Path(directory, name)))
             except (FileNotFoundError, NotADirectoryError):
-                continue  # it went while we walked
+                continue  # deleted during the walk
             except OSError as error:
-                self._prefixes.add(directory)
+                self._unreadable_directories.add(directory)
                 at_fault = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else directory
-                self._report(at_fault, f"cannot be read: {reason(error)}", "check its permissions, or exclude it")
+                self._report(
+                    at_fault, f"cannot be read: {os_error_text(error)}", "check its permissions, or exclude it"
+                )
                 continue
             pending.extend((path, rules) for path in self._visit(entries, rules, root))
 
-    def _visit(self, entries: Sequence[os.DirEntry[str]], rules: Rules, root: str) -> Iterator[str]:
-        """Take a directory's files; yield the directories below it that are to be walked."""
+    def _visit(self, entries: Sequence[os.DirEntry[str]], rules: IgnoreRules, root: str) -> Iterator[str]:
+        """Add a directory's files; yield its subdirectories to walk."""
         for entry in entries:
             name, path = entry.name, entry.path
             if name.startswith("."):
                 continue
             is_directory = _is_directory(entry)
-            if not is_directory and not name.lower().endswith(SUFFIXES):
+            if not is_directory and not name.lower().endswith(MARKDOWN_SUFFIXES):
                 continue
-            if path in self._excluded or path in self._directories or rules.exclude(path, is_directory=is_directory):
+            if path in self._excluded or path in self._directories or rules.excludes(path, is_directory=is_directory):
                 continue
             if not _is_unicode(name):
                 self._report_name(path)
@@ -167,50 +248,52 @@ class _Scan:
 
     def _visit_file(self, entry: os.DirEntry[str], root: str) -> None:
         try:
-            self._take(entry.path, entry.stat(follow_symlinks=False), root)
+            self._add_file(entry.path, entry.stat(follow_symlinks=False), root)
         except FileNotFoundError:
-            pass  # it went while we walked
+            pass  # deleted during the walk
         except OSError as error:
-            self._keep(entry.path, f"cannot be read: {reason(error)}", "check the permissions of its directory")
+            self._report_unreadable(
+                entry.path, f"cannot be read: {os_error_text(error)}", "check the permissions of its directory"
+            )
 
     def _follow(self, path: str) -> None:
-        """Remember where a file link leads."""
+        """Record the target of a file link."""
         try:
             real = os.path.realpath(path, strict=True)
             if stat.S_ISREG(Path(real).stat().st_mode):
                 self._links[path] = real
         except OSError as error:
             gone = error.errno in (errno.ENOENT, errno.ENOTDIR)
-            why = "leads nowhere" if gone else f"cannot be followed: {reason(error)}"
-            self._report(path, f"is a symbolic link that {why}", "remove it, or mend its target")
+            why = "has no target" if gone else f"cannot be followed: {os_error_text(error)}"
+            self._report(path, f"is a symbolic link that {why}", "remove it, or fix its target")
 
-    def _take(self, path: str, status: os.stat_result, root: str) -> None:
+    def _add_file(self, path: str, status: os.stat_result, root: str) -> None:
         if not stat.S_ISREG(status.st_mode):
-            self._keep(path, "is not a regular file", "remove it, or exclude it")
+            self._report_unreadable(path, "is not a regular file", "remove it, or exclude it")
         elif status.st_size > self._options.max_file_bytes:
             size, limit = status.st_size, self._options.max_file_bytes
-            self._keep(
+            self._report_unreadable(
                 path,
                 f"is too large: {size:,} bytes, more than the limit of {limit:,}",
                 "split it, exclude it, or raise max_file_bytes",
             )
         else:
-            self._files[path] = SourceFile(path, root, Stamp.of(status))
+            self._files[path] = SourceFile(path, root, FileStamp.from_stat(status))
 
-    def _keep(self, path: str, message: str, hint: str) -> None:
-        self._kept.add(path)
+    def _report_unreadable(self, path: str, message: str, hint: str) -> None:
+        self._unreadable.add(path)
         self._report(path, message, hint)
 
     def _report_name(self, path: str) -> None:
         self._report(path, "has a name that is not valid UTF-8", "rename it")
 
     def _report(self, path: str, message: str, hint: str) -> None:
-        shown = printable(path)
-        self._problems.setdefault((shown, message), Problem(shown, f"{shown} {message}", hint))
+        shown = printable_path(path)
+        self._problems.setdefault((shown, message), FileProblem(shown, f"{shown} {message}", hint))
 
 
 def _is_ignore_file(entry: os.DirEntry[str], names: frozenset[str]) -> bool:
-    # Not through a link: that could lead out of the root.
+    # Not through a link, which could lead out of the root.
     return entry.name in names and entry.is_file(follow_symlinks=False)
 
 
@@ -218,7 +301,7 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir(follow_symlinks=False)
     except OSError:
-        return False  # neither the listing nor the file system can tell
+        return False  # unknown both from the listing and from the file system
 
 
 def _is_unicode(path: str) -> bool:

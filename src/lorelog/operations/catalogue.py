@@ -1,223 +1,139 @@
-"""Every operation, by name. What is not here cannot be asked for from anywhere."""
+"""Find operations by name, and describe them as JSON Schema.
+
+Each family of operations is a package with an `OPERATIONS` tuple. A family is imported when one of its operations is
+looked up: a cold search loads `operations.memory` and no other family.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
 from typing import Any
 
-from lorelog.core.errors import ModelError, NotFound, SourceError, StoreBusy, StoreUnwritable, UsageError
-from lorelog.operations import cost, memory, recall, replies, requests, session, session_replies, shapes
-from lorelog.operations.catalogue_code import CODE
-from lorelog.operations.catalogue_context import CONTEXT
-from lorelog.operations.catalogue_debug import DEBUG
-from lorelog.operations.catalogue_digests import DIGESTS
-from lorelog.operations.catalogue_ledger import LEDGER
-from lorelog.operations.catalogue_lifecycle import LIFECYCLE
-from lorelog.operations.catalogue_records import RECORDS
-from lorelog.operations.operation import Operation
-from lorelog.operations.store import STORE
+import msgspec
+import msgspec.inspect
 
-_DESTROYS = "it deletes the whole index; a person does that at a shell, or a program in Python"
-_READS_FILES = "it reads files that whoever asks would name, and is for tuning at a shell"
-_FOR_HOOKS = "it is for the hooks of agents, which show what it answers by themselves; search_memory finds the same"
-_READS_SESSIONS = "it reads conversations that whoever asks would name; hooks on this machine ask for it"
-_CHOOSES_FILES = "what is read from this machine is a person's choice, made at a shell or in Python"
+from lorelog.core.errors import UsageError
+from lorelog.operations.operation import SURFACES, Operation
+from lorelog.operations.replies import Json
 
-_ALL: tuple[Operation[Any, Any], ...] = (
-    Operation(
-        "memory.search",
-        requests.SearchRequest,
-        replies.SearchShape,
-        memory.search,
-        lambda reply, request: shapes.search_shape(reply, explain=request.explain),
-        errors=(ModelError,),
-        warms=True,
-    ),
-    Operation(
-        "memory.expand",
-        requests.ExpandRequest,
-        replies.ExpandShape,
-        memory.expand,
-        lambda reply, _: shapes.expand_shape(reply),
-        errors=(NotFound,),
-    ),
-    Operation(
-        "memory.get", requests.IdentityRequest, replies.GetShape, memory.get, lambda reply, _: shapes.get_shape(reply)
-    ),
-    Operation(
-        "memory.transcript",
-        requests.TranscriptRequest,
-        replies.TranscriptShape,
-        memory.transcript,
-        lambda reply, _: shapes.transcript_shape(reply),
-        errors=(NotFound, SourceError),
-    ),
-    Operation(
-        "memory.list", requests.ListRequest, replies.ListShape, memory.list_, lambda reply, _: shapes.list_shape(reply)
-    ),
-    Operation(
-        "memory.add",
-        requests.AddRequest,
-        replies.AddShape,
-        memory.add,
-        lambda reply, _: shapes.add_shape(reply),
-        errors=(StoreUnwritable, StoreBusy),
-        writes=True,
-        warms=True,
-    ),
-    Operation(
-        "memory.add_batch",
-        requests.AddBatchRequest,
-        replies.AddBatchShape,
-        memory.add_batch,
-        lambda reply, _: {"memories": [shapes.add_shape(one) for one in reply]},
-        errors=(StoreUnwritable, StoreBusy),
-        writes=True,
-        warms=True,
-    ),
-    Operation(
-        "memory.delete",
-        requests.IdentityRequest,
-        replies.DeleteShape,
-        memory.delete,
-        lambda reply, _: shapes.delete_shape(reply),
-        errors=(NotFound, StoreUnwritable, StoreBusy),
-        writes=True,
-    ),
-    Operation(
-        "memory.restore",
-        requests.IdentityRequest,
-        replies.DeleteShape,
-        memory.restore,
-        lambda reply, _: shapes.delete_shape(reply),
-        errors=(NotFound, StoreUnwritable, StoreBusy),
-        writes=True,
-    ),
-    Operation(
-        "memory.index",
-        requests.IndexRequest,
-        replies.IndexShape,
-        memory.index,
-        lambda reply, _: shapes.index_shape(reply),
-        errors=(StoreUnwritable, StoreBusy),
-        warms=True,
-    ),
-    Operation(
-        "memory.stats",
-        requests.Nothing,
-        replies.StatsShape,
-        memory.stats,
-        lambda engine, _: shapes.stats_shape(engine.stats(), engine.coverage(), engine.model),
-    ),
-    Operation(
-        "memory.health",
-        requests.HealthRequest,
-        replies.HealthShape,
-        memory.health,
-        lambda reply, _: shapes.health_shape(reply),
-    ),
-    Operation("memory.cost", cost.CostRequest, cost.CostShape, cost.cost, lambda reply, _: cost.cost_shape(reply)),
-    Operation(
-        "memory.metrics",
-        requests.Nothing,
-        replies.MetricsShape,
-        memory.metrics,
-        lambda reply, _: shapes.metrics_shape(reply[1].meter, reply[0].cache_counters()),
-    ),
-    Operation(
-        "memory.evaluate",
-        requests.EvaluateRequest,
-        replies.EvaluateShape,
-        memory.evaluate,
-        lambda reply, _: shapes.evaluate_shape(reply),
-        errors=(NotFound, SourceError),
-        warms=True,
-        absent={"http": _READS_FILES, "mcp": _READS_FILES},
-    ),
-    Operation(
-        "memory.reset",
-        requests.Nothing,
-        replies.ResetShape,
-        memory.reset,
-        lambda reply, _: {"deleted": reply},
-        errors=(StoreBusy,),
-        writes=True,
-        absent={"http": _DESTROYS, "mcp": _DESTROYS},
-    ),
-    Operation(
-        "session.recall",
-        requests.RecallRequest,
-        session_replies.RecallShape,
-        recall.recall,
-        lambda reply, _: recall.recall_shape(reply),
-        errors=(ModelError, StoreUnwritable, StoreBusy),
-        warms=True,
-        absent={"mcp": _FOR_HOOKS},
-    ),
-    Operation(
-        "session.capture",
-        requests.CaptureRequest,
-        session_replies.CaptureShape,
-        session.capture,
-        lambda reply, _: session.capture_shape(reply),
-        errors=(StoreUnwritable, StoreBusy),
-        writes=True,
-        absent={"http": _READS_SESSIONS, "mcp": _READS_SESSIONS},
-    ),
-    Operation(
-        "session.status",
-        requests.Nothing,
-        session_replies.SessionStatusShape,
-        session.status,
-        lambda reply, _: session.status_shape(reply),
-        errors=(StoreUnwritable, StoreBusy),
-    ),
-    Operation(
-        "roots.list",
-        requests.Nothing,
-        replies.RootsShape,
-        memory.list_roots,
-        lambda reply, _: shapes.roots_shape(reply),
-    ),
-    Operation(
-        "roots.add",
-        requests.IndexRequest,
-        replies.IndexShape,
-        memory.add_roots,
-        lambda reply, _: shapes.index_shape(reply),
-        errors=(StoreUnwritable, StoreBusy),
-        warms=True,
-        absent={"http": _CHOOSES_FILES, "mcp": _CHOOSES_FILES},
-    ),
-    Operation(
-        "roots.remove",
-        requests.RootsRequest,
-        replies.ForgottenShape,
-        memory.remove_roots,
-        lambda reply, _: {"forgotten": reply[0], "documents": reply[1]},
-        errors=(NotFound, StoreBusy),
-        writes=True,
-        absent={"http": _CHOOSES_FILES, "mcp": _CHOOSES_FILES},
-    ),
-    *LIFECYCLE,
-    *RECORDS,
-    *DIGESTS,
-    *CODE,
-    *CONTEXT,
-    *DEBUG,
-    *LEDGER,
-    *STORE,
-)
+_FAMILIES = {
+    "memory": ("memory", "store"),
+    "roots": ("memory",),
+    "session": ("session",),
+    "task": ("records",),
+    "artifact": ("records",),
+    "context": ("context", "records"),
+    "code": ("code",),
+    "debug": ("debug",),
+    "ledger": ("ledger",),
+}
+"""Packages that define the operations of each prefix, the likeliest first."""
 
-OPERATIONS: dict[str, Operation[Any, Any]] = {operation.name: operation for operation in _ALL}
+
+@cache
+def _family(package: str) -> dict[str, Operation[Any, Any]]:
+    module = import_module(f"lorelog.operations.{package}")
+    return {operation.name: operation for operation in module.OPERATIONS}
+
+
+@cache
+def all_operations() -> dict[str, Operation[Any, Any]]:
+    """Return every operation by name. Loads all families."""
+    packages = dict.fromkeys(package for packages in _FAMILIES.values() for package in packages)
+    return {name: operation for package in packages for name, operation in _family(package).items()}
 
 
 def find_operation(name: str) -> Operation[Any, Any]:
-    """Return an operation by its name; `memory.` may be left out. Raise UsageError with the nearest names."""
-    found = OPERATIONS.get(name) or OPERATIONS.get(f"memory.{name}")
-    if found is not None:
-        return found
-    bare = {one.partition(".")[2]: one for one in reversed(OPERATIONS)} | {one: one for one in OPERATIONS}
-    near = list(dict.fromkeys(bare[one] for one in get_close_matches(name, bare, n=3, cutoff=0.5)))
+    """Return an operation by its name; the prefix `memory.` is optional. Raise UsageError with the nearest names."""
+    for full_name in (name, f"memory.{name}"):
+        for package in _FAMILIES.get(full_name.partition(".")[0], ()):
+            operation = _family(package).get(full_name)
+            if operation is not None:
+                return operation
+    operations = all_operations()
+    short_names = {full_name.partition(".")[2]: full_name for full_name in reversed(operations)}
+    candidates = short_names | {full_name: full_name for full_name in operations}
+    near = list(dict.fromkeys(candidates[match] for match in get_close_matches(name, candidates, n=3, cutoff=0.5)))
     hint = f"did you mean {' or '.join(near)}?" if near else "'lorelog ops' lists them"
     raise UsageError(f"there is no operation {name[:100]!r}", hint=hint)
+
+
+def operation_of(handler: Callable[..., Any]) -> Operation[Any, Any]:
+    """Return the operation of a handler."""
+    package = handler.__module__.removeprefix("lorelog.operations.").partition(".")[0]
+    return next(operation for operation in _family(package).values() if operation.handler is handler)
+
+
+_REF_TEMPLATE = "#/$defs/{name}"
+
+
+def describe_operation(operation: Operation[Any, Any]) -> Json:
+    """Return the description of one operation: help text, request and reply schemas, errors, surfaces."""
+    return {
+        "name": operation.name,
+        "summary": operation.summary,
+        "description": operation.description,
+        "writes": operation.writes,
+        "request": request_schema(operation),
+        "reply": _standalone_schema(operation.reply, complete=True),
+        "errors": sorted({"usage", "config", "store", *(kind.code for kind in operation.errors)}),
+        "surfaces": {surface: operation.absent.get(surface, True) for surface in SURFACES},
+    }
+
+
+def describe_all() -> list[Json]:
+    """Return the descriptions of all operations."""
+    return [describe_operation(operation) for operation in all_operations().values()]
+
+
+def operation_schemas(operation: Operation[Any, Any], ref_template: str = _REF_TEMPLATE) -> tuple[Json, Json, Json]:
+    """Return the schema of the request, that of the reply, and the definitions that both refer to."""
+    (request,), definitions = msgspec.json.schema_components([operation.request], ref_template=ref_template)
+    reply, reply_definitions = _reply_schema(operation.reply, ref_template)
+    return request, reply, definitions | reply_definitions
+
+
+def request_schema(operation: Operation[Any, Any]) -> Json:
+    """Return the schema of a request with all its definitions."""
+    return _standalone_schema(operation.request)
+
+
+def _standalone_schema(kind: type, *, complete: bool = False) -> Json:
+    if complete:
+        schema, definitions = _reply_schema(kind, _REF_TEMPLATE)
+    else:
+        (schema,), definitions = msgspec.json.schema_components([kind], ref_template=_REF_TEMPLATE)
+    name = str(schema.get("$ref", "")).rpartition("/")[2]
+    whole = dict(definitions.pop(name)) if name else dict(schema)
+    return {**whole, "$defs": definitions} if definitions else whole
+
+
+def _reply_schema(reply: type, ref_template: str) -> tuple[Json, Json]:
+    """Return the schema of a reply and its definitions.
+
+    JSON has every field of a dataclass, also one that equals its default, so all of them are required.
+    """
+    (schema,), definitions = msgspec.json.schema_components([reply], ref_template=ref_template)
+    for name in {kind.__name__ for kind in _dataclasses(msgspec.inspect.type_info(reply))}:
+        definition = definitions[name]
+        definition["required"] = list(definition["properties"])
+        for field in definition["properties"].values():
+            field.pop("default", None)
+    return schema, definitions
+
+
+def _dataclasses(node: object) -> Iterator[type]:
+    """Yield the dataclasses in a type described by msgspec."""
+    if isinstance(node, msgspec.inspect.DataclassType):
+        yield node.cls
+    if isinstance(node, tuple):
+        parts: Iterable[object] = node
+    elif isinstance(node, msgspec.inspect.Type | msgspec.inspect.Field):
+        parts = (getattr(node, name) for name in node.__struct_fields__)
+    else:
+        return
+    for part in parts:
+        yield from _dataclasses(part)

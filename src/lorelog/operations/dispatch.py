@@ -1,7 +1,7 @@
-"""From a name and JSON to an answer in JSON: the one way in for shell, batch, HTTP and MCP.
+"""Calling operations: from a name and JSON arguments to a JSON reply. All surfaces call operations here.
 
-The caller says where they stand; nothing here looks at this process's own directory or environment, because in the
-daemon both are somebody else's.
+The client states its directory and environment. This module never reads those of its own process, which in the daemon
+belong to someone else.
 """
 
 from __future__ import annotations
@@ -19,143 +19,198 @@ from lorelog.core.ports import Progress
 from lorelog.engine import Engine
 from lorelog.operations.catalogue import find_operation
 from lorelog.operations.meter import Meter
-from lorelog.operations.operation import Call, Operation
-from lorelog.operations.requests import Request
-from lorelog.operations.turns import Turns
-from lorelog.services.traces.recording import Called, note_call
-from lorelog.wiring import Standpoint, open_engine, standpoint
+from lorelog.operations.operation import Operation, RequestContext
+from lorelog.operations.replies import Json
+from lorelog.operations.requests import OperationRequest
+from lorelog.operations.write_queue import WriteQueue
+from lorelog.services.traces.recorder import CallEvent, record_call
+from lorelog.wiring import Location, open_engine, resolve_location
 
-_OPTIONAL: dict[type[Request], frozenset[str]] = {}
-
-Open = Callable[[Standpoint, Mapping[str, object]], AbstractContextManager[Engine]]
+_NULLABLE_FIELDS: dict[type[OperationRequest], frozenset[str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
-    """Whoever asks: their directory, and what their environment says."""
+class ClientIdentity:
+    """The client of a call: its working directory and environment."""
 
     directory: str
     environment: Mapping[str, str] = field(default_factory=dict)
     home: str | None = None
-    """Where the index lives; LORELOG_HOME of the environment, or ~/.lorelog, if not given."""
+    """Home folder of the index; LORELOG_HOME of the environment, or ~/.lorelog, if not given."""
     own: bool = True
-    """Whether it is a process of the person whose machine it is; others may not name files to be read."""
+    """True for a process of this machine's user. Other clients may not name files to read."""
+
+
+OpenEngine = Callable[[Location, Mapping[str, object]], AbstractContextManager[Engine]]
+CallOperation = Callable[[str, object, ClientIdentity, Progress | None], Json]
+"""Calls an operation by name for a client; `Dispatcher.call` is the implementation."""
+BoundCall = Callable[[str, dict[str, Any]], Json]
+"""`CallOperation` for one client."""
 
 
 class Dispatcher:
-    """Answers calls. `engine_at` says how an engine comes about: anew for each call, or from what a daemon holds."""
+    """Calls operations. `open_engine` opens an engine for each call, or lends one that is already open."""
 
-    def __init__(self, engine_at: Open = open_engine) -> None:
-        self._engine_at = engine_at
-        self._turns = Turns()
+    def __init__(self, open_engine: OpenEngine = open_engine) -> None:
+        self._open_engine = open_engine
+        self._write_queue = WriteQueue()
         self.meter = Meter()
 
-    def call(self, name: str, arguments: object, caller: Caller, progress: Progress | None = None) -> dict[str, Any]:
-        """Carry out an operation. Raise LorelogError for everything that a person can do something about."""
-        operation = find_operation(name)
+    def call(
+        self, name: str, arguments: object, caller: ClientIdentity, progress: Progress | None = None
+    ) -> dict[str, Any]:
+        """Call an operation and return its JSON. Raise LorelogError for errors that the user can fix."""
+        return self._call(find_operation(name), arguments, caller, progress)[1]
+
+    def value(self, name: str, arguments: object, caller: ClientIdentity) -> Any:
+        """Call an operation and return the handler's value: a typed object instead of JSON."""
+        return self._call(find_operation(name), arguments, caller, None)[0]
+
+    def _call(
+        self, operation: Operation[Any, Any], arguments: object, caller: ClientIdentity, progress: Progress | None
+    ) -> tuple[Any, Json]:
         started = time.perf_counter()
         failed = True
         try:
             try:
                 request = read_request(operation, arguments)
             except UsageError as error:
-                self._note_refusal(operation, arguments, caller, error)
+                self._trace_refusal(operation, arguments, caller, error)
                 raise
             with self._engine_for(request, caller) as engine:
-                call = Call(caller.directory, caller.own, progress, self.meter)
+                context = RequestContext(caller.directory, caller.own, progress, self.meter)
                 try:
-                    shape = self._carry_out(engine, operation, request, call)
+                    value = self._run_handler(engine, operation, request, context)
+                    reply = operation.serialize(value, request)
                 except BaseException as error:
-                    _note(engine, Called(operation.name, arguments, time.perf_counter() - started, error))
+                    _trace_call(engine, CallEvent(operation.name, arguments, time.perf_counter() - started, error))
                     raise
-                _note(engine, Called(operation.name, arguments, time.perf_counter() - started, shape))
+                _trace_call(engine, CallEvent(operation.name, arguments, time.perf_counter() - started, reply))
             failed = False
         finally:
             self.meter.count(operation.name, time.perf_counter() - started, failed=failed)
-        return shape
+        return value, reply
 
-    def _engine_for(self, request: Request, caller: Caller) -> AbstractContextManager[Engine]:
-        here = standpoint(
+    def _engine_for(self, request: OperationRequest, caller: ClientIdentity) -> AbstractContextManager[Engine]:
+        location = resolve_location(
             home=caller.home,
             project=request.project,
             directory=caller.directory,
             environment=caller.environment,
             tenant=request.tenant,
         )
-        flags = {"scope.tenant": request.tenant}
+        overrides = {"scope.tenant": request.tenant}
         if not caller.own:
-            flags["records.identity"] = ""  # a stranger has nothing signed with this person's key
-        return self._engine_at(here, flags)
+            overrides["records.identity"] = ""  # never sign a remote client's records with this user's key
+        return self._open_engine(location, overrides)
 
-    def _carry_out(
-        self, engine: Engine, operation: Operation[Any, Any], request: Request, call: Call
-    ) -> dict[str, Any]:
+    def _run_handler(
+        self, engine: Engine, operation: Operation[Any, Any], request: OperationRequest, context: RequestContext
+    ) -> Any:
         if not operation.writes:
-            return dict(operation.show(operation.handle(engine, request, call), request))
-        with self._turns.take(engine.place.tenant_folder, call.progress) as turn:
-            reply = operation.handle(engine.with_embedder(turn.polite), request, replace(call, aside=turn.aside))
-        return dict(operation.show(reply, request))
+            return operation.handler(engine, request, context)
+        with self._write_queue.acquire(engine.place.tenant_folder, context.progress) as slot:
+            writer = engine.with_embedder(slot.wrap_embedder)
+            return operation.handler(writer, request, replace(context, yield_write_slot=slot.released))
 
-    def _note_refusal(
-        self, operation: Operation[Any, Any], arguments: object, caller: Caller, error: UsageError
+    def _trace_refusal(
+        self, operation: Operation[Any, Any], arguments: object, caller: ClientIdentity, error: UsageError
     ) -> None:
-        """Note a call that was asked for wrongly, where its caller stands: for whom it was meant cannot be told."""
-        with suppress(LorelogError), self._engine_for(Request(), caller) as engine:
-            _note(engine, Called(operation.name, arguments, 0.0, error))
+        """Trace an invalid request in the caller's own project: the one it names may be what is invalid."""
+        with suppress(LorelogError), self._engine_for(OperationRequest(), caller) as engine:
+            _trace_call(engine, CallEvent(operation.name, arguments, 0.0, error))
 
 
-def _note(engine: Engine, called: Called) -> None:
-    note_call(engine.traces, engine.place.project.id, called)
+def _trace_call(engine: Engine, event: CallEvent) -> None:
+    record_call(engine.traces, engine.place.project.id, event)
 
 
-def read_request(operation: Operation[Any, Any], arguments: object) -> Request:
-    """Return the typed request of a JSON object. Raise UsageError that names the field and what it takes."""
+def read_request(operation: Operation[Any, Any], arguments: object) -> OperationRequest:
+    """Return the typed request of a JSON object. Raise UsageError with the field and what it accepts."""
     if arguments is None:
         arguments = {}
     if not isinstance(arguments, Mapping):
         raise UsageError(
             f"the arguments of {operation.name} must be a JSON object", hint=f"lorelog ops {operation.name}"
         )
-    # A field that is null is as good as not given: many clients write all fields they know. Where null means something
-    # of its own, the field's default says that it was not given.
-    known = _optional(operation.request)
-    given = {key: value for key, value in arguments.items() if value is not None or key not in known}
+    # A null field counts as not given, because many clients send every field they know. Where null has a meaning, the
+    # field's default is UNSET.
+    nullable = _nullable_fields(operation.request)
+    fields = {key: value for key, value in arguments.items() if value is not None or key not in nullable}
     try:
-        request: Request = msgspec.convert(given, operation.request)
+        request: OperationRequest = msgspec.convert(fields, operation.request)
     except msgspec.ValidationError as error:
         raise UsageError(
-            f"{operation.name}: {_said(error, operation, given)}", hint=f"lorelog ops {operation.name}"
+            f"{operation.name}: {_format_validation_error(error, operation, fields)}",
+            hint=f"lorelog ops {operation.name}",
         ) from None
     except (ValueError, TypeError, RecursionError) as error:
         raise UsageError(f"{operation.name}: {error}") from None
     return request
 
 
-def _optional(request: type[Request]) -> frozenset[str]:
-    """Return the fields of a request for which null is as good as nothing; msgspec looks at all its types to tell."""
-    if request not in _OPTIONAL:
-        known = msgspec.structs.fields(request)
-        _OPTIONAL[request] = frozenset(one.name for one in known if one.default is not msgspec.UNSET)
-    return _OPTIONAL[request]
+def _nullable_fields(request: type[OperationRequest]) -> frozenset[str]:
+    """Return the fields for which null counts as not given. Cached: msgspec inspects all types for it."""
+    if request not in _NULLABLE_FIELDS:
+        fields = msgspec.structs.fields(request)
+        _NULLABLE_FIELDS[request] = frozenset(field.name for field in fields if field.default is not msgspec.UNSET)
+    return _NULLABLE_FIELDS[request]
 
 
-def _said(error: msgspec.ValidationError, operation: Operation[Any, Any], given: Mapping[str, object]) -> str:
+def _format_validation_error(
+    error: msgspec.ValidationError, operation: Operation[Any, Any], values: Mapping[str, object]
+) -> str:
+    """Return the reason in plain words, such as `k must be at least 1 (got 0)`."""
     from difflib import get_close_matches
 
-    from lorelog.records.kinds import COMPUTED
+    from lorelog.records.kinds import COMPUTED_FIELDS
 
-    known = [one.name for one in msgspec.structs.fields(operation.request)]
-    unknown = [name for name in given if name not in known]
+    known = [field.name for field in msgspec.structs.fields(operation.request)]
+    unknown = [name for name in values if name not in known]
     if not unknown:
-        what, _, where = str(error).partition(" - at `$.")
-        value = None if what.startswith("Invalid enum value") else given.get(where.rstrip("`"))
-        return what if not where else f"{what} in `{where}" + ("" if value is None else f", not {_short(value)}")
-    if unknown[0] in COMPUTED:
-        return f"there is no field {unknown[0]!r}: what a record is worth is computed from the ledger"
+        reason, _, path = str(error).partition(" - at `$.")
+        field = path.rstrip("`")
+        if not field:
+            return reason.replace("Object missing required field `", "missing the field `")
+        constraint, value = _format_constraint(reason), values.get(field)
+        shown = value is not None and not constraint.startswith("must not be")
+        return f"{field} {constraint}" + (f" (got {_truncate(value)})" if shown else "")
+    if unknown[0] in COMPUTED_FIELDS:
+        return f"there is no field {unknown[0]!r}: the trust of a record is computed from the ledger"
     near = get_close_matches(str(unknown[0]), known, n=1)
     return f"there is no field {str(unknown[0])[:100]!r}" + (f"; did you mean {near[0]!r}?" if near else "")
 
 
-def _short(value: object) -> str:
+_TYPE_NAMES = {
+    "int": "an integer",
+    "float": "a number",
+    "str": "a string",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
+_BOUNDS = {">=": "at least", "<=": "at most", ">": "greater than", "<": "less than"}
+
+
+def _format_constraint(reason: str) -> str:
+    """Return a message of msgspec, such as Expected `int` >= 1, as a phrase that follows the field's name."""
+    import re
+
+    if match := re.fullmatch(r"Expected `\w+` of length >= 1", reason):
+        return "must not be empty"
+    if match := re.fullmatch(r"Expected `(\w+)` of length (>=|<=) (\d+)", reason):
+        unit = "characters" if match[1] == "str" else "items"
+        return f"must have {_BOUNDS[match[2]]} {match[3]} {unit}"
+    if match := re.fullmatch(r"Expected `\w+` (>=|<=|>|<) (\S+)", reason):
+        return f"must be {_BOUNDS[match[1]]} {match[2].removesuffix('.0')}"
+    if match := re.fullmatch(r"Expected `([^`]+)`, got `[^`]+`", reason):
+        kinds = [kind for kind in match[1].split(" | ") if kind != "null"]
+        return f"must be {' or '.join(_TYPE_NAMES.get(kind, kind) for kind in kinds)}"
+    if reason.startswith("Invalid enum value"):
+        return f"must not be {reason.removeprefix('Invalid enum value ')}"
+    return f"is invalid: {reason}"
+
+
+def _truncate(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:59] + "…"

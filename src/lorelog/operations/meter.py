@@ -1,4 +1,4 @@
-"""Counting what a process has done: how often, how long, and how often it failed."""
+"""Counters of a process: calls, failures and durations of each operation."""
 
 from __future__ import annotations
 
@@ -9,37 +9,40 @@ from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 from threading import Lock
 
-_KEPT = 1_000
-"""Durations kept of each operation: percentiles speak of the last ones, and memory stays bounded."""
+_MAX_DURATIONS = 1_000
+"""Durations kept per operation. Percentiles cover the most recent calls, and memory stays bounded."""
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """What was counted of one operation."""
+class OperationCount:
+    """Counters of one operation."""
 
     op: str
     count: int
     errors: int
     seconds: float
-    """In all."""
-    last: tuple[float, ...]
-    """Seconds of the last ones, in ascending order."""
+    """Total duration."""
+    recent_seconds: tuple[float, ...]
+    """Durations of the most recent calls, in ascending order."""
 
     def quantile(self, share: float) -> float:
-        """Return the duration that this share of the last ones stayed within."""
-        return self.last[min(len(self.last) - 1, int(share * len(self.last)))] if self.last else 0.0
+        """Return the duration that this share of the recent calls did not exceed; 0 without calls."""
+        durations = self.recent_seconds
+        return durations[min(len(durations) - 1, int(share * len(durations)))] if durations else 0.0
 
 
 @dataclass(slots=True)
 class Meter:
-    """The counters of one process. May be shared by threads."""
+    """The counters of one process. Thread-safe."""
 
     started: float = field(default_factory=time.monotonic)
     _lock: Lock = field(default_factory=Lock)
     _counts: Counter[str] = field(default_factory=Counter)
     _errors: Counter[str] = field(default_factory=Counter)
     _seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-    _last: defaultdict[str, deque[float]] = field(default_factory=lambda: defaultdict(lambda: deque(maxlen=_KEPT)))
+    _recent: defaultdict[str, deque[float]] = field(
+        default_factory=lambda: defaultdict(lambda: deque(maxlen=_MAX_DURATIONS))
+    )
 
     def count(self, op: str, seconds: float, *, failed: bool) -> None:
         """Count one call."""
@@ -47,24 +50,26 @@ class Meter:
             self._counts[op] += 1
             self._errors[op] += failed
             self._seconds[op] += seconds
-            self._last[op].append(seconds)
+            self._recent[op].append(seconds)
 
-    def counted(self) -> list[Counted]:
-        """Return what was counted, by operation."""
+    def counts(self) -> list[OperationCount]:
+        """Return the counters by operation."""
         with self._lock:
             return [
-                Counted(op, self._counts[op], self._errors[op], self._seconds[op], tuple(sorted(self._last[op])))
+                OperationCount(
+                    op, self._counts[op], self._errors[op], self._seconds[op], tuple(sorted(self._recent[op]))
+                )
                 for op in sorted(self._counts)
             ]
 
 
 def resident_bytes() -> int:
-    """Return the memory this process has now, files it maps included; where that cannot be told, the most it ever had."""
+    """Return the resident memory of this process, mapped files included; its peak where only that is available."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         import resource
 
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return most if sys.platform == "darwin" else most * 1024
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024

@@ -1,4 +1,4 @@
-"""What an operation is: a name, a typed request, a handler, and the JSON of its answer."""
+"""Definition of an operation: its name, request, handler and reply, and what the surfaces need to know about it."""
 
 from __future__ import annotations
 
@@ -6,61 +6,72 @@ import inspect
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from lorelog.core.errors import LorelogError
 from lorelog.core.ports import Progress
 from lorelog.engine import Engine
 from lorelog.operations.meter import Meter
-from lorelog.operations.requests import Request
+from lorelog.operations.replies import Json, to_json
+from lorelog.operations.requests import OperationRequest
 
-Asked = TypeVar("Asked", bound=Request)
-Answer = TypeVar("Answer")
+RequestT = TypeVar("RequestT", bound=OperationRequest)
+ValueT = TypeVar("ValueT")
 
 SURFACES = ("cli", "python", "http", "mcp")
-"""Where an operation may be asked for. `call` and `batch` of the shell reach every one of them."""
+"""Surfaces on which an operation may be available. `lorelog call` and `lorelog batch` reach all operations."""
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """What a handler should know of whoever asks."""
+class RequestContext:
+    """Properties of a call that handlers need beside the request."""
 
     directory: str
-    """Where their relative paths start."""
+    """Base of the client's relative paths."""
     own: bool = True
-    """Whether they may name files of this machine to be read."""
+    """True if the client may name files of this machine to read."""
     progress: Progress | None = None
     meter: Meter = field(default_factory=Meter)
-    """What this process has counted."""
-    aside: Callable[[], AbstractContextManager[object]] = nullcontext
-    """Lets other writers go before, while one that has its turn does something that takes long."""
+    """Counters of this process."""
+    yield_write_slot: Callable[[], AbstractContextManager[object]] = nullcontext
+    """Releases the write slot during slow work, so that other writers can proceed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Operation(Generic[Asked, Answer]):
-    """A verb. Its handler returns values, for Python; `show` makes JSON of them, for everyone else."""
+class Operation(Generic[RequestT, ValueT]):
+    """One operation. The handler's docstring is its help text on every surface.
+
+    The handler returns a value for Python. `to_reply` converts it to `reply` where the JSON has other fields.
+    """
 
     name: str
-    request: type[Asked]
+    request: type[RequestT]
     reply: type
-    """The typed dictionary that describes what `show` makes."""
-    handle: Callable[[Engine, Asked, Call], Answer]
-    show: Callable[[Answer, Asked], Mapping[str, Any]]
+    """Type whose fields are those of the JSON; the JSON Schema is generated from it."""
+    handler: Callable[[Engine, RequestT, RequestContext], ValueT]
+    to_reply: Callable[[ValueT, RequestT], object] | None = None
     errors: tuple[type[LorelogError], ...] = ()
-    """What it may raise beyond a wrong request, wrong settings and an index that cannot be read."""
+    """Errors besides those of every operation: an invalid request, invalid settings, an unreadable index."""
     writes: bool = False
-    """Whether it waits for its turn among those who write."""
+    """True if calls wait for the write slot of their tenant."""
+    once: bool = False
+    """True if repeating a call does harm: a client that lost the connection must not send it again."""
     warms: bool = False
-    """Whether it is worth starting a daemon for."""
+    """True if a call should start the daemon."""
     absent: Mapping[str, str] = field(default_factory=dict)
-    """Surfaces on which it cannot be asked for, each with the reason."""
+    """Surfaces without this operation, each with the reason."""
+
+    def serialize(self, value: ValueT, request: RequestT) -> Json:
+        """Return the handler's value as JSON."""
+        reply: Json = to_json(value if self.to_reply is None else self.to_reply(value, request))
+        return reply
 
     @property
     def summary(self) -> str:
-        """One line that says what it does."""
-        return self.text.partition("\n")[0]
+        """First line of the help text."""
+        return self.description.partition("\n")[0]
 
     @property
-    def text(self) -> str:
-        """All that there is to say about it."""
-        return inspect.cleandoc(self.handle.__doc__ or "")
+    def description(self) -> str:
+        """The help text."""
+        return inspect.cleandoc(self.handler.__doc__ or "")

@@ -1,424 +1,129 @@
-"""What each operation answers, as JSON. docs/json.md explains these fields; they do not change without a version.
+"""Reply types shared by several families, and their conversion to JSON.
 
-Typed dictionaries and not classes: they travel as they are, and a client reads them without importing anything.
+A reply is a typed value whose fields are those of the JSON, so Python callers and the JSON Schema use one definition.
+Core dataclasses are replies as they are; the structs here and in each family's `schema.py` exist where the JSON has
+other names than the value it is made from.
 """
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from lorelog.operations.code_replies import CodeAnswerShape
-from lorelog.operations.freshness_shapes import FreshnessShape
-from lorelog.operations.trust_shapes import GroundingShape, HintShape, ProblemShape, TrustShape
+import msgspec
 
-Shape = dict[str, Any]
+if TYPE_CHECKING:
+    from lorelog.core.code import FreshnessVerdict
+    from lorelog.core.errors import LorelogError
+    from lorelog.core.query import SupportingRecord
+    from lorelog.core.record import Trust
 
-
-class ErrorShape(TypedDict):
-    """What went wrong."""
-
-    code: str
-    message: str
-    hint: str
+Json = dict[str, Any]
+"""A JSON object."""
 
 
-class CoverageShape(TypedDict):
-    """How much of what was searched has vectors."""
-
-    chunks: int
-    with_vectors: int
+class OperationReply(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of replies. Every field is in the JSON."""
 
 
-class PartShape(TypedDict):
-    """One named share of a score."""
-
-    name: str
-    value: float
-    note: str
+class SparseReply(OperationReply, frozen=True, kw_only=True, omit_defaults=True, repr_omit_defaults=True):
+    """Base of replies whose empty fields are left out of the JSON."""
 
 
-class PackedShape(TypedDict):
-    """What a token budget left of a hit."""
-
-    form: str
-    text: str
-    tokens: int
-    start_line: int
-    end_line: int
-    within: str
+ReplyT = TypeVar("ReplyT", bound=OperationReply)
 
 
-class DroppedShape(TypedDict):
-    """A hit that a token budget left out."""
+def reply_from(value: object, reply: type[ReplyT], **changed: Any) -> ReplyT:
+    """Return a reply that takes the fields in `changed` as given and all others from attributes of the same name."""
+    same = {name: getattr(value, name) for name in reply.__struct_fields__ if name not in changed}
+    return reply(**same, **changed)
 
-    id: str
-    source: str
-    start_line: int
-    end_line: int
-    tokens: int
+
+class VerificationHint(OperationReply, frozen=True, kw_only=True):
+    """Whether to check something before relying on it, and why."""
+
+    requires_verification: bool
     reason: str
 
 
-class PackingShape(TypedDict):
-    """What a token budget was spent on."""
+class GroundingRef(OperationReply, frozen=True, kw_only=True):
+    """A record that supports a hit or a digest."""
 
-    budget: int
-    spent: int
-    dropped: list[DroppedShape]
-
-
-class FateShape(TypedDict):
-    """What has become of a memory."""
-
-    superseded_by: str
-    expires: str
-    review_after: str
-    expired: bool
-    due: bool
+    artifact_id: str
+    task_id: str
+    thread_id: str
+    artifact_kind: str
+    tier: str
 
 
-class PlacedShape(TypedDict):
-    """A chunk: where it stands and what is known of it."""
+class FreshnessFindingJson(OperationReply, frozen=True, kw_only=True):
+    """A path, symbol, setting or command that a text names, and how it changed."""
 
-    id: str
-    source: str
-    start_line: int
-    end_line: int
-    heading: str
-    heading_level: int
-    heading_path: list[str]
-    project: str
-    date: str
-    type: str
-    tags: list[str]
-    content_hash: str
-    anchor: Shape | None
-    fate: NotRequired[FateShape]
-
-
-class HitShape(PlacedShape):
-    """One result: where it stands, what it says, why it came up."""
-
-    score: float
-    content: NotRequired[str]
-    snippet: NotRequired[str]
-    matches: NotRequired[list[list[int]]]
-    duplicates: list[str]
-    relevance: float
-    tokens: NotRequired[int]
-    expand_tokens: int
-    trust: TrustShape
-    verification_hint: HintShape
-    grounding_refs: list[GroundingShape]
-    freshness: FreshnessShape
-    packed: NotRequired[PackedShape]
-    explanation: NotRequired[list[PartShape]]
-
-
-class SearchShape(TypedDict):
-    """Hits, best first."""
-
-    query: str
-    lane: str
-    hits: list[HitShape]
-    weighing: str
-    coverage: CoverageShape
-    packing: PackingShape | None
-    notes: list[str]
-    code: CodeAnswerShape | None
-
-
-class ChunkShape(PlacedShape):
-    """A chunk, as list and get show it."""
-
-    content: str
-
-
-class TranscriptPlaceShape(TypedDict):
-    """Where a conversation lies, and what all of it would cost to read."""
-
-    address: str
-    exists: bool
-    tokens: int | None
-
-
-class CoveredShape(TypedDict):
-    """A chunk that a summary sums up, where it stands now."""
-
-    content_hash: str
-    id: str
-    source: str
-    start_line: int
-    end_line: int
-    date: str
-
-
-class ExpandShape(ChunkShape):
-    """A section."""
-
-    tokens: int
-    transcript: TranscriptPlaceShape | None
-    covered: int
-    covers: list[CoveredShape]
-    trust: TrustShape
-    notes: list[str]
-
-
-class GetShape(TypedDict):
-    """A memory by its id: there, deleted, or unknown."""
-
-    found: bool
-    deleted: bool
-    deleted_at: str
-    superseded_by: str
-    expired: bool
-    memory: ChunkShape | None
-    trust: TrustShape | None
-
-
-class DocumentShape(TypedDict):
-    """A file of the index."""
-
-    source: str
-    project: str
-    root: str
-    title: str
-    date: str
-    chunks: int
-    bytes: int
-    indexed_at: str
-
-
-class ListShape(TypedDict):
-    """Documents or memories, newest first."""
-
-    documents: list[DocumentShape]
-    memories: list[ChunkShape]
-    more: bool
-
-
-class KnownItemsShape(TypedDict):
-    """How well vectors alone find chunks by questions made of what the chunks say."""
-
-    hit_at_5: float
-    mrr: float
-
-
-ReembeddingShape = TypedDict(
-    "ReembeddingShape",
-    {
-        "from": str,
-        "to": str,
-        "probes": int,
-        "before": KnownItemsShape | None,
-        "after": KnownItemsShape | None,
-        "worse": bool,
-        "swapped": bool,
-    },
-)
-"""What came of making all vectors anew."""
-
-
-class IndexShape(TypedDict):
-    """What an index run did."""
-
-    files: int
-    changed: int
-    unchanged: int
-    touched: int
-    removed: int
-    chunks: int
-    embedded: int
-    truncated: int
-    waiting: int
-    problems: list[ProblemShape]
-    notes: list[str]
-    seconds: float
-    failed: int
-    reembedding: ReembeddingShape | None
-
-
-class AdmissionShape(TypedDict):
-    """How long a new memory is kept, and why."""
-
-    decision: str
-    reason: str
-    expires: str
-
-
-class AddShape(TypedDict):
-    """Where a new memory stands."""
-
-    memory: str
-    id: str
-    source: str
-    start_line: int
-    end_line: int
-    searchable: bool
-    admission: AdmissionShape
-    notes: list[str]
-
-
-class AddBatchShape(TypedDict):
-    """Where new memories stand, in the order they were given."""
-
-    memories: list[AddShape]
-
-
-class DeleteShape(TypedDict):
-    """What was hidden, or shown again."""
-
-    id: str
-    memory: str
-    source: str
-    chunks: int
-    changed: bool
-    notes: list[str]
-
-
-class StatsShape(TypedDict):
-    """Sizes."""
-
-    documents: int
-    chunks: int
-    vectors: int
-    other_vectors: int
-    coverage: CoverageShape
-    model: str
-    projects: dict[str, int]
-    bytes_on_disk: int
-    bytes_mapped: int
-    schema_version: int
-    location: str
-
-
-class CheckShape(TypedDict):
-    """One thing that was looked at."""
-
+    kind: str
     name: str
-    ok: bool
-    message: str
-    hint: str
+    verdict: str
+    how: str
 
 
-class HealthShape(TypedDict):
-    """Whether the index is as it should be."""
+class FreshnessJson(OperationReply, frozen=True, kw_only=True):
+    """Whether the code that a text names is unchanged."""
 
-    ok: bool
-    checks: list[CheckShape]
-    coverage: CoverageShape
-    duplicates: list[list[str]]
-
-
-class LatencyShape(TypedDict):
-    """How often an operation was asked for and how long it took, in milliseconds; of the last ones only."""
-
-    op: str
-    count: int
-    errors: int
-    p50_ms: float
-    p90_ms: float
-    p99_ms: float
+    verdict: str
+    unmerged: str
+    findings: tuple[FreshnessFindingJson, ...]
 
 
-class MetricsShape(TypedDict):
-    """What this process has done since it started."""
-
-    pid: int
-    uptime_s: float
-    rss_bytes: int
-    operations: list[LatencyShape]
-    cache: dict[str, int]
+def verification_hint(trust: Trust) -> VerificationHint:
+    """Return the verification hint of a trust verdict."""
+    return VerificationHint(requires_verification=trust.requires_verification, reason=trust.reason)
 
 
-class RootShape(TypedDict):
-    """A file or directory that is indexed."""
-
-    path: str
-    project: str
-    exclude: list[str]
-    patterns: list[str]
-    origin: str
-    exists: bool
-    documents: int
-
-
-class RootsShape(TypedDict):
-    """What is indexed."""
-
-    roots: list[RootShape]
+def grounding_ref(grounding: SupportingRecord) -> GroundingRef:
+    """Return a supporting record under its JSON names."""
+    return GroundingRef(
+        artifact_id=grounding.record,
+        task_id=grounding.task,
+        thread_id=grounding.thread,
+        artifact_kind=grounding.kind,
+        tier=str(grounding.tier),
+    )
 
 
-class ForgottenShape(TypedDict):
-    """Roots that are no longer indexed."""
-
-    forgotten: list[str]
-    documents: int
-
-
-class ResetShape(TypedDict):
-    """What was deleted."""
-
-    deleted: str
-
-
-class UnknownShape(TypedDict):
-    """A judged document that a search cannot find."""
-
-    document: str
-    reason: str
+def freshness_json(verdict: FreshnessVerdict) -> FreshnessJson:
+    """Return a freshness verdict under its JSON names."""
+    return FreshnessJson(
+        verdict=str(verdict.freshness),
+        unmerged=verdict.unmerged,
+        findings=tuple(
+            FreshnessFindingJson(
+                kind=finding.kind, name=finding.name, verdict=str(finding.freshness), how=finding.change
+            )
+            for finding in verdict.findings
+        ),
+    )
 
 
-class EvaluateShape(TypedDict):
-    """What was measured."""
-
-    k: int
-    questions: int
-    judged: int
-    documents: int
-    unknown: list[UnknownShape]
-    rankings: list[Shape]
-    problems: list[ProblemShape]
-    failed: int
-    notes: list[str]
+def error_json(error: LorelogError) -> Json:
+    """Return an error as JSON."""
+    return {"code": error.code, "message": error.message, "hint": error.hint}
 
 
-class ToolCallShape(TypedDict):
-    """A tool that was used in a turn."""
-
-    name: str
-    input: str
-    result: str
-    failed: bool
-    truncated: bool
+def to_json(value: Any) -> Any:
+    """Return a reply, or any part of one, as JSON values: objects as dictionaries, sequences as lists."""
+    return _with_lists(msgspec.to_builtins(value, enc_hook=_builtin))
 
 
-class TurnShape(TypedDict):
-    """One request and what came of it."""
-
-    id: str
-    number: int
-    time: str
-    user: str
-    assistant: str
-    tools: list[ToolCallShape]
-    sidechain: bool
-    interrupted: bool
-    truncated: bool
-    tools_left_out: int
+def _builtin(value: object) -> object:
+    """Return a builtin for a type that msgspec does not encode: subclasses such as numpy's float, other mappings."""
+    for kind in (str, float, int):
+        if isinstance(value, kind):
+            return kind(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise NotImplementedError(type(value))
 
 
-class TranscriptShape(TypedDict):
-    """Part of a conversation."""
-
-    address: str
-    host: str
-    format: str
-    session: str
-    turns: list[TurnShape]
-    total: int
-    focus: str
-    skipped: int
-    broken: int
-    notes: list[str]
-    tokens: int
+def _with_lists(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _with_lists(part) for name, part in value.items()}
+    return [_with_lists(part) for part in value] if isinstance(value, list | tuple) else value

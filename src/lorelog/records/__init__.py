@@ -1,5 +1,5 @@
-"""What is known: the ledger of records, the tables derived from it, and what each record is worth.
+"""The ledger of records, the tables derived from it, and the trust computed from it.
 
-The ledger is the truth and is only ever appended to. Tables follow it and can be thrown away. Trust is a pure function over
-records. The room imports core only, and of Python only the standard library.
+The ledger is the source of truth and append-only. The tables follow it and can be deleted at any time. Trust is a pure
+function of records. Besides core, this package imports only the standard library.
 """

@@ -1,50 +1,327 @@
-"""Reading a ledger from any place on, and telling where its chain is broken.
+"""The files of a ledger: the open one that is written to, and numbered sealed ones before it.
 
-A broken chain stays broken: whoever could exchange a line could have exchanged the next ones too. What follows is read
-and shown, and counts as unverified.
+The open file is `ledger.jsonl`; sealed ones are `ledger-000001.jsonl` and so on. The open file has the next number, which
+becomes part of its name when it is sealed; so a position in it stays valid.
+
+The hash chain of a ledger: encode and decode its lines, walk it from any position, and verify it.
+
+A line is compact JSON with sorted keys and without empty values. It contains the hash of the previous line, which makes
+the ledger a chain. `#` comes first and is a checksum of the rest of the line: without it a changed line could only be
+detected through the next one, and a changed last line not at all.
+
+After a broken link everything counts as unverified: someone who could replace one line could have replaced the following
+ones too. The lines after it are still read and shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from lorelog.core.record import Record
-from lorelog.records.line import NOTHING_BEFORE, Line, decode, hash_of
-from lorelog.records.segments import Segments, lines_of
+from lorelog.core.errors import StoreIncompatible, UsageError
+from lorelog.core.record import MAX_NESTING, Record, RecordDraft, exceeds_max_nesting
 
-MISSING = "this segment is missing"
+_SEALED = re.compile(r"ledger-(\d{6,})\.jsonl")
+_BLOCK = 65536
+_MAX_OPEN_ATTEMPTS = 3
+SEALED_MODE = 0o400
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
-    """A place between two lines: where it is, and what stands before it. The default is before the first line."""
+class Segments:
+    """The ledger files in a folder."""
+
+    folder: Path
+
+    @property
+    def open_path(self) -> Path:
+        """The file that is written to."""
+        return self.folder / "ledger.jsonl"
+
+    def sealed_path(self, number: int) -> Path:
+        return self.folder / f"ledger-{number:06d}.jsonl"
+
+    def sealed(self) -> list[int]:
+        """Return the numbers of the existing sealed segments, in order."""
+        try:
+            names = os.listdir(self.folder)  # noqa: PTH208 -- before every write; Path objects cost time
+        except FileNotFoundError:
+            return []
+        return sorted(int(match[1]) for name in names if (match := _SEALED.fullmatch(name)))
+
+    def name(self, number: int) -> str:
+        """Return the name of a segment's file, sealed or not."""
+        sealed = max(self.sealed(), default=0) >= number
+        return (self.sealed_path(number) if sealed else self.open_path).name
+
+    def open(self, number: int) -> int | None:
+        """Open a segment for reading; None if it does not exist."""
+        # The open file may be sealed meanwhile: it has this number only while no sealed file has it.
+        for _ in range(_MAX_OPEN_ATTEMPTS):
+            descriptor = _open_regular_file(self.sealed_path(number))
+            if descriptor is not None:
+                return descriptor
+            if max(self.sealed(), default=0) >= number:
+                continue
+            descriptor = _open_regular_file(self.open_path)
+            if descriptor is None:
+                continue
+            if max(self.sealed(), default=0) < number:
+                return descriptor
+            os.close(descriptor)
+        return None
+
+    def seal(self, number: int) -> None:
+        """Rename the open file to its sealed name. `restore_modes` completes an interrupted call."""
+        path = self.sealed_path(number)
+        self.open_path.rename(path)
+        sync_directory(self.folder)
+        path.chmod(SEALED_MODE)
+
+    def restore_modes(self) -> None:
+        """Make sealed segments read-only that an interrupted `seal` left writable."""
+        for number in self.sealed():
+            path = self.sealed_path(number)
+            if stat.S_IMODE(path.lstat().st_mode) != SEALED_MODE:
+                path.chmod(SEALED_MODE)
+
+
+def read_lines(descriptor: int, offset: int = 0) -> Iterator[tuple[bytes, int, bool]]:
+    """Yield each line from an offset on, the offset after it, and whether it is complete. Closes the descriptor."""
+    with os.fdopen(descriptor, "rb", _BLOCK) as file:
+        file.seek(offset)
+        for line in file:
+            offset += len(line)
+            whole = line.endswith(b"\n")
+            yield (line[:-1] if whole else line), offset, whole
+
+
+def read_lines_backward(descriptor: int, end: int) -> Iterator[tuple[bytes, int]]:
+    """Yield the complete lines before an offset, last one first, each with the offset after it."""
+    start, buffer = end, b""
+    while True:
+        stop = buffer.rfind(b"\n")
+        before = buffer.rfind(b"\n", 0, max(stop, 0))
+        if stop >= 0 and (before >= 0 or not start):
+            yield buffer[before + 1 : stop], start + stop + 1
+            buffer = buffer[: before + 1]
+        elif start:
+            size = min(_BLOCK, start)
+            start -= size
+            buffer = os.pread(descriptor, size, start) + buffer
+        else:
+            return
+
+
+def sync_directory(directory: Path) -> None:
+    """Flush a directory, so that its new names are as durable as the files."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _open_regular_file(path: Path) -> int | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(0, "it is not a regular file", str(path))
+
+
+LINE_FORMAT_VERSION = 1
+GENESIS_HASH = "0" * 64
+"""The previous hash in the first line."""
+MAX_RECORD_BYTES = 4 * 1024 * 1024
+_CHECKSUM_CHARS = 16
+_LINE_PREFIX = b'{"#":"'
+_BODY_OFFSET = len(_LINE_PREFIX) + _CHECKSUM_CHARS + 2
+_MAX_SEQ = 2**53
+_TEXT_FIELDS = (
+    *("project", "task", "thread", "agent", "session", "reply_to", "relation", "supersedes", "origin", "status"),
+    "signature",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerLine:
+    """A decoded line."""
+
+    values: Mapping[str, Any]
+    hash: str
+    is_intact: bool
+    """True if the line's own checksum matches."""
+
+    @property
+    def seq(self) -> int:
+        """The record number in the line."""
+        return int(self.values["seq"])
+
+    @property
+    def prev(self) -> str:
+        """The hash of the previous line, as stated in this one."""
+        return str(self.values["prev"])
+
+    @property
+    def remaining_in_batch(self) -> int:
+        """Number of lines of the same batch after this one; a batch counts once its last line is written."""
+        return int(self.values.get("more", 0))
+
+    def record(self, *, verified: bool = False) -> Record:
+        get = self.values.get
+        return Record(
+            self.values["id"],
+            self.values["seq"],
+            self.values["kind"],
+            self.values["at"],
+            project=get("project", ""),
+            task=get("task", ""),
+            thread=get("thread", ""),
+            agent=get("agent", ""),
+            session=get("session", ""),
+            reply_to=get("reply_to", ""),
+            relation=get("relation", ""),
+            supports_claim=get("supports_claim"),
+            supersedes=get("supersedes", ""),
+            origin=get("origin", ""),
+            status=get("status", ""),
+            fields=get("fields", {}),
+            signature=get("signature", ""),
+            hash=self.hash,
+            verified=verified,
+        )
+
+
+def encode_line(draft: RecordDraft, seq: int, prev: str, more: int = 0) -> bytes:
+    """Return the line of a complete draft, without its line end. Raise UsageError if it cannot be encoded."""
+    values: dict[str, Any] = {
+        "v": LINE_FORMAT_VERSION,
+        "seq": seq,
+        "id": draft.id,
+        "prev": prev,
+        "at": draft.at,
+        "kind": draft.kind,
+    }
+    values |= {name: value for name in _TEXT_FIELDS if (value := getattr(draft, name))}
+    if draft.supports_claim is not None:
+        values["supports_claim"] = draft.supports_claim
+    if draft.fields:
+        values["fields"] = dict(draft.fields)
+    if more:
+        values["more"] = more
+    try:
+        text = json.dumps(values, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+        rest = text.encode()[1:]
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UsageError(
+            f"this {draft.kind} cannot be encoded: {error}",
+            hint="texts must be UTF-8, numbers finite, everything else plain JSON",
+        ) from error
+    if len(rest) > MAX_RECORD_BYTES:
+        raise UsageError(
+            f"this {draft.kind} is too long ({len(rest)} bytes)",
+            hint=f"the limit is {MAX_RECORD_BYTES} bytes per record",
+        )
+    return _LINE_PREFIX + hashlib.sha256(rest).hexdigest()[:_CHECKSUM_CHARS].encode() + b'",' + rest
+
+
+def hash_line(line: bytes) -> str:
+    """Return the hash by which the next line refers to this one."""
+    return hashlib.sha256(line).hexdigest()
+
+
+def decode_line(line: bytes) -> LedgerLine | None:
+    """Decode a line; None if it is not a record. Raise StoreIncompatible if a newer version wrote it."""
+    try:
+        values = _DECODER.decode(line.decode())
+        if not _is_record(values):
+            return None
+        if line.count(b"{") + line.count(b"[") > MAX_NESTING and exceeds_max_nesting(values.get("fields")):
+            return None  # lorelog never writes such a line, and recursion into it would not return
+        if b"\\u" in line:  # possibly half a surrogate pair, which neither files nor databases accept
+            json.dumps(values, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return None
+    is_intact = line.startswith(_LINE_PREFIX) and line[len(_LINE_PREFIX) : _BODY_OFFSET] == _checksum(line)
+    if is_intact and values["v"] != LINE_FORMAT_VERSION:
+        raise StoreIncompatible(
+            f"record {values['seq']} was written by a newer lorelog (format {values['v']})", hint="upgrade lorelog"
+        )
+    return LedgerLine(values, hash_line(line), is_intact)
+
+
+def _reject_constant(constant: str) -> float:
+    raise ValueError(constant)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_reject_constant)
+
+
+def _checksum(line: bytes) -> bytes:
+    return hashlib.sha256(line[_BODY_OFFSET:]).hexdigest()[:_CHECKSUM_CHARS].encode() + b'",'
+
+
+def _is_record(values: object) -> bool:
+    """Return True if the values have the types of a record; anyone may have written the line."""
+    if not isinstance(values, Mapping):
+        return False
+    for name in ("id", "prev", "at", "kind"):
+        if not isinstance(values.get(name), str):
+            return False
+    for name in _TEXT_FIELDS:
+        if name in values and not isinstance(values[name], str):
+            return False
+    for name in ("v", "seq", "more"):
+        number = values.get(name, 0 if name == "more" else None)
+        if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < _MAX_SEQ:
+            return False
+    claim, fields = values.get("supports_claim"), values.get("fields", {})
+    return (claim is None or isinstance(claim, bool)) and isinstance(fields, dict)
+
+
+MISSING_SEGMENT = "this segment is missing"
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerPosition:
+    """A position between two lines, and the state of the chain before it. The default is before the first line."""
 
     segment: int = 1
     offset: int = 0
     seq: int = 0
-    hash: str = NOTHING_BEFORE
+    hash: str = GENESIS_HASH
     intact: bool = True
-    """Whether the chain is unbroken up to here, as far as whoever came here knows."""
+    """True if the chain is known to be unbroken up to this position."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A line of a ledger, or a segment that is not there (line 0)."""
+class LedgerEntry:
+    """A line of a ledger, or a missing segment (line 0)."""
 
     record: Record | None
-    """What it says; None when that cannot be read."""
-    position: Position
-    """The place after it."""
+    """None if the line cannot be read."""
+    position: LedgerPosition
+    """The position after the line."""
     file: str
     line: int
-    """Its number in the file, counted from where the reading began."""
+    """The line number in the file, counted from where reading began."""
     fault: str = ""
 
 
-def walk(segments: Segments, after: Position) -> Iterator[Entry]:
-    """Yield the lines after a position. A batch at the end whose last line is not there yet is left out."""
-    chain = _Chain(after)
+def walk_entries(segments: Segments, after: LedgerPosition) -> Iterator[LedgerEntry]:
+    """Yield the lines after a position. An incomplete batch at the end is omitted."""
+    chain = _ChainState(after)
     number = after.segment
     while True:
         is_last = number > max(segments.sealed(), default=0)
@@ -53,19 +330,21 @@ def walk(segments: Segments, after: Position) -> Iterator[Entry]:
             return
         if descriptor is None:
             chain.intact = False
-            place = Position(number + 1, 0, chain.seq, chain.hash, intact=False)
-            yield Entry(None, place, segments.sealed_path(number).name, 0, MISSING)
+            position = LedgerPosition(number + 1, 0, chain.seq, chain.hash, intact=False)
+            yield LedgerEntry(None, position, segments.sealed_path(number).name, 0, MISSING_SEGMENT)
         else:
-            yield from _entries(chain, lines_of(descriptor, chain.offset), _File(segments, number, is_last=is_last))
+            yield from _segment_entries(
+                chain, read_lines(descriptor, chain.offset), _SegmentFile(segments, number, is_last=is_last)
+            )
             if is_last and number > max(segments.sealed(), default=0):
                 return
-        if not is_last:  # otherwise it was sealed while we read it, and there may be more in it than we saw
+        if not is_last:  # otherwise it was sealed while it was read, and may contain more lines
             number += 1
             chain.offset = chain.count = 0
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _SegmentFile:
     segments: Segments
     number: int
     is_last: bool
@@ -75,33 +354,35 @@ class _File:
         return (self.segments.open_path if self.is_last else self.segments.sealed_path(self.number)).name
 
 
-def _entries(chain: _Chain, lines: Iterator[tuple[bytes, int, bool]], file: _File) -> Iterator[Entry]:
-    waiting: list[Entry] = []
+def _segment_entries(
+    chain: _ChainState, lines: Iterator[tuple[bytes, int, bool]], file: _SegmentFile
+) -> Iterator[LedgerEntry]:
+    pending: list[LedgerEntry] = []
     before = chain.state()
     name = file.name
-    for line, end, whole in lines:
-        if not whole and file.is_last:
+    for raw, end, is_complete in lines:
+        if not is_complete and file.is_last:
             break
-        said = decode(line)
-        fault = chain.take(line, said, cut=not whole)
-        place = Position(file.number, end, chain.seq, chain.last, chain.intact)
-        record = None if said is None else said.record(verified=chain.intact)
-        waiting.append(Entry(record, place, name, chain.count, fault))
-        if said is None or not said.more:
+        line = decode_line(raw)
+        fault = chain.check_line(raw, line, cut=not is_complete)
+        position = LedgerPosition(file.number, end, chain.seq, chain.last, chain.intact)
+        record = None if line is None else line.record(verified=chain.intact)
+        pending.append(LedgerEntry(record, position, name, chain.count, fault))
+        if line is None or not line.remaining_in_batch:
             chain.offset = end
             before = chain.state()
-            yield from waiting
-            waiting.clear()
+            yield from pending
+            pending.clear()
     if not file.is_last:
-        yield from waiting
+        yield from pending
     else:
         chain.restore(before)
 
 
-class _Chain:
-    """What the next line must say to follow those before it."""
+class _ChainState:
+    """The values that the next line must match."""
 
-    def __init__(self, after: Position) -> None:
+    def __init__(self, after: LedgerPosition) -> None:
         self.seq, self.hash, self.last, self.intact = after.seq, after.hash, after.hash, after.intact
         self.offset, self.count = after.offset, 0
 
@@ -111,31 +392,111 @@ class _Chain:
     def restore(self, state: tuple[int, str, str, bool, int, int]) -> None:
         self.seq, self.hash, self.last, self.intact, self.offset, self.count = state
 
-    def take(self, line: bytes, said: Line | None, *, cut: bool) -> str:
-        """Take the next line, and return what is wrong with it."""
+    def check_line(self, raw: bytes, line: LedgerLine | None, *, cut: bool) -> str:
+        """Advance by one line and return its fault, or an empty text."""
         self.count += 1
-        fault = "it has no end" if cut else self._fault(said)
-        self.last = hash_of(line) if said is None else said.hash
-        if said is None or not said.sound:
-            # What it was is not known, nor is its hash: the next line is not blamed for naming what was there.
+        fault = "it has no line end" if cut else self._fault(line)
+        self.last = hash_line(raw) if line is None else line.hash
+        if line is None or not line.is_intact:
+            # The original line and its hash are unknown, so the next line is not at fault for referring to it.
             self.seq, self.hash = self.seq + 1, ""
         else:
-            self.seq, self.hash = said.seq, self.last
+            self.seq, self.hash = line.seq, self.last
         self.intact = self.intact and not fault
         return fault
 
-    def _fault(self, said: Line | None) -> str:
-        due = self.seq + 1
-        if said is None:
-            return "it is no record: changed, or not written by lorelog"
-        if not said.sound:
+    def _fault(self, line: LedgerLine | None) -> str:
+        expected = self.seq + 1
+        if line is None:
+            return "it is not a record: changed, or not written by lorelog"
+        if not line.is_intact:
             return "it was changed after it was written"
-        seq = said.seq
-        if seq > due:
-            missing = f"record {due} is" if seq == due + 1 else f"records {due} to {seq - 1} are"
-            return f"{missing} missing before it"
-        if seq < due:
-            return f"it is record {seq} where record {due} should be: repeated, moved or inserted"
-        if self.hash and said.prev != self.hash:
-            return f"it does not follow the line before it: one of the two was exchanged, or record {due - 1} rewritten"
+        if line.seq > expected:
+            return f"{_format_missing(expected, line.seq - 1)} missing before it"
+        if line.seq < expected:
+            return f"it is record {line.seq} instead of record {expected}: repeated, moved or inserted"
+        if self.hash and line.prev != self.hash:
+            return f"it does not follow the previous line: one of the two was replaced, or record {self.seq} rewritten"
         return ""
+
+
+def _format_missing(first: int, last: int) -> str:
+    return f"record {first} is" if first == last else f"records {first} to {last} are"
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerFault:
+    """A deviation from the written ledger. Line 0 stands for the whole file."""
+
+    file: str
+    line: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerVerification:
+    """The result of a verification."""
+
+    lines: int
+    faults: tuple[LedgerFault, ...] = ()
+    first_bad_seq: int = 0
+    """The first record that does not count as verified; 0 if all do."""
+    torn: int = 0
+    """Bytes of an incomplete batch at the end. They were never acknowledged, so they are not a fault."""
+
+    @property
+    def ok(self) -> bool:
+        """True if every line is as it was written."""
+        return not self.faults
+
+
+@dataclass(frozen=True, slots=True)
+class AcknowledgedLine:
+    """The last line whose write was confirmed to a caller."""
+
+    seq: int
+    hash: str
+    segment: int
+
+
+def verify_chain(segments: Segments, acknowledged: AcknowledgedLine | None) -> LedgerVerification:
+    """Read the whole ledger and check every line, including that the last acknowledged one is there."""
+    seen: dict[str, str] = {}
+    faults: list[LedgerFault] = []
+    lines = first_bad = 0
+    is_known = acknowledged is None
+    if acknowledged is not None:  # the open segment takes the number of a missing one before it
+        missing = range(max(segments.sealed(), default=0) + 1, acknowledged.segment)
+        faults += [LedgerFault(segments.sealed_path(number).name, 0, MISSING_SEGMENT) for number in missing]
+    position = LedgerPosition()
+    for entry in walk_entries(segments, position):
+        if entry.fault:
+            first_bad = first_bad or position.seq + 1
+            faults.append(LedgerFault(entry.file, entry.line, _describe_fault(entry, seen)))
+        position = entry.position
+        lines += entry.line > 0
+        seen.setdefault(position.hash, f"line {entry.line} of {entry.file}")
+        is_known |= acknowledged is not None and (position.seq, position.hash) == (acknowledged.seq, acknowledged.hash)
+    if not is_known and acknowledged is not None:
+        faults += _tail_faults(segments, position, acknowledged.seq, counted=bool(faults))
+        first_bad = first_bad or min(position.seq + 1, acknowledged.seq)
+    return LedgerVerification(lines, tuple(faults), first_bad, _count_torn_bytes(segments, position))
+
+
+def _describe_fault(entry: LedgerEntry, seen: dict[str, str]) -> str:
+    before = seen.get(entry.position.hash, "") if entry.line else ""
+    return f"it repeats {before}" if before else entry.fault
+
+
+def _tail_faults(segments: Segments, end: LedgerPosition, seq: int, *, counted: bool) -> Iterator[LedgerFault]:
+    name = segments.name(end.segment)
+    if end.seq < seq:
+        yield LedgerFault(name, 0, f"{_format_missing(end.seq + 1, seq)} missing at the end")
+    elif not counted:
+        yield LedgerFault(name, 0, f"record {seq} is not the one that was acknowledged")
+
+
+def _count_torn_bytes(segments: Segments, end: LedgerPosition) -> int:
+    if end.segment <= max(segments.sealed(), default=0) or not segments.open_path.exists():
+        return 0
+    return max(0, segments.open_path.lstat().st_size - end.offset)

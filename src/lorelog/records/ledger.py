@@ -1,10 +1,10 @@
-"""A tenant's ledger: records appended, whole batches or nothing, safe on disk before anyone is told.
+"""A tenant's ledger: records are appended in whole batches and are on disk before the call returns.
 
-Writers take turns by a lock that other processes honour; readers take none, and see a batch when its last line is there.
-What stands at the end without being a whole batch was acknowledged to nobody: the next writer moves it aside.
-The lock's file remembers the last line that was acknowledged. It is written after that line is safe, so it may lag behind
-and never runs ahead: when it names a line that is not there, lines were taken away, and the next line is chained to what
-was acknowledged, so that the gap shows for ever.
+Writers are serialised by a lock file across processes; readers take no lock and see a batch once its last line is
+written. An incomplete batch at the end was never acknowledged; the next writer moves it to a separate file. The lock file
+also stores the last acknowledged line. It is written after that line is on disk, so it may lag behind but never runs
+ahead: if it refers to a line that does not exist, lines were removed, and the next line is chained to the acknowledged
+one, so that the gap stays visible forever.
 """
 
 from __future__ import annotations
@@ -21,96 +21,107 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lorelog.core.errors import StoreBusy, StoreUnwritable, UsageError
-from lorelog.core.identity import new_id
-from lorelog.core.record import Draft, Record
-from lorelog.records.chain import Entry, Position, walk
+from lorelog.core.ids import new_id
+from lorelog.core.record import Record, RecordDraft
+from lorelog.records.chain import (
+    GENESIS_HASH,
+    AcknowledgedLine,
+    LedgerEntry,
+    LedgerPosition,
+    LedgerVerification,
+    Segments,
+    decode_line,
+    encode_line,
+    hash_line,
+    read_lines_backward,
+    sync_directory,
+    verify_chain,
+    walk_entries,
+)
 from lorelog.records.kinds import check_draft
-from lorelog.records.line import NOTHING_BEFORE, decode, encode, hash_of
-from lorelog.records.segments import Segments, lines_back, sync_directory
-from lorelog.records.verify import Acknowledged, Verification, verify
 
-MOST_BYTES = 64 * 1024 * 1024
-"""A segment that has grown to this is sealed before the next write."""
-_WAIT_S = 60.0
-_PAUSE_S = 0.002
-_TICK_NS = 50_000_000
-_HEAD = re.compile(rb"(\d{16}) ([0-9a-f]{64}) (\d{9}) (\d{16})\n")
-_HINT = "nothing was written; make it writable, or free some space"
+MAX_SEGMENT_BYTES = 64 * 1024 * 1024
+"""A segment of this size is sealed before the next write."""
+_LOCK_TIMEOUT_S = 60.0
+_LOCK_RETRY_S = 0.002
+_CLOCK_TICK_NS = 50_000_000
+_HEAD_PATTERN = re.compile(rb"(\d{16}) ([0-9a-f]{64}) (\d{9}) (\d{16})\n")
+_UNWRITABLE_HINT = "nothing was written; make it writable, or free some space"
 
 
 @dataclass(frozen=True, slots=True)
-class _End:
-    """Where the next line goes: how long its file is, and which line it follows."""
+class _LedgerEnd:
+    """The position of the next line: the size of its file, and the line before it."""
 
     segment: int
     size: int
     seq: int = 0
-    hash: str = NOTHING_BEFORE
+    hash: str = GENESIS_HASH
 
-    def written(self) -> bytes:
+    def to_bytes(self) -> bytes:
         return f"{self.seq:016d} {self.hash} {self.segment:09d} {self.size:016d}\n".encode()
 
 
 class Ledger:
-    """The ledger in a tenant's folder. It holds no file open, and many may stand for one ledger."""
+    """The ledger in a tenant's folder. It keeps no file open; several objects may share one ledger."""
 
-    def __init__(self, folder: Path, *, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, folder: Path, *, max_segment_bytes: int = MAX_SEGMENT_BYTES) -> None:
         self.folder = folder
         self._segments = Segments(folder)
         self._lock = folder / "ledger.lock"
         self._torn = folder / "ledger.torn"
-        self._most_bytes = most_bytes
+        self._max_segment_bytes = max_segment_bytes
 
-    def append(self, drafts: Sequence[Draft]) -> list[Record]:
+    def append(self, drafts: Sequence[RecordDraft]) -> list[Record]:
         """Write drafts as records, all or none, and return them once they are on disk.
 
-        They are returned as they were written. Whether the ledger before them is unbroken, only readers find out.
+        The returned records are unverified: only readers check whether the ledger before them is unbroken.
         """
         if not drafts:
             return []
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         for draft in drafts:
             check_draft(draft)
-        drafts = [replace(one, id=one.id or new_id(), at=one.at or now) for one in drafts]
+        drafts = [replace(draft, id=draft.id or new_id(), at=draft.at or now) for draft in drafts]
         if len({draft.id for draft in drafts}) < len(drafts):
-            raise UsageError("two records of one batch have the same id", hint="leave ids out, and each gets its own")
-        with self._translating(), self._alone() as lock:
+            raise UsageError("two records of a batch have the same id", hint="omit the ids to have them generated")
+        with self._translate_errors(), self._exclusive_lock() as lock:
             return self._append(lock, drafts)
 
-    def read(self, after: Position | None = None) -> Iterator[Record]:
-        """Yield the records after a position, in order. Lines that are no records are passed over."""
+    def read(self, after: LedgerPosition | None = None) -> Iterator[Record]:
+        """Yield the records after a position, in order, skipping lines that are not records."""
         return (entry.record for entry in self.walk(after) if entry.record is not None)
 
-    def walk(self, after: Position | None = None) -> Iterator[Entry]:
-        """Yield what each line after a position says, where it ends, and what is wrong with it."""
-        with self._translating():
-            yield from walk(self._segments, after or Position())
+    def walk(self, after: LedgerPosition | None = None) -> Iterator[LedgerEntry]:
+        """Yield the lines after a position with their faults."""
+        with self._translate_errors():
+            yield from walk_entries(self._segments, after or LedgerPosition())
 
-    def position(self) -> Position:
-        """Return where the ledger ends now. Whether it is unbroken up to there, only reading it all can tell."""
-        with self._translating():
+    def position(self) -> LedgerPosition:
+        """Return the current end of the ledger. Whether it is unbroken up to there is not checked."""
+        with self._translate_errors():
             end = self._end_of_files()
-        return Position(end.segment, end.size, end.seq, end.hash)
+        return LedgerPosition(end.segment, end.size, end.seq, end.hash)
 
-    def holds(self, position: Position) -> bool:
-        """Say whether the line before a position is still the one that was read there."""
+    def contains(self, position: LedgerPosition) -> bool:
+        """Return True if the line before a position is still the one that was read there."""
         if position.offset == 0 and position.seq == 0:
             return True
-        with self._translating():
+        with self._translate_errors():
             descriptor = self._segments.open(position.segment)
             if descriptor is None:
                 return False
             try:
                 if os.fstat(descriptor).st_size < position.offset:
                     return False
-                found = next(lines_back(descriptor, position.offset), None)
+                last = next(read_lines_backward(descriptor, position.offset), None)
             finally:
                 os.close(descriptor)
-        return found is not None and found[1] == position.offset and hash_of(found[0]) == position.hash
+        return last is not None and last[1] == position.offset and hash_line(last[0]) == position.hash
 
-    def stamp(self, segment: int) -> tuple[int, int, int] | None:
-        """Return a segment's inode, size and time of change; None when it is not there."""
-        with self._translating():
+    def segment_stat(self, segment: int) -> tuple[int, int, int] | None:
+        """Return a segment's inode, size and modification time; None if it does not exist."""
+        with self._translate_errors():
             descriptor = self._segments.open(segment)
             if descriptor is None:
                 return None
@@ -118,49 +129,49 @@ class Ledger:
             os.close(descriptor)
         return status.st_ino, status.st_size, status.st_mtime_ns
 
-    def marks(self) -> tuple[tuple[str, int, int, int], ...] | None:
-        """Return what tells, without reading, whether a file was touched: each one's name, inode, size and time of change.
+    def file_stats(self) -> tuple[tuple[str, int, int, int], ...] | None:
+        """Return name, inode, size and change time of each file, to detect changes without reading.
 
-        None when one is missing, or was touched just now: a second change within a tick of the clock would leave no trace.
+        None if a file is missing or was changed just now: a second change within a clock tick would be invisible.
         """
         try:
             paths = [self._segments.open_path, *map(self._segments.sealed_path, self._segments.sealed())]
-            found = [(path.name, path.lstat()) for path in paths]
+            stats = [(path.name, path.lstat()) for path in paths]
         except OSError:
             return None
-        if any(time.time_ns() - status.st_ctime_ns < _TICK_NS for _, status in found):
+        if any(time.time_ns() - status.st_ctime_ns < _CLOCK_TICK_NS for _, status in stats):
             return None
-        return tuple((name, status.st_ino, status.st_size, status.st_ctime_ns) for name, status in found)
+        return tuple((name, status.st_ino, status.st_size, status.st_ctime_ns) for name, status in stats)
 
-    def verify(self) -> Verification:
-        """Read the whole ledger and name every line that is not as it was written."""
-        with self._translating():
-            head = self._head()
-            return verify(self._segments, Acknowledged(head.seq, head.hash, head.segment) if head else None)
+    def verify(self) -> LedgerVerification:
+        """Read the whole ledger and report every line that is not as it was written."""
+        with self._translate_errors():
+            head = self._acknowledged_end()
+            return verify_chain(self._segments, AcknowledgedLine(head.seq, head.hash, head.segment) if head else None)
 
-    def _append(self, lock: int, drafts: Sequence[Draft]) -> list[Record]:
+    def _append(self, lock: int, drafts: Sequence[RecordDraft]) -> list[Record]:
         end = self._end(_read_head(lock))
-        if end.size >= self._most_bytes:
+        if end.size >= self._max_segment_bytes:
             self._seal(end.segment)
             end = replace(end, segment=end.segment + 1, size=0)
         seq, prev, lines = end.seq, end.hash, []
-        for left, draft in zip(range(len(drafts) - 1, -1, -1), drafts, strict=True):
+        for remaining, draft in zip(range(len(drafts) - 1, -1, -1), drafts, strict=True):
             seq += 1
-            lines.append(encode(draft, seq, prev, left))
-            prev = hash_of(lines[-1])
+            lines.append(encode_line(draft, seq, prev, remaining))
+            prev = hash_line(lines[-1])
         text = b"".join(line + b"\n" for line in lines)
         self._write(end.size, text)
-        after = _End(end.segment, end.size + len(text), seq, prev)
-        with suppress(OSError):  # the ledger says it too; this only guards its end
-            os.pwrite(lock, after.written(), 0)
-        return [found.record() for line in lines if (found := decode(line)) is not None]
+        after = _LedgerEnd(end.segment, end.size + len(text), seq, prev)
+        with suppress(OSError):  # not essential: the ledger itself has the lines; this only protects its end
+            os.pwrite(lock, after.to_bytes(), 0)
+        return [decoded.record() for line in lines if (decoded := decode_line(line)) is not None]
 
     def _write(self, size: int, text: bytes) -> None:
         path = self._segments.open_path
         descriptor = _open_for_writing(path)
         try:
             try:
-                _write_whole(descriptor, text)
+                _write_all(descriptor, text)
                 if size == 0:
                     sync_directory(self.folder)
             except OSError:
@@ -171,22 +182,22 @@ class Ledger:
         finally:
             os.close(descriptor)
 
-    def _end(self, head: _End | None) -> _End:
-        """Return where the next line goes, with the end of the ledger made whole first."""
+    def _end(self, head: _LedgerEnd | None) -> _LedgerEnd:
+        """Return the position of the next line, after repairing the end of the ledger."""
         segment = max(self._segments.sealed(), default=0) + 1
         size, is_whole = self._size()
         if head is not None and is_whole and (head.segment, head.size) == (segment, size):
             return head
-        self._segments.mend()
-        found = self._end_of_files()
-        if found.size < size:
-            self._set_aside(found.size)
-        if head is None or found.seq > head.seq:
-            return found
-        return replace(found, seq=head.seq, hash=head.hash)
+        self._segments.restore_modes()
+        end = self._end_of_files()
+        if end.size < size:
+            self._move_torn_tail(end.size)
+        if head is None or end.seq > head.seq:
+            return end
+        return replace(end, seq=head.seq, hash=head.hash)
 
     def _size(self) -> tuple[int, bool]:
-        """Return how long the open file is, and whether its last line has an end: the next one must not run into it."""
+        """Return the size of the open file, and whether its last line is complete."""
         try:
             descriptor = os.open(self._segments.open_path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -197,39 +208,39 @@ class Ledger:
         finally:
             os.close(descriptor)
 
-    def _end_of_files(self) -> _End:
-        """Return the end of the last whole batch, as the files have it."""
+    def _end_of_files(self) -> _LedgerEnd:
+        """Return the end of the last complete batch in the files."""
         segment = max(self._segments.sealed(), default=0) + 1
         for number in range(segment, 0, -1):
             descriptor = self._segments.open(number)
             if descriptor is None:
                 continue
             try:
-                for line, end in lines_back(descriptor, os.fstat(descriptor).st_size):
-                    said = decode(line)
-                    if number == segment and said is not None and said.more:
-                        continue  # the rest of its batch never came
-                    seq = said.seq if said is not None and said.sound else self._last_seq()
-                    return _End(segment, end if number == segment else 0, seq, hash_of(line))
+                for raw, end in read_lines_backward(descriptor, os.fstat(descriptor).st_size):
+                    line = decode_line(raw)
+                    if number == segment and line is not None and line.remaining_in_batch:
+                        continue  # the batch was never completed
+                    seq = line.seq if line is not None and line.is_intact else self._last_seq()
+                    return _LedgerEnd(segment, end if number == segment else 0, seq, hash_line(raw))
             finally:
                 os.close(descriptor)
-        return _End(segment, 0)
+        return _LedgerEnd(segment, 0)
 
     def _last_seq(self) -> int:
-        """Return the number of the last line where the line itself cannot tell."""
+        """Return the number of the last line by counting, for a last line that is unreadable."""
         last = 0
-        for entry in walk(self._segments, Position()):
+        for entry in walk_entries(self._segments, LedgerPosition()):
             last = entry.position.seq
         return last
 
-    def _set_aside(self, size: int) -> None:
-        """Move what stands after the last whole batch to a file of its own."""
+    def _move_torn_tail(self, size: int) -> None:
+        """Move the bytes after the last complete batch to a separate file."""
         descriptor = _open_for_writing(self._segments.open_path)
         try:
             torn = os.pread(descriptor, os.fstat(descriptor).st_size - size, size)
             aside = _open_for_writing(self._torn)
             try:
-                _write_whole(aside, torn + b"\n")
+                _write_all(aside, torn + b"\n")
             finally:
                 os.close(aside)
             os.ftruncate(descriptor, size)
@@ -245,7 +256,7 @@ class Ledger:
             os.close(descriptor)
         self._segments.seal(segment)
 
-    def _head(self) -> _End | None:
+    def _acknowledged_end(self) -> _LedgerEnd | None:
         try:
             descriptor = os.open(self._lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError):
@@ -256,14 +267,14 @@ class Ledger:
             os.close(descriptor)
 
     @contextmanager
-    def _alone(self) -> Iterator[int]:
-        """Keep every other writer out; the lock ends with its holder."""
+    def _exclusive_lock(self) -> Iterator[int]:
+        """Hold the writer lock; the system releases it if the process ends."""
         if not self.folder.is_dir():
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             sync_directory(self.folder.parent)
         descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            deadline = time.monotonic() + _WAIT_S
+            deadline = time.monotonic() + _LOCK_TIMEOUT_S
             while True:
                 try:
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -271,29 +282,29 @@ class Ledger:
                 except BlockingIOError:
                     if time.monotonic() > deadline:
                         raise StoreBusy(
-                            f"{self._segments.open_path} is being written by another process",
+                            f"{self._segments.open_path} is locked by another process",
                             hint="nothing was written; try again",
                         ) from None
-                    time.sleep(_PAUSE_S)
+                    time.sleep(_LOCK_RETRY_S)
             yield descriptor
         finally:
             os.close(descriptor)
 
     @contextmanager
-    def _translating(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            where = error.filename or self._segments.open_path
-            raise StoreUnwritable(f"{where} cannot be used: {error.strerror or error}", hint=_HINT) from error
+            path = error.filename or self._segments.open_path
+            raise StoreUnwritable(f"{path} cannot be used: {error.strerror or error}", hint=_UNWRITABLE_HINT) from error
 
 
-def _read_head(descriptor: int) -> _End | None:
-    found = _HEAD.fullmatch(os.pread(descriptor, 200, 0))
-    return _End(int(found[3]), int(found[4]), int(found[1]), found[2].decode()) if found else None
+def _read_head(descriptor: int) -> _LedgerEnd | None:
+    match = _HEAD_PATTERN.fullmatch(os.pread(descriptor, 200, 0))
+    return _LedgerEnd(int(match[3]), int(match[4]), int(match[1]), match[2].decode()) if match else None
 
 
-def _write_whole(descriptor: int, text: bytes) -> None:
+def _write_all(descriptor: int, text: bytes) -> None:
     written = 0
     while written < len(text):
         written += os.write(descriptor, text[written:])

@@ -1,8 +1,9 @@
-"""Records as tables, to be asked. They follow the ledger, and are made anew when its past is not what they followed.
+"""Query a tenant's records: SQLite tables that follow the ledger.
 
-Nothing here is the only copy of anything: the file may be deleted at any time, and one that is damaged or of another version
-is replaced. What a task says is read from the ledger's own lines; nothing is computed when it is written that a question
-could compute, trust least of all.
+The tables are never the only copy: the file may be deleted at any time, a damaged one or one of another version is
+replaced, and all tables are rebuilt if the ledger's past differs from what they followed. Nothing that a query can
+compute is stored, least of all trust. Queries for digests are bounded and read only the records that they return, so a
+brief of a large ledger is as fast as one of a small ledger.
 """
 
 from __future__ import annotations
@@ -12,172 +13,347 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, fields
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.identity import new_id
+from lorelog.core.ids import new_id
 from lorelog.core.record import Record
-from lorelog.records.chain import Position
+from lorelog.records.chain import LedgerPosition
+from lorelog.records.database import COLUMNS, TABLES, insert_record, open_tables, row_to_record, translate_error
 from lorelog.records.ledger import Ledger
-from lorelog.records.tables_asked import Asked, Named, Relation, Run, Task, conditions_of, marks
-from lorelog.records.tables_file import open_tables, translated
-from lorelog.records.tables_schema import COLUMNS, TABLES, add, record_of
-from lorelog.records.trust import rests_on
+from lorelog.records.trust import source_ids
 
-__all__ = ["Asked", "Named", "RecordTables", "Relation", "Run", "Task"]
+_MAX_SEQ = 2**62
 
-_AT_ONCE = 20_000
-_ASKED_AT_ONCE = 500
-_LAST = "\U0010ffff"
-"""Sorts after whatever an id may go on with."""
-_SELECT = "SELECT " + ", ".join(f"r.{name}" for name in COLUMNS) + " FROM records r"
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """The current state of a task. Fields are columns of the table."""
+
+    id: str
+    project: str
+    parent: str
+    goal: str
+    status: str
+    agent: str
+    """The writer who started it."""
+    started_at: str
+    finished_at: str
+    updated_at: str
+    started_by: str
+    """Id of the record that started it; empty if there is none."""
+    last: str
+    """Id of its last record."""
+    records: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRun:
+    """A tool run of a task. Its id is that of the record that started it. Fields are columns of the table."""
+
+    id: str
+    task: str
+    agent: str
+    tool: str
+    command: str
+    status: str
+    summary: str
+    started_at: str
+    finished_at: str
+    finish: str
+    """Id of the record that ended it; empty while it is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedSubject:
+    """A dataset, entity, challenge or contributor that records name, with the number of records and the last time."""
+
+    name: str
+    kind: str
+    """An entity's type, or a dataset's version."""
+    records: int
+    last_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRelation:
+    """A reference from one record to another."""
+
+    source: str
+    target: str
+    relation: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordQuery:
+    """A filter for records. Empty fields match everything."""
+
+    kinds: Sequence[str] = ()
+    project: str | None = None
+    """A project's id; `""` for records without a project; None for all."""
+    projects: Sequence[str] | None = None
+    """Ids of several projects; None for all."""
+    task: str = ""
+    thread: str = ""
+    status: str = ""
+    agent: str = ""
+    """The writer's name as stored in the ledger."""
+    challenge: str = ""
+    dataset: str = ""
+    entity: str = ""
+    before: int = _MAX_SEQ
+    """Only records with a lower number, for paging."""
+    limit: int = 100
+    in_force: bool = False
+    """Only records that are not superseded."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedProject:
+    """Another project that names the same subjects."""
+
+    project: str
+    names: tuple[str, ...]
+    record: str
+    """Id of its newest record that names one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordContentFilter:
+    """Matches records with one of these fields or kinds and, if words are given, with at least one of them."""
+
+    fields: Sequence[str] = ()
+    kinds: Sequence[str] = ()
+    words: Sequence[str] = ()
+
+
+def where_conditions(query: RecordQuery) -> tuple[list[str], list[object]]:
+    """Return the SQL conditions of a query and their values."""
+    conditions, values = ["r.seq < ?"], list[object]([query.before])
+    equal = (("task", query.task), ("thread", query.thread), ("status", query.status), ("agent", query.agent))
+    for column, value in equal:
+        if value:
+            conditions.append(f"r.{column} = ?")
+            values.append(value)
+    if query.project is not None:
+        conditions.append("r.project = ?")
+        values.append(query.project)
+    if query.projects is not None:
+        conditions.append(f"r.project IN ({placeholders(query.projects)})")
+        values += query.projects
+    if query.kinds:
+        conditions.append(f"r.kind IN ({placeholders(query.kinds)})")
+        values += query.kinds
+    subjects = (
+        ("challenges", "id", query.challenge),
+        ("datasets", "name", query.dataset),
+        ("entities", "name", query.entity),
+    )
+    for table, column, value in subjects:
+        if value:
+            conditions.append(f"r.place IN (SELECT place FROM {table} WHERE {column} = ?)")
+            values.append(value)
+    if query.in_force:
+        conditions.append("NOT EXISTS (SELECT 1 FROM records s WHERE s.supersedes = r.id AND s.supersedes <> '')")
+    return conditions, values
+
+
+def placeholders(values: Sequence[str]) -> str:
+    """Return one question mark per value."""
+    return ", ".join("?" * len(values))
+
+
+_RECORDS_PER_TRANSACTION = 20_000
+_IDS_PER_QUERY = 500
+_SUBJECT_TABLES = (("entities", "name"), ("datasets", "name"), ("challenges", "id"))
+_AFTER_ANY_ID = "\U0010ffff"
+"""Sorts after every character of an id."""
+_SELECT_RECORDS = "SELECT " + ", ".join(f"r.{name}" for name in COLUMNS) + " FROM records r"
+_TASK_COLUMNS = tuple(field.name for field in fields(Task))
+_RUN_COLUMNS = tuple(field.name for field in fields(ToolRun))
 
 
 class RecordTables:
-    """The tables of one tenant. Without a path they lie in memory, for homes that cannot be written."""
+    """The tables of one tenant. Without a path they are in memory, for homes that are not writable."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._turn = threading.RLock()
-        self._seen: object = None
-        """The ledger's files as they were when the tables had caught up with them."""
-        with self._translating():
+        self._lock = threading.RLock()
+        self._last_file_stats: object = None
+        """The state of the ledger's files when the tables last caught up with them."""
+        with self._translate_errors():
             self._db = open_tables(path)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the database."""
         self._db.close()
 
     def catch_up(self, ledger: Ledger) -> int:
-        """Apply what is new in the ledger, and return how many records that was. All of them if its past has changed."""
-        marks = ledger.marks()
-        if marks is not None and marks == self._seen:
-            return 0  # most questions come by when nothing was written, and each asks several times
+        """Apply new records of the ledger and return their number; all of them if its past has changed."""
+        stats = ledger.file_stats()
+        if stats is not None and stats == self._last_file_stats:
+            return 0  # the usual case: nothing was written since, and each request asks several times
         applied = self._catch_up(ledger)
-        self._seen = marks
+        self._last_file_stats = stats
         return applied
 
     def _catch_up(self, ledger: Ledger) -> int:
-        if not self._follows(ledger, self._position()):
+        if not self._is_ledger_unchanged(ledger, self.position()):
             return self.rebuild(ledger)
-        if ledger.position().hash == self._position().hash:
+        if ledger.position().hash == self.position().hash:
             return 0
         applied = 0
         while True:
-            with self._writing():
-                position = self._position()  # another process may have been faster
-                count = self._apply(ledger, position, _AT_ONCE)
+            with self._transaction():
+                position = self.position()  # another process may have been faster
+                count = self._apply(ledger, position, _RECORDS_PER_TRANSACTION)
             applied += count
-            if count < _AT_ONCE:
+            if count < _RECORDS_PER_TRANSACTION:
                 return applied
 
     def rebuild(self, ledger: Ledger) -> int:
-        """Make all tables anew; whoever reads meanwhile sees the old ones."""
-        with self._writing() as db:
+        """Rebuild all tables and return the number of records; concurrent readers see the old tables."""
+        with self._transaction() as db:
             for table in TABLES:
                 db.execute(f"DELETE FROM {table}")
             db.execute("INSERT INTO meta VALUES ('generation', ?)", (json.dumps(new_id()),))
-            return self._apply(ledger, Position(), None)
+            return self._apply(ledger, LedgerPosition(), None)
 
-    def position(self) -> Position:
-        """Return the place in the ledger up to which the tables know it."""
-        return self._position()
+    def position(self) -> LedgerPosition:
+        """Return the position in the ledger up to which records have been applied."""
+        values = self._meta("position")
+        return LedgerPosition(**values) if values else LedgerPosition()
 
     def generation(self) -> str:
-        """Return a name that changes when all tables were made anew: then places (`after`) begin anew, too."""
+        """Return an id that changes when all tables are rebuilt, which also restarts the places of `applied_after`."""
         return self._meta("generation") or ""
 
     def get(self, record: str) -> Record | None:
         """Return a record by its id."""
         return next(iter(self._records("WHERE r.id = ? ORDER BY r.place LIMIT 1", (record,))), None)
 
-    def beginning(self, start: str, most: int = 10) -> list[Record]:
-        """Return records whose ids begin with a text, in the order of their ids; of lines with one id the first."""
-        found: dict[str, Record] = {}
+    def with_id_prefix(self, start: str, limit: int = 10) -> list[Record]:
+        """Return records by the start of their ids, in the order of ids; the first of lines with the same id."""
+        records: dict[str, Record] = {}
         for record in self._records(
-            "WHERE r.id >= ? AND r.id < ? ORDER BY r.id, r.place LIMIT ?", (start, start + _LAST, most)
+            "WHERE r.id >= ? AND r.id < ? ORDER BY r.id, r.place LIMIT ?", (start, start + _AFTER_ANY_ID, limit)
         ):
-            found.setdefault(record.id, record)
-        return list(found.values())
+            records.setdefault(record.id, record)
+        return list(records.values())
 
-    def of_ids(self, ids: Iterable[str]) -> list[Record]:
-        """Return records by their ids, in the ledger's order; those that are not there are left out."""
-        wanted = list(dict.fromkeys(ids))
-        found: list[Record] = []
-        for first in range(0, len(wanted), _ASKED_AT_ONCE):
-            some = wanted[first : first + _ASKED_AT_ONCE]
-            found += self._records(f"WHERE r.id IN ({marks(some)}) ORDER BY r.place", some)
-        return sorted(found, key=lambda one: one.seq)
+    def by_ids(self, ids: Iterable[str]) -> list[Record]:
+        """Return the existing records with these ids, in ledger order."""
+        records: list[Record] = []
+        for some in _batches(ids):
+            records += self._records(f"WHERE r.id IN ({placeholders(some)}) ORDER BY r.place", some)
+        return sorted(records, key=attrgetter("seq"))
 
-    def of_task(self, task: str) -> list[Record]:
+    def by_task(self, task: str) -> list[Record]:
         """Return all records of a task, oldest first."""
         return self._records("WHERE r.task = ? ORDER BY r.place", (task,))
 
-    def of_thread(self, thread: str) -> list[Record]:
+    def by_thread(self, thread: str) -> list[Record]:
         """Return all records of a thread, oldest first."""
         return self._records("WHERE r.thread = ? ORDER BY r.place", (thread,))
 
     def replies(self, record: str) -> list[Record]:
-        """Return the records that reply to one, oldest first."""
+        """Return the replies to a record, oldest first."""
         return self._records("WHERE r.reply_to = ? AND r.reply_to <> '' ORDER BY r.place", (record,))
 
     def superseding(self, record: str) -> list[Record]:
-        """Return the records that supersede one, oldest first; none, and it is in force."""
+        """Return the records that supersede a record, oldest first."""
         return self._records("WHERE r.supersedes = ? AND r.supersedes <> '' ORDER BY r.place", (record,))
 
-    def superseded(self, ids: Sequence[str]) -> set[str]:
-        """Return those of some records that something has superseded."""
-        return {one.supersedes for one in self.of_ids(self._referring("supersedes", ids))}.intersection(ids)
+    def superseded_by(self, ids: Iterable[str]) -> dict[str, str]:
+        """Return the superseded ones among these records, each with the last record that superseded it."""
+        newer: dict[str, str] = {}
+        for some in _batches(ids):
+            rows = self._rows(
+                f"SELECT supersedes, id FROM records WHERE supersedes IN ({placeholders(some)}) AND supersedes <> ''"
+                " ORDER BY place",
+                some,
+            )
+            newer |= {str(old): str(new) for old, new in rows}
+        return newer
 
-    def find(self, asked: Asked) -> list[Record]:
-        """Return the records that are asked for, newest first."""
-        conditions, values = conditions_of(asked)
-        return self._records(f"WHERE {' AND '.join(conditions)} ORDER BY r.place DESC LIMIT ?", [*values, asked.most])
+    def find(self, query: RecordQuery) -> list[Record]:
+        """Return the records that match a query, newest first."""
+        conditions, values = where_conditions(query)
+        return self._records(f"WHERE {' AND '.join(conditions)} ORDER BY r.place DESC LIMIT ?", [*values, query.limit])
 
-    def after(self, place: int, most: int = 1000) -> list[tuple[int, Record]]:
-        """Return records in the order in which they were applied, each with its place: for whatever follows the tables."""
-        with self._translating():
-            rows = self._db.execute(
-                f"SELECT r.place, {_SELECT[7:]} WHERE r.place > ? ORDER BY r.place LIMIT ?",
-                (place, most),
-            ).fetchall()
-        return [(int(row[0]), record_of(row[1:])) for row in rows]
+    def find_by_content(self, content: RecordContentFilter, query: RecordQuery) -> list[Record]:
+        """Return the records that match a query and a content filter, newest first.
 
-    def around(self, ids: Iterable[str]) -> list[Record]:
-        """Return records with all that `tiers` must know to judge them; of the others it may know too little."""
-        asked = list(dict.fromkeys(ids))
-        found: dict[str, Record] = {}
-        wanted = asked
-        while wanted:  # what they rest on, by however many steps: taint comes from there
-            self._add(wanted, found)
-            near = dict.fromkeys(other for one in wanted if one in found for other in rests_on(found[one]))
-            wanted = [one for one in near if one not in found]
-        parents = [found[one].reply_to for one in asked if one in found and found[one].reply_to]
-        speaking = self._referring("reply_to", asked, "supports_claim")
-        self._add(speaking, found)
-        # Where they, or what speaks for them, may have been taken back.
-        self._add(self._referring("reply_to", [*asked, *parents, *speaking], "NOT supports_claim"), found)
-        self._add(self._referring("supersedes", speaking, "NOT supports_claim"), found)
-        self._add(self._referring("supersedes", [*asked, *parents]), found)
-        return sorted(found.values(), key=lambda one: one.seq)
+        If there are more than the limit, those with the most words are returned.
+        """
+        conditions, values = where_conditions(query)
+        # Most records of a ledger match neither; searching the JSON text of the fields avoids decoding them.
+        either = [*("instr(r.fields, ?)" for _ in content.fields), f"r.kind IN ({placeholders(content.kinds)})"]
+        conditions.append(f"({' OR '.join(either)})")
+        values += [*(f'"{name}":' for name in content.fields), *content.kinds]
+        where = " AND ".join(conditions)
+        if not content.words:
+            return self._records(f"WHERE {where} ORDER BY r.place DESC LIMIT ?", [*values, query.limit])
+        # Lower-case each text once for all words, and sort only places: sorting whole records is slow.
+        shared = " + ".join("(instr(folded, ?) > 0)" for _ in content.words)
+        inner = f"SELECT r.place, lower(r.fields) AS folded FROM records r WHERE {where}"
+        best = (
+            f"SELECT place, {shared} AS shared FROM ({inner}) WHERE shared > 0 ORDER BY shared DESC, place DESC LIMIT ?"
+        )
+        return self._records(
+            f"WHERE r.place IN (SELECT place FROM ({best})) ORDER BY r.place DESC",
+            [*content.words, *values, query.limit],
+        )
+
+    def applied_after(self, place: int, limit: int = 1000) -> list[tuple[int, Record]]:
+        """Return records in the order of application, each with its place, for consumers that follow the tables."""
+        rows = self._rows(
+            f"SELECT r.place, {_SELECT_RECORDS[7:]} WHERE r.place > ? ORDER BY r.place LIMIT ?", (place, limit)
+        )
+        return [(int(row[0]), row_to_record(row[1:])) for row in rows]
+
+    def trust_context(self, ids: Iterable[str]) -> list[Record]:
+        """Return these records with all others that `assess_records` needs to assess them.
+
+        For the others the result may be incomplete, so only the trust of `ids` is valid.
+        """
+        requested = list(dict.fromkeys(ids))
+        records: dict[str, Record] = {}
+        pending = requested
+        while pending:  # all sources in any number of steps: taint comes from there
+            self._load_into(pending, records)
+            sources = dict.fromkeys(
+                source for identity in pending if identity in records for source in source_ids(records[identity])
+            )
+            pending = [identity for identity in sources if identity not in records]
+        parents = [
+            records[identity].reply_to for identity in requested if identity in records and records[identity].reply_to
+        ]
+        supporters = self._referring_ids("reply_to", requested, "supports_claim")
+        self._load_into(supporters, records)
+        # Records that may withdraw the requested ones or their supporters.
+        replied_to = [*requested, *parents, *supporters]
+        self._load_into(self._referring_ids("reply_to", replied_to, "NOT supports_claim"), records)
+        self._load_into(self._referring_ids("supersedes", supporters, "NOT supports_claim"), records)
+        self._load_into(self._referring_ids("supersedes", [*requested, *parents]), records)
+        return sorted(records.values(), key=attrgetter("seq"))
 
     def task(self, task: str) -> Task | None:
-        """Return where a task is; None when nobody has ever spoken of it."""
+        """Return a task's state; None if no record belongs to it."""
         return next(iter(self._tasks("WHERE id = ?", (task,))), None)
 
-    def tasks_of(self, ids: Iterable[str]) -> dict[str, Task]:
-        """Return tasks by their ids; those that are not there are left out."""
-        wanted = list(dict.fromkeys(ids))
-        found: dict[str, Task] = {}
-        for first in range(0, len(wanted), _ASKED_AT_ONCE):
-            some = wanted[first : first + _ASKED_AT_ONCE]
-            found |= {one.id: one for one in self._tasks(f"WHERE id IN ({marks(some)})", some)}
-        return found
+    def tasks_by_ids(self, ids: Iterable[str]) -> dict[str, Task]:
+        """Return the existing tasks with these ids, by id."""
+        tasks: dict[str, Task] = {}
+        for some in _batches(ids):
+            tasks |= {task.id: task for task in self._tasks(f"WHERE id IN ({placeholders(some)})", some)}
+        return tasks
 
-    def tasks_beginning(self, start: str, most: int = 10) -> list[Task]:
-        """Return the tasks whose ids begin with a text, in the order of their ids."""
-        return self._tasks("WHERE id >= ? AND id < ? ORDER BY id LIMIT ?", (start, start + _LAST, most))
+    def tasks_with_id_prefix(self, start: str, limit: int = 10) -> list[Task]:
+        """Return tasks by the start of their ids, in the order of ids."""
+        return self._tasks("WHERE id >= ? AND id < ? ORDER BY id LIMIT ?", (start, start + _AFTER_ANY_ID, limit))
 
     def tasks(
         self,
@@ -185,145 +361,158 @@ class RecordTables:
         project: str | None = None,
         projects: Sequence[str] | None = None,
         statuses: Sequence[str] = (),
-        most: int = 100,
+        limit: int = 100,
     ) -> list[Task]:
-        """Return tasks, those first that were worked on last. `project=""` is those of no project; `projects` are several."""
-        conditions, values = ["1"], list[object]()
-        for wanted in ([project] if project is not None else None, projects):
-            if wanted is not None:
-                conditions.append(f"project IN ({marks(wanted)})")
-                values += wanted
-        if statuses:
-            conditions.append(f"status IN ({marks(statuses)})")
-            values += statuses
-        return self._tasks(f"WHERE {' AND '.join(conditions)} ORDER BY place DESC LIMIT ?", [*values, most])
+        """Return tasks, the most recently updated first. `project=""` selects tasks without a project."""
+        single = [project] if project is not None else None
+        where, values = _task_conditions([("project", single), ("project", projects), ("status", statuses or None)])
+        return self._tasks(f"WHERE {where} ORDER BY place DESC LIMIT ?", [*values, limit])
 
-    def runs(self, task: str, most: int = 100) -> list[Run]:
+    def find_tasks(
+        self, projects: Sequence[str] | None, *, open_: bool, statuses: Sequence[str] = (), limit: int = 5
+    ) -> tuple[list[Task], int]:
+        """Return open or finished tasks, the most recently updated first, and their total number."""
+        where, values = _task_conditions([("project", projects), ("status", statuses or None)])
+        where = f"WHERE {where} AND finished_at {'=' if open_ else '<>'} ''"
+        ((count,),) = self._rows(f"SELECT count(*) FROM tasks {where}", values)
+        return self._tasks(f"{where} ORDER BY place DESC LIMIT ?", [*values, limit]), int(count)
+
+    def runs(self, task: str, limit: int = 100) -> list[ToolRun]:
         """Return the runs of a task, newest first."""
-        with self._translating():
-            rows = self._db.execute(
-                "SELECT id, task, agent, tool, command, status, summary, started_at, finished_at, finish FROM runs"
-                " WHERE task = ? ORDER BY place DESC LIMIT ?",
-                (task, most),
-            ).fetchall()
-        return [Run(*row) for row in rows]
+        rows = self._rows(
+            f"SELECT {', '.join(_RUN_COLUMNS)} FROM runs WHERE task = ? ORDER BY place DESC LIMIT ?", (task, limit)
+        )
+        return [ToolRun(**dict(zip(_RUN_COLUMNS, row, strict=True))) for row in rows]
 
-    def datasets(self, project: str | None = None, most: int = 100) -> list[Named]:
-        """Return the datasets that records name, those named last first."""
-        return self._named("datasets", "version", project, most)
+    def datasets(self, project: str | None = None, limit: int = 100) -> list[NamedSubject]:
+        """Return the datasets that records name, the most recently named first."""
+        return self._named_subjects("datasets", "version", project, limit)
 
-    def entities(self, project: str | None = None, most: int = 100) -> list[Named]:
-        """Return the things that records name, those named last first."""
-        return self._named("entities", "type", project, most)
+    def entities(self, project: str | None = None, limit: int = 100) -> list[NamedSubject]:
+        """Return the entities that records name, the most recently named first."""
+        return self._named_subjects("entities", "type", project, limit)
 
-    def challenges(self, project: str | None = None, most: int = 100) -> list[Named]:
-        """Return the challenges that records belong to, those named last first."""
-        return self._named("challenges", "''", project, most, name="id")
+    def challenges(self, project: str | None = None, limit: int = 100) -> list[NamedSubject]:
+        """Return the challenges that records belong to, the most recently named first."""
+        return self._named_subjects("challenges", "''", project, limit, name="id")
 
-    def contributors(self, project: str | None = None, most: int = 100) -> list[Named]:
-        """Return who took part, those named last first."""
-        return self._named("contributors", "''", project, most)
+    def contributors(self, project: str | None = None, limit: int = 100) -> list[NamedSubject]:
+        """Return the contributors that records name, the most recently named first."""
+        return self._named_subjects("contributors", "''", project, limit)
 
-    def relations(self, record: str) -> list[Relation]:
-        """Return what a record refers to and what refers to it."""
-        with self._translating():
-            rows = self._db.execute(
-                "SELECT source, target, relation FROM relations WHERE source = ?1 OR target = ?1 ORDER BY place",
-                (record,),
-            ).fetchall()
-        return [Relation(*row) for row in rows]
+    def related_projects(self, projects: Sequence[str], limit: int = 5) -> list[RelatedProject]:
+        """Return other projects that name the same entities, datasets or challenges, the most shared names first."""
+        shared: dict[str, set[str]] = {}
+        last: dict[str, int] = {}
+        own = placeholders(projects)
+        for table, column in _SUBJECT_TABLES:
+            rows = self._rows(
+                f"WITH mine AS (SELECT DISTINCT {column} AS name FROM {table} WHERE project IN ({own}))"
+                f" SELECT t.project, t.{column}, max(t.place) FROM {table} t JOIN mine ON mine.name = t.{column}"
+                f" WHERE t.project <> '' AND t.project NOT IN ({own}) AND NOT EXISTS (SELECT 1 FROM records r"
+                " JOIN records s ON s.supersedes = r.id WHERE r.place = t.place AND s.supersedes <> '')"
+                f" GROUP BY t.project, t.{column}",
+                [*projects, *projects],
+            )
+            for project, name, place in rows:
+                shared.setdefault(str(project), set()).add(str(name))
+                last[str(project)] = max(last.get(str(project), 0), int(place))
+        related: list[RelatedProject] = []
+        for project in sorted(shared, key=lambda project: (-len(shared[project]), project))[:limit]:
+            ((record,),) = self._rows("SELECT id FROM records WHERE place = ?", (last[project],))
+            related.append(RelatedProject(project, tuple(sorted(shared[project])), str(record)))
+        return related
+
+    def relations(self, record: str) -> list[RecordRelation]:
+        """Return the relations from and to a record."""
+        rows = self._rows(
+            "SELECT source, target, relation FROM relations WHERE source = ?1 OR target = ?1 ORDER BY place", (record,)
+        )
+        return [RecordRelation(*row) for row in rows]
 
     def counts(self) -> dict[str, int]:
-        """Return how many records there are of each kind."""
-        with self._translating():
-            return dict(self._db.execute("SELECT kind, count(*) FROM records GROUP BY kind ORDER BY kind").fetchall())
+        """Return the number of records by kind."""
+        return dict(self._rows("SELECT kind, count(*) FROM records GROUP BY kind ORDER BY kind"))
 
-    def _records(self, rest: str, values: Sequence[object]) -> list[Record]:
-        with self._translating():
-            return [record_of(row) for row in self._db.execute(f"{_SELECT} {rest}", values).fetchall()]
+    def _rows(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
+        with self._translate_errors():
+            return self._db.execute(sql, values).fetchall()
 
-    def _tasks(self, rest: str, values: Sequence[object]) -> list[Task]:
-        with self._translating():
-            rows = self._db.execute(
-                "SELECT id, project, parent, goal, status, agent, started_at, finished_at, updated_at, started_by, last,"
-                f" records FROM tasks {rest}",
-                values,
-            ).fetchall()
-        return [Task(*row) for row in rows]
+    def _records(self, clause: str, values: Sequence[object]) -> list[Record]:
+        return [row_to_record(row) for row in self._rows(f"{_SELECT_RECORDS} {clause}", values)]
 
-    def _named(self, table: str, kind: str, project: str | None, most: int, *, name: str = "name") -> list[Named]:
+    def _tasks(self, clause: str, values: Sequence[object]) -> list[Task]:
+        rows = self._rows(f"SELECT {', '.join(_TASK_COLUMNS)} FROM tasks {clause}", values)
+        return [Task(**dict(zip(_TASK_COLUMNS, row, strict=True))) for row in rows]
+
+    def _named_subjects(
+        self, table: str, kind: str, project: str | None, limit: int, *, name: str = "name"
+    ) -> list[NamedSubject]:
         where, values = ("WHERE t.project = ?", [project]) if project is not None else ("", [])
-        with self._translating():
-            rows = self._db.execute(
-                f"SELECT t.{name}, {kind}, count(*), max(r.at) FROM {table} t JOIN records r ON r.place = t.place {where}"
-                f" GROUP BY t.{name}, {kind} ORDER BY max(t.place) DESC LIMIT ?",
-                [*values, most],
-            ).fetchall()
-        return [Named(*row) for row in rows]
+        rows = self._rows(
+            f"SELECT t.{name}, {kind}, count(*), max(r.at) FROM {table} t JOIN records r ON r.place = t.place {where}"
+            f" GROUP BY t.{name}, {kind} ORDER BY max(t.place) DESC LIMIT ?",
+            [*values, limit],
+        )
+        return [NamedSubject(*row) for row in rows]
 
-    def _add(self, ids: Iterable[str], found: dict[str, Record]) -> None:
-        for record in self.of_ids(ids):
-            found.setdefault(record.id, record)
+    def _load_into(self, ids: Iterable[str], records: dict[str, Record]) -> None:
+        for record in self.by_ids(ids):
+            records.setdefault(record.id, record)
 
-    def _referring(self, column: str, ids: Sequence[str], only: str = "1") -> list[str]:
-        """Return the ids of records that name one of some ids in a column; only of those for which something holds."""
-        found: list[str] = []
-        for first in range(0, len(ids), _ASKED_AT_ONCE):
-            some = ids[first : first + _ASKED_AT_ONCE]
-            with self._translating():
-                rows = self._db.execute(
-                    f"SELECT id FROM records WHERE {column} IN ({marks(some)}) AND {column} <> '' AND {only}", some
-                ).fetchall()
-            found += [str(one) for (one,) in rows]
-        return found
+    def _referring_ids(self, column: str, ids: Iterable[str], condition: str = "1") -> list[str]:
+        """Return the ids of records whose column contains one of these ids and that meet a condition."""
+        referring: list[str] = []
+        for some in _batches(ids):
+            rows = self._rows(
+                f"SELECT id FROM records WHERE {column} IN ({placeholders(some)}) AND {column} <> '' AND {condition}",
+                some,
+            )
+            referring += [str(identity) for (identity,) in rows]
+        return referring
 
-    def _apply(self, ledger: Ledger, after: Position, most: int | None) -> int:
+    def _apply(self, ledger: Ledger, after: LedgerPosition, limit: int | None) -> int:
         stamps = self._stamps()
         count, position = 0, after
         for entry in ledger.walk(after):
-            for left in range(position.segment, entry.position.segment):
-                stamps[str(left)] = ledger.stamp(left)
+            for segment in range(position.segment, entry.position.segment):
+                stamps[str(segment)] = ledger.segment_stat(segment)
             position = entry.position
             if entry.record is not None:
-                add(self._db, entry.record)
+                insert_record(self._db, entry.record)
                 count += 1
-                if count == most:
+                if count == limit:
                     break
-        stamps[str(position.segment)] = ledger.stamp(position.segment)
+        stamps[str(position.segment)] = ledger.segment_stat(position.segment)
         for name, value in (("position", asdict(position)), ("stamps", stamps)):
             self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, json.dumps(value)))
         return count
 
-    def _follows(self, ledger: Ledger, position: Position) -> bool:
-        """Say whether the ledger up to a position is, by all that can be seen without reading it, what was read."""
+    def _is_ledger_unchanged(self, ledger: Ledger, position: LedgerPosition) -> bool:
+        """Return True if the ledger up to a position looks unchanged, as far as this is visible without reading it."""
         if position.seq == 0:
             return True
         for segment, stamp in self._stamps().items():
-            now = ledger.stamp(int(segment))
+            now = ledger.segment_stat(int(segment))
             if stamp is None or now is None:
                 if stamp is not now:
                     return False
             elif now[0] != stamp[0] or (int(segment) < position.segment and list(now) != list(stamp)):
                 return False
             elif now[1] == stamp[1] == position.offset and now[2] != stamp[2]:
-                return False  # written to, and no longer than it was: something in it was changed
-        return ledger.holds(position)
-
-    def _position(self) -> Position:
-        found = self._meta("position")
-        return Position(**found) if found else Position()
+                return False  # written to without growing: a line was changed
+        return ledger.contains(position)
 
     def _stamps(self) -> dict[str, Any]:
         return self._meta("stamps") or {}
 
     def _meta(self, name: str) -> Any:
-        with self._translating():
-            found = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
-        return json.loads(found[0]) if found else None
+        rows = self._rows("SELECT value FROM meta WHERE name = ?", (name,))
+        return json.loads(rows[0][0]) if rows else None
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._translating():
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._translate_errors():
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield self._db
@@ -334,10 +523,25 @@ class RecordTables:
                 raise
 
     @contextmanager
-    def _translating(self) -> Iterator[None]:
-        # One connection: whoever asks while another thread writes would see half of it.
-        with self._turn:
+    def _translate_errors(self) -> Iterator[None]:
+        # There is one connection: without the lock, a reader would see a half-written transaction of another thread.
+        with self._lock:
             try:
                 yield
             except (sqlite3.Error, OSError) as error:
-                raise translated(error, self._path) from error
+                raise translate_error(error, self._path) from error
+
+
+def _batches(ids: Iterable[str]) -> Iterator[list[str]]:
+    unique = list(dict.fromkeys(ids))
+    for start in range(0, len(unique), _IDS_PER_QUERY):
+        yield unique[start : start + _IDS_PER_QUERY]
+
+
+def _task_conditions(filters: Iterable[tuple[str, Sequence[str] | None]]) -> tuple[str, list[object]]:
+    conditions, values = ["1"], list[object]()
+    for column, allowed in filters:
+        if allowed is not None:
+            conditions.append(f"{column} IN ({placeholders(allowed)})")
+            values += allowed
+    return " AND ".join(conditions), values

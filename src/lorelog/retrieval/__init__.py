@@ -1,1 +1,1 @@
-"""How is it found? Analyse, weigh the lanes, fuse, explain, cut snippets."""
+"""Ranking: analyse text, weigh and fuse the lanes, explain scores, cut snippets. Pure computation, no I/O."""

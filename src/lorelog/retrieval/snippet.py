@@ -1,9 +1,9 @@
-"""The passage of a chunk that shows why it came up, on one line, with the matching words marked.
+"""Cuts the passage of a chunk that shows the match, on one line, with the matching words marked.
 
-The window is the stretch of text with the most different terms of the question in it, then with the most matches,
-then the first. Words are compared by the analyser that found them, so what is marked is what matched, stems and parts
-of identifiers included. The heading is left out when the text below it matches, since a hit shows its heading anyway.
-One pass over the tokens and one over the matches: time grows with the text, not with the number of matches squared.
+The window is the stretch of text with the most different terms of the query, then the most matches, then the first.
+Words are compared by the analyser that indexed them, so the marks are the actual matches, stems and parts of
+identifiers included. The heading is left out if the text below it matches, since a hit shows its heading anyway. One
+pass over the tokens and one over the matches: linear in the text.
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lorelog.core.query import Term
-from lorelog.retrieval.analyse import Span, WordAnalyser
-from lorelog.retrieval.identifiers import find_humps
-from lorelog.retrieval.tokens import find_names, is_unspaced
+from lorelog.retrieval.analyser import TokenSpan, WordAnalyser
+from lorelog.retrieval.tokens import find_humps, find_names, is_unspaced
 
-WIDTH = 240
+SNIPPET_WIDTH = 240
 ELLIPSIS = "…"
 
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """One line of text, and the spans of it (start, end) that a word of the question matched."""
+    """One line of text, and the spans of it (start, end) that match words of the query."""
 
     text: str
     matches: tuple[tuple[int, int], ...] = ()
@@ -35,10 +34,10 @@ class _Match(NamedTuple):
     terms: frozenset[str]
 
 
-def cut_snippet(text: str, terms: Iterable[Term], analyser: WordAnalyser, width: int = WIDTH) -> Snippet:
-    """Return at most `width` characters of a chunk around its best matches, and an ellipsis where text was cut."""
+def cut_snippet(text: str, terms: Iterable[Term], analyser: WordAnalyser, width: int = SNIPPET_WIDTH) -> Snippet:
+    """Return at most `width` characters of a chunk around its best matches, with ellipses at the cuts."""
     wanted = frozenset(term.text for term in terms)
-    heading, line = _visible(text)
+    heading, line = _split_heading(text)
     matches = _find_matches(line, wanted, analyser)
     if not matches and heading:
         titled = f"{heading} {line}"
@@ -51,7 +50,7 @@ def cut_snippet(text: str, terms: Iterable[Term], analyser: WordAnalyser, width:
     return Snippet(f"{before}{line[start:end]}{after}", _merge(inside, len(before) - start))
 
 
-def _visible(text: str) -> tuple[str, str]:
+def _split_heading(text: str) -> tuple[str, str]:
     """Return the heading and the rest, each on one line."""
     text = text.strip()
     first, _, rest = text.partition("\n")
@@ -63,25 +62,25 @@ def _visible(text: str) -> tuple[str, str]:
 
 
 def _find_matches(line: str, wanted: frozenset[str], analyser: WordAnalyser) -> list[_Match]:
-    """Return the matches, by where they begin."""
+    """Return the matches by start position."""
     if not wanted:
         return []
     return [match for span in analyser.matching_spans(line, wanted) for match in _locate(line, span, wanted, analyser)]
 
 
-def _locate(line: str, span: Span, wanted: frozenset[str], analyser: WordAnalyser) -> list[_Match]:
-    """Return the parts of a token that matched; the whole of it when its whole, or no smaller part, did."""
+def _locate(line: str, span: TokenSpan, wanted: frozenset[str], analyser: WordAnalyser) -> list[_Match]:
+    """Return the matching parts of a token; the whole token if it matches as a whole or no smaller part does."""
     token = line[span.start : span.end]
     parts: list[_Match] = []
     if is_unspaced(token):
-        parts = list(_pairs(token, wanted, span.start))
+        parts = list(_match_pairs(token, wanted, span.start))
     elif span.words[0] not in wanted:
-        parts = _joined(line, _names(token, wanted, span.start, analyser))
+        parts = _join_parts(line, _match_names(token, wanted, span.start, analyser))
     return parts or [_Match(span.start, span.end, wanted.intersection(span.words))]
 
 
-def _joined(line: str, parts: Iterable[_Match]) -> list[_Match]:
-    """Return the parts of a compound, those that only its own punctuation keeps apart as one."""
+def _join_parts(line: str, parts: Iterable[_Match]) -> list[_Match]:
+    """Return the parts of a compound, with parts joined if only its punctuation separates them."""
     joined: list[_Match] = []
     for part in parts:
         last = joined[-1] if joined else None
@@ -92,7 +91,7 @@ def _joined(line: str, parts: Iterable[_Match]) -> list[_Match]:
     return joined
 
 
-def _pairs(run: str, wanted: frozenset[str], offset: int) -> Iterator[_Match]:
+def _match_pairs(run: str, wanted: frozenset[str], offset: int) -> Iterator[_Match]:
     for start in range(len(run)):
         if run[start] in wanted:
             yield _Match(offset + start, offset + start + 1, frozenset(run[start]))
@@ -101,7 +100,7 @@ def _pairs(run: str, wanted: frozenset[str], offset: int) -> Iterator[_Match]:
             yield _Match(offset + start, offset + start + 2, frozenset((pair,)))
 
 
-def _names(token: str, wanted: frozenset[str], offset: int, analyser: WordAnalyser) -> Iterator[_Match]:
+def _match_names(token: str, wanted: frozenset[str], offset: int, analyser: WordAnalyser) -> Iterator[_Match]:
     for start, end in find_names(token):
         name = token[start:end]
         whole = wanted.intersection(analyser.words(name)[:1])
@@ -112,7 +111,7 @@ def _names(token: str, wanted: frozenset[str], offset: int, analyser: WordAnalys
 
 
 def _merge(matches: Iterable[_Match], shift: int) -> tuple[tuple[int, int], ...]:
-    """Return the spans, moved by `shift`; those that touch are one."""
+    """Return the spans, moved by `shift`, with touching spans merged."""
     merged: list[tuple[int, int]] = []
     for match in matches:
         start, end = match.start + shift, match.end + shift
@@ -124,7 +123,7 @@ def _merge(matches: Iterable[_Match], shift: int) -> tuple[tuple[int, int], ...]
 
 
 def _choose_window(line: str, matches: Sequence[_Match], width: int) -> tuple[int, int]:
-    """Return where to cut: around the best matches, at white space where there is some."""
+    """Return where to cut: around the best matches, at white space if possible."""
     if len(line) <= width:
         return 0, len(line)
     first, last = _best_stretch(matches, width)
@@ -132,7 +131,7 @@ def _choose_window(line: str, matches: Sequence[_Match], width: int) -> tuple[in
     start = max(first - spare // 3, 0)
     end = min(start + width, len(line))
     start = max(end - width, 0)
-    return _snap(line, start, end, first, min(last, end))
+    return _snap_to_spaces(line, start, end, first, min(last, end))
 
 
 def _best_stretch(matches: Sequence[_Match], width: int) -> tuple[int, int]:
@@ -155,7 +154,7 @@ def _best_stretch(matches: Sequence[_Match], width: int) -> tuple[int, int]:
     return best
 
 
-def _snap(line: str, start: int, end: int, first: int, last: int) -> tuple[int, int]:
+def _snap_to_spaces(line: str, start: int, end: int, first: int, last: int) -> tuple[int, int]:
     """Move the cuts inwards to white space, but never into the matches."""
     if start > 0 and not line[start - 1].isspace():
         space = line.find(" ", start, first)

@@ -1,1 +1,1 @@
-"""What happens? One module per verb, over ports only."""
+"""Use cases of the product, one package per subject, written against the ports of `core` only."""

@@ -1,1 +1,1 @@
-"""Where is it kept? One package per backend; each keeps the contract of `core.ports.Store`."""
+"""Storage backends, one module or package each; every store implements `core.ports.Store`."""

@@ -1,7 +1,7 @@
-"""The reference store: plain dictionaries that do what the contract says, and object when a caller breaks it.
+"""The reference store: dictionaries that implement `core.ports.Store` and reject callers that break its contract.
 
-It exists to be read beside `core.ports` and to be stricter than the real ones: whatever it refuses, a caller must
-not do. Nothing is written anywhere, so it also serves programs that want a throw-away memory.
+Read it next to `core.ports`. It is stricter than the real stores: callers must not make any call that it rejects.
+Nothing is written to disk, so it also serves programs that need a temporary memory.
 """
 
 from __future__ import annotations
@@ -11,34 +11,178 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from lorelog.core.document import Chunk, Document, Key, StoredChunk
-from lorelog.core.errors import ModelFault, StoreBusy
+from lorelog.core.document import Anchor, Chunk, ChunkKey, Document, StoredChunk
+from lorelog.core.errors import ModelFault, NotFound, StoreBusy, UsageError
 from lorelog.core.ports import (
-    SHORT,
+    MIN_BM25_WORDS,
     Analyser,
-    Changeover,
-    Comparison,
-    Covering,
+    ChunkNeighbours,
     DocumentUpdate,
     PendingText,
+    ReembedState,
+    StoreComparison,
     StoreStats,
     StoreWriter,
+    SummaryLink,
     Supersession,
-    Surroundings,
-    Twofold,
     Vector,
+    VectorPair,
 )
-from lorelog.core.query import Candidate, Coverage, Filters, Term
-from lorelog.stores.memory_vectors import Shelves
-from lorelog.stores.memory_writing import MemoryWriter
+from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
+
+
+@dataclass(slots=True)
+class VectorSets:
+    """The served vectors, the ones of a re-embedding in progress, and the previous ones, by `Chunk.vector_key`."""
+
+    served: dict[str, Vector] = field(default_factory=dict)
+    shadow: dict[str, Vector] | None = None
+    """None unless a re-embedding is in progress."""
+    previous: dict[str, Vector] | None = None
+    """None if there is no swap to roll back."""
+    declined: bool = False
+    """Whether the last re-embedding was rejected by the comparison, or rolled back."""
+
+    def begin_shadow(self, dimension: int) -> None:
+        """Start a re-embedding, or resume one with this dimension (0 means any)."""
+        existing = self.shadow or {}
+        fits = not dimension or all(len(vector) == 4 * dimension for vector in existing.values())
+        self.shadow = existing if fits else {}
+        self.declined = False
+
+    def require_shadow(self) -> dict[str, Vector]:
+        if self.shadow is None:
+            raise UsageError("no re-embedding is in progress", hint="lorelog index --reembed")
+        return self.shadow
+
+    def put_shadow(self, vectors: Mapping[str, Vector]) -> None:
+        """Add vectors; existing ones are kept."""
+        self.shadow = {**vectors, **self.require_shadow()}
+
+    def swap_vectors(self) -> None:
+        self.previous, self.served = self.served, self.require_shadow()
+        self.shadow, self.declined = None, False
+
+    def decline_shadow_vectors(self) -> None:
+        self.require_shadow()
+        self.declined = True
+
+    def roll_back(self) -> None:
+        if self.previous is None:
+            raise NotFound("there are no previous vectors to go back to", hint="none were kept, or they were dropped")
+        self.previous, self.served = self.served, self.previous
+        self.declined = True
+
+    def count_unserved(self) -> int:
+        return len(self.shadow or ()) + len(self.previous or ())
+
+    def drop_unserved(self) -> int:
+        """Drop all vectors that are not served; return their number."""
+        dropped = self.count_unserved()
+        self.shadow, self.previous, self.declined = None, None, False
+        return dropped
+
+
+class MemoryWriter:
+    """Writer of a MemoryStore; rejects writes that the contract forbids."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    def put(self, updates: Sequence[DocumentUpdate]) -> None:
+        """Store documents after validating all of them."""
+        self._check_is_writer()
+        sources = [update.document.source for update in updates]
+        if len(set(sources)) != len(sources):
+            raise AssertionError("one put names a document twice")
+        for update in updates:
+            ids = [chunk.identify(self._store._model) for chunk in update.chunks]
+            if len(set(ids)) != len(ids):
+                raise AssertionError(f"{update.document.source} has two chunks with the same id")
+            if any(chunk.source != update.document.source for chunk in update.chunks):
+                raise AssertionError(f"{update.document.source} has a chunk of another document")
+        for update in updates:
+            self._store._remove_document(update.document.source)
+            self._store._add_document(update)
+        self._store._writes += 1
+
+    def touch(self, documents: Sequence[Document]) -> None:
+        self._check_is_writer()
+        for document in documents:
+            current = self._store._documents.get(document.source)
+            if current is not None:
+                changed = replace(current, root=document.root, stamp=document.stamp, indexed_at=document.indexed_at)
+                self._store._documents[document.source] = changed
+        self._store._writes += 1
+
+    def remove(self, sources: Iterable[str]) -> int:
+        self._check_is_writer()
+        removed = sum(self._store._remove_document(source) for source in sources)
+        self._store._writes += 1
+        return removed
+
+    def put_vectors(self, vectors: Mapping[str, Vector]) -> None:
+        """Store vectors, which must be of unit length or zero."""
+        self._check_is_writer()
+        self._check(vectors, self._store._vectors)
+        self._store._vector_sets.served = {**vectors, **self._store._vectors}
+        self._store._writes += 1
+
+    def begin_shadow_vectors(self, dimension: int) -> None:
+        self._begin_swap().begin_shadow(dimension)
+
+    def put_shadow_vectors(self, vectors: Mapping[str, Vector]) -> None:
+        vector_sets = self._begin_swap()
+        self._check(vectors, vector_sets.require_shadow())
+        vector_sets.put_shadow(vectors)
+
+    def swap_vectors(self) -> None:
+        self._begin_swap().swap_vectors()
+
+    def decline_shadow_vectors(self) -> None:
+        self._begin_swap().decline_shadow_vectors()
+
+    def roll_back(self) -> None:
+        self._begin_swap().roll_back()
+
+    def drop_other_vectors(self) -> int:
+        return self._begin_swap().drop_unserved()
+
+    def _begin_swap(self) -> VectorSets:
+        self._check_is_writer()
+        self._store._writes += 1
+        return self._store._vector_sets
+
+    def _check(self, vectors: Mapping[str, Vector], among: Mapping[str, Vector]) -> None:
+        self._store._check_dimension(vectors.values(), among)
+        for key, vector in vectors.items():
+            if not all(math.isfinite(x) for x in array("f", vector)):
+                raise ModelFault(f"{self._store._space} returned a vector with NaN or infinity (for {key})")
+            length = math.sqrt(math.fsum(x * x for x in array("f", vector)))
+            if not (length == 0 or math.isclose(length, 1, abs_tol=1e-3)):
+                raise AssertionError(f"the vector of {key} has length {length}")
+
+    def set_note(self, name: str, value: str) -> None:
+        self._check_is_writer()
+        self._store._remarks[name] = value
+        self._store._writes += 1
+
+    def sweep(self) -> None:
+        """Do nothing: unused vectors may be kept for a day, here they are kept for ever."""
+        self._check_is_writer()
+
+    def _check_is_writer(self) -> None:
+        if self._store._written_by is not self:
+            raise AssertionError("a writer was used outside its context")
+
 
 _K1, _B = 1.2, 0.75
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _IndexedChunk:
     key: int
     document: str
     chunk: Chunk
@@ -46,15 +190,15 @@ class _Entry:
 
 
 class MemoryStore:
-    """An index of one process that ends with it."""
+    """An index in memory that ends with its process."""
 
     def __init__(self, analyser: Analyser, *, provider: str, model: str) -> None:
         self._analyser = analyser
         self._space = f"{provider}/{model}"
         self._model = model
         self._documents: dict[str, Document] = {}
-        self._entries: dict[int, _Entry] = {}
-        self._shelves = Shelves()
+        self._entries: dict[int, _IndexedChunk] = {}
+        self._vector_sets = VectorSets()
         self._remarks: dict[str, str] = {}
         self._next_key = 1
         self._writes = 0
@@ -63,185 +207,161 @@ class MemoryStore:
     # -- catalog -----------------------------------------------------------------------------------------------------
 
     def documents(self) -> list[Document]:
-        """Return all documents, by source."""
         return [self._documents[source] for source in sorted(self._documents)]
 
     def document(self, source: str) -> Document | None:
-        """Return one document, or None when it is unknown."""
         return self._documents.get(source)
 
     def recent(self, filters: Filters, limit: int) -> list[StoredChunk]:
-        """Return the admitted chunks that begin a section, newest first, at most `limit`."""
-        begun = [one for one in self._entries.values() if one.chunk.piece == 0 and self._admits(one, filters)]
-        begun.sort(key=lambda one: (one.chunk.date, one.chunk.source, one.chunk.start_line), reverse=True)
-        return [self._stored(one) for one in begun[:limit]]
+        sections = [
+            entry for entry in self._entries.values() if entry.chunk.piece == 0 and self._admits(entry, filters)
+        ]
+        sections.sort(key=lambda entry: (entry.chunk.date, entry.chunk.source, entry.chunk.start_line), reverse=True)
+        return [self._stored(entry) for entry in sections[:limit]]
 
     def projects(self) -> dict[str, int]:
-        """Return the number of chunks by project."""
         counts = dict.fromkeys((document.project for document in self._documents.values()), 0)
         for entry in self._entries.values():
             counts[self._documents[entry.document].project] += 1
         return counts
 
     def tags(self, prefix: str, filters: Filters) -> dict[str, int]:
-        """Return how many admitted sections bear each tag that begins so, by tag."""
         counts: Counter[str] = Counter()
-        for one in self._entries.values():
-            has_all = set(filters.tags) <= set(one.chunk.tags)
-            if one.chunk.piece == 0 and has_all and self._in_projects(one, filters):
-                counts.update({tag for tag in one.chunk.tags if tag.startswith(prefix)})
+        for entry in self._entries.values():
+            has_all = set(filters.tags) <= set(entry.chunk.tags)
+            if entry.chunk.piece == 0 and has_all and self._in_projects(entry, filters):
+                counts.update({tag for tag in entry.chunk.tags if tag.startswith(prefix)})
         return dict(sorted(counts.items()))
 
-    def of_session(self, session: str, filters: Filters, limit: int) -> list[StoredChunk]:
-        """Return the admitted chunks that begin a section and whose anchor names this session, newest first."""
-        everything = self.recent(filters, len(self._entries))
-        return [one for one in everything if session and one.chunk.anchor and one.chunk.anchor.session == session][
-            :limit
-        ]
+    def session_chunks(self, session: str, filters: Filters, limit: int) -> list[StoredChunk]:
+        sections = self.recent(filters, len(self._entries))
+        return [
+            stored for stored in sections if session and stored.chunk.anchor and stored.chunk.anchor.session == session
+        ][:limit]
 
     def supersessions(self) -> list[Supersession]:
-        """Return what anchors say to be superseded, oldest word first."""
-        told = [one for one in reversed(self.recent(Filters(), len(self._entries))) if one.chunk.anchor]
         return [
-            Supersession(old, one.chunk.anchor.memory or one.id, one.project)
-            for one in told
-            if one.chunk.anchor
-            for old in one.chunk.anchor.superseded
+            Supersession(old, anchor.memory or stored.id, stored.project)
+            for stored, anchor in self._anchored()
+            for old in anchor.superseded_ids
         ]
 
-    def coverings(self) -> list[Covering]:
-        """Return what anchors say to be summed up, oldest word first."""
-        told = [one for one in reversed(self.recent(Filters(), len(self._entries))) if one.chunk.anchor]
+    def summary_links(self) -> list[SummaryLink]:
         return [
-            Covering(one.chunk.anchor.memory or one.id, one.project, one.chunk.anchor.covers)
-            for one in told
-            if one.chunk.anchor and one.chunk.anchor.covers
+            SummaryLink(anchor.memory or stored.id, stored.project, anchor.covers)
+            for stored, anchor in self._anchored()
+            if anchor.covers
         ]
 
-    def vectors(self, keys: Sequence[Key]) -> dict[Key, Vector]:
-        """Return the vectors that these chunks have."""
-        there = {key: self._entries[int(key)].chunk.vector_key for key in keys if int(key) in self._entries}
-        return {key: self._vectors[one] for key, one in there.items() if one in self._vectors}
+    def vectors(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Vector]:
+        vector_keys = {key: self._entries[int(key)].chunk.vector_key for key in keys if int(key) in self._entries}
+        return {key: self._vectors[name] for key, name in vector_keys.items() if name in self._vectors}
 
     def chunks_of(self, source: str) -> list[StoredChunk]:
-        """Return a document's chunks in file order; empty when it is unknown."""
         return [self._stored(entry) for entry in self._entries.values() if entry.document == source]
 
     def find(self, id_prefix: str) -> list[StoredChunk]:
-        """Return chunks whose id, or whose anchor's memory id, or else whose content's hash starts so; at most 10, by id."""
         if not id_prefix:
             return []
-        known = [self._stored(entry) for entry in self._entries.values()]
-        found = [
+        chunks = [self._stored(entry) for entry in self._entries.values()]
+        matches = [
             stored
-            for stored in known
+            for stored in chunks
             if stored.id.startswith(id_prefix)
             or (stored.chunk.anchor is not None and stored.chunk.anchor.memory.startswith(id_prefix))
         ]
-        found = found or [one for one in known if one.chunk.content_hash.startswith(id_prefix)]
-        return sorted(found, key=lambda stored: stored.id)[:10]
+        matches = matches or [stored for stored in chunks if stored.chunk.content_hash.startswith(id_prefix)]
+        return sorted(matches, key=lambda stored: stored.id)[:10]
 
-    def find_elsewhere(self, id_prefix: str) -> list[StoredChunk]:
-        """Return nothing: there is no elsewhere."""
+    def find_remote(self, id_prefix: str) -> list[StoredChunk]:
+        """Return nothing: there are no other indexes."""
         return []
 
-    def fetch(self, keys: Sequence[Key]) -> dict[Key, StoredChunk]:
-        """Return the chunks still there under these keys."""
+    def fetch(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, StoredChunk]:
         return {key: self._stored(self._entries[int(key)]) for key in keys if int(key) in self._entries}
 
     def sample(self, count: int) -> list[StoredChunk]:
-        """Return chunks with vectors, from all over the index."""
         ready = [entry for entry in self._entries.values() if entry.chunk.vector_key in self._vectors]
         step = max(1, -(-len(ready) // max(count, 1)))
         return [self._stored(entry) for entry in ready[::step]][: max(count, 0)]
 
-    def remark(self, name: str) -> str:
-        """Return what a writer noted."""
+    def get_note(self, name: str) -> str:
         return self._remarks.get(name, "")
 
-    def surroundings(self, keys: Sequence[Key], longest: int) -> dict[Key, Surroundings]:
-        """Return what stands around the short ones among these chunks."""
-        found: dict[Key, Surroundings] = {}
+    def chunk_neighbours(self, keys: Sequence[ChunkKey], max_chars: int) -> dict[ChunkKey, ChunkNeighbours]:
+        neighbours: dict[ChunkKey, ChunkNeighbours] = {}
         for key in keys:
             entry = self._entries.get(int(key))
-            if entry is None or len(entry.chunk.text) > longest:
+            if entry is None or len(entry.chunk.text) > max_chars:
                 continue
-            file = [one.key for one in self._entries.values() if one.document == entry.document]
-            place = file.index(entry.key)
-            found[key] = Surroundings(
+            document = [other.key for other in self._entries.values() if other.document == entry.document]
+            position = document.index(entry.key)
+            neighbours[key] = ChunkNeighbours(
                 len(entry.chunk.text),
-                near=tuple(file[one] for one in (place - 1, place + 1) if 0 <= one < len(file)),
-                far=tuple(file[one] for one in (place - 2, place + 2) if 0 <= one < len(file)),
+                near=tuple(document[other] for other in (position - 1, position + 1) if 0 <= other < len(document)),
+                far=tuple(document[other] for other in (position - 2, position + 2) if 0 <= other < len(document)),
             )
-        return found
+        return neighbours
 
-    def entry_sizes(self, keys: Sequence[Key], most: int) -> dict[Key, int]:
-        """Return of how many chunks the entry of each of these chunks is made, counting no further than `most`."""
-        sizes: dict[Key, int] = {}
+    def entry_sizes(self, keys: Sequence[ChunkKey], limit: int) -> dict[ChunkKey, int]:
+        sizes: dict[ChunkKey, int] = {}
         for key in keys:
             entry = self._entries.get(int(key))
             if entry is None:
                 continue
             size = 0
-            has_it = False
-            for one in (one for one in self._entries.values() if one.document == entry.document):
-                if one.chunk.begins_entry:
-                    if has_it:
+            contains_chunk = False
+            for other in (other for other in self._entries.values() if other.document == entry.document):
+                if other.chunk.starts_entry:
+                    if contains_chunk:
                         break
                     size = 0
                 size += 1
-                has_it = has_it or one.key == entry.key
-            sizes[key] = min(size, most)
+                contains_chunk = contains_chunk or other.key == entry.key
+            sizes[key] = min(size, limit)
         return sizes
 
     def missing_vectors(self, vector_keys: Iterable[str]) -> set[str]:
-        """Return those vector keys for which the current model has no vector."""
         return {key for key in vector_keys if key not in self._vectors}
 
     def pending(self, limit: int) -> list[PendingText]:
-        """Return texts that have no vector of the current model yet, each vector key once."""
-        return self._without(self._vectors)[:limit]
+        return self._texts_without(self._vectors)[:limit]
 
-    def changeover(self) -> Changeover:
-        """Return whether vectors are made beside: one process, one model."""
-        shelves = self._shelves
-        return Changeover(
+    def reembed_state(self) -> ReembedState:
+        sets = self._vector_sets
+        return ReembedState(
             self._space,
             self._space if self._entries else "",
-            serves_vectors=bool(shelves.served),
-            begun="" if shelves.beside is None else self._space,
-            waiting=0 if shelves.beside is None else len(self._without(shelves.beside)),
-            declined=self._space if shelves.declined else "",
+            serves_vectors=bool(sets.served),
+            begun="" if sets.shadow is None else self._space,
+            waiting=0 if sets.shadow is None else len(self._texts_without(sets.shadow)),
+            declined=self._space if sets.declined else "",
         )
 
-    def pending_beside(self, limit: int) -> list[PendingText]:
-        """Return texts that have no vector beside yet, each vector key once."""
-        beside = self._shelves.beside
-        return [] if beside is None else self._without(beside)[:limit]
+    def pending_shadow_vectors(self, limit: int) -> list[PendingText]:
+        shadow = self._vector_sets.shadow
+        return [] if shadow is None else self._texts_without(shadow)[:limit]
 
-    def twofold(self, count: int) -> list[Twofold]:
-        """Return chunks that have both vectors, from all over the index."""
-        beside = self._shelves.beside or {}
+    def vector_pairs(self, count: int) -> list[VectorPair]:
+        shadow = self._vector_sets.shadow or {}
         ready = {
-            one.chunk.vector_key: one
-            for one in reversed(self._entries.values())
-            if one.chunk.vector_key in self._vectors.keys() & beside.keys()
+            entry.chunk.vector_key: entry
+            for entry in reversed(self._entries.values())
+            if entry.chunk.vector_key in self._vectors.keys() & shadow.keys()
         }
         chosen = list(ready.items())[:: -max(1, -(-len(ready) // max(count, 1)))][: max(count, 0)]
-        return [Twofold(self._stored(entry), self._vectors[key], beside[key]) for key, entry in chosen]
+        return [VectorPair(self._stored(entry), self._vectors[key], shadow[key]) for key, entry in chosen]
 
-    def coverage(self, filters: Filters) -> Coverage:
-        """Return how many chunks of the admitted projects have vectors."""
+    def coverage(self, filters: Filters) -> VectorCoverage:
         admitted = [entry for entry in self._entries.values() if self._in_projects(entry, filters)]
-        return Coverage(len(admitted), sum(entry.chunk.vector_key in self._vectors for entry in admitted))
+        return VectorCoverage(len(admitted), sum(entry.chunk.vector_key in self._vectors for entry in admitted))
 
     def stats(self) -> StoreStats:
-        """Return the sizes of this index."""
         return StoreStats(
             documents=len(self._documents),
             chunks=len(self._entries),
             vectors=len(self._vectors),
-            other_vectors=self._shelves.others(),
+            other_vectors=self._vector_sets.count_unserved(),
             projects=self.projects(),
             bytes_on_disk=0,
             schema_version=0,
@@ -249,69 +369,59 @@ class MemoryStore:
         )
 
     def revision(self) -> str:
-        """Return the number of writes so far."""
         return str(self._writes)
 
     # -- lanes -------------------------------------------------------------------------------------------------------
 
     def lexical(self, terms: Sequence[Term], filters: Filters, limit: int) -> list[Candidate]:
-        """Return chunks that contain any of the terms, best BM25 first, at most `limit`."""
         scores: Counter[int] = Counter()
         counts = {key: entry.body for key, entry in self._entries.items()}
         for term in terms:
-            for key, score in _bm25(counts, term.text).items():
+            for key, score in _score_bm25(counts, term.text).items():
                 scores[key] += score * term.weight  # type: ignore[assignment]
-        found = [Candidate(key, score) for key, score in scores.items() if self._admits(self._entries[key], filters)]
-        return sorted(found, key=lambda one: (-one.score, int(one.key)))[: max(limit, 0)]
+        matches = [Candidate(key, score) for key, score in scores.items() if self._admits(self._entries[key], filters)]
+        return sorted(matches, key=lambda match: (-match.score, int(match.key)))[: max(limit, 0)]
 
     def rarity(self, words: Sequence[str]) -> dict[str, float]:
-        """Return BM25's weight of each word."""
-        held = [entry.body for entry in self._entries.values()]
-        return (
-            {word: _rarity(len(held), sum(word in body for body in held)) for word in words}
-            if held
-            else dict.fromkeys(words, 0.0)
-        )
+        bodies = [entry.body for entry in self._entries.values()]
+        return {word: _rarity(len(bodies), sum(word in body for body in bodies)) for word in words}
 
     def dense(self, vector: Vector, filters: Filters, limit: int) -> list[Candidate]:
-        """Return chunks by cosine with a unit vector, best first, at most `limit`."""
         self._check_dimension([vector])
         admitted = [key for key, entry in self._entries.items() if self._admits(entry, filters)]
-        found = [Candidate(key, score) for key, score in self.similarities(vector, admitted).items()]
-        return sorted(found, key=lambda one: (-one.score, int(one.key)))[: max(limit, 0)]
+        matches = [Candidate(key, score) for key, score in self.similarities(vector, admitted).items()]
+        return sorted(matches, key=lambda match: (-match.score, int(match.key)))[: max(limit, 0)]
 
     def propose(
         self, terms: Sequence[Term], vector: Vector | None, filters: Filters, limit: int
     ) -> tuple[list[Candidate], list[Candidate]]:
-        """Return what both lanes propose."""
         near = [] if vector is None else self.dense(vector, filters, limit)
         return self.lexical(terms, filters, limit), near
 
-    def reach(self, filters: Filters) -> Coverage:
-        """Return how many chunks the lanes find: those that are here."""
+    def lane_coverage(self, filters: Filters) -> VectorCoverage:
+        """Return the same as `coverage`: there are no other indexes."""
         return self.coverage(filters)
 
-    def similarities(self, vector: Vector, keys: Sequence[Key]) -> dict[Key, float]:
-        """Return the cosine of each of these chunks that has a vector."""
+    def similarities(self, vector: Vector, keys: Sequence[ChunkKey]) -> dict[ChunkKey, float]:
         self._check_dimension([vector])
-        question = array("f", vector)
-        found: dict[Key, float] = {}
+        query = array("f", vector)
+        cosines: dict[ChunkKey, float] = {}
         for key in keys:
             entry = self._entries.get(int(key))
             stored = self._vectors.get(entry.chunk.vector_key) if entry else None
             if stored is not None:
-                found[key] = math.fsum(a * b for a, b in zip(question, array("f", stored), strict=True))
-        return found
+                cosines[key] = math.fsum(a * b for a, b in zip(query, array("f", stored), strict=True))
+        return cosines
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
     def serves_model(self) -> bool:
-        """One process, one model."""
+        """Return True: the store is created for one model."""
         return True
 
     @contextmanager
     def writer(self, *, wait_s: float = 10.0, take_over: bool = False) -> Iterator[StoreWriter]:
-        """Become the one writer."""
+        """Return the only writer."""
         if self._written_by is not None:
             raise StoreBusy("the index is being written", hint="finish the other writer first")
         writer = MemoryWriter(self)
@@ -322,47 +432,51 @@ class MemoryStore:
             self._written_by = None
 
     def run(self, *, wait_s: float) -> AbstractContextManager[None]:
-        """One process, one run."""
+        """Return at once: other processes cannot share this store."""
         return nullcontext()
 
-    def compare(self, *, repair: bool = False) -> Comparison:
-        """Nothing is kept twice."""
-        return Comparison("", len(self._entries), len(self._entries), repaired=repair)
+    def compare(self, *, repair: bool = False) -> StoreComparison:
+        """Return no difference: there is no second copy."""
+        return StoreComparison("", len(self._entries), len(self._entries), repaired=repair)
 
     def reset(self) -> None:
-        """Delete the whole index."""
         self._documents.clear()
         self._entries.clear()
-        self._shelves = Shelves()
+        self._vector_sets = VectorSets()
         self._remarks.clear()
         self._writes += 1
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing."""
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _stored(self, entry: _Entry) -> StoredChunk:
+    def _stored(self, entry: _IndexedChunk) -> StoredChunk:
         project = self._documents[entry.document].project
         has_vector = entry.chunk.vector_key in self._vectors
         return StoredChunk(entry.key, entry.chunk.identify(self._model), entry.chunk, project, has_vector)
 
+    def _anchored(self) -> list[tuple[StoredChunk, Anchor]]:
+        """Return the first chunk of each section that has an anchor, oldest first."""
+        sections = reversed(self.recent(Filters(), len(self._entries)))
+        return [(stored, stored.chunk.anchor) for stored in sections if stored.chunk.anchor]
+
     @property
     def _vectors(self) -> dict[str, Vector]:
-        return self._shelves.served
+        return self._vector_sets.served
 
-    def _without(self, vectors: Mapping[str, Vector]) -> list[PendingText]:
-        waiting: dict[str, PendingText] = {}
+    def _texts_without(self, vectors: Mapping[str, Vector]) -> list[PendingText]:
+        pending: dict[str, PendingText] = {}
         for entry in self._entries.values():
             key = entry.chunk.vector_key
-            if key not in vectors and key not in waiting:
-                waiting[key] = PendingText(key, entry.chunk.embedded_text, entry.document)
-        return list(waiting.values())
+            if key not in vectors and key not in pending:
+                pending[key] = PendingText(key, entry.chunk.embedded_text, entry.document)
+        return list(pending.values())
 
-    def _in_projects(self, entry: _Entry, filters: Filters) -> bool:
+    def _in_projects(self, entry: _IndexedChunk, filters: Filters) -> bool:
         return filters.projects is None or self._documents[entry.document].project in filters.projects
 
-    def _admits(self, entry: _Entry, filters: Filters) -> bool:
+    def _admits(self, entry: _IndexedChunk, filters: Filters) -> bool:
         chunk, day = entry.chunk, entry.chunk.date[:10]
         prefix = filters.source_prefix.rstrip("/")
         return (
@@ -375,36 +489,36 @@ class MemoryStore:
         )
 
     def _check_dimension(self, vectors: Iterable[Vector], among: Mapping[str, Vector] | None = None) -> None:
-        there = self._vectors if among is None else among
-        known = next((len(vector) for vector in there.values()), None)
+        existing = self._vectors if among is None else among
+        expected = next((len(vector) for vector in existing.values()), None)
         for vector in vectors:
-            if known is not None and len(vector) != known:
-                raise ModelFault(f"{self._space}: {len(vector) // 4} dimensions; the index has {known // 4}")
-            known = len(vector)
+            if expected is not None and len(vector) != expected:
+                raise ModelFault(f"{self._space}: {len(vector) // 4} dimensions; the index has {expected // 4}")
+            expected = len(vector)
 
-    def _enter(self, update: DocumentUpdate) -> None:
+    def _add_document(self, update: DocumentUpdate) -> None:
         self._documents[update.document.source] = replace(update.document, chunk_count=len(update.chunks))
         for chunk in update.chunks:
             body = Counter(self._analyser.words(chunk.matched_text))
-            self._entries[self._next_key] = _Entry(self._next_key, chunk.source, chunk, body)
+            self._entries[self._next_key] = _IndexedChunk(self._next_key, chunk.source, chunk, body)
             self._next_key += 1
 
-    def _leave(self, source: str) -> bool:
+    def _remove_document(self, source: str) -> bool:
         self._entries = {key: entry for key, entry in self._entries.items() if entry.document != source}
         return self._documents.pop(source, None) is not None
 
 
-def _bm25(counts: Mapping[int, Mapping[str, int]], term: str) -> dict[int, float]:
-    """Score every entry that has the term, as tantivy does."""
-    lengths = {key: max(sum(words.values()), SHORT) for key, words in counts.items()}
+def _score_bm25(counts: Mapping[int, Mapping[str, int]], term: str) -> dict[int, float]:
+    """Score every entry that contains the term with tantivy's formula."""
+    lengths = {key: max(sum(words.values()), MIN_BM25_WORDS) for key, words in counts.items()}
     average = sum(lengths.values()) / len(lengths) if lengths else 0.0
-    having = {key: words[term] for key, words in counts.items() if term in words}
-    rarity = _rarity(len(counts), len(having))
+    matching = {key: words[term] for key, words in counts.items() if term in words}
+    rarity = _rarity(len(counts), len(matching))
     return {
         key: rarity * (_K1 + 1) * count / (count + _K1 * (1 - _B + _B * lengths[key] / average))
-        for key, count in having.items()
+        for key, count in matching.items()
     }
 
 
-def _rarity(chunks: int, having: int) -> float:
-    return math.log1p((chunks - having + 0.5) / (having + 0.5)) if chunks else 0.0
+def _rarity(chunks: int, matching: int) -> float:
+    return math.log1p((chunks - matching + 0.5) / (matching + 0.5)) if chunks else 0.0

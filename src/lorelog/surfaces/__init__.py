@@ -1,1 +1,1 @@
-"""Who asks? Each surface parses, calls an engine verb and renders; none decides anything."""
+"""User interfaces: CLI, daemon, MCP, HTTP and Python. Each parses a request, calls one operation and formats the reply."""

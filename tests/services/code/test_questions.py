@@ -1,4 +1,4 @@
-"""Questions about code are recognised in plain English, and nothing else is taken for one."""
+"""Questions about code in plain English are recognised, and other texts are not."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.core.code import UseKind
-from lorelog.core.code_answers import CodeVerb
-from lorelog.services.code.questions import MOST_LETTERS, CodeQuestion, find_question
+from lorelog.core.code import CodeVerb, UseKind
+from lorelog.services.code.questions import MAX_QUESTION_CHARS, CodeQuestion, parse_question
 
 DEFINITION, REFERENCES, CALLERS = CodeVerb.DEFINITION, CodeVerb.REFERENCES, CodeVerb.CALLERS
 IMPORTS, OUTLINE = CodeVerb.IMPORTS, CodeVerb.OUTLINE
 
-ASKED = {
+QUESTIONS = {
     "who calls parse_config": CodeQuestion(CALLERS, "parse_config"),
     "Who calls `parse_config`?": CodeQuestion(CALLERS, "parse_config"),
     "what calls Engine.search()": CodeQuestion(CALLERS, "search", "Engine"),
@@ -142,24 +141,24 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("text", ASKED)
+@pytest.mark.parametrize("text", QUESTIONS)
 def test_a_question_about_code_is_understood(text: str) -> None:
-    """What is asked, about which name, where and how far, is read off the words."""
-    assert find_question(text) == ASKED[text]
+    """The verb, name, path and depth of a question are parsed."""
+    assert parse_question(text) == QUESTIONS[text]
 
 
 @pytest.mark.parametrize("text", OTHERS)
 def test_other_questions_are_left_to_the_search(text: str) -> None:
-    """What asks for reasons, times, people or ideas is not taken for a question about a symbol."""
-    assert find_question(text) is None
+    """Questions about reasons, times, people or ideas are not questions about a symbol."""
+    assert parse_question(text) is None
 
 
 @given(st.text(max_size=400))
-def test_any_text_may_be_asked(text: str) -> None:
-    """Nothing that is typed makes it fail, and a prompt of some length is no question about a place."""
-    found = find_question(text)
+def test_any_text_is_accepted(text: str) -> None:
+    """No text makes the parser fail, and a long prompt is not a question about code."""
+    question = parse_question(text)
 
-    assert found is None or len(text) <= MOST_LETTERS
+    assert question is None or len(text) <= MAX_QUESTION_CHARS
 
 
 @given(
@@ -167,9 +166,9 @@ def test_any_text_may_be_asked(text: str) -> None:
     st.from_regex(r"[a-z]{1,8}_[a-z]{1,8}", fullmatch=True),
     st.sampled_from(["", "?", " ?", " please", " in this project", " anywhere?"]),
 )
-def test_every_joined_name_is_found_in_every_wording(wording: str, name: str, ending: str) -> None:
-    """A name that no word looks like is found, however the question ends."""
-    found = find_question(wording.format(name) + ending)
+def test_snake_case_names_are_found_in_every_wording(wording: str, name: str, ending: str) -> None:
+    """A name with an underscore is found, however the question ends."""
+    question = parse_question(wording.format(name) + ending)
 
-    assert found is not None
-    assert found.name == name
+    assert question is not None
+    assert question.name == name

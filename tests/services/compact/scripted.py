@@ -9,21 +9,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.compact import CompactOptions, CompactReply
 from lorelog.core.document import Chunk, StoredChunk
+from lorelog.core.memory import CompactOptions, CompactReply
 from lorelog.core.options import ChunkOptions, ScanOptions, SearchOptions
 from lorelog.core.ports import Completion
 from lorelog.core.query import Filters
 from lorelog.engine import Engine
-from lorelog.models.fake import FakeEmbedder
-from lorelog.retrieval.analyse import WordAnalyser
-from lorelog.services.compact.sources import Source
-from lorelog.services.gate import Gate, Terms
-from lorelog.services.outfit import Defaults, Tools
-from lorelog.services.place import Place
-from lorelog.services.reach import Named
-from lorelog.services.receipts import Receipts
-from lorelog.services.scope import find_project
+from lorelog.models.embed.fake import FakeEmbedder
+from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.services.compact.sources import SummarySource
+from lorelog.services.llm.metered import LlmBudget, MeteredLlm
+from lorelog.services.llm.receipts import Receipts
+from lorelog.services.pipeline.dependencies import EngineDefaults, EngineDeps
+from lorelog.services.places.project import find_project
+from lorelog.services.places.root_selection import IndexTargets
+from lorelog.services.places.workspace import Workspace
 from lorelog.stores.embedded import EmbeddedStore
 
 Said = Callable[[str, str], str | BaseException]
@@ -61,7 +61,7 @@ class Scripted:
         self.tokens = tokens
         self.asked: list[tuple[str, str]] = []
 
-    def complete(self, system: str, text: str, most_tokens: int) -> Completion:
+    def complete(self, system: str, text: str, max_tokens: int) -> Completion:
         self.asked.append((system, text))
         answer = self.said(system, text)
         if isinstance(answer, BaseException):
@@ -81,7 +81,7 @@ class Notebook:
     def __post_init__(self) -> None:
         self.project = self.folder / "app"
         (self.project / "notes").mkdir(parents=True, exist_ok=True)
-        self.place = Place(find_project(str(self.project)), self.folder / "home", "default")
+        self.place = Workspace(find_project(str(self.project)), self.folder / "home", "default")
 
     def engine(self) -> Engine:
         """Return what sums up: a new one, as another process would have."""
@@ -89,20 +89,24 @@ class Notebook:
         store = EmbeddedStore(
             self.place.tenant_folder / "index", WordAnalyser(), provider=embedder.provider, model=embedder.model
         )
-        tools = Tools(WordAnalyser(), embedder, language=lambda _: self.gate())
-        return Engine(store, tools, self.place, Defaults(ScanOptions(), ChunkOptions(), SearchOptions()))
+        return Engine(
+            store=store,
+            deps=EngineDeps(analyser=WordAnalyser(), embedder=embedder, language=lambda _: self.gate()),
+            workspace=self.place,
+            defaults=EngineDefaults(scan=ScanOptions(), chunking=ChunkOptions(), search=SearchOptions()),
+        )
 
-    def gate(self) -> Gate:
+    def gate(self) -> MeteredLlm:
         """Return the way to the model."""
-        terms = Terms(self.daily_tokens, 60.0, self.window_tokens, self.place.project.id)
-        return Gate(self.model, Receipts.of(self.place.tenant_folder), terms)
+        terms = LlmBudget(self.daily_tokens, 60.0, self.window_tokens, self.place.project.id)
+        return MeteredLlm(self.model, Receipts.of_tenant(self.place.tenant_folder), terms)
 
     def note(self, name: str, *sections: str) -> None:
         """Write a note of some sections, and index it."""
         body = "".join(f"## Part {number}\n\n{text}\n\n" for number, text in enumerate(sections, 1))
         (self.project / "notes" / f"{name}.md").write_text(f"# {name}\n\n{body}", "utf-8")
         with self.engine() as engine:
-            engine.index(Named((str(self.project / "notes"),)))
+            engine.index(IndexTargets((str(self.project / "notes"),)))
 
     def compact(self, **given: Any) -> CompactReply:
         """Sum up."""
@@ -115,7 +119,9 @@ class Notebook:
         return "".join(path.read_text("utf-8") for path in sorted(self.place.journals.glob("*.md")))
 
 
-def source(number: int, text: str, day: str = "2026-03-05", place: str = "/p/a.md") -> Source:
+def source(number: int, text: str, day: str = "2026-03-05", place: str = "/p/a.md") -> SummarySource:
     """Return a source, as if it were in a store."""
     chunk = Chunk(place, "", 0, (), number, number, f"{text} #{number}", text, date=day)
-    return Source(chunk.content_hash, day, text, StoredChunk(number, f"id{number}", chunk, "/p", has_vector=False))
+    return SummarySource(
+        chunk.content_hash, day, text, StoredChunk(number, f"id{number}", chunk, "/p", has_vector=False)
+    )

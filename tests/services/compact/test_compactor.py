@@ -11,11 +11,19 @@ from pathlib import Path
 import pytest
 from tests.services.compact.scripted import Notebook, Scripted, honest, is_merging, quoted
 
-from lorelog.core.errors import Capped, ModelFault, ModelUnavailable, NotFound, StoreBusy, StoreUnwritable, UsageError
+from lorelog.core.errors import (
+    DailyLimitReached,
+    ModelFault,
+    ModelUnavailable,
+    NotFound,
+    StoreBusy,
+    StoreUnwritable,
+    UsageError,
+)
 from lorelog.core.memory import NewMemory
 from lorelog.core.query import Filters
 from lorelog.core.record import DIGEST_MARK
-from lorelog.services.reach import Named
+from lorelog.services.places.root_selection import IndexTargets
 
 CACHE = "The Redis TTL is 60 seconds, set in src/cache/store.py."
 RETRY = "The importer retries 3 times with make_key()."
@@ -57,6 +65,7 @@ def test_a_summary_is_written_to_todays_journal_and_found(book: Notebook) -> Non
     assert hit.id == stored.id
 
 
+@pytest.mark.slow
 def test_the_same_is_summed_up_once(book: Notebook) -> None:
     """Asked again nothing is written and no model is asked; a new note is summed up by itself, an edited one again."""
     book.compact()
@@ -64,7 +73,7 @@ def test_the_same_is_summed_up_once(book: Notebook) -> None:
 
     again = book.compact()
     assert (again.changed, again.covered_before, len(book.model.asked)) == (False, 3, 1)
-    assert "3 chunks are covered by summaries already" in again.notes[0]
+    assert "3 chunks are already covered by summaries" in again.notes[0]
     assert book.journals() == written
 
     book.note("2026-03-10", "Beavers build dams.")
@@ -89,9 +98,9 @@ def test_lines_that_do_not_hold_are_dropped_and_told(tmp_path: Path) -> None:
     reply = book.compact()
 
     assert [(one.batch, one.reason) for one in reply.dropped] == [
-        (1, "its sources do not say 90 seconds"),
-        (1, "its sources do not say /etc/shadow"),
-        (1, "it cites 0000000000000000, which is none of its sources"),
+        (1, "its sources do not contain 90 seconds"),
+        (1, "its sources do not contain /etc/shadow"),
+        (1, "it cites 0000000000000000, which is not one of its sources"),
     ]
     assert not reply.batches[0].extracted
     assert "90" not in book.journals()
@@ -106,7 +115,7 @@ def test_where_too_little_holds_sentences_are_taken_out(tmp_path: Path) -> None:
     reply = book.compact()
 
     assert reply.batches[0].extracted
-    assert "sentences were taken out" in " ".join(reply.notes)
+    assert "sentences were extracted" in " ".join(reply.notes)
     assert CACHE in book.journals()
     assert "sorry" not in book.journals()
 
@@ -139,7 +148,7 @@ def test_a_run_beyond_the_days_tokens_writes_nothing(tmp_path: Path) -> None:
     book = Notebook(tmp_path, Scripted(tokens=(3000, 0)), window_tokens=6000)
     book.note("2026-03-01", *(f"Fact {number}: " + f"{OTTER} " * 20 for number in range(20)))
     book.daily_tokens = book.compact(dry_run=True).batches[0].tokens + 10
-    with pytest.raises(Capped):
+    with pytest.raises(DailyLimitReached):
         book.compact()
 
     assert len(book.model.asked) == 1
@@ -161,6 +170,7 @@ def test_what_was_worded_is_not_paid_for_twice(book: Notebook) -> None:
     assert drafts(book) == []
 
 
+@pytest.mark.slow
 def test_an_entry_that_was_torn_is_completed(tmp_path: Path) -> None:
     """Whoever is killed in the middle of writing leaves what the next run completes to the byte, without a model."""
     first, second = Notebook(tmp_path / "a"), Notebook(tmp_path / "b")
@@ -185,6 +195,7 @@ def test_an_entry_that_was_torn_is_completed(tmp_path: Path) -> None:
     assert second.compact().covered_before == 2
 
 
+@pytest.mark.slow
 def test_what_was_written_yesterday_and_never_indexed_is_not_written_again(book: Notebook) -> None:
     """Whoever was killed between journal and index just before midnight has written it: today's journal gets no second one."""
     reply = book.compact()
@@ -193,7 +204,7 @@ def test_what_was_written_yesterday_and_never_indexed_is_not_written_again(book:
     text = journal.read_text("utf-8")
     journal.unlink()
     with book.engine() as engine:
-        engine.index(Named((str(book.place.journals),)))
+        engine.index(IndexTargets((str(book.place.journals),)))
     journal.with_name("2026-03-20.md").write_text(text, "utf-8")
     held = {"id": reply.summary.memory, "text": reply.text, "origin": "agent", "at": "2026-03-20T23:59:00+00:00"}
     left = book.place.tenant_folder / "compact" / f"{reply.summary.memory}.json"
@@ -248,7 +259,7 @@ def test_a_project_is_summed_up_by_one_at_a_time(book: Notebook) -> None:
     book.model.said = slow
     assert book.compact().changed
 
-    assert others == ["another run is summing up this project", "3"]
+    assert others == ["another run is summarizing this project", "3"]
     assert book.journals().count("memory:compact-") == 1
     assert book.compact().covered_before == 3
 
@@ -277,7 +288,9 @@ def test_a_dry_run_changes_nothing(book: Notebook) -> None:
     reply = book.compact(dry_run=True)
 
     assert (reply.changed, reply.dry_run, reply.summary) == (False, True, None)
-    assert [(one.chunks, one.first_day, one.last_day) for one in reply.batches] == [(3, "2026-03-01", "2026-03-09")]
+    assert [(batch.chunks, batch.first_day, batch.last_day) for batch in reply.batches] == [
+        (3, "2026-03-01", "2026-03-09")
+    ]
     assert reply.tokens_most == reply.batches[0].tokens > 300
     assert book.model.asked == []
     assert sorted(str(path) for path in book.folder.rglob("*")) == before
@@ -291,7 +304,7 @@ def test_days_choose(book: Notebook, chosen: dict[str, str], count: int) -> None
     reply = book.compact(**chosen)
 
     assert reply.chunks == count
-    assert count or reply.notes == ("there is nothing to sum up: no chunk of this project was chosen",)
+    assert count or reply.notes == ("nothing to summarize: no chunk of this project matches",)
 
 
 def test_a_path_chooses(book: Notebook) -> None:
@@ -299,14 +312,15 @@ def test_a_path_chooses(book: Notebook) -> None:
     assert book.compact(source_prefix=str(book.project / "notes" / "2026-03-09.md")).chunks == 1
 
 
+@pytest.mark.slow
 def test_what_is_hidden_or_compiled_is_left_out(book: Notebook) -> None:
     """Superseded, expired and deleted memories, digests and earlier summaries are not summed up; other projects neither."""
     (book.project / "notes" / "digest.md").write_text(f"{DIGEST_MARK} -->\n# Digest\n\nOtters again.\n", "utf-8")
     (book.folder / "other").mkdir()
     (book.folder / "other" / "x.md").write_text("# X\n\nanother project\n", "utf-8")
     with book.engine() as engine:
-        engine.index(Named((str(book.project / "notes"),)))
-        engine.index(Named((str(book.folder / "other"),), project=str(book.folder / "other")))
+        engine.index(IndexTargets((str(book.project / "notes"),)))
+        engine.index(IndexTargets((str(book.folder / "other"),), project=str(book.folder / "other")))
         old, gone, late = engine.add([NewMemory("the old way"), NewMemory("a slip"), NewMemory("not for long")])
         engine.lifecycle().supersede(old.memory, NewMemory("the new way"))
         engine.lifecycle().set_expiry(late.memory, "2020-01-01", None)
@@ -319,6 +333,7 @@ def test_what_is_hidden_or_compiled_is_left_out(book: Notebook) -> None:
     assert [body.splitlines()[-1] for body in quoted(text).values()] == ["the new way"]
 
 
+@pytest.mark.slow
 def test_a_summary_is_worth_no_more_than_its_sources(book: Notebook) -> None:
     """The least trusted origin is carried over: of what was imported, or, once a model has worded it, of an agent."""
     with book.engine() as engine:
@@ -343,6 +358,7 @@ def test_secrets_are_neither_sent_nor_written(tmp_path: Path) -> None:
     assert "the otter sleeps" in book.journals()
 
 
+@pytest.mark.slow
 def test_what_covers_much_lists_it_on_lines_of_its_own(tmp_path: Path) -> None:
     """More hashes than a line should have stand below the anchor; the index knows all of them, and a reader sees none."""
     book = Notebook(tmp_path)
@@ -356,9 +372,10 @@ def test_what_covers_much_lists_it_on_lines_of_its_own(tmp_path: Path) -> None:
         shown = engine.expand(reply.summary.memory)
     assert (shown.covered, len(shown.covers)) == (60, 50)
     assert "covers:" not in shown.content
-    assert {one.source for one in shown.covers} == {str(book.project / "notes" / "2026-03-01.md")}
+    assert {cover.source for cover in shown.covers} == {str(book.project / "notes" / "2026-03-01.md")}
 
 
+@pytest.mark.slow
 def test_who_deletes_an_original_is_told_of_its_summary(book: Notebook) -> None:
     """What was to be forgotten may be said there, too; what no summary covers is deleted without a word."""
     reply = book.compact()
@@ -368,10 +385,11 @@ def test_who_deletes_an_original_is_told_of_its_summary(book: Notebook) -> None:
         later = engine.delete(engine.add([NewMemory("of today")])[0].memory)
 
     (note,) = deleted.notes
-    assert note.startswith(f"the summary {reply.summary.memory} may still say it: 'lorelog delete ")
+    assert note.startswith(f"the summary {reply.summary.memory} may still contain it: 'lorelog delete ")
     assert later.notes == ()
 
 
+@pytest.mark.slow
 def test_a_deleted_summary_covers_nothing(book: Notebook) -> None:
     """Its sources may be summed up again, otherwise; the same one is not written again but brought back."""
     reply = book.compact()
@@ -397,10 +415,11 @@ def test_another_directory_is_written_to_when_it_is_named(book: Notebook) -> Non
     assert "is not indexed" in " ".join(first.notes)
     again = book.compact(output_dir=str(outside))
     assert (again.changed, len(book.model.asked)) == (False, 2)
-    assert "the same was summed up before" in " ".join(again.notes)
+    assert "the same summary exists already" in " ".join(again.notes)
     assert book.journals() == ""
 
 
+@pytest.mark.slow
 def test_a_person_may_say_how(book: Notebook) -> None:
     """Their file is told in the place of the built-in text, without other tools' mark; the rules are told in any case."""
     how = book.folder / "how.txt"
@@ -418,7 +437,7 @@ def test_a_prompt_that_cannot_be_used_is_said(book: Notebook) -> None:
 
     with pytest.raises(NotFound, match=r"none\.txt cannot be read"):
         book.compact(prompt_file=str(book.folder / "none.txt"))
-    with pytest.raises(UsageError, match="says nothing"):
+    with pytest.raises(UsageError, match="is empty"):
         book.compact(prompt_file=str(book.folder / "empty.txt"))
     assert book.model.asked == []
 

@@ -1,4 +1,4 @@
-"""What a text may name is found where it is written as code, and prose stays prose."""
+"""Mentions are found where they are formatted as code, and not in prose."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.services.freshness.mentions import MOST, Mention, MentionKind, find_mentions
+from lorelog.services.freshness.mentions import MAX_MENTIONS, Mention, MentionKind, find_mentions
 
 
-def found(text: str, kind: MentionKind) -> list[str]:
-    return [one.text for one in find_mentions(text) if one.kind is kind]
+def mentions_of(text: str, kind: MentionKind) -> list[str]:
+    return [mention.text for mention in find_mentions(text) if mention.kind is kind]
 
 
 @pytest.mark.parametrize(
@@ -33,9 +33,9 @@ def found(text: str, kind: MentionKind) -> list[str]:
         ("`if`, `self`, `ab`", []),
     ],
 )
-def test_names_are_found_where_they_are_written_as_code(text: str, symbols: list[str]) -> None:
-    """Backticks, parentheses, underscores and humps make a name; a word of a sentence, a link or a code sample does not."""
-    assert found(text, MentionKind.SYMBOL) == symbols
+def test_names_are_found_if_they_look_like_code(text: str, symbols: list[str]) -> None:
+    """Backticks, parentheses, underscores and camel case make a name; words, links and code samples do not."""
+    assert mentions_of(text, MentionKind.SYMBOL) == symbols
 
 
 @pytest.mark.parametrize(
@@ -50,20 +50,20 @@ def test_names_are_found_where_they_are_written_as_code(text: str, symbols: list
     ],
 )
 def test_files_are_found_with_their_lines(text: str, mention: Mention) -> None:
-    """A path keeps the lines that stand behind it, and loses the punctuation."""
+    """A path has the line numbers that follow it, and no punctuation."""
     assert mention in find_mentions(text)
 
 
 def test_settings_and_commands_are_found() -> None:
-    """Keys with dots in backticks, names of variables, and what a runner is told to run; not every verb behind `make`."""
+    """Dotted keys in backticks, variables and targets of runners are found; not every verb after `make` is a target."""
     text = "Set `search.k` or LORELOG_HOME, then `make bench-code`; make sure of it.\n```sh\n$ npm run build:all\nnpm install\n```\n"
-    assert found(text, MentionKind.SETTING) == ["search.k", "LORELOG_HOME"]
-    assert found(text, MentionKind.COMMAND) == ["make bench-code", "npm run build:all"]
+    assert mentions_of(text, MentionKind.SETTING) == ["search.k", "LORELOG_HOME"]
+    assert mentions_of(text, MentionKind.COMMAND) == ["make bench-code", "npm run build:all"]
 
 
-def test_a_listing_names_only_its_first() -> None:
-    """However long a text is, what is looked up for it is bounded."""
-    assert len(find_mentions(" ".join(f"name_{number}" for number in range(500)))) == MOST
+def test_the_number_of_mentions_is_limited() -> None:
+    """A long listing gives a limited number of mentions."""
+    assert len(find_mentions(" ".join(f"name_{number}" for number in range(500)))) == MAX_MENTIONS
 
 
 @pytest.mark.parametrize(
@@ -92,11 +92,9 @@ def test_a_listing_names_only_its_first() -> None:
         " \n",
     ],
 )
-def test_a_text_made_to_take_long_does_not(piece: str) -> None:
-    """A hundred thousand letters of whatever patterns stumble over are looked through: with a pattern that goes back and forth this
-    test would take hours.
-    """
-    assert len(find_mentions(piece * (100_000 // len(piece)))) <= MOST
+def test_patterns_take_linear_time(piece: str) -> None:
+    """A hundred thousand letters of any pattern are searched; with a backtracking pattern this would take hours."""
+    assert len(find_mentions(piece * (100_000 // len(piece)))) <= MAX_MENTIONS
 
 
 @pytest.mark.parametrize(
@@ -109,17 +107,17 @@ def test_a_text_made_to_take_long_does_not(piece: str) -> None:
         ("   ```\ninside_it()\n   ```\r\noutside_it()", ["outside_it"]),
     ],
 )
-def test_a_fence_ends_where_markdown_ends_it(text: str, symbols: list[str]) -> None:
-    """Only a line of the same marks, as many or more, ends a sample; one that is never closed goes on to the end."""
-    assert [one for one in found(text, MentionKind.SYMBOL) if one != "spanned_it"] == symbols
+def test_fences_end_like_in_markdown(text: str, symbols: list[str]) -> None:
+    """A fence ends with a line of at least as many of the same marks, or at the end of the text."""
+    assert [name for name in mentions_of(text, MentionKind.SYMBOL) if name != "spanned_it"] == symbols
 
 
 @given(st.text(alphabet="ab_./:`#L-1 \n()<>!$~é\x00", max_size=300))
-def test_any_text_can_be_looked_through(text: str) -> None:
-    """Nothing in a text makes it fail; each thing is named once, and without white space."""
+def test_any_text_is_accepted(text: str) -> None:
+    """No text makes the search fail; mentions are unique and have no white space."""
     mentions = find_mentions(text)
     assert len(set(mentions)) == len(mentions)
-    for one in mentions:
-        assert one.text
-        assert one.first_line <= one.last_line or not one.last_line
-        assert one.kind is MentionKind.COMMAND or not any(letter.isspace() for letter in one.text)
+    for mention in mentions:
+        assert mention.text
+        assert mention.first_line <= mention.last_line or not mention.last_line
+        assert mention.kind is MentionKind.COMMAND or not any(letter.isspace() for letter in mention.text)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lorelog.operations.dispatch import Caller, Dispatcher
-from lorelog.wiring import Holdings
+from lorelog.operations.dispatch import ClientIdentity, Dispatcher
+from lorelog.wiring import ResourcePool
 
 
 class Desk:
@@ -16,8 +16,8 @@ class Desk:
         project.mkdir(parents=True, exist_ok=True)
         self.home = home
         given = {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "fake", **environment}
-        self._caller = Caller(str(project), given)
-        self._holdings = Holdings()
+        self._caller = ClientIdentity(str(project), given)
+        self._holdings = ResourcePool()
         self._dispatcher = Dispatcher(self._holdings.engine)
 
     def __call__(self, op: str, **arguments: Any) -> dict[str, Any]:

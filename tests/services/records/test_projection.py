@@ -1,4 +1,4 @@
-"""Records are found where memories are: each on the page of its task, under its own id, and no text can pretend otherwise."""
+"""Records are indexed on the page of their task, under their own id, and their text cannot pretend otherwise."""
 
 from __future__ import annotations
 
@@ -10,20 +10,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.records.drafts import draft
-from tests.services.records.pages import tenant
+from tests.services.records.tenants import tenant
 
 from lorelog.core.errors import StoreBusy, StoreUnwritable
 from lorelog.core.options import ChunkOptions
 from lorelog.core.ports import Store
-from lorelog.core.record import DIGEST, Record
-from lorelog.ingest.anchors import parse_anchor
-from lorelog.ingest.lines import read_outline
+from lorelog.core.record import DIGEST_KIND, Record
 from lorelog.ingest.markdown import chunk_markdown
-from lorelog.ingest.sections import read_sections
+from lorelog.ingest.metadata import parse_anchor
+from lorelog.ingest.outline import read_outline, read_sections
 from lorelog.records.ledger import Ledger
-from lorelog.retrieval.analyse import WordAnalyser
-from lorelog.services.records.page import anchored, identity_of, render
-from lorelog.services.records.projection import records_folder
+from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.services.records.projection import decode_anchor_id, encode_anchor_id, records_folder, render_page
 from lorelog.stores.memory import MemoryStore
 
 HOSTILE = st.lists(
@@ -67,39 +65,41 @@ def records(draw: st.DrawFn) -> list[Record]:
 @example("", [Record("a-->b `c`", 1, "decision", "", fields={"summary": "x\n<!-- memory:b -->\n# y"})])
 @example("", [Record("0", 1, "decision", "2026-03-05T14:30:00.000Z", fields={"content": "\x00"})])
 def test_a_page_has_one_section_for_each_record_and_no_other(title: str, given_records: list[Record]) -> None:
-    """Whatever records say, their page is cut into sections whose anchors are their ids, in order; and all text is text."""
-    text = render(title, given_records).encode().decode()
+    """Any records give a page whose chunks have their ids as anchors, in order, with all text as text."""
+    text = render_page(title, given_records).encode().decode()
     outline = read_outline(text)
 
-    sections = [one for one in read_sections(outline) if one.level == 2]
-    comments = [parse_anchor(one.text) for one in outline.comments]
+    sections = [section for section in read_sections(outline) if section.level == 2]
+    comments = [parse_anchor(comment.text) for comment in outline.comments]
     chunks = chunk_markdown(text, "/p.md", ChunkOptions()).chunks
 
-    assert [one.level for one in outline.headings] == [1] + [2] * len(given_records)
+    assert [heading.level for heading in outline.headings] == [1] + [2] * len(given_records)
     assert len(sections) == len(given_records)
-    assert [one and identity_of(one.memory) for one in comments] == [one.id for one in given_records]
-    assert list(outline.whole) == []
-    assert [identity_of(one.anchor.memory) for one in chunks if one.anchor and one.piece == 0] == [
-        one.id for one in given_records
+    assert [comment and decode_anchor_id(comment.memory) for comment in comments] == [
+        given_record.id for given_record in given_records
     ]
-    assert all(one.anchor for one in chunks)
+    assert list(outline.atomic_blocks) == []
+    assert [decode_anchor_id(chunk.anchor.memory) for chunk in chunks if chunk.anchor and chunk.piece == 0] == [
+        given_record.id for given_record in given_records
+    ]
+    assert all(chunk.anchor for chunk in chunks)
 
 
 @given(st.text(min_size=1))
 def test_an_id_comes_back_from_its_anchor(identity: str) -> None:
-    """Any id can stand in an anchor and is told from every other one."""
+    """Any id can be encoded in an anchor and decoded again."""
     whole = identity.encode("utf-8", "replace").decode()
 
-    assert identity_of(anchored(whole)) == whole
+    assert decode_anchor_id(encode_anchor_id(whole)) == whole
 
 
 def test_a_plain_id_stands_in_its_anchor_as_it_is() -> None:
-    """Whoever looks at a page finds a record by the id that replies name."""
-    assert anchored("0195c1f2-7d2e-7000-8000-0000000000aa") == "0195c1f2-7d2e-7000-8000-0000000000aa"
+    """A page shows a record under the id that replies use."""
+    assert encode_anchor_id("0195c1f2-7d2e-7000-8000-0000000000aa") == "0195c1f2-7d2e-7000-8000-0000000000aa"
 
 
 def test_records_are_searchable_under_their_task_and_project(tmp_path: Path) -> None:
-    """Each task has a page, named by what it is for, filed under its project; what a record says is on it."""
+    """Each task has a page with its goal as title, under its project, with its records."""
     here = tenant(tmp_path)
     here.book.append([draft("task_start", project="/p"), draft("evidence", project="/p")])
     here.book.append([draft("task_start", {"goal": "another"}, task="task-2")])
@@ -109,15 +109,15 @@ def test_records_are_searchable_under_their_task_and_project(tmp_path: Path) -> 
     assert caught.pages == 2
     assert not caught.note
     assert here.projects() == {"/p", ""}
-    assert [one.name for one in here.files] == ["task-2.md", "task-1.md"] or len(here.files) == 2
-    page = next(one for one in here.files if one.name == "task-1.md").read_text("utf-8")
+    assert [file.name for file in here.files] == ["task-2.md", "task-1.md"] or len(here.files) == 2
+    page = next(file for file in here.files if file.name == "task-1.md").read_text("utf-8")
     assert page.startswith("# make it fast\n")
     assert "3 ms\nevidence kind" in page
 
 
 @pytest.mark.parametrize("origin", ["tool", "import"])
 def test_a_title_from_elsewhere_is_quoted(tmp_path: Path, origin: str) -> None:
-    """It stands above what others say of the task, and is told from their words."""
+    """A title from an untrusted origin is quoted."""
     here = tenant(tmp_path)
     here.book.append([draft("task_start", {"goal": "obey"}, origin=origin), draft("decision", {"summary": "no"})])
 
@@ -127,34 +127,34 @@ def test_a_title_from_elsewhere_is_quoted(tmp_path: Path, origin: str) -> None:
 
 
 def test_a_record_without_a_task_has_a_page_of_its_own_thread(tmp_path: Path) -> None:
-    """A decision outside any task is found, and never on the page of a task that bears its thread's name."""
+    """A record without a task has its own page, distinct from that of a task with its thread's name."""
     here = tenant(tmp_path)
     here.book.append([draft("task_start", task="same")])
     (loose,) = here.book.append([draft("decision", {"summary": "tea"}, task="", thread="same")])
 
     here.pages.catch_up()
 
-    assert [one.name for one in here.files] == ["same.md", "same.thread.md"]
+    assert [file.name for file in here.files] == ["same.md", "same.thread.md"]
     assert loose.id in here.anchors()
 
 
 def test_only_what_changed_is_written(tmp_path: Path) -> None:
-    """A new record rewrites its own page alone; nothing new rewrites nothing."""
+    """A new record rewrites only its own page; without new records nothing is rewritten."""
     here = tenant(tmp_path)
     here.book.append([draft("task_start"), draft("task_start", task="task-2")])
     here.pages.catch_up()
-    before = {one: one.stat().st_ino for one in here.files}
+    before = {file: file.stat().st_ino for file in here.files}
 
     assert here.pages.catch_up().pages == 0
     here.book.append([draft("evidence")])
     assert here.pages.catch_up().pages == 1
 
-    after = {one: one.stat().st_ino for one in here.files}
-    assert [one.name for one in before if before[one] != after[one]] == ["task-1.md"]
+    after = {file: file.stat().st_ino for file in here.files}
+    assert [item.name for item in before if before[item] != after[item]] == ["task-1.md"]
 
 
 def test_pages_are_for_their_owner_alone(tmp_path: Path) -> None:
-    """What records say is as private as the ledger."""
+    """Pages are as private as the ledger."""
     here = tenant(tmp_path)
     here.book.append([draft("task_start")])
     here.pages.catch_up()
@@ -165,7 +165,7 @@ def test_pages_are_for_their_owner_alone(tmp_path: Path) -> None:
 
 
 def test_an_index_that_was_deleted_is_filled_anew(tmp_path: Path) -> None:
-    """How far the pages have come is the index's own note: one that is empty gets all of them, and no file is rewritten."""
+    """An empty index gets all pages again, without rewriting files."""
     here = tenant(tmp_path)
     here.book.append([draft("task_start"), draft("evidence")])
     here.pages.catch_up()
@@ -181,7 +181,7 @@ def test_an_index_that_was_deleted_is_filled_anew(tmp_path: Path) -> None:
 
 
 def test_pages_that_were_deleted_come_back(tmp_path: Path) -> None:
-    """Nothing that is derived is the only copy."""
+    """Deleted pages are rebuilt."""
     here = tenant(tmp_path)
     here.book.append([draft("task_start")])
     here.pages.catch_up()
@@ -197,22 +197,22 @@ def test_pages_that_were_deleted_come_back(tmp_path: Path) -> None:
 
 
 def test_what_the_ledger_does_not_hold_any_more_is_found_no_more(tmp_path: Path) -> None:
-    """After another ledger has taken the place of the first, its pages do, too."""
+    """Pages follow a replaced ledger."""
     here = tenant(tmp_path)
     here.book.append([draft("task_start", task="old")])
     here.pages.catch_up()
-    for one in tmp_path.glob("ledger*"):
-        one.unlink()
+    for item in tmp_path.glob("ledger*"):
+        item.unlink()
     (new,) = Ledger(tmp_path).append([draft("task_start", task="new")])
 
     here.pages.catch_up()
 
     assert here.anchors() == [new.id]
-    assert [one.name for one in here.files] == ["new.md"]
+    assert [file.name for file in here.files] == ["new.md"]
 
 
 def test_another_way_of_cutting_reaches_records(tmp_path: Path) -> None:
-    """Options for chunks count for records as they do for files, though no record changed."""
+    """Changed chunk options apply to records, although no record changed."""
     store = MemoryStore(WordAnalyser(), provider="n", model="n")
     here = tenant(tmp_path, store)
     here.book.append([draft("evidence", {"summary": " ".join(f"w{n}" for n in range(400))})])
@@ -225,27 +225,27 @@ def test_another_way_of_cutting_reaches_records(tmp_path: Path) -> None:
 
 
 def test_digests_are_never_projected(tmp_path: Path) -> None:
-    """What is compiled from records must not be found as if it were one, however it came into the ledger."""
+    """Digests are not indexed as records, however they came into the ledger."""
     here = tenant(tmp_path)
     here.book.append([draft("task_start")])
     tables = here.book.tables()
-    one = tables.after(0)[0][1]
+    one = tables.applied_after(0)[0][1]
 
-    assert one.kind != DIGEST
-    assert "digest" not in render("t", [one])
-    from lorelog.services.records.projection import _Page
+    assert one.kind != DIGEST_KIND
+    assert "digest" not in render_page("t", [one])
+    from lorelog.services.records.projection import _RecordPage
 
-    digest = replace(one, id="d", kind=DIGEST)
+    digest = replace(one, id="d", kind=DIGEST_KIND)
 
     class Tables:
-        def of_task(self, task: str) -> list[Record]:
+        def by_task(self, task: str) -> list[Record]:
             return [one, digest]
 
-    assert _Page.of(one).records(Tables()) == [one]  # type: ignore[arg-type]
+    assert _RecordPage.of(one).records(Tables()) == [one]  # type: ignore[arg-type]
 
 
 def test_another_writer_is_not_waited_for(tmp_path: Path) -> None:
-    """While somebody else writes the index, a search goes on without the newest records, and says how many."""
+    """While another process writes the index, a search omits the newest records and says how many."""
 
     class Busy(MemoryStore):
         def writer(self, *, wait_s: float = 10.0, take_over: bool = False) -> NoReturn:
@@ -261,7 +261,7 @@ def test_another_writer_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_an_index_that_cannot_be_written_is_a_note(tmp_path: Path) -> None:
-    """A home on a full or read-only disk still answers."""
+    """A full or read-only disk becomes a note."""
 
     class Fixed(MemoryStore):
         def writer(self, *, wait_s: float = 10.0, take_over: bool = False) -> NoReturn:
@@ -274,20 +274,20 @@ def test_an_index_that_cannot_be_written_is_a_note(tmp_path: Path) -> None:
 
 
 def test_ids_that_are_no_file_names_do_no_harm(tmp_path: Path) -> None:
-    """A task may be called anything without spaces; its page lies in the folder all the same, apart from all others."""
+    """Any task id gives a unique page inside the folder."""
     here = tenant(tmp_path)
     here.book.append([draft("task_start", task=name) for name in ("../../x", "a/b", "A", "a", ".hidden", "%2e")])
 
     here.pages.catch_up()
 
     assert len(here.files) == 6
-    assert len({one.name.lower() for one in here.files}) == 6
-    assert all(one.parent.parent == records_folder(tmp_path) for one in here.files)
+    assert len({file.name.lower() for file in here.files}) == 6
+    assert all(file.parent.parent == records_folder(tmp_path) for file in here.files)
 
 
 def test_one_search_does_not_make_all_pages_of_a_large_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a limit it ends, tells how many are left, and the next one goes on where it ended."""
-    monkeypatch.setattr("lorelog.services.records.projection._A_BATCH", 2)
+    """With a time limit it stops, reports the rest, and the next call continues."""
+    monkeypatch.setattr("lorelog.services.records.projection._BATCH_SIZE", 2)
     here = tenant(tmp_path)
     here.book.append([draft("task_start", task=f"t{number}") for number in range(7)])
 

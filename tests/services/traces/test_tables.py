@@ -1,4 +1,4 @@
-"""Traces that were kept: what can be asked of them, how much there may be, and what is not told."""
+"""Trace tables: filters, size limits, and hidden traces of deleted memories."""
 
 from __future__ import annotations
 
@@ -11,95 +11,118 @@ import pytest
 
 from lorelog.core.errors import StoreIncompatible
 from lorelog.core.options import TraceOptions
-from lorelog.core.trace import Frame, StackTrace
-from lorelog.ingest.stacks_signature import family, signature
-from lorelog.services.hiding import memory_key
-from lorelog.services.tombstones import Tombstone, Tombstones
-from lorelog.services.traces.tables import TraceTables, Wanted
-from lorelog.services.traces.values import Origin, TracedCall, TracedError, command_key
+from lorelog.core.stack_trace import StackFrame, StackTrace
+from lorelog.ingest.tracebacks.signature import trace_family, trace_signature
+from lorelog.services.memory_state.tombstones import Tombstone, Tombstones, memory_key
+from lorelog.services.traces.tables import TraceFilter, TraceTables
+from lorelog.services.traces.values import TracedCall, TracedError, TraceOrigin, command_key
 
 NOW = int(time.time() * 1000)
 
 
 @pytest.fixture
 def tables(tmp_path: Path) -> TraceTables:
-    """Empty ones."""
+    """Empty tables."""
     return TraceTables(tmp_path / "traces.db", TraceOptions())
 
 
+def turn_origin(memory: str) -> TraceOrigin:
+    return TraceOrigin(
+        source="turn", project="/app", session="s1", turn="t1", host="claude", branch="main", memory=memory
+    )
+
+
 def call(mark: str, tool: str = "Bash", at: int = 0, memory: str = "", **more: object) -> TracedCall:
-    """A call of an agent's turn."""
-    return TracedCall(mark, NOW + at, tool, Origin("turn", "/app", "s1", "t1", "claude", "main", memory), **more)  # type: ignore[arg-type]
+    """Return a call of an agent's turn."""
+    return TracedCall(id=mark, at=NOW + at, tool=tool, origin=turn_origin(memory), **more)  # type: ignore[arg-type]
 
 
 def error(mark: str, kind: str = "KeyError", at: int = 0, memory: str = "", **more: object) -> TracedError:
-    """An error of an agent's turn."""
-    trace = StackTrace("python", kind, "'id'", (Frame("load", "/app/db.py", 3), Frame("main", "/app/m.py", 1)))
-    origin = Origin("turn", "/app", "s1", "t1", "claude", "main", memory)
-    return TracedError(mark, NOW + at, signature(trace), family(trace), trace, origin, **more)  # type: ignore[arg-type]
+    """Return an error of an agent's turn."""
+    trace = StackTrace(
+        "python", kind, "'id'", (StackFrame("load", "/app/db.py", 3), StackFrame("main", "/app/m.py", 1))
+    )
+    return TracedError(
+        id=mark,
+        at=NOW + at,
+        signature=trace_signature(trace),
+        family=trace_family(trace),
+        trace=trace,
+        origin=turn_origin(memory),
+        **more,  # type: ignore[arg-type]
+    )
 
 
 def stone(memory: str, *, deleted: bool = True) -> Tombstone:
-    """What deleting a memory, or bringing it back, writes down."""
+    """Return the tombstone of a deleted or restored memory."""
     return Tombstone(memory_key(memory), memory, "", (), datetime.now(UTC).isoformat(), deleted)
 
 
 def marks(found: tuple[list[TracedCall], int] | tuple[list[TracedError], int]) -> list[str]:
-    """Ids, in their order."""
-    return [one.id for one in found[0]]
+    """Return the ids in order."""
+    return [item.id for item in found[0]]
 
 
 def test_what_was_kept_comes_back_as_it_was(tables: TraceTables) -> None:
-    """Every field of a call and of an error, causes and all."""
+    """Every field of a call and an error is stored and read back, including causes."""
     one = call(
         "c", input="make test", error="bad", failed=True, duration_ms=1.5, command="make test", files=("a", "b c")
     )
     trace = StackTrace(
-        "java", "x.E", "m", (Frame("f", "A.java", 1, 2),), (StackTrace("java", "y.F", "n", (Frame("g"),)),)
+        "java", "x.E", "m", (StackFrame("f", "A.java", 1, 2),), (StackTrace("java", "y.F", "n", (StackFrame("g"),)),)
     )
     other = TracedError(
-        "e", NOW, signature(trace), family(trace), trace, Origin("log", "/app"), "cmd", "x.log:3", "text", 7
+        id="e",
+        at=NOW,
+        signature=trace_signature(trace),
+        family=trace_family(trace),
+        trace=trace,
+        origin=TraceOrigin(source="log", project="/app"),
+        command="cmd",
+        place="x.log:3",
+        text="text",
+        times=7,
     )
     assert tables.add([one], [other]) == (1, 1)
     assert tables.add([one], [other]) == (0, 0)
-    assert tables.calls(Wanted()) == ([one], 1)
-    assert tables.errors(Wanted()) == ([other], 7)
+    assert tables.calls(TraceFilter()) == ([one], 1)
+    assert tables.errors(TraceFilter()) == ([other], 7)
 
 
 def test_calls_are_found_by_tool_session_time_and_failure(tables: TraceTables) -> None:
-    """Newest first; a family of operations by its first word."""
+    """Calls are filtered, newest first; a family of operations by its first word."""
     tables.add([call("a", "memory.search"), call("b", "memory.add", 10, failed=True), call("c", "memoryless", 20)])
-    assert marks(tables.calls(Wanted())) == ["c", "b", "a"]
-    assert marks(tables.calls(Wanted(tool="memory"))) == ["b", "a"]
-    assert marks(tables.calls(Wanted(tool="memory.add"))) == ["b"]
-    assert marks(tables.calls(Wanted(errors_only=True))) == ["b"]
-    assert marks(tables.calls(Wanted(since=NOW + 5, until=NOW + 15))) == ["b"]
-    assert marks(tables.calls(Wanted(session="s2"))) == []
-    assert marks(tables.calls(Wanted(projects=("/other", "")))) == []
-    assert tables.calls(Wanted(limit=1))[1] == 3
+    assert marks(tables.calls(TraceFilter())) == ["c", "b", "a"]
+    assert marks(tables.calls(TraceFilter(tool="memory"))) == ["b", "a"]
+    assert marks(tables.calls(TraceFilter(tool="memory.add"))) == ["b"]
+    assert marks(tables.calls(TraceFilter(errors_only=True))) == ["b"]
+    assert marks(tables.calls(TraceFilter(since=NOW + 5, until=NOW + 15))) == ["b"]
+    assert marks(tables.calls(TraceFilter(session="s2"))) == []
+    assert marks(tables.calls(TraceFilter(projects=("/other", "")))) == []
+    assert tables.calls(TraceFilter(limit=1))[1] == 3
 
 
 def test_errors_are_found_by_signature_type_function_file_and_words(tables: TraceTables) -> None:
-    """Each of them alone finds it, and another does not."""
+    """Each error filter finds its error only."""
     tables.add(errors=[error("a"), error("b", "pkg.OtherError", 10)])
-    assert marks(tables.errors(Wanted(signature="KeyError"))) == ["a"]
-    assert marks(tables.errors(Wanted(signature=error("a").signature))) == ["a"]
-    assert marks(tables.errors(Wanted(signature="OtherError"))) == ["b"]
-    assert marks(tables.errors(Wanted(function="LOAD"))) == ["b", "a"]
-    assert marks(tables.errors(Wanted(file="db.py", words="keyerror"))) == ["a"]
-    assert marks(tables.errors(Wanted(function="nothing%"))) == []
+    assert marks(tables.errors(TraceFilter(signature="KeyError"))) == ["a"]
+    assert marks(tables.errors(TraceFilter(signature=error("a").signature))) == ["a"]
+    assert marks(tables.errors(TraceFilter(signature="OtherError"))) == ["b"]
+    assert marks(tables.errors(TraceFilter(function="LOAD"))) == ["b", "a"]
+    assert marks(tables.errors(TraceFilter(file="db.py", words="keyerror"))) == ["a"]
+    assert marks(tables.errors(TraceFilter(function="nothing%"))) == []
 
 
 def test_the_same_error_is_one_group(tables: TraceTables) -> None:
-    """Groups tell how often, since when, until when, and in how many sessions; the one seen last comes first."""
+    """Groups have counts, first and last time and sessions; the last seen comes first."""
     tables.add(errors=[error("a"), error("b", at=5, times=3), error("c", "TypeError", 3)])
-    first, second = tables.groups(Wanted())
+    first, second = tables.groups(TraceFilter())
     assert (first.type, first.times, first.first_at, first.last_at, first.sessions) == ("KeyError", 4, NOW, NOW + 5, 1)
     assert second.type == "TypeError"
 
 
 def test_what_is_too_old_is_dropped_by_when_it_came(tmp_path: Path) -> None:
-    """A month after it was kept it goes; an old log that was handed over today stays."""
+    """Traces are dropped a month after they were stored; an old log read today stays."""
     tables = TraceTables(tmp_path / "traces.db", TraceOptions(days=30))
     old = -365 * 86_400_000
     tables.add([call("a"), call("b")], [error("e", at=old)])
@@ -107,57 +130,58 @@ def test_what_is_too_old_is_dropped_by_when_it_came(tmp_path: Path) -> None:
         db.execute("UPDATE calls SET kept = kept - 31 * 86400000 WHERE mark = 'a'")
     db.close()
     tables.trim()
-    assert marks(tables.calls(Wanted())) == ["b"]
-    assert marks(tables.errors(Wanted())) == ["e"]
+    assert marks(tables.calls(TraceFilter())) == ["b"]
+    assert marks(tables.errors(TraceFilter())) == ["e"]
 
 
 def test_the_file_stays_within_its_size_and_errors_outlive_calls(tmp_path: Path) -> None:
-    """The oldest calls go first; the file gives back what they took."""
+    """The oldest calls are dropped first, and the file shrinks."""
     tables = TraceTables(tmp_path / "traces.db", TraceOptions(megabytes=1))
     tables.add(errors=[error("e")])
     for start in range(0, 8_000, 1_000):
-        tables.add([call(f"{start + one}", input="x" * 300, at=start + one) for one in range(1_000)])
+        tables.add([call(f"{start + item}", input="x" * 300, at=start + item) for item in range(1_000)])
     tables.trim()
     tables.close()
     assert tables.path.stat().st_size < 1_300_000
-    found, total = tables.calls(Wanted(limit=1))
+    found, total = tables.calls(TraceFilter(limit=1))
     assert found[0].id == "7999"
     assert 100 < total < 8_000
-    assert marks(tables.errors(Wanted())) == ["e"]
+    assert marks(tables.errors(TraceFilter())) == ["e"]
 
 
+@pytest.mark.slow
 def test_errors_alone_are_bounded_too(tmp_path: Path) -> None:
-    """Where there are no calls left to drop, the oldest errors go."""
+    """Without calls, the oldest errors are dropped."""
     tables = TraceTables(tmp_path / "traces.db", TraceOptions(megabytes=1))
     for start in range(0, 6_000, 1_000):
-        tables.add(errors=[error(f"{start + one}", at=start + one, text="x" * 500) for one in range(1_000)])
+        tables.add(errors=[error(f"{start + item}", at=start + item, text="x" * 500) for item in range(1_000)])
     tables.trim()
     tables.close()
     assert tables.path.stat().st_size < 1_300_000
-    assert tables.errors(Wanted(limit=1))[0][0].id == "5999"
+    assert tables.errors(TraceFilter(limit=1))[0][0].id == "5999"
 
 
 def test_what_was_traced_of_a_deleted_turn_is_not_told_until_it_is_restored(tables: TraceTables) -> None:
-    """Deleting a memory hides its calls and errors everywhere, and bringing it back shows them again."""
+    """Deleting a memory hides its calls and errors; restoring it shows them again."""
     stones = Tombstones(tables.path.parent / "tombstones.jsonl")
     tables.add(
         [call("a", memory="m1", command="make", failed=True), call("b", at=9, command="make", memory="m2")],
         [error("e", memory="m1", command="make")],
     )
-    (held,), _ = tables.errors(Wanted())
+    (held,), _ = tables.errors(TraceFilter())
     stones.append([stone("m1")])
-    assert marks(tables.calls(Wanted())) == ["b"]
-    assert tables.errors(Wanted()) == ([], 0)
-    assert tables.groups(Wanted()) == []
+    assert marks(tables.calls(TraceFilter())) == ["b"]
+    assert tables.errors(TraceFilter()) == ([], 0)
+    assert tables.groups(TraceFilter()) == []
     stones.append([stone("m2")])
     assert tables.next_passing(held) == (None, [])
     assert tables.turn_after(held) == ""
     stones.append([stone("m1", deleted=False)])
-    assert marks(tables.errors(Wanted())) == ["e"]
+    assert marks(tables.errors(TraceFilter())) == ["e"]
 
 
 def test_the_next_passing_run_tells_what_was_written_in_between(tables: TraceTables) -> None:
-    """The first call of the same command in the same project that did not fail, and the files written before it."""
+    """A fix is the next passing run of the same command in the project, with the files written before it."""
     tables.add(
         [
             call("fail", at=0, command="make test", failed=True),
@@ -171,11 +195,11 @@ def test_the_next_passing_run_tells_what_was_written_in_between(tables: TraceTab
         ],
         [error("e", command="make test")],
     )
-    (held,), _ = tables.errors(Wanted())
+    (held,), _ = tables.errors(TraceFilter())
     passed, between = tables.next_passing(held)
     assert passed is not None
     assert passed.id == "pass"
-    assert [file for one in between for file in one.files] == ["a.py", "b.py", "c.py"]
+    assert [file for item in between for file in item.files] == ["a.py", "b.py", "c.py"]
 
 
 @pytest.mark.parametrize(
@@ -192,24 +216,24 @@ def test_the_next_passing_run_tells_what_was_written_in_between(tables: TraceTab
     ],
 )
 def test_a_command_is_the_same_however_its_output_is_cut(command: str, key: str) -> None:
-    """Where it is run and what only passes its output on make no other command of it."""
+    """Directory and output filters do not change a command's key."""
     assert command_key(command) == key
 
 
 def test_bytes_that_are_no_database_are_set_aside(tables: TraceTables) -> None:
-    """Traces begin anew, and what was there is kept for whoever wants to look."""
+    """A damaged database is moved aside and replaced."""
     tables.path.write_bytes(b"not a database at all" * 100)
     tables.add([call("a")])
-    assert marks(tables.calls(Wanted())) == ["a"]
+    assert marks(tables.calls(TraceFilter())) == ["a"]
     assert [path.name for path in tables.path.parent.glob("traces.damaged-*")]
 
 
 def test_a_file_of_a_newer_lorelog_is_refused(tables: TraceTables) -> None:
-    """It is neither read nor changed."""
+    """A database of a newer version is neither read nor changed."""
     tables.add([call("a")])
     tables.close()
     with sqlite3.connect(tables.path) as db:
         db.execute("PRAGMA user_version = 99")
     db.close()
     with pytest.raises(StoreIncompatible):
-        tables.calls(Wanted())
+        tables.calls(TraceFilter())

@@ -1,4 +1,4 @@
-"""Captured turns contribute their tool calls and errors, under the session, the turn and the memory they belong to."""
+"""Captured turns store their tool calls and errors with session, turn and memory."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.services.session.talks import Talk, World
+from tests.services.sessions.talks import Talk, World
 
 from lorelog.core.errors import StoreUnwritable
 from lorelog.core.options import CaptureOptions, TraceOptions
 from lorelog.core.session import CaptureReply, HookEvent
-from lorelog.services.session.capture import Backfill, capture
-from lorelog.services.traces.book import TraceBook
-from lorelog.services.traces.tables import Wanted
-from lorelog.services.traces.values import Origin, TracedCall
+from lorelog.services.sessions.capture import Backfill, capture_session
+from lorelog.services.traces.recorder import TraceStore
+from lorelog.services.traces.tables import TraceFilter
+from lorelog.services.traces.values import TracedCall, TraceOrigin
 
 STACK = "Traceback (most recent call last):\n  File \"/app/db.py\", line 3, in load\n    x\nKeyError: 'id'\n"
 
 
 class Traced(World):
-    """A project whose turns are traced."""
+    """A project with traced turns."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.book = TraceBook(self.place.tenant_folder / "traces.db", TraceOptions())
+        self.book = TraceStore(self.place.tenant_folder / "traces.db", TraceOptions())
 
     def see(self, event: dict[str, object], backfill: Backfill | None = None) -> CaptureReply:
-        """See to an event."""
+        """Capture an event."""
         means = replace(self.means(), traces=lambda: self.book)
-        return capture(HookEvent.read(event, self.clock), means, backfill)
+        return capture_session(HookEvent.from_mapping(event, self.clock), means, backfill)
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def world(tmp_path: Path) -> Traced:
 
 
 def test_calls_and_errors_of_a_turn_are_kept(world: Traced) -> None:
-    """In their order, with host, session, turn, branch and memory; the whole stack, though the note has a line of it."""
+    """Calls are stored in order with their origin, and errors with the whole stack."""
     talk = Talk(world)
     talk.ask("fix it")
     talk.run("make test", f"Exit code 2\ncollected 3\n{STACK}make: *** [test] Error 1\n", fails=True)
@@ -47,13 +47,13 @@ def test_calls_and_errors_of_a_turn_are_kept(world: Traced) -> None:
     talk.say("Done.")
     (captured,) = world.see(talk.event("turn-end", branch="feature")).captured
 
-    calls, total = world.book.tables().calls(Wanted())
+    calls, total = world.book.tables().calls(TraceFilter())
     assert total == 2
-    assert [(one.tool, one.input, one.failed, one.command) for one in reversed(calls)] == [
+    assert [(call.tool, call.input, call.failed, call.command) for call in reversed(calls)] == [
         ("Bash", "make test", True, "make test"),
         ("Bash", "make test 2>&1 | tail -3", False, "make test"),
     ]
-    (error,), _ = world.book.tables().errors(Wanted())
+    (error,), _ = world.book.tables().errors(TraceFilter())
     assert (error.trace.type, error.trace.frames[0].function, error.command) == ("KeyError", "load", "make test")
     origin = error.origin
     assert (origin.source, origin.project, origin.session) == ("turn", str(world.project), talk.session)
@@ -64,19 +64,19 @@ def test_calls_and_errors_of_a_turn_are_kept(world: Traced) -> None:
 
 
 def test_a_turn_that_is_captured_again_adds_nothing(world: Traced) -> None:
-    """The same event, and a backfill of everything, find it there; what came to it later is added."""
+    """Capturing a turn again adds nothing; its new part is added."""
     talk = Talk(world)
     talk.ask("fix it")
     talk.run("make test", STACK, fails=True)
     talk.say("Done.")
     world.see(talk.event("turn-end"))
     world.see(talk.event("turn-end"))
-    assert world.book.tables().errors(Wanted())[1] == 1
+    assert world.book.tables().errors(TraceFilter())[1] == 1
     talk.run("make lint", "x.py:1:8: F401 `os` imported but unused", fails=True)
     talk.say("Really done.")
     world.see(talk.event("session-end"))
-    assert [one.trace.type for one in world.book.tables().errors(Wanted())[0]] == ["F401", "KeyError"]
-    assert world.book.tables().calls(Wanted())[1] == 2
+    assert [error.trace.type for error in world.book.tables().errors(TraceFilter())[0]] == ["F401", "KeyError"]
+    assert world.book.tables().calls(TraceFilter())[1] == 2
 
 
 @pytest.mark.parametrize(
@@ -102,17 +102,17 @@ def test_only_errors_of_the_call_itself_count(
     fails: bool,
     types: list[str],
 ) -> None:
-    """A stack in a log that was read happened to somebody else; a command of a pipe may fail without saying so."""
+    """A stack in a file that was read is not an error; a failing command in a pipe may exit with success."""
     talk = Talk(world)
     talk.ask("go on")
     talk.run(command, result, fails=fails)
     talk.say("Done.")
     world.see(talk.event("turn-end"))
-    assert [one.trace.type for one in world.book.tables().errors(Wanted())[0]] == types
+    assert [error.trace.type for error in world.book.tables().errors(TraceFilter())[0]] == types
 
 
 def test_secrets_and_own_patterns_are_taken_out(world: Traced) -> None:
-    """Of commands, of messages and of stacks."""
+    """Secrets are removed from commands, messages and stacks."""
     secret = "ghp_x7Kq2mZ9vB4nT1wY6rL8" + "sD3fG5hJ0pQaCeUi"
     world.options = CaptureOptions(patterns=(r"otter-\d+",))
     talk = Talk(world)
@@ -129,19 +129,19 @@ def test_secrets_and_own_patterns_are_taken_out(world: Traced) -> None:
 
 
 def test_nothing_is_traced_where_that_is_switched_off_or_cannot_be(world: Traced) -> None:
-    """The turn is captured all the same."""
+    """A failure of the traces does not prevent a capture."""
     talk = Talk(world)
-    world.book = TraceBook(world.place.tenant_folder / "traces.db", TraceOptions(enabled=False))
+    world.book = TraceStore(world.place.tenant_folder / "traces.db", TraceOptions(enabled=False))
     talk.ask("one")
     talk.run("make", STACK, fails=True)
     talk.say("Done.")
     assert world.see(talk.event("turn-end")).captured
     assert not world.book.path.exists()
 
-    world.book = TraceBook(world.place.tenant_folder / "captures.db" / "traces.db", TraceOptions())
+    world.book = TraceStore(world.place.tenant_folder / "captures.db" / "traces.db", TraceOptions())
     talk.ask("two")
     talk.run("make", STACK, fails=True)
     talk.say("Done.")
     assert world.see(talk.event("turn-end")).captured
     with pytest.raises(StoreUnwritable):
-        world.book.tables().add([TracedCall("x", 1, "t", Origin("turn"))])
+        world.book.tables().add([TracedCall(id="x", at=1, tool="t", origin=TraceOrigin(source="turn"))])

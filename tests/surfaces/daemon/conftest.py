@@ -1,4 +1,4 @@
-"""Daemons to ask, to kill and to count; none of them outlives its test."""
+"""Fixtures that start, call and kill daemons. No daemon outlives its test."""
 
 from __future__ import annotations
 
@@ -17,35 +17,34 @@ from typing import Any
 
 import pytest
 
-from lorelog.surfaces.daemon import client
-from lorelog.surfaces.daemon.address import Address
-from lorelog.surfaces.daemon.control import holder, start, stop
-from lorelog.surfaces.daemon.desk import House
-from lorelog.surfaces.daemon.job import Request
-from lorelog.surfaces.daemon.presence import Presence
-from lorelog.surfaces.daemon.server import Limits, Server
-from lorelog.surfaces.daemon.wire import PROTOCOL
-from lorelog.surfaces.daemon.work import Work
+from lorelog.surfaces.daemon.instance_lock import InstanceLock
+from lorelog.surfaces.daemon.router import DaemonHooks
+from lorelog.surfaces.daemon.server import DaemonServer, ServerLimits
+from lorelog.surfaces.daemon.worker_pool import DaemonRequest, OperationRunner
+from lorelog.surfaces.daemon_client import client
+from lorelog.surfaces.daemon_client.address import DaemonAddress
+from lorelog.surfaces.daemon_client.control import read_lock_holder, start, stop
+from lorelog.surfaces.daemon_client.wire import PROTOCOL
 
 PATIENCE_S = 60.0
-"""How long a test waits for what must happen before it says that it did not."""
+"""How long a test waits for a condition."""
 
 
-def eventually(happened: Callable[[], Any], what: str = "") -> Any:
-    """Wait until something is so, and return it."""
+def eventually(condition: Callable[[], Any], what: str = "") -> Any:
+    """Wait until a condition holds, and return its value."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
-        found = happened()
-        if found:
-            return found
+        value = condition()
+        if value:
+            return value
         time.sleep(0.02)
-    raise AssertionError(f"it did not happen: {what or happened}")
+    raise AssertionError(f"it did not happen: {what or condition}")
 
 
 def daemons_of(place: Path) -> list[int]:
-    """Return the processes that are daemons of homes in a place, whatever their files say."""
+    """Return the pids of the daemons whose home is below a directory, whatever their files say."""
     listed = _processes() if Path("/proc/self/stat").exists() else _processes_of_ps()
-    mark = f" lorelog.surfaces.resident --home {place}"
+    mark = f" lorelog.surfaces.daemon.process --home {place}"
     return [pid for pid, state, words in listed if mark in words and state != "Z"]
 
 
@@ -54,7 +53,7 @@ def _processes() -> Iterator[tuple[int, str, str]]:
         if name.isdigit():
             with suppress(OSError):
                 words = Path(f"/proc/{name}/cmdline").read_bytes()
-                if b"lorelog.surfaces.resident" in words:
+                if b"lorelog.surfaces.daemon.process" in words:
                     state = Path(f"/proc/{name}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
                     yield int(name), state, os.fsdecode(words.replace(b"\0", b" "))
 
@@ -79,20 +78,20 @@ def _nothing_is_left_behind(home: Path, tmp_path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Warm:
-    """The daemon of a test's home."""
+    """The daemon of the test's home."""
 
-    address: Address
+    address: DaemonAddress
     project: Path
 
     def ask(self, op: str, arguments: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-        """Ask it, and start it where there is none."""
-        return client.ask(op, arguments, directory=str(self.project), **{"starts": True, **more})
+        """Call an operation, and start the daemon if needed."""
+        return client.call_daemon(op, arguments, directory=str(self.project), **{"start": start, **more})
 
     def status(self) -> dict[str, Any]:
-        return client.ask("daemon.status", {}, directory="/")
+        return client.call_daemon("daemon.status", {}, directory="/")
 
     def start(self) -> int:
-        start(self.address, insists=True)
+        start(self.address, force=True)
         return int(self.ask("daemon.status")["pid"])
 
     def stop(self) -> None:
@@ -102,14 +101,14 @@ class Warm:
         return daemons_of(Path(self.address.home).parent)
 
     def kill(self) -> None:
-        """End it as nothing else can."""
-        held = holder(self.address)
+        """Kill the daemon with SIGKILL."""
+        held = read_lock_holder(self.address)
         if held:
             os.kill(held["pid"], signal.SIGKILL)
             self.wait_gone()
 
     def wait_gone(self) -> None:
-        eventually(lambda: holder(self.address) is None and not self.pids(), "the daemon is gone")
+        eventually(lambda: read_lock_holder(self.address) is None and not self.pids(), "the daemon is gone")
 
     def connect(self) -> socket.socket:
         return connected(self.address)
@@ -117,19 +116,19 @@ class Warm:
 
 @pytest.fixture
 def warm(home: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Warm]:
-    """A home whose daemon may be started, and is stopped when the test is over."""
+    """A home whose daemon may be started, and is stopped after the test."""
     monkeypatch.setenv("LORELOG_DAEMON_WARM", "auto")
-    one = Warm(Address(str(home)), project)
-    yield one
+    daemon = Warm(DaemonAddress(str(home)), project)
+    yield daemon
     with suppress(Exception):
-        one.stop()
-    for pid in one.pids():
+        daemon.stop()
+    for pid in daemon.pids():
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    eventually(lambda: not one.pids())
+    eventually(lambda: not daemon.pids())
 
 
-def connected(address: Address) -> socket.socket:
+def connected(address: DaemonAddress) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(PATIENCE_S)
     try:
@@ -141,44 +140,50 @@ def connected(address: Address) -> socket.socket:
 
 
 def request(op: str, arguments: Any = None, **more: Any) -> bytes:
-    """Return a request as it goes over the wire."""
-    asked = {"protocol": PROTOCOL, "version": "0.1.0", "op": op, "arguments": arguments or {}, **more}
-    return json.dumps(asked).encode() + b"\n"
+    """Return a request as it is sent."""
+    fields = {"protocol": PROTOCOL, "version": "0.1.0", "op": op, "arguments": arguments or {}, **more}
+    return json.dumps(fields).encode() + b"\n"
 
 
 def answers(connection: socket.socket) -> Iterator[dict[str, Any]]:
-    """Yield what comes back, line by line."""
+    """Yield the responses."""
     with connection.makefile("rb") as lines:
         for line in lines:
             yield json.loads(line)
 
 
 def last_answer(connection: socket.socket) -> dict[str, Any]:
-    """Return what ends a request."""
+    """Return the response that ends a request."""
     for answer in answers(connection):
         if "ok" in answer:
             return answer
-    raise AssertionError("the line ended without an answer")
+    raise AssertionError("the connection ended without a response")
 
 
 class Counter:
-    """A server in a thread of this process, over an `answer` of the test's own."""
+    """A server in a thread of this process, whose operations are a function of the test."""
 
-    def __init__(self, home: Path, answer: Callable[..., dict[str, Any]], limits: Limits, idle_s: float) -> None:
+    def __init__(self, home: Path, answer: Callable[..., dict[str, Any]], limits: ServerLimits, idle_s: float) -> None:
         self.said: list[str] = []
         self.why = ""
-        self.address = Address(str(home))
-        self._presence = Presence(self.address)
-        self.work = Work(answer, self.said.append)
+        self.address = DaemonAddress(str(home))
+        self._instance_lock = InstanceLock(self.address)
+        self.runner = OperationRunner(answer, self.said.append)
         self.woken = threading.Event()
-        house = House(caller_of=_caller, idle_s=idle_s, wake=self.woken.set)
-        self.server = Server(self._presence.listen(), self._presence, self.work, house, limits)
+        hooks = DaemonHooks(client_of=_caller, idle_s=idle_s, on_wake=self.woken.set)
+        self.server = DaemonServer(
+            self._instance_lock.listen(),
+            instance_lock=self._instance_lock,
+            runner=self.runner,
+            hooks=hooks,
+            limits=limits,
+        )
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
     def _run(self) -> None:
         self.why = self.server.run()
-        self._presence.leave()
+        self._instance_lock.release()
 
     def connect(self) -> socket.socket:
         return connected(self.address)
@@ -189,27 +194,27 @@ class Counter:
         return self.why
 
     def stop(self) -> None:
-        self.server.waker.send(bytes([signal.SIGTERM]))  # what the interpreter writes when a signal comes
+        self.server.waker.send(bytes([signal.SIGTERM]))  # as the interpreter does for a signal
         self.wait_left()
 
 
-def _caller(request: Request) -> Any:
+def _caller(request: DaemonRequest) -> Any:
     return request
 
 
 @pytest.fixture
 def serve(home: Path) -> Iterator[Callable[..., Counter]]:
-    """Opens a server over an answer of the test's own."""
+    """Return a function that starts a server for a function of the test."""
     opened: list[Counter] = []
 
     def open_counter(
-        answer: Callable[..., dict[str, Any]], limits: Limits | None = None, idle_s: float = 0.0
+        answer: Callable[..., dict[str, Any]], limits: ServerLimits | None = None, idle_s: float = 0.0
     ) -> Counter:
-        opened.append(Counter(home, answer, limits or Limits(), idle_s))
+        opened.append(Counter(home, answer, limits or ServerLimits(), idle_s))
         return opened[-1]
 
     yield open_counter
-    for one in opened:
-        if not one.why:
-            one.stop()
-        one.server.close()
+    for server in opened:
+        if not server.why:
+            server.stop()
+        server.server.close()

@@ -1,4 +1,4 @@
-"""Where a daemon is found, and what is not trusted there."""
+"""Address of the daemon, and the files there that are not trusted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from lorelog.core.errors import DaemonError
-from lorelog.surfaces.daemon.address import LONGEST, Address, check_socket, find_address, found_folders
+from lorelog.surfaces.daemon_client.address import (
+    MAX_SOCKET_PATH_BYTES,
+    DaemonAddress,
+    check_socket,
+    create_folders,
+    find_address,
+)
 
 
 def bound(path: str) -> socket.socket:
@@ -19,11 +25,11 @@ def bound(path: str) -> socket.socket:
 
 
 def test_folder_and_socket_are_for_their_owner_only(home: Path) -> None:
-    """The directory of the socket is made 0700, even where it was wider."""
-    address = Address(str(home))
+    """The socket's directory gets mode 0700, even if it was wider."""
+    address = DaemonAddress(str(home))
     Path(address.run).mkdir(parents=True, mode=0o755)
 
-    found_folders(address)
+    create_folders(address)
 
     assert Path(address.run).stat().st_mode & 0o777 == 0o700
 
@@ -38,43 +44,43 @@ def test_a_home_is_found_as_commands_find_it(home: Path, monkeypatch: pytest.Mon
 
 
 def test_a_long_home_has_its_socket_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a socket's path would be too long, it stands in a directory of this user, the same one every time."""
+    """If the socket path would be too long, the socket is in a directory of this user, always the same one."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/tmp")
-    long = Address(str(tmp_path / ("d" * 120)))
-    other = Address(str(tmp_path / ("e" * 120)))
+    long = DaemonAddress(str(tmp_path / ("d" * 120)))
+    other = DaemonAddress(str(tmp_path / ("e" * 120)))
 
-    assert len(os.fsencode(long.socket)) < LONGEST
+    assert len(os.fsencode(long.socket)) < MAX_SOCKET_PATH_BYTES
     assert long.socket.startswith(f"/tmp/lorelog-{os.geteuid()}-")
-    assert long.socket == Address(long.home).socket != other.socket
+    assert long.socket == DaemonAddress(long.home).socket != other.socket
     assert long.lock.startswith(long.home)
 
 
 def test_a_runtime_directory_that_is_too_long_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fallback itself always fits."""
+    """The fallback path always fits."""
     for variable in ("XDG_RUNTIME_DIR", "TMPDIR", "TEMP", "TMP"):
         monkeypatch.setenv(variable, str(tmp_path / ("r" * 120)))
 
-    assert len(os.fsencode(Address(str(tmp_path / ("d" * 120))).socket)) < LONGEST
+    assert len(os.fsencode(DaemonAddress(str(tmp_path / ("d" * 120))).socket)) < MAX_SOCKET_PATH_BYTES
 
 
 def test_a_socket_in_a_folder_that_others_may_enter_is_refused(home: Path) -> None:
-    """Whoever could have put a socket there is not spoken with."""
-    address = Address(str(home))
-    found_folders(address)
+    """A socket that another user could have created is refused."""
+    address = DaemonAddress(str(home))
+    create_folders(address)
     with bound(address.socket):
         assert check_socket(address)
         os.chmod(address.run, 0o777)  # noqa: PTH101
 
-        with pytest.raises(DaemonError, match="can be entered by others"):
+        with pytest.raises(DaemonError, match="accessible to other users"):
             check_socket(address)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 @pytest.mark.parametrize("what", ["folder", "socket"])
 def test_what_belongs_to_someone_else_is_refused(home: Path, what: str) -> None:
-    """A directory or a socket of another user is an error that says whose it is."""
-    address = Address(str(home))
-    found_folders(address)
+    """A directory or socket of another user is an error that names the user."""
+    address = DaemonAddress(str(home))
+    create_folders(address)
     with bound(address.socket):
         os.chown(getattr(address, what), 12345, 12345)
 
@@ -84,24 +90,24 @@ def test_what_belongs_to_someone_else_is_refused(home: Path, what: str) -> None:
 
 def test_what_stands_in_the_way_is_named(home: Path) -> None:
     """A file where a directory or a socket should be is an error, not a crash."""
-    address = Address(str(home))
+    address = DaemonAddress(str(home))
     home.mkdir()
     Path(address.run).write_text("", "utf-8")
     with pytest.raises(DaemonError, match="run"):
-        found_folders(address)
+        create_folders(address)
 
     Path(address.run).unlink()
-    found_folders(address)
+    create_folders(address)
     Path(address.socket).write_text("", "utf-8")
     with pytest.raises(DaemonError, match="is not a socket"):
         check_socket(address)
 
 
 def test_a_linked_run_directory_is_refused(home: Path, tmp_path: Path) -> None:
-    """A link that leads the socket elsewhere is not followed."""
-    address = Address(str(home))
+    """A symbolic link in place of the socket is not followed."""
+    address = DaemonAddress(str(home))
     home.mkdir()
     Path(address.run).symlink_to(tmp_path)
 
     with pytest.raises(DaemonError, match="is not a directory"):
-        found_folders(address)
+        create_folders(address)

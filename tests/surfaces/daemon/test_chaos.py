@@ -10,25 +10,27 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from tests.surfaces.daemon.conftest import Warm, answers, eventually, request
 
 from lorelog.core.errors import LorelogError
 
 CYCLES = 200
 MOMENTS = ("starting", "starting", "starting", "starting", "writing", "answered")
-"""When a cycle's daemon is killed: more often while it starts, because such a cycle is short."""
+"""When a cycle's daemon is killed; more often while it starts, because such a cycle is short."""
 
 
 class Memories:
-    """What the cycles were told of what they wrote."""
+    """The memories that the cycles have written."""
 
     def __init__(self) -> None:
         self.kept: list[str] = []
         """Acknowledged."""
         self.tried: list[str] = []
-        """Texts, each of which was sent once."""
+        """Texts that were sent once each."""
 
 
+@pytest.mark.slow
 def test_kill_nine_at_random_points(warm: Warm) -> None:
     """In 200 cycles of starting, writing, asking and kill -9: never two daemons, never a lost or a doubled memory."""
     chance = random.Random(20261115)
@@ -62,7 +64,7 @@ def _while_starting(warm: Warm, text: str, memories: Memories, chance: random.Ra
 
 
 def _while_writing(warm: Warm, text: str, memories: Memories, chance: random.Random) -> None:
-    """Kill it a moment after it said that it begins to write; what it had still said is heard."""
+    """Kill the daemon just after it announces a write, and read what it still sends."""
     warm.start()
     caller = {"directory": str(warm.project), "environment": {"LORELOG_EMBEDDING_PROVIDER": "fake"}}
     with warm.connect() as connection:
@@ -80,12 +82,12 @@ def _once_answered(warm: Warm, text: str, memories: Memories, chance: random.Ran
     killer = threading.Timer(chance.uniform(0.0, 0.02), _kill_all, [warm])
     killer.start()
     with suppress(LorelogError):
-        warm.ask("memory.search", {"query": "marsupial", "lane": "lexical"}, starts=False)
+        warm.ask("memory.search", {"query": "marsupial", "lane": "lexical"}, start=None)
     killer.join()
 
 
 def _kill_all(warm: Warm) -> None:
-    """Kill whatever daemon there is, ready or not."""
+    """Kill the daemon of the home, ready or not."""
     for pid in warm.pids():
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

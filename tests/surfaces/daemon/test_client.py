@@ -1,4 +1,4 @@
-"""The client is thin: what it loads, what it sends, how it compares versions."""
+"""The client: which modules it loads, what it sends, how it compares versions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,20 @@ from hypothesis import strategies as st
 from tests.surfaces.daemon.conftest import Warm
 
 from lorelog.core.errors import DaemonError
-from lorelog.operations.catalogue import OPERATIONS
-from lorelog.surfaces.daemon import client
-from lorelog.surfaces.daemon.wire import MOST_BYTES, ONCE, forwarded, version_key
+from lorelog.operations.catalogue import all_operations
+from lorelog.surfaces.daemon_client import client
+from lorelog.surfaces.daemon_client.wire import (
+    FORWARDED_VARIABLES,
+    MAX_REQUEST_BYTES,
+    NON_IDEMPOTENT,
+    forwarded_environment,
+    version_key,
+)
 
 HEAVY = {"socket", "selectors", "typing", "dataclasses", "inspect", "subprocess", "pathlib", "contextlib", "asyncio"}
-ASK = "from lorelog.surfaces.daemon.client import ask; ask('memory.stats', {}); import sys, json; "
+ASK = (
+    "from lorelog.surfaces.daemon_client.client import call_daemon; call_daemon('memory.stats', {}); import sys, json; "
+)
 TELL = "print(json.dumps(sorted(sys.modules)))"
 
 
@@ -27,7 +35,7 @@ def loaded(code: str) -> set[str]:
 
 
 def test_the_warm_way_loads_little(warm: Warm) -> None:
-    """Asking a daemon loads none of the heavier parts of the standard library, no other package, and no room of ours."""
+    """A call loads no heavy part of the standard library, no other package, and no other room of lorelog."""
     warm.start()
     new = loaded(ASK + TELL) - loaded("import sys, json; " + TELL)
 
@@ -38,52 +46,53 @@ def test_the_warm_way_loads_little(warm: Warm) -> None:
 
 
 def test_a_request_that_is_too_large_is_not_sent(warm: Warm) -> None:
-    """The client says itself that the daemon would not take it, so that the caller can do it alone."""
-    with pytest.raises(DaemonError, match="more than the daemon takes"):
-        client.ask("memory.add", {"text": "x" * MOST_BYTES}, directory="/")
+    """The client rejects an oversized request itself, so that the caller can do the work locally."""
+    with pytest.raises(DaemonError, match="accepts at most"):
+        client.call_daemon("memory.add", {"text": "x" * MAX_REQUEST_BYTES}, directory="/")
 
 
 def test_arguments_that_are_no_json_are_not_sent(warm: Warm) -> None:
-    """What cannot be written down is an error before anything is sent."""
-    with pytest.raises(DaemonError, match="cannot be sent"):
-        client.ask("memory.add", {"text": object()}, directory="/")
+    """Arguments that JSON cannot encode are rejected before anything is sent."""
+    with pytest.raises(DaemonError, match="cannot encode"):
+        client.call_daemon("memory.add", {"text": object()}, directory="/")
 
 
 @given(st.lists(st.integers(0, 999), min_size=1, max_size=4), st.lists(st.integers(0, 999), min_size=1, max_size=4))
-def test_versions_compare_by_their_numbers(one: list[int], other: list[int]) -> None:
-    """Versions compare as their numbers do, whatever follows them."""
-    first, second = ".".join(map(str, one)), ".".join(map(str, other))
+def test_versions_compare_by_their_numbers(numbers: list[int], others: list[int]) -> None:
+    """Versions compare by their numbers; suffixes are ignored."""
+    first, second = ".".join(map(str, numbers)), ".".join(map(str, others))
 
-    assert (version_key(first) < version_key(second)) == (one < other)
+    assert (version_key(first) < version_key(second)) == (numbers < others)
     assert version_key(first + ".dev1+local") == version_key(first)
 
 
 @given(st.text())
 def test_any_text_is_a_version(text: str) -> None:
-    """What is no version is compared all the same, and never raises."""
+    """Text that is not a version can be compared too, and never raises."""
     assert version_key(text) >= ()
 
 
 @given(st.dictionaries(st.text(), st.text()))
 def test_only_what_is_ours_is_forwarded(environment: dict[str, str]) -> None:
-    """Of an environment only lorelog's variables and keys are told, with the home as it was understood."""
-    told = forwarded(environment, "/home")
+    """Only lorelog's variables and API keys are forwarded, with the resolved home."""
+    forwarded = forwarded_environment(environment, "/home")
+    others = forwarded.keys() - set(FORWARDED_VARIABLES)
 
-    assert told["LORELOG_HOME"] == "/home"
-    assert all(name.startswith("LORELOG_") or name.endswith("_API_KEY") for name in told)
-    assert all(told[name] == environment[name] for name in told if name != "LORELOG_HOME")
+    assert forwarded["LORELOG_HOME"] == "/home"
+    assert all(name.startswith("LORELOG_") or name.endswith("_API_KEY") for name in others)
+    assert all(forwarded[name] == environment[name] for name in forwarded if name != "LORELOG_HOME")
 
 
 REPEATABLE = {
     *("memory.delete", "memory.restore", "memory.reset", "memory.set_expiry", "memory.feedback"),
     *("session.capture", "roots.remove", "memory.check_store", "code.index", "code.forget"),
 }
-"""What may be done twice: the second time changes nothing."""
+"""Operations that can be repeated without effect."""
 
 
 def test_what_writes_is_done_once_or_does_no_harm_twice() -> None:
-    """Every operation that writes says which of both it is; `memory.` may be left out of its name."""
-    writes = {name for name, operation in OPERATIONS.items() if operation.writes}
+    """Every writing operation is listed as repeatable or not, with and without the prefix `memory.`."""
+    writes = {name for name, operation in all_operations().items() if operation.writes}
 
-    assert {name for name in ONCE if name in OPERATIONS} == writes - REPEATABLE
-    assert {*(writes - REPEATABLE), *(one.removeprefix("memory.") for one in writes - REPEATABLE)} == ONCE
+    assert {name for name in NON_IDEMPOTENT if name in all_operations()} == writes - REPEATABLE
+    assert {*(writes - REPEATABLE), *(name.removeprefix("memory.") for name in writes - REPEATABLE)} == NON_IDEMPOTENT

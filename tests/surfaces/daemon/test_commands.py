@@ -1,9 +1,10 @@
-"""`lorelog warm` and `lorelog doctor`, as a person types them."""
+"""`lorelog daemon` and `lorelog doctor`, run as commands."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -11,19 +12,22 @@ import pytest
 from tests.surfaces.conftest import Shell, run_process
 from tests.surfaces.daemon.conftest import Warm, connected, eventually, request
 
-from lorelog.surfaces.daemon.address import Address
+from lorelog.stores.embedded.connection import hold_lock
+from lorelog.surfaces.daemon_client.address import DaemonAddress
+
+FORTNIGHT = Path(__file__).parents[3] / "examples" / "fortnight"
 
 
 def test_start_status_stop(warm: Warm, shell: Shell) -> None:
-    """Start starts one, a second start finds it, status tells of it on one screen, stop ends it."""
-    started = shell("warm", "start", "--json")
-    again = shell("warm", "start")
-    status = shell("warm", "status")
-    told = shell("warm", "status", "--json").json
-    stopped = shell("warm", "stop", "--json")
+    """`start` starts a daemon, a second `start` finds it, `status` fits one screen, `stop` stops it."""
+    started = shell("daemon", "start", "--json")
+    again = shell("daemon", "start")
+    status = shell("daemon", "status")
+    told = shell("daemon", "status", "--json").json
+    stopped = shell("daemon", "stop", "--json")
 
     assert started.json["started"] is True
-    assert "Running already" in again.out
+    assert "Already running" in again.out
     assert f"process {started.json['pid']}" in status.out
     assert status.out.count("\n") <= 24
     for word in ("since", "memory", "watches", "error", "log", "calls"):
@@ -31,20 +35,21 @@ def test_start_status_stop(warm: Warm, shell: Shell) -> None:
     assert (told["running"], told["pid"]) == (True, started.json["pid"])
     assert stopped.json == {"stopped": True, "pid": started.json["pid"]}
     assert warm.pids() == []
-    assert shell("warm", "stop").out == "No daemon is running.\n"
+    assert shell("daemon", "stop").out == "No daemon is running.\n"
 
 
 def test_status_without_a_daemon(warm: Warm, shell: Shell) -> None:
-    """Where none is running, status says so, ends with 1, and makes nothing."""
-    status = shell("warm", "status")
+    """Without a daemon, `status` says so, exits with 1, and creates nothing."""
+    status = shell("daemon", "status")
 
     assert (status.status, "not running" in status.out) == (1, True)
-    assert shell("warm", "status", "--json").json == {"running": False, "home": warm.address.home}
+    assert shell("daemon", "status", "--json").json == {"running": False, "home": warm.address.home}
     assert not Path(warm.address.home).exists()
 
 
+@pytest.mark.slow
 def test_a_command_starts_it_and_the_next_one_uses_it(warm: Warm) -> None:
-    """`search` starts a daemon unasked; the commands after it are answered by the same one."""
+    """`add` starts a daemon, and the next command uses the same one."""
     added = run_process(["add", "the bilby digs"], warm.project)
     found = run_process(["search", "bilby", "--json"], warm.project)
     status = warm.status()
@@ -56,7 +61,7 @@ def test_a_command_starts_it_and_the_next_one_uses_it(warm: Warm) -> None:
 
 
 def test_required_fails_where_there_can_be_none(warm: Warm) -> None:
-    """`--warm auto` falls back without a word, `--warm required` says why it cannot."""
+    """`--warm auto` falls back silently; `--warm required` fails with the reason."""
     home = Path(warm.address.home)
     home.mkdir(parents=True)
     (home / "run").write_text("in the way", "utf-8")
@@ -65,19 +70,21 @@ def test_required_fails_where_there_can_be_none(warm: Warm) -> None:
     strict = run_process(["search", "anything", "--warm", "required"], warm.project)
 
     assert (silent.status, silent.out) == (0, "Nothing found.\n")
-    assert "run" not in silent.err
+    assert str(home / "run") not in silent.err
     assert strict.status == 1
     assert "run" in strict.err
 
 
+@pytest.mark.slow
 def test_off_starts_nothing(warm: Warm) -> None:
-    """`--warm off` works alone."""
+    """`--warm off` starts no daemon."""
     assert run_process(["add", "alone", "--warm", "off"], warm.project).status == 0
     assert warm.pids() == []
 
 
+@pytest.mark.slow
 def test_doctor_looks_at_everything(warm: Warm, shell: Shell) -> None:
-    """Doctor tells of settings, index and daemon, ends with 0 where all is well, and starts nothing."""
+    """Doctor checks settings, index and daemon, exits with 0 if all is well, and starts nothing."""
     shell("add", "all is well", "--warm", "off")
     cold = shell("doctor", "--json")
     warm.start()
@@ -90,8 +97,58 @@ def test_doctor_looks_at_everything(warm: Warm, shell: Shell) -> None:
     assert "wrong" not in shell("doctor").out
 
 
+@pytest.mark.slow
+def test_the_readme_flow_stays_healthy_while_the_index_is_locked(warm: Warm, shell: Shell) -> None:
+    """After `lorelog index`, doctor and daemon status work, and waiting for another index run is not an error."""
+    home = Path(warm.address.home)
+    home.mkdir(parents=True)
+    (home / "config.toml").write_text('[embedding]\nprovider = "fake"\n[watch]\ndebounce_ms = 50\n', "utf-8")
+    memory = warm.project / "memory"
+    shutil.copytree(FORTNIGHT / "memory", memory)
+    assert shell("index", "memory").status == 0
+    eventually(lambda: str(memory) in ((warm.status()["watch"] or {}).get("roots") or []), "it is watched")
+    (lock,) = (home / "tenants").rglob("run.lock")
+    with hold_lock(lock, wait_s=30):
+        (memory / "new.md").write_text("# New\n\nthe quokka smiles\n", "utf-8")
+        eventually(lambda: warm.status()["watch"]["waiting_for"], "the watcher waits for the lock")
+        doctor, doctor_json = shell("doctor"), shell("doctor", "--json")
+        status, status_json = shell("daemon", "status"), shell("daemon", "status", "--json")
+
+    assert (doctor.status, doctor_json.json["ok"], status.status) == (0, True, 0), doctor.out
+    assert "waiting for another index run" in status.out
+    for watch in (status_json.json["watch"], doctor_json.json["daemon"]["watch"]):
+        assert (watch["last_error"], watch["pending"]) == (None, True)
+    eventually(lambda: not warm.status()["watch"]["waiting_for"], "the change is indexed")
+    assert shell("warm", "status").status == 0
+    assert shell("doctor").status == 0
+
+
+@pytest.mark.slow
+def test_doctor_reports_a_watch_error_until_it_is_fixed(warm: Warm, shell: Shell) -> None:
+    """An error while watching fails doctor and is shown by status; both are clean again after a good pass."""
+    (warm.project / "notes").mkdir()
+    (warm.project / "notes" / "a.md").write_text("# A\n\nalpha\n", "utf-8")
+    settings = warm.project / ".lorelog.toml"
+    home = Path(warm.address.home)
+    home.mkdir(parents=True)
+    config = '[embedding]\nprovider = "fake"\n[watch]\ndebounce_ms = 50\nreconcile_s = 0.2\n'
+    (home / "config.toml").write_text(config, "utf-8")
+    assert shell("index", "notes").status == 0
+    eventually(lambda: warm.status()["watch"], "it is watched")
+    settings.write_text("[index\n", "utf-8")
+    eventually(lambda: warm.status()["watch"]["last_error"], "the error is reported")
+    broken, status = shell("doctor", "--daemon"), shell("daemon", "status")
+    settings.unlink()
+    eventually(lambda: warm.status()["watch"]["last_error"] is None, "the error is cleared")
+
+    assert broken.status == 1
+    assert ".lorelog.toml" in broken.out
+    assert ".lorelog.toml" in status.out
+    assert shell("doctor", "--daemon").status == 0
+
+
 def test_doctor_names_what_is_wrong(warm: Warm, shell: Shell) -> None:
-    """A root that is gone, and a daemon's last error, are told with what to do, and end with 1."""
+    """A missing root fails doctor with a hint and exit status 1."""
     (warm.project / "notes").mkdir()
     (warm.project / "notes" / "a.md").write_text("# A\n\nalpha\n", "utf-8")
     shell("index", "notes", "--warm", "off")
@@ -104,8 +161,9 @@ def test_doctor_names_what_is_wrong(warm: Warm, shell: Shell) -> None:
     assert "hint:" in sick.out
 
 
+@pytest.mark.slow
 def test_doctor_tells_of_a_daemon_that_hangs(warm: Warm, shell: Shell) -> None:
-    """A daemon that answers nothing is wrong, and doctor says how to end it."""
+    """A hanging daemon fails doctor, with a hint how to stop it."""
     pid = warm.start()
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -119,9 +177,9 @@ def test_doctor_tells_of_a_daemon_that_hangs(warm: Warm, shell: Shell) -> None:
 
 
 def test_doctor_tells_of_a_start_that_failed(warm: Warm, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where commands fall back silently, doctor says why."""
+    """Doctor reports why the last start failed, although commands fall back silently."""
     monkeypatch.setenv("PYTHONHOME", "/nowhere")
-    assert shell("warm", "start").status == 1
+    assert shell("daemon", "start").status == 1
     monkeypatch.delenv("PYTHONHOME")
     told = shell("doctor", "--daemon", "--json")
 
@@ -129,8 +187,9 @@ def test_doctor_tells_of_a_start_that_failed(warm: Warm, shell: Shell, monkeypat
     assert "did not start" in told.json["checks"][0]["message"]
 
 
+@pytest.mark.slow
 def test_broken_settings_are_told_by_doctor_and_status(warm: Warm, shell: Shell) -> None:
-    """A settings file that cannot be read does not keep the daemon from starting; doctor and status say so."""
+    """Invalid settings do not keep the daemon from starting; doctor and status report them."""
     home = Path(warm.address.home)
     home.mkdir(parents=True)
     (home / "config.toml").write_text("[daemon]\nidle_s = 'soon'\n", "utf-8")
@@ -141,8 +200,9 @@ def test_broken_settings_are_told_by_doctor_and_status(warm: Warm, shell: Shell)
     assert last["op"] == "settings"
 
 
+@pytest.mark.slow
 def test_the_daemon_watches_what_was_indexed(warm: Warm) -> None:
-    """What is indexed through the daemon is watched by it, and a change is found without being asked for."""
+    """The daemon watches indexed files, and indexes a change without being asked."""
     notes = warm.project / "notes"
     notes.mkdir()
     (notes / "a.md").write_text("# A\n\nthe dugong grazes\n", "utf-8")
@@ -153,8 +213,9 @@ def test_the_daemon_watches_what_was_indexed(warm: Warm) -> None:
     eventually(lambda: warm.ask("memory.search", {"query": "potoroo", "lane": "lexical"})["hits"], "it is found")
 
 
+@pytest.mark.slow
 def test_the_daemon_serves_http_on_request(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With daemon.http the same process answers HTTP on loopback."""
+    """With daemon.http the daemon serves HTTP on loopback."""
     from urllib.request import urlopen
 
     monkeypatch.setenv("LORELOG_DAEMON_HTTP", "on")
@@ -165,9 +226,11 @@ def test_the_daemon_serves_http_on_request(warm: Warm, monkeypatch: pytest.Monke
         assert reply.status == 200
 
 
+@pytest.mark.slow
 def test_an_agent_is_served_on_a_stream(warm: Warm) -> None:
-    """A connection can become an MCP session, which counts as somebody being there."""
-    from lorelog.surfaces.daemon.client import open_stream
+    """A connection can become an MCP session, which counts as a stream."""
+    from lorelog.surfaces.daemon_client.client import open_stream
+    from lorelog.surfaces.daemon_client.control import start
 
     hello = {
         "jsonrpc": "2.0",
@@ -175,7 +238,7 @@ def test_an_agent_is_served_on_a_stream(warm: Warm) -> None:
         "method": "initialize",
         "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
     }
-    with open_stream("daemon.mcp", directory=str(warm.project), starts=True) as stream:
+    with open_stream("daemon.mcp", directory=str(warm.project), start=start) as stream:
         stream.settimeout(60)
         stream.sendall(json.dumps(hello).encode() + b"\n")
         with stream.makefile("rb") as lines:
@@ -185,8 +248,8 @@ def test_an_agent_is_served_on_a_stream(warm: Warm) -> None:
 
 
 def test_a_stream_and_a_request_do_not_mix(warm: Warm) -> None:
-    """Who does not wait for the answer before speaking another language is told so."""
+    """A client that sends data before the stream is confirmed gets an error."""
     warm.start()
-    with connected(Address(warm.address.home)) as connection:
+    with connected(DaemonAddress(warm.address.home)) as connection:
         connection.sendall(request("daemon.mcp") + b"{}\n")
-        assert b"wait for the answer" in connection.recv(1000)
+        assert b"wait for the response" in connection.recv(1000)

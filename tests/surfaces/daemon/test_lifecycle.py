@@ -1,4 +1,4 @@
-"""A daemon's life, in real processes: how it comes, how it goes, and that there is never more than one."""
+"""Lifecycle of real daemon processes: start, stop, crash, and never more than one."""
 
 from __future__ import annotations
 
@@ -16,25 +16,27 @@ import pytest
 from tests.models.embedding_server import Answer, EmbeddingServer
 from tests.surfaces.daemon.conftest import Warm, eventually, request
 
-from lorelog.core.errors import DaemonAbsent, DaemonError, LorelogError, NotFound, StoreError, UsageError
-from lorelog.surfaces.daemon import client
-from lorelog.surfaces.daemon.address import Address
-from lorelog.surfaces.daemon.control import holder, last_failure, start, stop
-from lorelog.surfaces.daemon.presence import Presence
+from lorelog.core.errors import DaemonError, DaemonNotRunning, LorelogError, NotFound, StoreError, UsageError
+from lorelog.surfaces.daemon.instance_lock import InstanceLock
+from lorelog.surfaces.daemon_client import client
+from lorelog.surfaces.daemon_client.address import DaemonAddress
+from lorelog.surfaces.daemon_client.control import last_failure, read_lock_holder, start, stop
 
 STARTER = """
 import sys
-from lorelog.surfaces.daemon.client import ask
-print(ask("memory.stats", {}, directory="/", starts=True) and ask("daemon.status", {}, directory="/")["pid"])
+from lorelog.surfaces.daemon_client.client import call_daemon
+from lorelog.surfaces.daemon_client.control import start
+print(call_daemon("memory.stats", {}, directory="/", start=start) and call_daemon("daemon.status", {}, directory="/")["pid"])
 """
 
 
+@pytest.mark.slow
 def test_twenty_who_start_it_have_one(warm: Warm) -> None:
-    """Of twenty processes that start a daemon at once, all are answered, by the same one."""
+    """Of twenty processes that start a daemon at once, all get a response from the same one."""
     starters = [subprocess.Popen([sys.executable, "-c", STARTER], stdout=subprocess.PIPE, text=True) for _ in range(20)]
-    said = [one.communicate(timeout=300)[0].strip() for one in starters]
+    said = [starter.communicate(timeout=300)[0].strip() for starter in starters]
 
-    assert [one.returncode for one in starters] == [0] * 20
+    assert [starter.returncode for starter in starters] == [0] * 20
     assert len(set(said)) == 1
     assert warm.pids() == [int(said[0])]
     log = Path(warm.address.log).read_text("utf-8")
@@ -42,15 +44,15 @@ def test_twenty_who_start_it_have_one(warm: Warm) -> None:
 
 
 def test_nothing_is_started_unasked(warm: Warm) -> None:
-    """Without `starts`, a client says that there is no daemon and makes nothing."""
-    with pytest.raises(DaemonAbsent, match="no daemon is running"):
-        client.ask("memory.stats", {}, directory="/")
+    """Without `start`, a call fails and creates nothing."""
+    with pytest.raises(DaemonNotRunning, match="the daemon is not running"):
+        client.call_daemon("memory.stats", {}, directory="/")
 
     assert not Path(warm.address.home).exists()
 
 
 def test_it_leaves_its_starter_behind(warm: Warm) -> None:
-    """It has a session and a directory of its own, none of the starter's descriptors, and private files."""
+    """The daemon has its own session and directory, no inherited descriptors, and private files."""
     reading, writing = os.pipe()
     os.set_inheritable(writing, True)
     pid = warm.start()
@@ -68,15 +70,16 @@ def test_it_leaves_its_starter_behind(warm: Warm) -> None:
 
 
 def test_modules_of_the_starters_directory_are_not_its_own(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A project cannot lend the daemon its modules, though the daemon is started from there."""
+    """The daemon does not import modules of the project it was started from."""
     (warm.project / "msgspec.py").write_text("raise SystemExit('taken over')", "utf-8")
     monkeypatch.chdir(warm.project)
 
     assert warm.ask("memory.stats")["documents"] == 0
 
 
+@pytest.mark.slow
 def test_writes_are_read_by_every_process(warm: Warm) -> None:
-    """What one process wrote through the daemon, or beside it, the next one finds, through it or beside it."""
+    """Memories written through the daemon or without it are found by the next process, with or without the daemon."""
     cold = [sys.executable, "-m", "lorelog"]
     environment = {**os.environ, "LORELOG_DAEMON_WARM": "off"}
 
@@ -93,8 +96,9 @@ def test_writes_are_read_by_every_process(warm: Warm) -> None:
     assert warm.pids() == [warm.status()["pid"]]
 
 
+@pytest.mark.slow
 def test_errors_are_those_of_the_operation(warm: Warm) -> None:
-    """An operation's error is raised as it is; an unknown operation has its nearest names."""
+    """An operation's error is raised unchanged; an unknown operation is answered with similar names."""
     with pytest.raises(UsageError, match="no operation") as unknown:
         warm.ask("memory.serch")
     assert "memory.search" in unknown.value.hint
@@ -106,8 +110,9 @@ def test_errors_are_those_of_the_operation(warm: Warm) -> None:
         warm.ask("memory.search", {"query": 7})
 
 
+@pytest.mark.slow
 def test_the_caller_chooses_the_settings(warm: Warm) -> None:
-    """Settings of the caller's environment and project hold, not those that the daemon was started with."""
+    """The settings of the client's environment and project apply, not those of the daemon's start."""
     for number in range(4):
         warm.ask("memory.add", {"text": f"lemur number {number}"})
     environment = {**os.environ, "LORELOG_SEARCH_K": "2"}
@@ -117,20 +122,22 @@ def test_the_caller_chooses_the_settings(warm: Warm) -> None:
     assert len(warm.ask("memory.search", asked, environment=environment)["hits"]) == 2
 
 
+@pytest.mark.slow
 def test_it_leaves_when_idle(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After daemon.idle_s without a call the process is gone, with its socket; the next call starts another."""
+    """After daemon.idle_s without a request the daemon exits and removes its socket; the next call starts another."""
     monkeypatch.setenv("LORELOG_DAEMON_IDLE_S", "0.5")
     first = warm.start()
     warm.wait_gone()
 
     assert not Path(warm.address.socket).exists()
     assert not Path(warm.address.pid).exists()
-    assert "nobody has asked" in Path(warm.address.log).read_text("utf-8")
+    assert "idle for too long" in Path(warm.address.log).read_text("utf-8")
     assert warm.start() != first
 
 
+@pytest.mark.slow
 def test_it_leaves_when_its_home_is_deleted(warm: Warm) -> None:
-    """A daemon whose home is deleted goes, does not bring it back, and the next command has another."""
+    """A daemon whose home is deleted exits without recreating it, and the next command starts another."""
     warm.ask("memory.add", {"text": "soon gone", "to_global": True})
     shutil.rmtree(warm.address.home)
     eventually(lambda: not warm.pids(), "the daemon is gone")
@@ -139,8 +146,9 @@ def test_it_leaves_when_its_home_is_deleted(warm: Warm) -> None:
     assert warm.ask("memory.stats")["documents"] == 0
 
 
+@pytest.mark.slow
 def test_a_home_deleted_and_made_again_has_one_daemon(warm: Warm) -> None:
-    """When home and daemon were made anew before the old one noticed, the old one goes and the new one stays."""
+    """If home and daemon were recreated before the old daemon noticed, the old one exits and the new one stays."""
     old = warm.start()
     shutil.rmtree(warm.address.home)
     new = warm.start()
@@ -150,9 +158,10 @@ def test_a_home_deleted_and_made_again_has_one_daemon(warm: Warm) -> None:
     assert warm.status()["pid"] == new
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_and_loses_nothing(warm: Warm, number: signal.Signals) -> None:
-    """SIGTERM and SIGINT in the middle of writes: what was acknowledged is there, and nothing is there by half."""
+    """After SIGTERM or SIGINT during writes, every confirmed write is complete and no write is partial."""
     warm.start()
     kept: list[str] = []
     stopped = threading.Event()
@@ -161,25 +170,26 @@ def test_a_signal_ends_it_and_loses_nothing(warm: Warm, number: signal.Signals) 
         while not stopped.is_set():
             text = f"entry {len(kept)} {threading.get_ident()}"
             try:
-                kept.append(warm.ask("memory.add", {"text": text}, starts=False)["memory"])
+                kept.append(warm.ask("memory.add", {"text": text}, start=None)["memory"])
             except LorelogError:
                 return
 
     writers = [threading.Thread(target=write) for _ in range(3)]
-    for one in writers:
-        one.start()
+    for writer in writers:
+        writer.start()
     eventually(lambda: len(kept) > 5)
     os.kill(warm.status()["pid"], number)
     warm.wait_gone()
     stopped.set()
-    for one in writers:
-        one.join()
+    for writer in writers:
+        writer.join()
 
     _all_there(warm, kept)
 
 
+@pytest.mark.slow
 def test_an_index_run_that_is_stopped_goes_on_next_time(warm: Warm) -> None:
-    """A long run ends within the five seconds; what it had done is kept."""
+    """A long index run stops within five seconds, and its finished work is kept."""
     notes = warm.project / "notes"
     notes.mkdir()
     for number in range(3000):
@@ -189,7 +199,7 @@ def test_an_index_run_that_is_stopped_goes_on_next_time(warm: Warm) -> None:
 
     def index() -> None:
         try:
-            warm.ask("memory.index", {"paths": ["notes"]}, starts=False, progress=lambda *_: begun.set())
+            warm.ask("memory.index", {"paths": ["notes"]}, start=None, progress=lambda *_: begun.set())
         except LorelogError as error:
             said.append(error)
 
@@ -205,8 +215,9 @@ def test_an_index_run_that_is_stopped_goes_on_next_time(warm: Warm) -> None:
     assert warm.ask("memory.index", {"paths": ["notes"]})["files"] == 3000
 
 
+@pytest.mark.slow
 def test_a_stopped_process_can_be_ended(warm: Warm) -> None:
-    """Stop ends a daemon that answers nothing any more."""
+    """`stop` ends a daemon that does not respond."""
     pid = warm.start()
     os.kill(pid, signal.SIGSTOP)
     stop(warm.address)
@@ -214,20 +225,21 @@ def test_a_stopped_process_can_be_ended(warm: Warm) -> None:
     assert warm.pids() == []
 
 
+@pytest.mark.slow
 def test_a_stale_socket_is_replaced(warm: Warm) -> None:
-    """The socket file of one that was killed is in nobody's way."""
+    """The socket file of a killed daemon does not prevent a start."""
     first = warm.start()
     warm.kill()
     assert Path(warm.address.socket).exists()
-    assert holder(warm.address) is None
-    with pytest.raises(DaemonAbsent):
-        client.ask("memory.stats", {}, directory="/")
+    assert read_lock_holder(warm.address) is None
+    with pytest.raises(DaemonNotRunning):
+        client.call_daemon("memory.stats", {}, directory="/")
 
     assert warm.start() != first
 
 
 def test_a_start_that_failed_is_remembered(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within a minute of a failed start nobody tries again but who insists; each hears why it failed."""
+    """A failed start is not repeated within a minute, unless forced; each attempt reports the reason."""
     monkeypatch.setenv("PYTHONHOME", "/nowhere")
     with pytest.raises(DaemonError, match="did not start"):
         warm.ask("memory.stats")
@@ -236,18 +248,19 @@ def test_a_start_that_failed_is_remembered(warm: Warm, monkeypatch: pytest.Monke
         warm.ask("memory.stats")
     assert "did not start" in last_failure(warm.address)
 
-    start(warm.address, insists=True)
+    start(warm.address, force=True)
     assert last_failure(warm.address) == ""
     assert warm.ask("memory.stats")["documents"] == 0
 
 
+@pytest.mark.slow
 def test_two_daemons_cannot_hold_one_home(warm: Warm) -> None:
-    """A second one does not come to be, even when it is started past the lock of the starters."""
+    """A second daemon does not start, even without the start lock."""
     pid = warm.start()
     with pytest.raises(DaemonError, match="another daemon holds"):
-        Presence(warm.address, wait_s=0.1)
+        InstanceLock(warm.address, wait_s=0.1)
     second = subprocess.run(
-        [sys.executable, "-m", "lorelog.surfaces.resident", "--home", warm.address.home],
+        [sys.executable, "-m", "lorelog.surfaces.daemon.process", "--home", warm.address.home],
         capture_output=True,
         text=True,
         timeout=120,
@@ -258,21 +271,21 @@ def test_two_daemons_cannot_hold_one_home(warm: Warm) -> None:
 
 
 def test_a_home_that_cannot_be_written_has_no_daemon(warm: Warm, tmp_path: Path) -> None:
-    """Where no run directory can be made, the client says so at once."""
+    """If the run directory cannot be created, the client reports it at once."""
     file = tmp_path / "file"
     file.write_text("", "utf-8")
-    with pytest.raises(DaemonError, match="cannot be made"):
-        client.ask("memory.stats", {}, directory="/", home=str(file / "home"), starts=True)
+    with pytest.raises(DaemonError, match="cannot create"):
+        client.call_daemon("memory.stats", {}, directory="/", home=str(file / "home"), start=start)
 
 
 def test_a_long_home_has_a_daemon(warm: Warm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A home whose path is too long for a socket has its daemon all the same, and leaves nothing elsewhere."""
+    """A home whose path is too long for a socket can have a daemon, which leaves no files elsewhere."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/tmp")
     home = str(tmp_path / ("d" * 150))
     monkeypatch.setenv("LORELOG_HOME", home)
-    address = Address(home)
+    address = DaemonAddress(home)
     try:
-        assert client.ask("memory.stats", {}, directory="/", starts=True)["documents"] == 0
+        assert client.call_daemon("memory.stats", {}, directory="/", start=start)["documents"] == 0
         assert address.folder.startswith("/tmp/lorelog-")
         assert Path(address.folder).stat().st_mode & 0o777 == 0o700
     finally:
@@ -280,8 +293,9 @@ def test_a_long_home_has_a_daemon(warm: Warm, tmp_path: Path, monkeypatch: pytes
     assert not Path(address.folder).exists()
 
 
+@pytest.mark.slow
 def test_a_hung_embedder_holds_up_nobody_else(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While an embedder never answers, words are searched, status tells of it, and stop works."""
+    """While an embedder hangs, keyword search, status and stop work."""
     server = EmbeddingServer(lambda _: Answer(delay_s=600))
     monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "openai")
     monkeypatch.setenv("LORELOG_EMBEDDING_MODEL", "none-such")
@@ -295,9 +309,9 @@ def test_a_hung_embedder_holds_up_nobody_else(warm: Warm, monkeypatch: pytest.Mo
             hanging.sendall(request("memory.index", caller=asked))
             eventually(lambda: server.requests, "the embedder is asked")
             for _ in range(3):
-                found = warm.ask("memory.search", {"query": "okapi", "lane": "lexical"}, starts=False)
+                found = warm.ask("memory.search", {"query": "okapi", "lane": "lexical"}, start=None)
                 assert len(found["hits"]) == 1
-            assert [one["op"] for one in warm.status()["at_work"]] == ["memory.index"]
+            assert [job["op"] for job in warm.status()["at_work"]] == ["memory.index"]
             warm.stop()
         warm.wait_gone()
     finally:
@@ -308,8 +322,9 @@ def _forwarded() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if key.startswith("LORELOG_") or key == "OPENAI_API_KEY"}
 
 
+@pytest.mark.slow
 def test_a_full_disk_does_not_end_it(warm: Warm) -> None:
-    """Where nothing can be written, a write fails with a reason, reads and status are answered, and room mends it."""
+    """On a full disk a write fails with the reason, reads and status work, and writes work again once there is space."""
     import resource
 
     warm.ask("memory.add", {"text": "the numbat forages"})
@@ -317,20 +332,21 @@ def test_a_full_disk_does_not_end_it(warm: Warm) -> None:
     before = resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
     for number in range(3):
         with pytest.raises(LorelogError) as full:
-            warm.ask("memory.add", {"text": f"no room for {number}"}, starts=False)
+            warm.ask("memory.add", {"text": f"no room for {number}"}, start=None)
         assert isinstance(full.value, StoreError)
         assert "fault of lorelog itself" not in full.value.message
-    assert len(warm.ask("memory.search", {"query": "numbat", "lane": "lexical"}, starts=False)["hits"]) == 1
+    assert len(warm.ask("memory.search", {"query": "numbat", "lane": "lexical"}, start=None)["hits"]) == 1
     assert warm.status()["pid"] == pid
 
     resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
-    kept = warm.ask("memory.add", {"text": "room again"}, starts=False)["memory"]
+    kept = warm.ask("memory.add", {"text": "room again"}, start=None)["memory"]
     _all_there(warm, [kept])
     assert warm.status()["pid"] == pid
 
 
+@pytest.mark.slow
 def test_sixteen_clients_at_once_are_all_answered(warm: Warm) -> None:
-    """Sixteen clients that search and add at the same time see no error, and every memory is kept once."""
+    """Sixteen clients that search and add at once get no error, and every memory is stored once."""
     warm.ask("memory.add", {"text": "the first of many"})
     kept: list[str] = []
     faults: list[BaseException] = []
@@ -338,23 +354,24 @@ def test_sixteen_clients_at_once_are_all_answered(warm: Warm) -> None:
     def work(number: int) -> None:
         try:
             for turn in range(3):
-                warm.ask("memory.search", {"query": f"many {turn}"}, starts=False)
-                kept.append(warm.ask("memory.add", {"text": f"many by {number} {turn}"}, starts=False)["memory"])
+                warm.ask("memory.search", {"query": f"many {turn}"}, start=None)
+                kept.append(warm.ask("memory.add", {"text": f"many by {number} {turn}"}, start=None)["memory"])
         except BaseException as error:  # noqa: BLE001
             faults.append(error)
 
     clients = [threading.Thread(target=work, args=(number,)) for number in range(16)]
-    for one in clients:
-        one.start()
-    for one in clients:
-        one.join()
+    for thread in clients:
+        thread.start()
+    for thread in clients:
+        thread.join()
 
     assert faults == []
     _all_there(warm, kept)
 
 
+@pytest.mark.slow
 def test_a_model_that_nobody_uses_is_let_go(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The model is not loaded before it is needed, let go when it rests, and loaded again when it is asked for."""
+    """The model is loaded when first needed, unloaded when idle, and loaded again."""
     monkeypatch.setenv("LORELOG_DAEMON_MODEL_IDLE_S", "1")
     warm.ask("memory.stats")
     assert warm.status()["models_loaded"] == 0
@@ -364,12 +381,13 @@ def test_a_model_that_nobody_uses_is_let_go(warm: Warm, monkeypatch: pytest.Monk
     assert warm.ask("memory.search", {"query": "cuscus"})["hits"]
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_calls(warm: Warm) -> None:
-    """After many calls the daemon has about the memory that it had after some."""
+    """The daemon's memory use does not grow with the number of calls."""
 
     def ask_often(times: int) -> int:
         for number in range(times):
-            warm.ask("memory.search", {"query": f"word{number % 50} kangaroo"}, starts=False)
+            warm.ask("memory.search", {"query": f"word{number % 50} kangaroo"}, start=None)
         return int(warm.status()["rss_bytes"])
 
     for number in range(20):
@@ -380,11 +398,11 @@ def test_memory_does_not_grow_with_calls(warm: Warm) -> None:
 
 
 def test_the_log_is_turned_over(tmp_path: Path) -> None:
-    """The log stays small, keeps two older files, and stands even when its folder is deleted."""
+    """The log is rotated, keeps two older files, and survives the deletion of its folder."""
     script = (
         "import shutil, sys\n"
-        "from lorelog.surfaces.daemon.log import Log\n"
-        "log = Log(sys.argv[1], most_bytes=2000)\n"
+        "from lorelog.surfaces.daemon.process import DaemonLog\n"
+        "log = DaemonLog(sys.argv[1], max_bytes=2000)\n"
         "log.open()\n"
         "for number in range(200): log.write(f'entry {number} ' + 'x' * 50)\n"
         "if len(sys.argv) > 2: shutil.rmtree(sys.argv[2]); [log.write('y' * 500) for _ in range(20)]\n"
@@ -392,23 +410,24 @@ def test_the_log_is_turned_over(tmp_path: Path) -> None:
     path = tmp_path / "logs" / "daemon.log"
     subprocess.run([sys.executable, "-c", script, str(path)], check=True)
 
-    files = sorted(one.name for one in path.parent.iterdir())
+    files = sorted(file.name for file in path.parent.iterdir())
     assert files == ["daemon.log", "daemon.log.1", "daemon.log.2"]
-    assert all(one.stat().st_size < 2200 for one in path.parent.iterdir())
+    assert all(file.stat().st_size < 2200 for file in path.parent.iterdir())
     assert "entry 199" in path.read_text("utf-8")
     subprocess.run([sys.executable, "-c", script, str(path), str(path.parent)], check=True)
     assert not path.parent.exists()
 
 
 def _all_there(warm: Warm, kept: list[str]) -> None:
-    """Every memory that was acknowledged is in its journal once, and in the index."""
+    """Every confirmed memory is in its journal once, and in the index."""
     text = "".join(path.read_text("utf-8") for path in (warm.project / ".lorelog" / "memory").glob("*.md"))
     assert [memory for memory in kept if text.count(memory) != 1] == []
     assert [memory for memory in kept if not warm.ask("memory.get", {"id": memory})["found"]] == []
 
 
+@pytest.mark.slow
 def test_time_is_told_by_the_clock_that_never_jumps(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wall clock a century off starts, asks and stops a daemon as ever."""
+    """With a wall clock that is a century off, a daemon starts, responds and stops."""
     real = time.time
     for jump in (-1.5e9, 3.2e9):
         monkeypatch.setattr(time, "time", lambda jump=jump: real() + jump)

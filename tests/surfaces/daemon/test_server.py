@@ -1,4 +1,4 @@
-"""The daemon's socket under everything that can come over it."""
+"""The daemon's socket server with valid and invalid input."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from tests.surfaces.daemon.conftest import Counter, answers, eventually, last_answer, request
 
 from lorelog.core.errors import NotFound, StoreBusy
-from lorelog.surfaces.daemon.server import Limits
-from lorelog.surfaces.daemon.wire import MOST_BYTES
+from lorelog.surfaces.daemon.server import ServerLimits
+from lorelog.surfaces.daemon_client.wire import MAX_REQUEST_BYTES
 
 Serve = Callable[..., Counter]
 
@@ -28,7 +28,7 @@ def echo(op: str, arguments: Any, caller: Any, progress: Any) -> dict[str, Any]:
 
 
 class Gate:
-    """An answer that waits until the test opens it."""
+    """An operation that waits until the test lets it finish."""
 
     def __init__(self) -> None:
         self.open = threading.Event()
@@ -41,7 +41,7 @@ class Gate:
 
 
 def test_requests_on_one_connection_are_answered_in_turn(serve: Serve) -> None:
-    """A connection carries many requests, sent one by one or all at once; each has one answer, in order."""
+    """A connection carries many requests, sent one by one or all at once; each gets one response, in order."""
     counter = serve(echo)
     with counter.connect() as connection:
         connection.sendall(b"".join(request("one", {"n": n}) for n in range(50)))
@@ -50,7 +50,7 @@ def test_requests_on_one_connection_are_answered_in_turn(serve: Serve) -> None:
 
 
 def test_the_caller_is_told_to_whoever_answers(serve: Serve) -> None:
-    """Directory and environment of the caller arrive as they were sent."""
+    """The client's directory and environment arrive unchanged."""
     counter = serve(echo)
     caller = {"directory": "/somewhere", "environment": {"LORELOG_SEARCH_K": "3"}}
     with counter.connect() as connection:
@@ -68,18 +68,18 @@ def test_the_caller_is_told_to_whoever_answers(serve: Serve) -> None:
         (b'"text"\n', "must be a JSON object"),
         (b"\xff\xfe\x00\n", "not valid JSON"),
         (b"[" * 60_000 + b"\n", "not valid JSON"),
-        (b"{}\n", "names no op"),
-        (b'{"op": 7}\n', "'op' of the request must be a text"),
+        (b"{}\n", "has no 'op'"),
+        (b'{"op": 7}\n', "'op' of the request must be a string"),
         (b'{"op": "a", "arguments": []}\n', "'arguments' of the request must be an object"),
         (b'{"op": "a", "caller": "me"}\n', "'caller' of the request must be an object"),
-        (b'{"op": "a", "caller": {"environment": {"A": 1}}}\n', "environment must hold texts"),
-        (b'{"op": "a", "protocol": true}\n', "'protocol' of the request must be a whole number"),
+        (b'{"op": "a", "caller": {"environment": {"A": 1}}}\n', "environment must be strings"),
+        (b'{"op": "a", "protocol": true}\n', "'protocol' of the request must be an integer"),
         (request("daemon.restart"), "no operation 'daemon.restart'"),
         (b'{"op": "' + b"x" * 100_000 + b'"\n', "not valid JSON"),
     ],
 )
 def test_what_is_no_request_is_answered_and_the_line_goes_on(serve: Serve, line: bytes, said: str) -> None:
-    """A malformed request is a usage error that says what is wrong, and the next one is answered as ever."""
+    """A malformed request gets a usage error that names the problem, and the next request works."""
     counter = serve(echo)
     with counter.connect() as connection:
         connection.sendall(line + request("fine"))
@@ -98,8 +98,9 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 def test_noise_never_ends_the_daemon(serve: Serve) -> None:
-    """Whatever bytes or JSON come, each line has an answer and the next caller has theirs."""
+    """For any bytes or JSON, each line gets a response and the next client is served."""
     counter = serve(echo)
 
     @settings(max_examples=60, deadline=None)
@@ -117,18 +118,18 @@ def test_noise_never_ends_the_daemon(serve: Serve) -> None:
 
 
 def test_a_truncated_request_is_told_so(serve: Serve) -> None:
-    """Who ends in the middle of a line hears it, and nothing was done."""
+    """A client that disconnects in the middle of a line gets an error, and nothing is done."""
     counter = serve(echo)
     with counter.connect() as connection:
         connection.sendall(request("fine")[:-5])
         connection.shutdown(socket.SHUT_WR)
-        assert "ends before its line does" in last_answer(connection)["error"]["message"]
-    assert counter.work.calls == 0
+        assert "ends without a newline" in last_answer(connection)["error"]["message"]
+    assert counter.runner.calls == 0
 
 
 @pytest.mark.parametrize("ended", [True, False])
 def test_a_hundred_megabytes_are_refused_and_not_kept(serve: Serve, ended: bool) -> None:  # noqa: FBT001
-    """A request that is too large is refused once that is clear, with an answer that arrives."""
+    """An oversized request is rejected as soon as possible, with an error that arrives."""
     counter = serve(echo)
     with counter.connect() as connection:
         block = b"x" * 1_000_000
@@ -136,25 +137,25 @@ def test_a_hundred_megabytes_are_refused_and_not_kept(serve: Serve, ended: bool)
             for _ in range(100):
                 connection.sendall(block)
             connection.sendall(b"\n" if ended else b"")
-        assert f"{MOST_BYTES:,}" in last_answer(connection)["error"]["message"]
+        assert f"{MAX_REQUEST_BYTES:,}" in last_answer(connection)["error"]["message"]
     with counter.connect() as connection:
         connection.sendall(request("fine"))
         assert last_answer(connection)["ok"]
 
 
 def test_a_request_just_within_the_limit_is_taken(serve: Serve) -> None:
-    """Sixteen mebibytes are a request like any other, and do not keep others waiting."""
+    """A request of 16 MiB is accepted and does not delay others."""
     counter = serve(lambda op, arguments, caller, progress: {"length": len(arguments.get("text", ""))})
     bare = len(request("big", {"text": ""}))
-    text = "x" * (MOST_BYTES - bare)
+    text = "x" * (MAX_REQUEST_BYTES - bare)
     with counter.connect() as connection:
         connection.sendall(request("big", {"text": text}))
         assert last_answer(connection)["result"] == {"length": len(text)}
 
 
 def test_large_requests_together_are_bounded(serve: Serve) -> None:
-    """What all callers together have half sent is bounded: the one too many is told to come again."""
-    counter = serve(echo, Limits(held_bytes=1_000_000))
+    """The total size of incomplete requests is limited; the client above the limit is told to try again."""
+    counter = serve(echo, ServerLimits(buffered_bytes=1_000_000))
     with counter.connect() as first, counter.connect() as second:
         first.sendall(b"x" * 700_000)
         second.sendall(b"y" * 700_000)
@@ -168,9 +169,10 @@ def test_large_requests_together_are_bounded(serve: Serve) -> None:
         assert next(found)["ok"]
 
 
+@pytest.mark.slow
 def test_a_half_open_connection_costs_nobody_anything(serve: Serve) -> None:
-    """Connections that say nothing, or half of something, are let go after a while; others are answered meanwhile."""
-    counter = serve(echo, Limits(rest_s=0.5, quiet_s=0.5))
+    """Connections that send nothing, or an incomplete request, time out; others are served meanwhile."""
+    counter = serve(echo, ServerLimits(request_timeout_s=0.5, idle_timeout_s=0.5))
     with counter.connect() as silent, counter.connect() as halting, counter.connect() as other:
         halting.sendall(b'{"op": ')
         other.sendall(request("fine"))
@@ -179,18 +181,19 @@ def test_a_half_open_connection_costs_nobody_anything(serve: Serve) -> None:
         assert halting.recv(1) == b""
 
 
+@pytest.mark.slow
 def test_a_slow_reader_is_let_go(serve: Serve) -> None:
-    """Who does not read an answer is let go, and keeps nobody from theirs."""
-    counter = serve(lambda *_: {"text": "x" * 20_000_000}, Limits(write_s=0.5))
+    """A client that does not read its response is disconnected and delays no one."""
+    counter = serve(lambda *_: {"text": "x" * 20_000_000}, ServerLimits(write_timeout_s=0.5))
     with counter.connect() as slow, counter.connect() as other:
         slow.sendall(request("large"))
         other.sendall(request("daemon.status"))
         assert last_answer(other)["ok"]
-        eventually(lambda: counter.server.count() == 1, "the slow one is gone")
+        eventually(lambda: counter.server.connection_count() == 1, "the slow one is gone")
 
 
 def test_a_slow_reader_who_reads_gets_all_of_it(serve: Serve) -> None:
-    """An answer much larger than a socket's buffer arrives whole."""
+    """A response much larger than the socket buffer arrives complete."""
     counter = serve(lambda *_: {"text": "x" * 20_000_000})
     with counter.connect() as connection:
         connection.sendall(request("large") + request("daemon.status"))
@@ -200,9 +203,9 @@ def test_a_slow_reader_who_reads_gets_all_of_it(serve: Serve) -> None:
 
 
 def test_too_many_are_told_so_and_can_still_ask_for_status(serve: Serve) -> None:
-    """Beyond the limit, operations are refused as busy; status is answered; further connections are sent off."""
+    """Above the connection limit, operations are rejected as busy, status works, and further connections are closed."""
     gate = Gate()
-    counter = serve(gate, Limits(connections=3, spare=1))
+    counter = serve(gate, ServerLimits(connections=3, reserved_connections=1))
     held = [counter.connect() for _ in range(3)]
     try:
         for connection in held:
@@ -225,9 +228,9 @@ def test_too_many_are_told_so_and_can_still_ask_for_status(serve: Serve) -> None
 
 
 def test_status_and_stop_are_answered_when_all_workers_are_busy(serve: Serve) -> None:
-    """However many operations hang, status tells of them and stop is obeyed."""
+    """While any number of operations hang, status shows them and stop works."""
     gate = Gate()
-    counter = serve(gate, Limits(workers=2, leave_s=0.3))
+    counter = serve(gate, ServerLimits(workers=2, stop_timeout_s=0.3))
     held = [counter.connect() for _ in range(5)]
     try:
         for connection in held:
@@ -238,18 +241,19 @@ def test_status_and_stop_are_answered_when_all_workers_are_busy(serve: Serve) ->
             other.sendall(request("daemon.status") + request("daemon.stop"))
             found = answers(other)
             status = next(found)["result"]
-            assert [one["op"] for one in status["at_work"]] == ["wait", "wait"]
+            assert [job["op"] for job in status["at_work"]] == ["wait", "wait"]
             assert status["waiting"] == 3
             assert next(found)["result"]["stopping"]
-        assert counter.wait_left() == "it was asked to stop"
+        assert counter.wait_left() == "a client asked it to stop"
     finally:
         gate.open.set()
         for connection in held:
             connection.close()
 
 
+@pytest.mark.slow
 def test_a_long_operation_gives_signs_of_life(serve: Serve) -> None:
-    """While an operation runs, its line hears that it does."""
+    """While an operation runs, its client gets heartbeats."""
     gate = Gate()
     counter = serve(gate)
     with counter.connect() as connection:
@@ -257,11 +261,11 @@ def test_a_long_operation_gives_signs_of_life(serve: Serve) -> None:
         found = answers(connection)
         assert "working" in next(found)
         gate.open.set()
-        assert next(one for one in found if "ok" in one)["ok"]
+        assert next(reply for reply in found if "ok" in reply)["ok"]
 
 
 def test_progress_is_told_to_those_who_ask_for_it(serve: Serve) -> None:
-    """Progress comes as it is made, the last of it before the answer, and only where it was asked for."""
+    """Progress is sent as it happens, the last before the response, and only if requested."""
 
     def work(op: str, arguments: Any, caller: Any, progress: Any) -> dict[str, Any]:
         for done in range(5000):
@@ -290,7 +294,7 @@ def answers_until(connection: socket.socket, ends: int) -> list[dict[str, Any]]:
 
 
 def test_hanging_up_cancels_what_can_be_cancelled(serve: Serve) -> None:
-    """A client that leaves ends its own operation at the next step, and nobody else's."""
+    """A client that disconnects cancels its own operation at the next step, and no other."""
     stopped = threading.Event()
 
     def work(op: str, arguments: Any, caller: Any, progress: Any) -> dict[str, Any]:
@@ -306,19 +310,19 @@ def test_hanging_up_cancels_what_can_be_cancelled(serve: Serve) -> None:
     counter = serve(work)
     connection = counter.connect()
     connection.sendall(request("endless"))
-    eventually(counter.work.running)
+    eventually(counter.runner.running)
     connection.close()
 
     assert stopped.wait(60)
-    eventually(lambda: not counter.work.running())
+    eventually(lambda: not counter.runner.running())
     with counter.connect() as other:
         other.sendall(request("short"))
         assert last_answer(other)["ok"]
-    assert counter.work.last_fault is None
+    assert counter.runner.last_failure is None
 
 
 def test_what_nobody_waits_for_any_more_is_not_begun(serve: Serve) -> None:
-    """A request whose client hung up before a thread was free for it is never carried out."""
+    """A request whose client disconnected before a worker was free is not run."""
     free = threading.Event()
     begun: list[str] = []
 
@@ -327,16 +331,16 @@ def test_what_nobody_waits_for_any_more_is_not_begun(serve: Serve) -> None:
         free.wait(60)
         return {}
 
-    counter = serve(work, Limits(workers=1))
+    counter = serve(work, ServerLimits(workers=1))
     with counter.connect() as first, counter.connect() as third:
         first.sendall(request("first"))
         eventually(lambda: begun == ["first"])
         second = counter.connect()
         second.sendall(request("second"))
         third.sendall(request("third"))
-        eventually(lambda: counter.server.count() == 3)
+        eventually(lambda: counter.server.connection_count() == 3)
         second.close()
-        eventually(lambda: counter.server._desk._crew.waiting() == 2)
+        eventually(lambda: counter.server._router._pool.queue_length() == 2)
         with counter.connect() as asking:  # answered by the thread that has seen the other one go by then
             asking.sendall(request("daemon.status"))
             assert last_answer(asking)["ok"]
@@ -348,7 +352,7 @@ def test_what_nobody_waits_for_any_more_is_not_begun(serve: Serve) -> None:
 
 
 def test_errors_arrive_as_they_were_raised(serve: Serve) -> None:
-    """Code, message and hint of an error come over the wire."""
+    """Code, message and hint of an error are sent to the client."""
 
     def work(*_: Any) -> dict[str, Any]:
         raise NotFound("there is no such thing", hint="look elsewhere")
@@ -359,11 +363,11 @@ def test_errors_arrive_as_they_were_raised(serve: Serve) -> None:
         error = last_answer(connection)["error"]
 
     assert error == {"code": "not_found", "message": "there is no such thing", "hint": "look elsewhere"}
-    assert counter.work.last_fault is None
+    assert counter.runner.last_failure is None
 
 
 def test_the_last_fault_is_remembered(serve: Serve) -> None:
-    """An operation that fails by no fault of the caller is in status, and a crash is an answer, a log entry and no end."""
+    """An internal failure is shown by status; a crash is answered, logged, and does not end the daemon."""
 
     def work(op: str, *_: Any) -> dict[str, Any]:
         if op == "crash":
@@ -380,11 +384,11 @@ def test_the_last_fault_is_remembered(serve: Serve) -> None:
         last = next(found)["result"]["last_error"]
 
     assert (last["op"], last["code"], last["message"]) == ("busy", "store_busy", "somebody writes")
-    assert any("Traceback" in one for one in counter.said)
+    assert any("Traceback" in entry for entry in counter.said)
 
 
 def test_a_result_that_is_no_text_is_an_answer_all_the_same(serve: Serve) -> None:
-    """Half a surrogate, as in a path that is not UTF-8, does not keep an answer from coming."""
+    """A lone surrogate, from a path that is not UTF-8, does not prevent a response."""
     counter = serve(lambda *_: {"path": "a\udc80b"})
     with counter.connect() as connection:
         connection.sendall(request("a"))
@@ -392,7 +396,7 @@ def test_a_result_that_is_no_text_is_an_answer_all_the_same(serve: Serve) -> Non
 
 
 def test_a_write_says_that_it_begins(serve: Serve) -> None:
-    """Before something is done that must not be done twice, its caller hears that it may have been done."""
+    """Before an operation that must not be repeated begins, its client is told."""
     counter = serve(echo)
     with counter.connect() as connection:
         connection.sendall(request("memory.add"))
@@ -400,7 +404,7 @@ def test_a_write_says_that_it_begins(serve: Serve) -> None:
 
 
 def test_a_write_does_not_begin_for_one_who_has_left(serve: Serve) -> None:
-    """A request whose sender is gone before it is read, and who may have done it elsewhere, is not carried out."""
+    """A non-repeatable request whose client has disconnected is not run."""
     gate = Gate()
     counter = serve(gate)
     connection = counter.connect()
@@ -409,14 +413,15 @@ def test_a_write_does_not_begin_for_one_who_has_left(serve: Serve) -> None:
     connection.close()
     gate.open.set()
 
-    eventually(lambda: counter.server.count() == 0)
-    assert counter.work.calls == 1
+    eventually(lambda: counter.server.connection_count() == 0)
+    assert counter.runner.calls == 1
 
 
+@pytest.mark.slow
 def test_a_clock_that_jumps_changes_nothing(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither a year forward nor a century back makes the daemon leave, or a line drop."""
+    """Jumps of the wall clock by a year or a century neither stop the daemon nor close connections."""
     gate = Gate()
-    counter = serve(gate, Limits(quiet_s=30, rest_s=30), idle_s=30)
+    counter = serve(gate, ServerLimits(idle_timeout_s=30, request_timeout_s=30), idle_s=30)
     real = time.time
     with counter.connect() as connection, counter.connect() as other:
         connection.sendall(request("wait"))
@@ -432,17 +437,19 @@ def test_a_clock_that_jumps_changes_nothing(serve: Serve, monkeypatch: pytest.Mo
         assert last_answer(connection)["ok"]
 
 
+@pytest.mark.slow
 def test_it_leaves_when_nobody_asks(serve: Serve) -> None:
-    """After its idle time it goes, and takes its socket and pid file with it."""
+    """After its idle time the daemon exits and removes its socket and pid file."""
     counter = serve(echo, idle_s=0.5)
 
-    assert counter.wait_left() == "nobody has asked for a while"
+    assert counter.wait_left() == "idle for too long"
     with pytest.raises(FileNotFoundError):
         counter.connect()
 
 
+@pytest.mark.slow
 def test_what_is_under_way_keeps_it(serve: Serve) -> None:
-    """It does not count as idle while an operation runs."""
+    """The daemon is not idle while an operation runs."""
     gate = Gate()
     counter = serve(gate, idle_s=0.3)
     with counter.connect() as connection:
@@ -450,11 +457,11 @@ def test_what_is_under_way_keeps_it(serve: Serve) -> None:
         time.sleep(2.5)
         gate.open.set()
         assert last_answer(connection)["ok"]
-    assert counter.wait_left() == "nobody has asked for a while"
+    assert counter.wait_left() == "idle for too long"
 
 
 def test_leaving_after_work_lets_it_finish(serve: Serve) -> None:
-    """Asked to leave after its work, it takes nothing new, finishes what it has, and goes."""
+    """Told to stop after its work, the daemon accepts nothing new, finishes running operations, and exits."""
     gate = Gate()
     counter = serve(gate)
     with counter.connect() as connection, counter.connect() as other:
@@ -467,11 +474,11 @@ def test_leaving_after_work_lets_it_finish(serve: Serve) -> None:
         assert (refused["error"]["code"], refused["leaving"]) == ("daemon", True)
         gate.open.set()
         assert last_answer(connection)["ok"]
-    assert counter.wait_left() == "it was asked to stop"
+    assert counter.wait_left() == "a client asked it to stop"
 
 
 def test_a_newer_client_makes_it_leave(serve: Serve) -> None:
-    """A newer client is refused, so that a newer daemon can answer it; an older one is served."""
+    """A newer client is rejected, so that it starts a newer daemon; an older client is served."""
     counter = serve(echo)
     with counter.connect() as old, counter.connect() as new:
         old.sendall(request("a", version="0.0.9"))
@@ -484,7 +491,7 @@ def test_a_newer_client_makes_it_leave(serve: Serve) -> None:
 
 @pytest.mark.parametrize("protocol", [0, 2, 99])
 def test_another_protocol_is_not_spoken(serve: Serve, protocol: int) -> None:
-    """Who speaks another protocol is told which one is spoken here, and the daemon stays."""
+    """A client with another protocol is told the daemon's protocol, and the daemon keeps running."""
     counter = serve(echo)
     with counter.connect() as connection:
         connection.sendall(request("a", protocol=protocol) + request("a"))
@@ -496,16 +503,17 @@ def test_another_protocol_is_not_spoken(serve: Serve, protocol: int) -> None:
 
 
 def test_another_home_is_refused(serve: Serve) -> None:
-    """A caller whose home is another one is not answered from this one."""
+    """A client with another home is rejected."""
     counter = serve(echo)
     with counter.connect() as connection:
         connection.sendall(request("a", caller={"directory": "/", "environment": {"LORELOG_HOME": "/elsewhere"}}))
         assert "not of /elsewhere" in last_answer(connection)["error"]["message"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["socket", "lock"])
 def test_it_leaves_when_its_place_is_not_its_own(serve: Serve, what: str) -> None:
-    """When its socket or its lock is gone or somebody else's, it leaves, and touches nothing that is not its own."""
+    """If its socket or lock file is deleted or replaced, the daemon exits and changes no foreign file."""
     from pathlib import Path
 
     counter = serve(echo)
@@ -513,5 +521,5 @@ def test_it_leaves_when_its_place_is_not_its_own(serve: Serve, what: str) -> Non
     path.unlink()
     path.write_text("another's", "utf-8")
 
-    assert "not its own" in counter.wait_left()
+    assert "socket replaced" in counter.wait_left()
     assert path.read_text("utf-8") == "another's"

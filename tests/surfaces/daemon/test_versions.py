@@ -1,4 +1,4 @@
-"""Clients and daemons of different versions, and daemons that answer badly: forged ones, over real sockets."""
+"""Clients and daemons of different versions, and daemons with bad responses: fake daemons on real sockets."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from tests.surfaces.daemon.conftest import Warm, request
 
-from lorelog.core.errors import AnswerLost, DaemonError
-from lorelog.surfaces.daemon.presence import Presence
+from lorelog.core.errors import DaemonError, ReplyLost
+from lorelog.surfaces.daemon.instance_lock import InstanceLock
 
 STOPS = b'{"ok":true,"result":{},"daemon":{"pid":1,"version":"0.0.1","protocol":1}}'
 OLD = b'{"ok":true,"result":{"from":"old"},"daemon":{"pid":1,"version":"0.0.1","protocol":1}}'
@@ -27,8 +27,8 @@ LEAVES = (
 
 @contextmanager
 def forged(warm: Warm, *lines: bytes, leaves: bool = False) -> Iterator[list[dict[str, Any]]]:
-    """A daemon of the test's own making: answers every request with these lines, hangs up, and may leave then."""
-    presence = Presence(warm.address)
+    """A fake daemon that answers every request with these lines, then disconnects and may exit."""
+    presence = InstanceLock(warm.address)
     listener = presence.listen()
     listener.setblocking(True)
     asked: list[dict[str, Any]] = []
@@ -46,9 +46,9 @@ def forged(warm: Warm, *lines: bytes, leaves: bool = False) -> Iterator[list[dic
                 going = not (stops or leaves)
                 if not going:
                     listener.close()
-                    presence.leave()
-                for one in (STOPS,) if stops else lines:
-                    connection.sendall(one + b"\n")
+                    presence.release()
+                for line in (STOPS,) if stops else lines:
+                    connection.sendall(line + b"\n")
 
     thread = threading.Thread(target=answer)
     thread.start()
@@ -64,60 +64,60 @@ def forged(warm: Warm, *lines: bytes, leaves: bool = False) -> Iterator[list[dic
 
 
 def test_an_older_daemon_is_used_once_and_replaced(warm: Warm) -> None:
-    """An older daemon that answers is asked to leave after its work; the next command has one of its own version."""
+    """An older daemon is asked to stop after its work; the next command gets one of its own version."""
     with forged(warm, OLD) as asked:
         assert warm.ask("memory.stats") == {"from": "old"}
-        assert [(one["op"], one["arguments"]) for one in asked][1:] == [("daemon.stop", {"after_work": True})]
+        assert [(call["op"], call["arguments"]) for call in asked][1:] == [("daemon.stop", {"after_work": True})]
 
     assert warm.ask("memory.stats")["documents"] == 0
     assert warm.status()["version"] != "0.0.1"
 
 
 def test_a_newer_daemon_is_used(warm: Warm) -> None:
-    """An older client of the same protocol uses the newer daemon and lets it be."""
+    """An older client with the same protocol uses the newer daemon."""
     with forged(warm, NEW) as asked:
         assert warm.ask("memory.stats") == {"from": "new"}
-        assert [one["op"] for one in asked] == ["memory.stats"]
+        assert [call["op"] for call in asked] == ["memory.stats"]
 
 
 def test_a_daemon_of_another_protocol_is_let_be(warm: Warm) -> None:
-    """What speaks another protocol is not used and not replaced: the caller works on its own."""
+    """A daemon with another protocol is neither used nor replaced: the client works alone."""
     with forged(warm, OTHER), pytest.raises(DaemonError, match="protocol 2"):
         warm.ask("memory.stats")
 
 
 def test_a_daemon_that_makes_room_is_followed_by_another(warm: Warm) -> None:
-    """When the old daemon says that it leaves, the client starts the next one and is answered by it."""
+    """If the old daemon is stopping, the client starts the next one and uses it."""
     with forged(warm, LEAVES, leaves=True) as asked:
         assert warm.ask("memory.stats")["documents"] == 0
-        assert [one["op"] for one in asked] == ["memory.stats"]
+        assert [call["op"] for call in asked] == ["memory.stats"]
 
 
 @pytest.mark.parametrize("lines", [(), (b"no json",), (b'{"ok":true',), (b"[]",), (b'{"ok":false}',)])
 def test_answers_that_make_no_sense_are_a_daemon_error(warm: Warm, lines: tuple[bytes, ...]) -> None:
-    """Whatever a daemon answers, a client either has an answer or a reason to work on its own."""
+    """For any response, the client gets a result or an error that lets it work alone."""
     with forged(warm, *lines), pytest.raises(DaemonError):
-        warm.ask("memory.stats", starts=False)
+        warm.ask("memory.stats", start=None)
 
 
 def test_a_lost_answer_to_a_write_is_not_repeated(warm: Warm) -> None:
-    """When nobody knows whether a memory was written, the client says so instead of writing it again."""
+    """If it is unknown whether a memory was written, the client reports that instead of writing it again."""
     with forged(warm, b'{"working":0}') as asked:
-        with pytest.raises(AnswerLost, match=r"whether memory\.add was done"):
+        with pytest.raises(ReplyLost, match=r"before it confirmed memory\.add"):
             warm.ask("memory.add", {"text": "once"})
-        assert [one["op"] for one in asked] == ["memory.add"]
-        assert not issubclass(AnswerLost, DaemonError)
+        assert [call["op"] for call in asked] == ["memory.add"]
+        assert not issubclass(ReplyLost, DaemonError)
 
 
 def test_a_lost_answer_to_a_question_is_asked_again(warm: Warm) -> None:
-    """A daemon that dies before it answers a question is replaced, and the question is answered."""
+    """A daemon that dies before it answers a query is replaced, and the query is answered."""
     with forged(warm, b'{"working":0}', leaves=True) as asked:
         assert warm.ask("memory.stats")["documents"] == 0
-        assert [one["op"] for one in asked] == ["memory.stats"]
+        assert [call["op"] for call in asked] == ["memory.stats"]
 
 
 def test_the_environment_that_is_sent_is_ours_only(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only what concerns lorelog leaves the caller's environment."""
+    """Only lorelog's variables leave the client's environment."""
     monkeypatch.setenv("SOME_API_KEY", "k")
     monkeypatch.setenv("SECRET", "s")
     with forged(warm, NEW) as asked:

@@ -16,10 +16,9 @@ import pytest
 from tests.surfaces.conftest import write
 
 from lorelog.core.options import HttpOptions
-from lorelog.operations.dispatch import Caller, Dispatcher
-from lorelog.surfaces.http.calls import Answer
-from lorelog.surfaces.http.server import Serving, serve_in_thread
-from lorelog.wiring import Holdings
+from lorelog.operations.dispatch import CallOperation, ClientIdentity, Dispatcher
+from lorelog.surfaces.http.server import RunningServer, serve_in_thread
+from lorelog.wiring import ResourcePool
 
 JSON = {"Content-Type": "application/json"}
 
@@ -87,7 +86,7 @@ class World:
     project: Path
     outside: Path
     dispatcher: Dispatcher
-    caller: Caller
+    caller: ClientIdentity
     serve: Callable[..., Client]
 
     @property
@@ -107,13 +106,13 @@ def world(project: Path, home: Path) -> Iterator[World]:
     write(project / "notes" / "deploy.md", "# Deploy\n\nDeploys go through the blue cluster.\n")
     write(project / "notes" / "Über Ötter.markdown", "# Otter\n\nOtters hold hands while they sleep.\n")
     outside = write(project.parent / "secret.md", "# Secret\n\nnobody may read this\n")
-    held = Holdings()
+    held = ResourcePool()
     dispatcher = Dispatcher(held.engine)
-    person = Caller(str(project), dict(os.environ), str(home))
+    person = ClientIdentity(str(project), dict(os.environ), str(home))
     dispatcher.call("memory.index", {"paths": ["notes"]}, person)
-    servers: list[Serving] = []
+    servers: list[RunningServer] = []
 
-    def serve(answer: Answer | None = None, **options: Any) -> Client:
+    def serve(answer: CallOperation | None = None, **options: Any) -> Client:
         chosen = HttpOptions(**{"port": 0, **options})
         servers.append(serve_in_thread(answer or dispatcher.call, chosen, replace(person, own=False)))
         return Client(servers[-1].port)

@@ -12,10 +12,10 @@ import pytest
 from tests.surfaces.conftest import write
 from tests.surfaces.http.conftest import JSON, Client, World
 
-from lorelog.core.errors import Cancelled, LorelogError, error_of
+from lorelog.core.errors import Cancelled, LorelogError, error_from_code
 from lorelog.core.ports import Progress
-from lorelog.operations.catalogue import OPERATIONS
-from lorelog.surfaces.http import events, faults
+from lorelog.operations.catalogue import all_operations
+from lorelog.surfaces.http import calls, errors
 
 STREAM = {**JSON, "Accept": "text/event-stream"}
 
@@ -23,9 +23,11 @@ STREAM = {**JSON, "Accept": "text/event-stream"}
 def events_of(body: str) -> list[tuple[str, Any]]:
     """Return the events of a stream, comments left out."""
     found = [
-        dict(line.split(": ", 1) for line in one.split("\n")) for one in body.split("\n\n") if one[:1] not in "\n:"
+        dict(line.split(": ", 1) for line in event.split("\n"))
+        for event in body.split("\n\n")
+        if event[:1] not in "\n:"
     ]
-    return [(one["event"], json.loads(one["data"])) for one in found]
+    return [(event["event"], json.loads(event["data"])) for event in found]
 
 
 def all_errors(top: type[LorelogError] = LorelogError) -> Iterator[type[LorelogError]]:
@@ -55,7 +57,7 @@ def test_what_is_added_is_found(client: Client) -> None:
 
 def test_what_is_not_offered_says_why(client: Client) -> None:
     """An operation that HTTP does not offer is 403, with the reason."""
-    for name, reason in [(name, one.absent["http"]) for name, one in OPERATIONS.items() if "http" in one.absent]:
+    for name, reason in [(name, one.absent["http"]) for name, one in all_operations().items() if "http" in one.absent]:
         reply = client.call(name, paths=["/etc"])
 
         assert (reply.status, reply.code) == (403, "forbidden")
@@ -127,21 +129,21 @@ def test_every_error_has_its_status(world: World) -> None:
     for kind in kinds:
         reply = client.call("stats")
 
-        assert reply.status == faults.STATUS.get(kind.code, 500)
+        assert reply.status == errors.STATUS_BY_CODE.get(kind.code, 500)
         assert reply.json == {"error": {"code": kind.code, "message": "it happened", "hint": "do this"}}
         assert ("retry-after" in reply.headers) == (reply.status == 503)
 
 
 def test_every_status_is_of_an_error() -> None:
     """The table of statuses names only codes that there are."""
-    assert [code for code in faults.STATUS if error_of(code, "x").code != code] == []
+    assert [code for code in errors.STATUS_BY_CODE if error_from_code(code, "x").code != code] == []
 
 
 def test_operations_are_listed(client: Client) -> None:
     """/api/ops has every operation, with its schemas and with where it is offered."""
-    listed = {one["name"]: one for one in client.get("/api/ops").json["operations"]}
+    listed = {operation["name"]: operation for operation in client.get("/api/ops").json["operations"]}
 
-    assert set(listed) == set(OPERATIONS)
+    assert set(listed) == set(all_operations())
     assert listed["memory.search"]["request"]["properties"]["query"]
     assert isinstance(listed["memory.reset"]["surfaces"]["http"], str)
 
@@ -168,9 +170,10 @@ def test_a_failure_ends_the_stream(client: Client) -> None:
     assert (reply.status, name, data["error"]["code"]) == (200, "error", "not_found")
 
 
+@pytest.mark.slow
 def test_a_quiet_stream_shows_that_it_lives(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """While there is no progress, comments keep the connection alive."""
-    monkeypatch.setattr(events, "BEAT_S", 0.05)
+    monkeypatch.setattr(calls, "KEEPALIVE_S", 0.05)
     go_on = threading.Event()
 
     def wait(op: str, arguments: object, caller: object, progress: Progress | None = None) -> dict[str, Any]:
@@ -224,6 +227,7 @@ def test_whoever_hangs_up_ends_what_they_asked_for(world: World, accept: str) ->
     assert client.get("/health").status == 200
 
 
+@pytest.mark.slow
 def test_a_reader_that_does_not_read_costs_no_memory(world: World) -> None:
     """Progress that nobody reads is passed over: the operation ends, and only the latest is kept."""
     told, ended = 0, threading.Event()
@@ -249,6 +253,7 @@ def test_a_reader_that_does_not_read_costs_no_memory(world: World) -> None:
     assert received.count(b"event: progress") < 1000
 
 
+@pytest.mark.slow
 def test_many_ask_at_once(client: Client, world: World) -> None:
     """Sixteen clients that search and add at the same time are all answered, and everything added is found."""
     statuses: list[int] = []
@@ -289,8 +294,8 @@ def test_metrics_are_prometheus_text(client: Client) -> None:
 
 def test_labels_are_escaped() -> None:
     """A quote, a backslash or a line break in a label does not end it."""
-    from lorelog.surfaces.http.prometheus import exposition
+    from lorelog.surfaces.http.app import render_metrics
 
     shape = {"uptime_s": 1.5, "rss_bytes": 2, "operations": [], "cache": {}}
 
-    assert 'version="a\\"b\\\\c\\nd"' in exposition(shape, 'a"b\\c\nd')
+    assert 'version="a\\"b\\\\c\\nd"' in render_metrics(shape, 'a"b\\c\nd')

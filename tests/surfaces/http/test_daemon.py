@@ -26,6 +26,7 @@ def served(place: Warm, *words: str) -> Iterator[tuple[Client, int]]:
         process.communicate()
 
 
+@pytest.mark.slow
 def test_serve_asks_the_daemon_and_does_without_it(warm: Warm) -> None:  # noqa: F811
     """Requests are answered by the daemon while there is one, and by the server after that; neither may name files."""
     daemon = warm.start()
@@ -42,6 +43,7 @@ def test_serve_asks_the_daemon_and_does_without_it(warm: Warm) -> None:  # noqa:
     assert {hit["content"].rpartition(" ")[2] for hit in found} >= {str(daemon), str(own)}
 
 
+@pytest.mark.slow
 def test_serve_can_be_told_to_need_or_leave_the_daemon(warm: Warm) -> None:  # noqa: F811
     """`--warm off` never asks it; `--warm required` starts one and answers with nothing else."""
     with served(warm, "--warm", "off") as (client, own):
@@ -51,6 +53,7 @@ def test_serve_can_be_told_to_need_or_leave_the_daemon(warm: Warm) -> None:  # n
         assert client.call("metrics").json["pid"] in set(warm.pids()) - {own}
 
 
+@pytest.mark.slow
 def test_the_daemon_serves_by_itself(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     """With daemon.http on, the daemon answers HTTP at the address that its status tells."""
     monkeypatch.setenv("LORELOG_DAEMON_HTTP", "true")

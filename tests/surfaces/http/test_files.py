@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from tests.surfaces.conftest import write
 from tests.surfaces.http.conftest import Client, World
 
-from lorelog.surfaces.http import files
-from lorelog.surfaces.http.faults import Refusal
+from lorelog.surfaces.http import loop
+from lorelog.surfaces.http.errors import HttpRefusalError
 
 FILE = "/api/memory/file"
 NOT_OURS = (403, "path is not an indexed memory file\n")
@@ -44,7 +44,7 @@ def test_a_file_is_replaced_and_found_at_once(client: Client, world: World) -> N
     assert (reply.status, reply.json) == (200, {"ok": True, "indexed": True})
     assert world.note.read_text("utf-8") == text
     assert stat.S_IMODE(world.note.stat().st_mode) == 0o640
-    assert [one.name for one in world.note.parent.iterdir() if one.name.startswith(".")] == []
+    assert [path.name for path in world.note.parent.iterdir() if path.name.startswith(".")] == []
     found = client.post("/api/memory/search", {"query": "memcached", "dir_path": world.here}).json["results"]
     assert "memcached" in found[0]["content"]
 
@@ -121,7 +121,7 @@ def test_a_read_only_file_stays_as_it_is(tmp_path: Path) -> None:
     path = write(tmp_path / "a.md", "before")
     path.chmod(0o400)
     script = (
-        "import sys; from lorelog.surfaces.http.files import replace_file\n"
+        "import sys; from lorelog.surfaces.http.loop import replace_file\n"
         "try: replace_file(sys.argv[1], b'after', 100)\n"
         "except Exception as error: print(error)\n"
     )
@@ -131,7 +131,7 @@ def test_a_read_only_file_stays_as_it_is(tmp_path: Path) -> None:
         [*mortal, sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True
     )
 
-    assert done.stdout == "file may not be read or written\n"
+    assert done.stdout == "no permission to read or write the file\n"
     assert path.read_text("utf-8") == "before"
 
 
@@ -228,11 +228,11 @@ def test_no_component_may_be_a_link(tmp_path: Path) -> None:
     (tmp_path / "a" / "b" / "link.md").symlink_to(real)
 
     for path in ("link/b/c.md", "a/link/c.md", "a/b/link.md", "a/../a/b/c.md", "a//b/c.md", "a/./b/c.md"):
-        with pytest.raises(Refusal, match="not an indexed memory file"):
-            files.read_file(f"{tmp_path}/{path}", 100)
-        with pytest.raises(Refusal, match="not an indexed memory file"):
-            files.replace_file(f"{tmp_path}/{path}", b"x", 100)
-    assert files.read_file(str(real), 100) == b"ours"
+        with pytest.raises(HttpRefusalError, match="not an indexed memory file"):
+            loop.read_file(f"{tmp_path}/{path}", 100)
+        with pytest.raises(HttpRefusalError, match="not an indexed memory file"):
+            loop.replace_file(f"{tmp_path}/{path}", b"x", 100)
+    assert loop.read_file(str(real), 100) == b"ours"
 
 
 def test_what_the_index_names_must_be_the_very_path(world: World) -> None:
@@ -294,10 +294,10 @@ def test_a_swap_between_check_and_open_never_leads_out(tmp_path: Path) -> None:
     refused = set()
     try:
         for _ in range(400):
-            for step in (lambda: files.read_file(str(real), 100), lambda: files.replace_file(str(real), b"ours", 100)):
+            for step in (lambda: loop.read_file(str(real), 100), lambda: loop.replace_file(str(real), b"ours", 100)):
                 try:
                     seen.add(step())
-                except Refusal as refusal:
+                except HttpRefusalError as refusal:
                     refused.add(refusal.status)
     finally:
         ended.set()
@@ -316,17 +316,17 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, mon
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(Refusal) as refused:
-        files.replace_file(str(path), b"after", 100)
+    with pytest.raises(HttpRefusalError) as refused:
+        loop.replace_file(str(path), b"after", 100)
 
     assert refused.value.status == 507
-    assert {one.name: one.read_text("utf-8") for one in tmp_path.iterdir()} == {"a.md": "before"}
+    assert {path.name: path.read_text("utf-8") for path in tmp_path.iterdir()} == {"a.md": "before"}
 
 
 def test_a_file_being_appended_to_is_waited_for(tmp_path: Path) -> None:
     """Whoever appends to a journal holds its lock; a new version takes its place only after that."""
     path = write(tmp_path / "a.md", "before")
-    replaced = threading.Thread(target=files.replace_file, args=(str(path), b"after", 100))
+    replaced = threading.Thread(target=loop.replace_file, args=(str(path), b"after", 100))
     with path.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         replaced.start()

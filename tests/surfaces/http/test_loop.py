@@ -93,8 +93,8 @@ def test_files_lists_those_that_exist(client: Client, world: World) -> None:
 
     files = client.get(FILES, dir_path=world.here).json["files"]
 
-    assert {one["file_path"].rpartition("/")[2] for one in files} == {"deploy.md", "Über Ötter.markdown"}
-    assert {one["dir_path"] for one in files} == {world.here}
+    assert {file["file_path"].rpartition("/")[2] for file in files} == {"deploy.md", "Über Ötter.markdown"}
+    assert {file["dir_path"] for file in files} == {world.here}
 
 
 def test_files_are_searched_by_part_of_their_path(client: Client, world: World) -> None:
@@ -102,7 +102,7 @@ def test_files_are_searched_by_part_of_their_path(client: Client, world: World) 
     for q, names in {"DEPLOY": ["deploy.md"], "ötter": ["Über Ötter.markdown"], "nope": []}.items():
         files = client.get(FIND, dir_path=world.here, q=q).json["files"]
 
-        assert [one["file_path"].rpartition("/")[2] for one in files] == names
+        assert [file["file_path"].rpartition("/")[2] for file in files] == names
 
 
 def test_files_without_q_are_all(client: Client, world: World) -> None:
@@ -153,8 +153,8 @@ REFUSED: list[tuple[str, str, bytes | None, int, str]] = [
     ("PUT", f"{FILE}?dir_path=/&path=a.md", b"x", 400, "path must be absolute"),
     ("PUT", f"{FILE}?dir_path=/&path=/a.md", b"\xff", 400, "file must be UTF-8 text without NUL"),
     ("PUT", f"{FILE}?dir_path=/&path=/a.md", b"a\0", 400, "file must be UTF-8 text without NUL"),
-    ("GET", SEARCH, None, 405, "this method is not allowed here"),
-    ("GET", "/api/memory/nope", None, 404, "there is nothing at /api/memory/nope"),
+    ("GET", SEARCH, None, 405, "this path does not support the method"),
+    ("GET", "/api/memory/nope", None, 404, "there is no path /api/memory/nope"),
 ]
 
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ from hypothesis.errors import Unsatisfiable
 from schemathesis import checks
 from tests.surfaces.http.conftest import Client, World
 
-from lorelog.operations.catalogue import OPERATIONS
+from lorelog.operations.catalogue import all_operations, operation_schemas
 from lorelog.surfaces.http.openapi import describe_api
 
 EXAMPLES = 12
@@ -38,7 +39,7 @@ LOOP = {f"/api/memory/{name}" for name in ("search", "index", "files", "files/se
 def test_every_offered_operation_has_a_path(client: Client) -> None:
     """The document has the operations that are offered, no other, and Loop's endpoints and our own."""
     document = client.get("/openapi.json").json
-    offered = {f"/api/call/{name}" for name, one in OPERATIONS.items() if "http" not in one.absent}
+    offered = {f"/api/call/{name}" for name, one in all_operations().items() if "http" not in one.absent}
 
     assert document["openapi"] == "3.1.0"
     assert set(document["paths"]) == offered | OWN | LOOP
@@ -53,6 +54,15 @@ def test_every_reference_leads_somewhere() -> None:
     assert named <= set(document["components"]["schemas"])
 
 
+def test_a_component_name_has_one_definition() -> None:
+    """Two operations that refer to a schema of the same name mean the same one."""
+    definitions: dict[str, Any] = {}
+    for operation in all_operations().values():
+        for name, definition in operation_schemas(operation)[2].items():
+            assert definitions.setdefault(name, definition) == definition, (operation.name, name)
+
+
+@pytest.mark.slow
 def test_a_token_stands_in_the_document(world: World) -> None:
     """Where a token is asked for, the document says so, and that /health goes without."""
     client = world.serve(token="t" * 20)
@@ -106,7 +116,7 @@ def send_examples(operation: Any, mode: Any, url: str, likely: Likely) -> None:
     @given(case=operation.as_strategy(mode), meant=st.booleans(), data=st.data())
     def send(case: Any, meant: bool, data: st.DataObject) -> None:  # noqa: FBT001
         if meant and mode is schemathesis.GenerationMode.POSITIVE:
-            parameters = {one.name for one in operation.query}
+            parameters = {parameter.name for parameter in operation.query}
             for name, values in likely.items():
                 if name in parameters:
                     case.query[name] = data.draw(st.sampled_from(values))
@@ -117,6 +127,7 @@ def send_examples(operation: Any, mode: Any, url: str, likely: Likely) -> None:
     send()
 
 
+@pytest.mark.slow
 def test_no_call_breaks_the_server(world: World) -> None:
     """Valid and invalid arguments to every operation: no fault of ours, and every answer as documented."""
     client = world.serve(confined(world), max_body_bytes=1_000_000_000)
@@ -126,6 +137,7 @@ def test_no_call_breaks_the_server(world: World) -> None:
     assert client.get("/health").status == 200
 
 
+@pytest.mark.slow
 def test_no_request_breaks_loops_endpoints(world: World) -> None:
     """The same for Loop's endpoints and for our own, with paths that are there and paths that may not be touched."""
     client = world.serve(confined(world), max_body_bytes=1_000_000_000)

@@ -8,10 +8,11 @@ import shlex
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+import pytest
 from tests.docs.pages import blocks, read, rows, spans
 from tests.surfaces.http.conftest import Client, Reply, World
 
-from lorelog.surfaces.http.faults import STATUS
+from lorelog.surfaces.http.errors import STATUS_BY_CODE
 from lorelog.surfaces.http.openapi import describe_api
 
 PAGE = read("docs/http.md")
@@ -44,6 +45,7 @@ def typed(client: Client, words: list[str], world: World) -> Reply:
     return client.send(method or ("GET" if body is None else "POST"), path, body, headers)
 
 
+@pytest.mark.slow
 def test_every_example_works(world: World) -> None:
     """Each curl command of the page, sent as it stands, is answered with 200."""
     world.note.write_text("# Cache\n\nWhy redis: it runs already.\n", "utf-8")
@@ -80,7 +82,7 @@ def test_every_status_stands_on_the_page() -> None:
     """The page names each code under the status that it is answered with."""
     table = {code: int(row[0]) for row in rows(PAGE) if row[0].isdigit() for code in spans(row[1])}
 
-    assert {code: table.get(code) for code in STATUS} == STATUS
+    assert {code: table.get(code) for code in STATUS_BY_CODE} == STATUS_BY_CODE
 
 
 def test_the_page_uses_no_path_of_this_machine() -> None:

@@ -20,9 +20,8 @@ from tests.surfaces.http.conftest import Client, World
 from lorelog.core.errors import Cancelled, ConfigError, UsageError
 from lorelog.core.options import HttpOptions
 from lorelog.core.ports import Progress
-from lorelog.surfaces.http.app import Extra
-from lorelog.surfaces.http.late import late
-from lorelog.surfaces.http.server import END_S, open_listener, serve_in_thread
+from lorelog.surfaces.http.app import MountedApp, lazy_app
+from lorelog.surfaces.http.server import SHUTDOWN_S, open_listener, serve_in_thread
 
 HELLO = {
     "jsonrpc": "2.0",
@@ -74,7 +73,7 @@ def test_a_token_that_no_header_can_carry_is_refused() -> None:
 
 def test_a_port_that_is_taken_is_told() -> None:
     """A port in use and a name that is nowhere are told with what to do."""
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(UsageError, match="cannot be served on"):
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(UsageError, match="is not available"):
         open_listener(HttpOptions(port=taken.getsockname()[1]))
 
 
@@ -102,9 +101,9 @@ def test_an_extra_lives_with_the_server_behind_its_guard(world: World) -> None:
 
         return app, running
 
-    eager = Extra("/eager", *extra("eager"))
+    eager = MountedApp("/eager", *extra("eager"))
     server = serve_in_thread(
-        world.dispatcher.call, HttpOptions(port=0), world.caller, [eager, late("/late", lambda: extra("late"))]
+        world.dispatcher.call, HttpOptions(port=0), world.caller, [eager, lazy_app("/late", lambda: extra("late"))]
     )
     client = Client(server.port)
     assert lived == ["eager begins"]
@@ -121,7 +120,7 @@ def test_an_extra_that_cannot_be_loaded_breaks_nothing_else(world: World) -> Non
     def missing() -> Any:
         raise ImportError("no such package")
 
-    server = serve_in_thread(world.dispatcher.call, HttpOptions(port=0), world.caller, [late("/late", missing)])
+    server = serve_in_thread(world.dispatcher.call, HttpOptions(port=0), world.caller, [lazy_app("/late", missing)])
     client = Client(server.port)
 
     assert [client.get("/late").status, client.get("/late").status, client.get("/health").status] == [500, 500, 200]
@@ -163,6 +162,7 @@ def test_stopping_ends_what_is_under_way(world: World) -> None:
         client.raw()
 
 
+@pytest.mark.slow
 def test_a_hung_operation_does_not_keep_the_server(world: World) -> None:
     """What neither ends nor listens is left behind: the server is gone all the same."""
     begun, let_go = threading.Event(), threading.Event()
@@ -183,9 +183,10 @@ def test_a_hung_operation_does_not_keep_the_server(world: World) -> None:
 
         assert not server._thread.is_alive()
     let_go.set()
-    assert END_S <= 5
+    assert SHUTDOWN_S <= 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_serve_tells_its_address_and_ends_on_a_signal(project: Path, shell: Shell, number: signal.Signals) -> None:
     """`lorelog serve` prints where it is, answers, and ends well when told to, also in the middle of a request."""
@@ -210,6 +211,7 @@ def test_serve_tells_its_address_and_ends_on_a_signal(project: Path, shell: Shel
     assert (process.returncode, out, err) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_serve_refuses_other_machines_without_a_token(project: Path) -> None:
     """`lorelog serve --host 0.0.0.0` says what is missing, and does not start."""
     done = run_process(["serve", "--host", "0.0.0.0", "--port", 0], project)
@@ -221,6 +223,7 @@ def test_serve_refuses_other_machines_without_a_token(project: Path) -> None:
     assert (unset.status, "NO_SUCH_TOKEN" in unset.err) == (1, True)
 
 
+@pytest.mark.slow
 def test_serve_takes_its_settings(project: Path, shell: Shell) -> None:
     """Address, port, token and the size of bodies come from settings too; agents are behind the same guard."""
     environment = {"LORELOG_HTTP_PORT": "0", "LORELOG_HTTP_TOKEN": "env:TOK", "TOK": "t" * 20}

@@ -21,10 +21,9 @@ from starlette.routing import Mount
 from tests.surfaces.conftest import write
 from tests.surfaces.daemon.conftest import warm  # noqa: F401  (a fixture)
 
-from lorelog.operations.dispatch import Caller, Dispatcher
-from lorelog.surfaces.mcp.mount import mount
-from lorelog.surfaces.mcp.server import AnswerTo
-from lorelog.wiring import Holdings
+from lorelog.operations.dispatch import CallOperation, ClientIdentity, Dispatcher
+from lorelog.surfaces.mcp.streamable_http import streamable_http_app
+from lorelog.wiring import ResourcePool
 
 Made = TypeVar("Made")
 
@@ -99,7 +98,7 @@ def stdio(cwd: Path, *words: str, **env: str) -> StdioServerParameters:
 class Web:
     """An HTTP server with MCP mounted at /mcp, which can be stopped and started at the same port."""
 
-    def __init__(self, answer: AnswerTo, caller: Caller) -> None:
+    def __init__(self, answer: CallOperation, caller: ClientIdentity) -> None:
         self._answer, self._caller = answer, caller
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
@@ -110,7 +109,7 @@ class Web:
         return f"http://127.0.0.1:{self.port}/mcp/"
 
     def start(self) -> None:
-        app, lifespan = mount(self._answer, self._caller)
+        app, lifespan = streamable_http_app(self._answer, self._caller)
 
         @asynccontextmanager
         async def alive(_: Starlette) -> Any:
@@ -137,9 +136,9 @@ class Web:
 
 
 @contextmanager
-def web_of(answer: AnswerTo, directory: Path, *, own: bool) -> Iterator[Web]:
+def web_of(answer: CallOperation, directory: Path, *, own: bool) -> Iterator[Web]:
     """Serve until left."""
-    web = Web(answer, Caller(str(directory), dict(os.environ), own=own))
+    web = Web(answer, ClientIdentity(str(directory), dict(os.environ), own=own))
     web.start()
     try:
         yield web
@@ -150,7 +149,7 @@ def web_of(answer: AnswerTo, directory: Path, *, own: bool) -> Iterator[Web]:
 @pytest.fixture
 def held() -> Iterator[Dispatcher]:
     """A dispatcher over what a long-lived process keeps open."""
-    holdings = Holdings()
+    holdings = ResourcePool()
     yield Dispatcher(holdings.engine)
     holdings.close()
 

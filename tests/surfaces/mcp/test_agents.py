@@ -15,8 +15,8 @@ from mcp_types import CallToolResult, TextContent, TextResourceContents
 from tests.surfaces.conftest import command_line, write
 from tests.surfaces.mcp.conftest import Agents
 
-from lorelog.surfaces.mcp.texts import NOTICE
-from lorelog.surfaces.mcp.tools import NAMES
+from lorelog.surfaces.mcp.render import NOTICE
+from lorelog.surfaces.mcp.tools import TOOL_NAMES
 
 
 def text_of(result: CallToolResult) -> str:
@@ -41,12 +41,13 @@ async def refused(client: Client, name: str, **arguments: Any) -> str:
     return text_of(result)
 
 
+@pytest.mark.slow
 def test_every_tool_does_its_work(agents: Agents, remembering: Path) -> None:
     """Index, search, read on, read the conversation, remember, and reach another operation: all six tools."""
 
     async def story(client: Client) -> None:
         listed = await client.list_tools()
-        assert tuple(tool.name for tool in listed.tools) == NAMES
+        assert tuple(tool.name for tool in listed.tools) == TOOL_NAMES
         assert text_of(await called(client, "index_memory")).startswith("Indexed 2 chunks.")
         found = await called(client, "search_memory", query="which cache for prices", top_k=1)
         (hit,) = found.structured_content["hits"]
@@ -60,7 +61,7 @@ def test_every_tool_does_its_work(agents: Agents, remembering: Path) -> None:
         added = await called(client, "add_memory", text="Deploys go out on Tuesdays.", type="fact", tags=["deploy"])
         assert "Remembered in" in text_of(added)
         again = await called(client, "search_memory", query="deploys", filters={"types": ["fact"], "tags": ["deploy"]})
-        assert [one["id"] for one in again.structured_content["hits"]] == [added.structured_content["id"]]
+        assert [hit["id"] for hit in again.structured_content["hits"]] == [added.structured_content["id"]]
         stats = await called(client, "memory_call", op="stats")
         assert stats.structured_content["documents"] == 2
 
@@ -70,6 +71,7 @@ def test_every_tool_does_its_work(agents: Agents, remembering: Path) -> None:
 TURN = "Which cache do we take?"
 
 
+@pytest.mark.slow
 def test_memory_is_quoted(some_agents: Agents, remembering: Path) -> None:
     """Every line that comes out of memory is marked as a quote, and the notice says what that means."""
 
@@ -88,6 +90,7 @@ def test_memory_is_quoted(some_agents: Agents, remembering: Path) -> None:
     some_agents.run(story)
 
 
+@pytest.mark.slow
 def test_nothing_found_is_no_error(some_agents: Agents) -> None:
     """A search that finds nothing says so in Loop's words."""
 
@@ -99,6 +102,7 @@ def test_nothing_found_is_no_error(some_agents: Agents) -> None:
     some_agents.run(story)
 
 
+@pytest.mark.slow
 def test_mistakes_are_explained(some_agents: Agents) -> None:
     """Wrong arguments, unknown ids and refused operations are results that say what to do, never a traceback."""
 
@@ -117,6 +121,7 @@ def test_mistakes_are_explained(some_agents: Agents) -> None:
     some_agents.run(story)
 
 
+@pytest.mark.slow
 def test_an_unknown_tool_is_a_protocol_error(some_agents: Agents) -> None:
     """A tool that is not there is refused with the nearest name, and the session goes on."""
 
@@ -128,12 +133,13 @@ def test_an_unknown_tool_is_a_protocol_error(some_agents: Agents) -> None:
     some_agents.run(story)
 
 
+@pytest.mark.slow
 def test_help_is_at_hand(some_agents: Agents) -> None:
     """`memory_call` lists the operations and shows what one takes."""
 
     async def story(client: Client) -> None:
         ops = (await called(client, "memory_call", op="ops")).structured_content["ops"]
-        assert "Not here:" in ops["memory.reset"]
+        assert "Not over MCP:" in ops["memory.reset"]
         told = (await called(client, "memory_call", op="help", arguments={"op": "list"})).structured_content
         assert told["op"] == "memory.list"
         assert "documents" in told["arguments"]["properties"]
@@ -141,16 +147,17 @@ def test_help_is_at_hand(some_agents: Agents) -> None:
     some_agents.run(story)
 
 
+@pytest.mark.slow
 def test_journals_are_resources(some_agents: Agents, remembering: Path) -> None:
     """Journals are listed newest first and read in full; what is no journal is not found; deleted entries stay out."""
 
     async def story(client: Client) -> None:
         added = await called(client, "add_memory", text="Deploys go out on Tuesdays.")
         await called(client, "index_memory")
-        listed = [str(one.uri) for one in (await client.list_resources()).resources]
+        listed = [str(resource.uri) for resource in (await client.list_resources()).resources]
         assert listed == [f"lorelog://journal/{date.today()}", "lorelog://journal/2026-03-05"]  # noqa: DTZ011
         templates = (await client.list_resource_templates()).resource_templates
-        assert [one.uri_template for one in templates] == ["lorelog://journal/{day}"]
+        assert [template.uri_template for template in templates] == ["lorelog://journal/{day}"]
         assert "Deploys go out on Tuesdays." in await read(client, listed[0])
         march = await read(client, listed[1])
         assert march.index("Chose Redis") < march.index("Orders stay in Postgres.")
@@ -171,12 +178,13 @@ async def read(client: Client, uri: str) -> str:
     return content.text
 
 
+@pytest.mark.slow
 def test_the_prompt_brings_what_was_found(some_agents: Agents, remembering: Path) -> None:
     """The recall prompt holds the topic and the hits; without a topic it is refused."""
 
     async def story(client: Client) -> None:
         await called(client, "index_memory")
-        assert [one.name for one in (await client.list_prompts()).prompts] == ["recall"]
+        assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["recall"]
         (message,) = (await client.get_prompt("recall", {"topic": "price cache"})).messages
         assert isinstance(message.content, TextContent)
         assert "about: price cache" in message.content.text
@@ -195,6 +203,7 @@ def many_notes(project: Path, count: int) -> None:
         write(project / ".lorelog" / "memory" / f"note-{number}.md", f"# Note {number}\n\nText {number}.\n" * 5)
 
 
+@pytest.mark.slow
 def test_progress_is_told_and_only_grows(agents: Agents, project: Path) -> None:
     """An index run reports to whoever gave a token, and the count never falls, whatever stage it is in."""
     many_notes(project, 50)
@@ -210,10 +219,11 @@ def test_progress_is_told_and_only_grows(agents: Agents, project: Path) -> None:
 
     told = agents.run(story)
     assert told
-    assert [one[0] for one in told] == sorted({one[0] for one in told})
+    assert [report[0] for report in told] == sorted({report[0] for report in told})
     assert all(total is None or progress <= total for progress, total, _ in told)
 
 
+@pytest.mark.slow
 def test_a_cancelled_run_stops(agents: Agents, project: Path) -> None:
     """Cancelling an index run stops it; what was done is kept, and the session goes on."""
     many_notes(project, 1500)
@@ -242,6 +252,7 @@ async def documents(client: Client) -> int:
     return count
 
 
+@pytest.mark.slow
 def test_serve_has_it(remembering: Path) -> None:
     """`lorelog serve` answers agents at /mcp, and what to index is not theirs to choose there."""
     server = subprocess.Popen(command_line("serve", "--port", 0), cwd=remembering, stdout=subprocess.PIPE, text=True)
@@ -252,7 +263,7 @@ def test_serve_has_it(remembering: Path) -> None:
         async def story(client: Client) -> None:
             await called(client, "index_memory")
             assert "> Chose Redis" in text_of(await called(client, "search_memory", query="price cache"))
-            assert "at a shell" in await refused(client, "index_memory", paths=["/etc"])
+            assert "only the shell and Python" in await refused(client, "index_memory", paths=["/etc"])
 
         Agents(lambda: f"{url}/mcp", "auto").run(story)
     finally:

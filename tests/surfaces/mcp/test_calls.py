@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.operations.dispatch import Caller, Dispatcher
+from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.surfaces.mcp.calls import call_tool
-from lorelog.surfaces.mcp.lines import LineBuffer
-from lorelog.surfaces.mcp.texts import Answer, expand_answer, search_answer
+from lorelog.surfaces.mcp.protocol import LineBuffer
+from lorelog.surfaces.mcp.render import ToolResult, render_search, render_section
 
 
 def asked(name: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -71,7 +71,7 @@ def test_what_was_not_meant_is_refused(arguments: dict[str, Any]) -> None:
 def test_a_memory_of_an_agent_says_so(project: Path) -> None:
     """What an agent adds carries its origin."""
     dispatcher = Dispatcher()
-    caller = Caller(str(project), {"LORELOG_EMBEDDING_PROVIDER": "fake", "LORELOG_HOME": str(project / "home")})
+    caller = ClientIdentity(str(project), {"LORELOG_EMBEDDING_PROVIDER": "fake", "LORELOG_HOME": str(project / "home")})
     answer = call_tool("add_memory", {"text": "x"}, lambda op, given: dispatcher.call(op, given, caller))
     assert not answer.failed
     (journal,) = (project / ".lorelog" / "memory").iterdir()
@@ -105,7 +105,7 @@ def section(text: str) -> dict[str, Any]:
     return {**shape, "content": text, "tokens": 10, "transcript": None, "notes": []}
 
 
-def unquoted(answer: Answer) -> list[str]:
+def unquoted(answer: ToolResult) -> list[str]:
     """The tool's own words."""
     return [line for line in answer.text.split("\n") if not line.startswith(">")]
 
@@ -114,12 +114,12 @@ def unquoted(answer: Answer) -> list[str]:
 def test_no_text_breaks_out_of_its_quote(text: str) -> None:
     """Whatever stands in memory, the lines that are not marked as quotes are the same as for any other text."""
     pairs = [
-        (search_answer(hit(text)), search_answer(hit("plain"))),
-        (expand_answer(section(text)), expand_answer(section("plain"))),
+        (render_search(hit(text)), render_search(hit("plain"))),
+        (render_section(section(text)), render_section(section("plain"))),
     ]
     for answer, plain in pairs:
         assert unquoted(answer) == unquoted(plain)
-        assert not any(ord(one) < 32 and one not in "\n\t" for one in answer.text)
+        assert not any(ord(letter) < 32 and letter not in "\n\t" for letter in answer.text)
 
 
 @given(st.text())
@@ -127,15 +127,15 @@ def test_no_name_breaks_out_of_its_line(text: str) -> None:
     """A file, type or tag with line breaks in its name adds no line to the answer."""
     named = hit("plain")
     named["hits"][0] |= {"source": text, "type": text, "tags": [text]}
-    assert len(search_answer(named).text.splitlines()) == len(search_answer(hit("plain")).text.splitlines())
+    assert len(render_search(named).text.splitlines()) == len(render_search(hit("plain")).text.splitlines())
     named["hits"][0]["anchor"] = {"origin": text}
     named["hits"][0]["trust"] |= {"tainted": True}
-    assert len(search_answer(named).text.splitlines()) == len(search_answer(hit("plain")).text.splitlines()) + 1
+    assert len(render_search(named).text.splitlines()) == len(render_search(hit("plain")).text.splitlines()) + 1
 
 
 def test_a_long_section_is_cut(project: Path) -> None:
     """A section that no host would pass on is cut, and the answer says how to read a part of it."""
-    answer = expand_answer(section("word " * 100_000))
+    answer = render_section(section("word " * 100_000))
     assert len(answer.text) < 45_000
     assert "'lines' reads a part of it" in answer.text
 
@@ -144,7 +144,7 @@ def test_a_long_section_is_cut(project: Path) -> None:
 def test_lines_are_cut_wherever_bytes_come(lines: list[bytes], sizes: list[int]) -> None:
     """A stream's lines do not depend on how it was cut up; those beyond the limit are told of and not kept."""
     whole = b"".join(line.replace(b"\n", b"") + b"\n" for line in lines)
-    buffer = LineBuffer(longest=12)
+    buffer = LineBuffer(max_bytes=12)
     found: list[bytes | None] = []
     rest = whole
     for size in [*sizes, len(whole) + 1]:
@@ -172,6 +172,6 @@ def test_what_an_agent_adds_by_memory_call_is_the_agents() -> None:
 
     added, superseded, batch, said, got = (arguments for _, arguments in asked)
     assert added["origin"] == superseded["origin"] == "agent"
-    assert [one["origin"] for one in batch["memories"]] == ["agent", "tool"]
+    assert [memory["origin"] for memory in batch["memories"]] == ["agent", "tool"]
     assert said["origin"] == "user"
     assert got == {"id": "i"}

@@ -18,8 +18,8 @@ import pytest
 from tests.surfaces.conftest import Shell, command_line, run_process
 
 from lorelog.core.errors import DaemonError
-from lorelog.surfaces.mcp.lines import LONGEST
-from lorelog.surfaces.mcp.proxy import Proxy
+from lorelog.surfaces.mcp.protocol import MAX_MESSAGE_BYTES
+from lorelog.surfaces.mcp.proxy import McpProxy
 from lorelog.surfaces.mcp.tools import TOOLS
 
 HELLO: dict[str, Any] = {
@@ -81,7 +81,7 @@ class Desk:
         self.opens = threading.Event()
         self.opens.set()
         self._answers = os.fdopen(self._from_proxy, "rb")
-        self._proxy = Proxy(self._connect, to_proxy, from_proxy)
+        self._proxy = McpProxy(self._connect, to_proxy, from_proxy)
         self._thread = threading.Thread(target=self._proxy.run)
         self._thread.start()
 
@@ -194,8 +194,8 @@ def test_what_was_under_way_is_told_and_not_repeated(desk: Desk) -> None:
     assert [first.hear()["id"], first.hear()["id"]] == [1, "1"]
     first.die(b'{"jsonrpc":"2.0","id":1,"resu')
     answers = [desk.hear(), desk.hear()]
-    assert {one["id"] for one in answers} == {1, "1"}
-    assert all("try again" in one["error"]["message"] for one in answers)
+    assert {answer["id"] for answer in answers} == {1, "1"}
+    assert all("try again" in answer["error"]["message"] for answer in answers)
     assert desk.connected.empty()
     desk.ask(call(2, "ping"))
     second = desk.server()
@@ -254,7 +254,7 @@ def test_a_line_beyond_bounds_is_passed_over(desk: Desk) -> None:
     listener = threading.Thread(target=lambda: heard.append(desk.hear()))
     listener.start()
     piece = b"x" * 65_536
-    for _ in range(LONGEST // len(piece) + 1):
+    for _ in range(MAX_MESSAGE_BYTES // len(piece) + 1):
         os.write(desk._to_proxy, piece)
     desk.ask(b"")
     listener.join()
@@ -272,15 +272,16 @@ def test_a_cancelled_request_is_not_waited_for(desk: Desk) -> None:
     first.die()
 
 
+@pytest.mark.slow
 def test_scripts_get_their_answers(project: Path) -> None:
     """Whoever writes requests into the pipe and closes it at once still gets the answers, and nothing but JSON-RPC."""
-    lines = "".join(json.dumps(one) + "\n" for one in (HELLO, READY, call(1), call(2, "ping")))
+    lines = "".join(json.dumps(message) + "\n" for message in (HELLO, READY, call(1), call(2, "ping")))
     done = subprocess.run(
         command_line("mcp"), input=lines.encode(), cwd=project, capture_output=True, timeout=300, check=True
     )
     answers = [json.loads(line) for line in done.stdout.splitlines()]
-    assert {one["id"] for one in answers} <= {0, 1, 2}
-    assert all(one["jsonrpc"] == "2.0" for one in answers)
+    assert {answer["id"] for answer in answers} <= {0, 1, 2}
+    assert all(answer["jsonrpc"] == "2.0" for answer in answers)
 
 
 def test_it_leaves_with_its_agent(project: Path) -> None:
@@ -319,7 +320,7 @@ def test_the_proxy_loads_little(project: Path) -> None:
     heavy = ("mcp", "asyncio", "msgspec", "numpy", "pydantic", "lorelog.engine", "lorelog.wiring", "pathlib")
     code = (
         "import sys; from lorelog.surfaces.cli import mcp; from lorelog.surfaces.mcp import proxy;"
-        "from lorelog.surfaces.daemon import client;"
+        "from lorelog.surfaces.daemon_client import client;"
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )
     done = subprocess.run(

@@ -14,6 +14,7 @@ from tests.surfaces.mcp.conftest import Agents, Web, stdio
 from tests.surfaces.mcp.test_agents import called, many_notes, text_of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 def test_a_killed_daemon_is_not_noticed(warm: Warm, project: Path, mode: str) -> None:
     """After kill -9 of the daemon the agent's next call works, in the same session, and finds what was remembered before."""
@@ -31,6 +32,7 @@ def test_a_killed_daemon_is_not_noticed(warm: Warm, project: Path, mode: str) ->
     Agents(lambda: stdio(project), mode).run(story)
 
 
+@pytest.mark.slow
 def test_what_a_killed_daemon_was_doing_is_told(warm: Warm, project: Path) -> None:
     """A call that the daemon died over ends with an error that says to try again, and trying again works."""
     many_notes(project, 1500)
@@ -48,19 +50,21 @@ def test_what_a_killed_daemon_was_doing_is_told(warm: Warm, project: Path) -> No
     Agents(lambda: stdio(project), "legacy").run(story)
 
 
+@pytest.mark.slow
 def test_agents_share_a_daemon(warm: Warm, project: Path) -> None:
     """Several agents at once are served by one daemon, and each finds what another has just remembered."""
 
     async def story(first: Client) -> None:
         async with Client(stdio(project), mode="legacy") as second, Client(stdio(project)) as third:
             await called(first, "add_memory", text="Deploys go out on Tuesdays.")
-            for one in (second, third):
-                assert "Tuesdays" in text_of(await called(one, "search_memory", query="deploys"))
+            for agent in (second, third):
+                assert "Tuesdays" in text_of(await called(agent, "search_memory", query="deploys"))
         assert len(warm.pids()) == 1
 
     Agents(lambda: stdio(project), "legacy").run(story)
 
 
+@pytest.mark.slow
 def test_a_session_ends_with_its_agent(warm: Warm, project: Path) -> None:
     """When an agent leaves, the daemon lets its session go, and stays for others."""
 
@@ -73,6 +77,7 @@ def test_a_session_ends_with_its_agent(warm: Warm, project: Path) -> None:
     assert warm.status()["pid"] == pid
 
 
+@pytest.mark.slow
 def test_an_agent_can_be_given_a_tenant(warm: Warm, project: Path) -> None:
     """With `--tenant`, an agent sees and writes that tenant's memories and no others."""
 
@@ -87,6 +92,7 @@ def test_an_agent_can_be_given_a_tenant(warm: Warm, project: Path) -> None:
     assert "Tuesdays" in Agents(lambda: stdio(project, "--tenant", "other"), "legacy").run(search)
 
 
+@pytest.mark.slow
 def test_without_a_daemon_the_work_is_done_here(project: Path) -> None:
     """Where no daemon can live, the proxy does the work itself and says nothing about it."""
 
@@ -100,6 +106,7 @@ def test_without_a_daemon_the_work_is_done_here(project: Path) -> None:
     Agents(lambda: stdio(project, LORELOG_DAEMON_WARM="auto"), "legacy").run(story)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 def test_a_restarted_web_server(web: Web, mode: str) -> None:
     """Over HTTP, an agent of the new protocol goes on after a restart; an older one is told that its session is gone."""

@@ -12,13 +12,19 @@ import pytest
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from tokenizers import Tokenizer
 
-import lorelog.models
-from lorelog.operations.catalogue import OPERATIONS
-from lorelog.operations.dispatch import Caller, Dispatcher
-from lorelog.retrieval.cost import estimate_tokens
-from lorelog.surfaces.mcp.greeting import VERSIONS, greeting, tool_list
+import lorelog.models.embed
+from lorelog.operations.catalogue import all_operations
+from lorelog.operations.dispatch import ClientIdentity, Dispatcher
+from lorelog.retrieval.token_estimate import estimate_tokens
+from lorelog.surfaces.mcp.protocol import PROTOCOL_VERSIONS, initialize_result, tools_list_result
 from lorelog.surfaces.mcp.session import serve_stream
-from lorelog.surfaces.mcp.tools import FAMILIES, INSTRUCTIONS, OTHERS, OWN_TOOLS, TOOLS
+from lorelog.surfaces.mcp.tools import (
+    CALL_ONLY_FAMILIES,
+    CALL_ONLY_OPERATIONS,
+    INSTRUCTIONS,
+    OPERATIONS_WITH_TOOLS,
+    TOOLS,
+)
 
 HELLO: dict[str, Any] = {"capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
@@ -43,47 +49,47 @@ def ask(connection: socket.socket, method: str, params: dict[str, Any]) -> Any:
 def server(project: Path) -> socket.socket:
     """A session with the SDK's server."""
     ours, theirs = socket.socketpair()
-    threading.Thread(target=serve_stream, args=(theirs, Dispatcher().call, Caller(str(project)))).start()
+    threading.Thread(target=serve_stream, args=(theirs, Dispatcher().call, ClientIdentity(str(project)))).start()
     return ours
 
 
 def test_the_tool_list_is_cheap(project: Path) -> None:
     """All that `tools/list` answers costs a model less than 1,500 tokens, and the instructions less than 100."""
     with server(project) as connection:
-        ask(connection, "initialize", {"protocolVersion": VERSIONS[-1], **HELLO})
+        ask(connection, "initialize", {"protocolVersion": PROTOCOL_VERSIONS[-1], **HELLO})
         listed = ask(connection, "tools/list", {})
     assert tokens(json.dumps(listed, ensure_ascii=False)) < 1500
     assert tokens(INSTRUCTIONS) < 100
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", PROTOCOL_VERSIONS)
 def test_the_proxy_greets_as_the_server_does(project: Path, version: str) -> None:
     """What the proxy answers for a server that is not there yet is what the server would have said."""
     hello = {"protocolVersion": version, **HELLO}
     with server(project) as connection:
-        assert ask(connection, "initialize", hello) == greeting(hello)
-        assert ask(connection, "tools/list", {}) == tool_list(hello, {})
+        assert ask(connection, "initialize", hello) == initialize_result(hello)
+        assert ask(connection, "tools/list", {}) == tools_list_result(hello, {})
 
 
 def test_only_known_versions_are_greeted() -> None:
     """Every version that is greeted is one that the SDK shakes hands in; others, and odd requests, are left to it."""
-    assert set(VERSIONS) <= set(HANDSHAKE_PROTOCOL_VERSIONS)
-    assert greeting({"protocolVersion": "2099-01-01", **HELLO}) is None
-    assert greeting({"protocolVersion": VERSIONS[0]}) is None
-    assert tool_list({"protocolVersion": VERSIONS[0], **HELLO}, {"cursor": "2"}) is None
+    assert set(PROTOCOL_VERSIONS) <= set(HANDSHAKE_PROTOCOL_VERSIONS)
+    assert initialize_result({"protocolVersion": "2099-01-01", **HELLO}) is None
+    assert initialize_result({"protocolVersion": PROTOCOL_VERSIONS[0]}) is None
+    assert tools_list_result({"protocolVersion": PROTOCOL_VERSIONS[0], **HELLO}, {"cursor": "2"}) is None
 
 
 def test_every_operation_has_a_way() -> None:
     """Each operation that may be asked for over MCP has a tool, or `memory_call` names it or its family; nothing else is named."""
-    reachable = {name for name, one in OPERATIONS.items() if "mcp" not in one.absent}
-    named = {*OWN_TOOLS, *(name if "." in name else f"memory.{name}" for name in OTHERS)}
-    in_families = {name for name in reachable if name.partition(".")[0] in FAMILIES}
+    reachable = {name for name, one in all_operations().items() if "mcp" not in one.absent}
+    named = {*OPERATIONS_WITH_TOOLS, *(name if "." in name else f"memory.{name}" for name in CALL_ONLY_OPERATIONS)}
+    in_families = {name for name in reachable if name.partition(".")[0] in CALL_ONLY_FAMILIES}
 
     assert reachable == named | in_families
     assert not named & in_families
-    assert {name.partition(".")[0] for name in OPERATIONS} >= {"task", "artifact"}
+    assert {name.partition(".")[0] for name in all_operations()} >= {"task", "artifact"}
     (called,) = (tool for tool in TOOLS if tool["name"] == "memory_call")
-    assert all(f"{family}.*" in called["description"] for family in FAMILIES)
+    assert all(f"{family}.*" in called["description"] for family in CALL_ONLY_FAMILIES)
 
 
 def test_schemas_are_sound() -> None:

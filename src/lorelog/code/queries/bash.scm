@@ -1,4 +1,4 @@
-; Shell. A variable is defined by its first assignment outside of functions (bash.py); what a function assigns is written.
+; Shell. A variable is defined by its first assignment outside of functions (bash.py); assignments in a function are writes.
 
 (function_definition name: (word) @name body: (_) @body) @def.function
 (program (variable_assignment name: (variable_name) @name) @def.variable)

@@ -1,6 +1,6 @@
-; C, and the greater part of C++ (cpp.scm stands before this). A declarator may stand below pointers, arrays and
-; initialisers: one pattern per depth, `_` for whatever is between. A typedef or a variable whose type is written out with
-; a name of its own is defined by its name alone, so that it does not contain that type.
+; C, and the greater part of C++ (cpp.scm precedes this). A declarator may be nested in pointers, arrays and
+; initialisers: one pattern per depth, with `_` for any node between. A typedef or a variable whose type is defined with
+; its own name has the range of its name only, so that it does not contain that type.
 
 ; --- definitions: functions and prototypes
 
@@ -102,7 +102,7 @@
 
 (preproc_include path: [(string_literal) (system_lib_string)] @import.module) @import
 
-; --- scopes and what is bound in them
+; --- scopes and bound names
 
 [(compound_statement) (for_statement)] @scope
 

@@ -1,4 +1,4 @@
-; C++ beyond C; c.scm follows. `A::b` outside of its class is `b` of `A`; what a template heads is widened in cpp.py.
+; C++ beyond C; c.scm follows. `A::b` outside of its class is `b` of `A`; definitions are extended to `template <…>` in cpp.py.
 ; One flat pattern per shape: nested alternatives lose matches in tree-sitter 0.26.
 
 ; --- definitions: types
@@ -43,9 +43,9 @@
 (nested_namespace_specifier . (namespace_identifier) @of (nested_namespace_specifier . (namespace_identifier) @name @def.module))
 (namespace_alias_definition name: (namespace_identifier) @name) @def.module
 
-; --- definitions: functions, below no, one or two pointers and references
+; --- definitions: functions, below zero, one or two pointers and references
 
-; Lock lock(mutex); reads like a prototype, and defines a local
+; Lock lock(mutex); looks like a prototype, and defines a local variable
 (compound_statement (declaration declarator: (function_declarator declarator: (identifier) @name)) @def.variable)
 
 ; a constructor: its head ends before its initialisers
@@ -104,7 +104,7 @@
 (using_declaration "namespace" [(identifier) (qualified_identifier)] @import.module) @import
 (using_declaration . "using" . (qualified_identifier) @import.module) @import
 
-; --- scopes and what is bound in them
+; --- scopes and bound names
 
 [(template_declaration) (lambda_expression) (for_range_loop) (catch_clause) (requires_expression)] @scope
 

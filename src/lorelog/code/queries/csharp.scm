@@ -1,4 +1,4 @@
-; C#. A namespace in braces contains; one for the whole file (`namespace A;`) does not show in the tree, and is left out.
+; C#. A namespace in braces is a container; a file-scoped one (`namespace A;`) does not enclose nodes, and is left out.
 
 ; --- definitions
 
@@ -36,7 +36,7 @@
 (file_scoped_namespace_declaration) @skip
 (namespace_declaration name: (_) @skip)
 
-; --- scopes and what is bound in them
+; --- scopes and bound names
 
 [
   (class_declaration)

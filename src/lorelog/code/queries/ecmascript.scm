@@ -1,5 +1,5 @@
-; What JavaScript and TypeScript share. Where a name node is captured by several patterns, the first one counts:
-; special cases stand above general ones, and what a language has for itself is put before this.
+; Shared by JavaScript and TypeScript. If several patterns capture a name, the first one counts:
+; special cases precede general ones, and queries of one language precede this file.
 
 ; --- definitions
 
@@ -11,7 +11,7 @@
   key: [(property_identifier) (string)] @name
   value: [(arrow_function body: (_) @body) (function_expression body: (_) @body) (generator_function body: (_) @body)]) @def.method)
 
-; const x = require("y"): an import, no variable (javascript.py looks)
+; const x = require("y"): an import, not a variable (see javascript.py)
 (variable_declarator name: (identifier) @name value: (call_expression function: (identifier) @h.called)) @def.variable
 (variable_declarator
   name: (identifier) @name
@@ -20,13 +20,13 @@
   name: (object_pattern [(shorthand_property_identifier_pattern) @name (pair_pattern value: (identifier) @name)])
   value: (call_expression function: (identifier) @h.called)) @def.variable
 
-; a function, or a class, by the variable it is bound to
+; a function or a class that is assigned to a variable
 (variable_declarator
   name: (identifier) @name
   value: [(arrow_function body: (_) @body) (function_expression body: (_) @body) (generator_function body: (_) @body)]) @def.function
 (variable_declarator name: (identifier) @name value: (class body: (_) @body)) @def.class
 
-; exports.f = function …, A.prototype.f = function …, A.f = function … (javascript.py says of what)
+; exports.f = function …, A.prototype.f = function …, A.f = function … (javascript.py sets the container)
 (assignment_expression
   left: (member_expression object: (_) @h.object property: [(property_identifier) (private_property_identifier)] @name)
   right: [(arrow_function body: (_) @body) (function_expression body: (_) @body) (generator_function body: (_) @body)]) @def.method
@@ -44,7 +44,7 @@
   ]
   (#eq? @_module "module") (#eq? @_exports "exports")) @def.function
 
-; what a constructor gives to its object
+; members that a constructor assigns
 (class_body (method_definition
   name: (property_identifier) @h.constructor
   body: (statement_block (expression_statement (assignment_expression
@@ -101,7 +101,7 @@
   (#eq? @h.bare "require")) @import
 (call_expression function: (import) arguments: (arguments . (string (string_fragment) @import.module))) @import
 
-; --- variables; the engine makes those of a function its locals
+; --- variables; those of a function become locals
 
 (lexical_declaration "const" (variable_declarator name: (identifier) @name) @def.constant)
 (variable_declarator name: (identifier) @name) @def.variable
@@ -111,7 +111,7 @@
   (object_assignment_pattern left: (shorthand_property_identifier_pattern) @name))) @def.variable
 (variable_declarator name: (array_pattern (identifier) @name)) @def.variable
 
-; --- scopes and what is bound in them
+; --- scopes and bound names
 
 [
   (function_declaration)
@@ -170,7 +170,7 @@
 (assignment_expression left: (object_pattern (pair_pattern value: (identifier) @use.write)))
 (for_in_statement !kind left: (identifier) @use.write)
 
-; patterns elsewhere bind; these stand below the assignments that look like them
+; other destructuring patterns bind names; these follow the assignments that look like them
 (object_pattern (shorthand_property_identifier_pattern) @local)
 (object_pattern (pair_pattern value: (identifier) @local))
 (object_pattern (pair_pattern value: (assignment_pattern left: (identifier) @local)))
@@ -184,7 +184,7 @@
 (export_specifier alias: (_) @skip)
 (identifier) @use.read
 
-; --- how far a definition reaches, where more than its own node: javascript.py looks for these
+; --- statements that a definition is extended to (see javascript.py)
 
 (lexical_declaration (variable_declarator name: (identifier) @name)) @h.declaration @def.variable
 (variable_declaration (variable_declarator name: (identifier) @name)) @h.declaration @def.variable

@@ -1,4 +1,4 @@
-; Go. A method's container is its receiver's type; embedded types are what a struct or an interface is made from.
+; Go. A method's container is its receiver's type; embedded types are the bases of a struct or an interface.
 
 ; --- definitions
 
@@ -28,7 +28,7 @@
 (const_spec (identifier) @name) @def.constant
 (var_spec name: (identifier) @name) @def.variable
 
-; the whole of a declaration, for a spec that stands alone in it (go.py looks)
+; the whole declaration, for a single spec in it (see go.py)
 (type_declaration (type_spec name: (type_identifier) @name)) @h.whole @def.type
 (type_declaration (type_alias name: (type_identifier) @name)) @h.whole @def.type
 (const_declaration (const_spec (identifier) @name)) @h.whole @def.constant
@@ -39,7 +39,7 @@
 (import_spec name: (_)? @import.alias path: (_) @import.module) @import
 (package_clause) @skip
 
-; --- scopes and what is bound in them
+; --- scopes and bound names
 
 [
   (type_spec)

@@ -24,7 +24,7 @@
 (field_declaration declarator: (variable_declarator name: (identifier) @name)) @def.variable
 (constant_declaration declarator: (variable_declarator name: (identifier) @name)) @def.constant
 
-; an anonymous class is no symbol, but its members are, below the type that it makes
+; an anonymous class is not a symbol; the container of its members is its type
 (object_creation_expression type: (_) @name (class_body) @container)
 
 ; --- imports
@@ -34,7 +34,7 @@
 (import_declaration (identifier) @import.module) @import
 (package_declaration) @skip
 
-; --- scopes and what is bound in them
+; --- scopes and bound names
 
 [
   (class_declaration)

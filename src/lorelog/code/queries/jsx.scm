@@ -1,4 +1,4 @@
-; JSX, for JavaScript and TSX: a component is called by its tag; tags in lower case are the browser's own.
+; JSX, for JavaScript and TSX: a tag calls a component; tags in lower case are HTML elements.
 
 (jsx_opening_element name: (identifier) @use.call (#match? @use.call "^[A-Z_$]"))
 (jsx_self_closing_element name: (identifier) @use.call (#match? @use.call "^[A-Z_$]"))

@@ -1,4 +1,4 @@
-; Kotlin. A companion object is no symbol: its members are called by its class. Imports are taken apart in kotlin.py.
+; Kotlin. A companion object is not a symbol: its members are called on the class. Imports are split in kotlin.py.
 
 ; --- definitions
 
@@ -21,7 +21,7 @@
 (property_declaration (variable_declaration . (identifier) @name)) @def.variable
 (property_declaration (multi_variable_declaration (variable_declaration . (identifier) @name))) @def.variable
 
-; an anonymous object's members stand below the type that it is of
+; the container of an anonymous object's members is its type
 (object_literal (delegation_specifiers (delegation_specifier (constructor_invocation (user_type) @name))) (class_body) @container)
 (object_literal (delegation_specifiers (delegation_specifier (user_type) @name)) (class_body) @container)
 
@@ -31,7 +31,7 @@
 (import) @skip
 (package_header) @skip
 
-; --- scopes and what is bound in them
+; --- scopes and bound names
 
 [
   (class_declaration)

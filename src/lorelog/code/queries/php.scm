@@ -1,4 +1,4 @@
-; PHP. Variables keep their `$`, properties lose it (php.py): `$this->name` and `self::$name` use what `private $name` defines.
+; PHP. Variables keep their `$`, properties lose it (php.py): `$this->name` and `self::$name` use the definition `private $name`.
 
 ; --- definitions
 
@@ -35,7 +35,7 @@
 (include_expression (string (string_content) @import.module)) @import
 (namespace_definition name: (_) @skip)
 
-; --- scopes and what is bound in them
+; --- scopes and bound names
 
 [(arrow_function) (anonymous_function)] @scope
 

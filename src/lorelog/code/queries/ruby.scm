@@ -1,4 +1,4 @@
-; Ruby. What a class's own calls define (attr_reader, define_method, Struct.new) is judged in ruby.py by the method's name.
+; Ruby. Definitions by calls (attr_reader, define_method, Struct.new) are checked in ruby.py by the name of the method.
 
 ; --- definitions
 
@@ -29,7 +29,7 @@
 
 (call !receiver method: (identifier) @h.method arguments: (argument_list . (string (string_content) @import.module))) @import
 
-; --- scopes and what is bound in them
+; --- scopes and bound names
 
 [(block) (do_block) (lambda) (method) (singleton_method)] @scope
 

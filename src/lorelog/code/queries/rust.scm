@@ -1,4 +1,4 @@
-; Rust. An impl block is no symbol, but what it names is the container of what is inside.
+; Rust. An impl block is not a symbol; its type is the container of its definitions.
 
 ; --- definitions
 
@@ -35,12 +35,12 @@
   (function_type) @name
 ]) @container
 
-; --- imports: the tree of names is taken apart in rust.py
+; --- imports: use trees are split in rust.py
 
 (use_declaration argument: (_) @import.module) @import
 (extern_crate_declaration name: (identifier) @import.module alias: (identifier)? @import.alias) @import
 
-; --- scopes and what is bound in them
+; --- scopes and bound names
 
 [(impl_item) (trait_item) (struct_item) (enum_item) (type_item) (closure_expression) (match_arm) (for_expression) (if_expression) (while_expression) (block) (function_signature_item)] @scope
 
@@ -74,7 +74,7 @@
 (macro_invocation macro: (identifier) @use.call)
 (macro_invocation macro: (scoped_identifier path: (_)? @receiver name: (identifier) @use.call))
 
-; inside a macro's brackets there are tokens only
+; the arguments of a macro are only tokens
 (token_tree [(identifier) (self) (crate)] @receiver . ["." "::"] . (identifier) @use.call . (token_tree "("))
 (token_tree ["." "::"] @receiver . (identifier) @use.call . (token_tree "("))
 (token_tree (identifier) @use.call . (token_tree "("))

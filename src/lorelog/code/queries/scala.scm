@@ -1,4 +1,4 @@
-; Scala. Imports are taken apart in scala.py.
+; Scala. Imports are split in scala.py.
 
 ; --- definitions
 
@@ -27,7 +27,7 @@
 (import_declaration) @import.module @import
 (package_clause name: (_) @skip)
 
-; --- scopes and what is bound in them
+; --- scopes and bound names
 
 [
   (class_definition)

@@ -1,4 +1,4 @@
-; SQL. Tables and views are classes, their columns variables; what a statement changes is written, what it selects from read.
+; SQL. Tables and views are classes, their columns variables; a changed table is a write, a selected one a read.
 
 (create_table (object_reference schema: (identifier)? @of name: (identifier) @name) (column_definitions)? @body) @def.class
 (create_view (object_reference schema: (identifier)? @of name: (identifier) @name)) @def.class

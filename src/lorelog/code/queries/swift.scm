@@ -1,4 +1,4 @@
-; Swift. An extension is no symbol, but what it extends contains what is inside.
+; Swift. An extension is not a symbol; the extended type is the container of its definitions.
 
 ; --- definitions
 
@@ -23,7 +23,7 @@
 
 (import_declaration (identifier) @import.module) @import
 
-; --- scopes and what is bound in them
+; --- scopes and bound names
 
 [
   (class_declaration)

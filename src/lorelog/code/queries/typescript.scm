@@ -1,4 +1,4 @@
-; TypeScript's own; ecmascript.scm follows (for TSX: jsx.scm between them).
+; TypeScript only; ecmascript.scm follows (for TSX: jsx.scm between them).
 
 ; --- definitions
 
@@ -42,7 +42,7 @@
   (identifier) @import.alias
   source: (string (string_fragment) @import.module))) @import
 
-; --- scopes and what is bound in them
+; --- scopes and bound names
 
 [
   (class_declaration)

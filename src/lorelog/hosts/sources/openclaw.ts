@@ -10,17 +10,17 @@ type Session = { sessionId?: string; agentId?: string; workspaceDir?: string; ru
 const started = shared<Promise<string>>("started")
 const places = shared<Session>("places")
 
-/** Runs a lorelog command without a shell and gives back its JSON; what went wrong is JSON too, for the model to read. */
+/** Runs a lorelog command without a shell and returns its JSON; errors are JSON too, for the model to read. */
 function ask(directory: string | undefined, words: string[], signal?: AbortSignal): Promise<string> {
   return new Promise((resolve) => {
     const [verb = "", ...rest] = words
     const place = directory ? ["--project", directory] : []
     const options = { stdio: ["ignore", "pipe", "ignore"] as ["ignore", "pipe", "ignore"], timeout: TOOL_MS, signal }
     const child = spawn(COMMAND, [verb, "--json", ...place, ...rest], options)
-    let said = ""
-    child.stdout.on("data", (piece) => (said += String(piece)))
+    let output = ""
+    child.stdout.on("data", (chunk) => (output += String(chunk)))
     child.on("error", (fault) => resolve(JSON.stringify({ error: { message: `lorelog: ${fault.message}` } })))
-    child.on("close", () => resolve(said.trim() || JSON.stringify({ error: { message: "lorelog did not answer" } })))
+    child.on("close", () => resolve(output.trim() || JSON.stringify({ error: { message: "lorelog did not answer" } })))
   })
 }
 
@@ -66,7 +66,7 @@ const TOOLS = {
   ),
 }
 
-/** Passes a command on to lorelog in this terminal. */
+/** Runs a lorelog command in this terminal. */
 function passOn(...words: string[]): Promise<void> {
   return new Promise((resolve) => {
     const child = spawn(COMMAND, words, { stdio: "inherit" })
@@ -84,7 +84,7 @@ export default {
   description: "$DESCRIPTION",
   kind: "memory" as const,
   register(api: OpenClawPluginApi) {
-    const tell = (moment: string, given: Session, more: Payload = {}): Promise<string> => {
+    const report = (moment: string, given: Session, more: Payload = {}): Promise<string> => {
       const before = places.get(given.sessionId ?? "")
       const known: Session = {
         sessionId: given.sessionId,
@@ -98,43 +98,43 @@ export default {
       return hook("openclaw", moment, { session, turn, directory, agent, source, ...more })
     }
 
-    const write = async ({ system, text, max_tokens }: Wanted): Promise<Written> => {
+    const write = async ({ system, text, max_tokens }: SummaryRequest): Promise<SummaryResult> => {
       const messages = [{ role: "user" as const, content: text }]
       const asked = { messages, systemPrompt: system, maxTokens: max_tokens, purpose: "lorelog: notes of a turn" }
-      const { text: said, usage } = await api.runtime.llm.complete(asked)
+      const { text: notes, usage } = await api.runtime.llm.complete(asked)
       const { inputTokens = 0, cacheReadTokens = 0, cacheWriteTokens = 0, outputTokens = 0 } = usage
-      return { text: said, tokens_in: inputTokens + cacheReadTokens + cacheWriteTokens, tokens_out: outputTokens }
+      return { text: notes, tokens_in: inputTokens + cacheReadTokens + cacheWriteTokens, tokens_out: outputTokens }
     }
 
     const start = (session: Session, source: string): Promise<string> => {
       const key = session.sessionId ?? ""
-      const known = started.get(key) ?? tell("session-start", session, { source })
+      const known = started.get(key) ?? report("session-start", session, { source })
       started.set(key, known)
       return known
     }
 
     api.on("before_prompt_build", async (event, context) => {
       const source = event.messages.length ? "resume" : "startup"
-      const said = tell("prompt", context, { prompt: event.prompt })
-      const [appendSystemContext, now] = await Promise.all([start(context, source), said])
+      const memories = report("prompt", context, { prompt: event.prompt })
+      const [appendSystemContext, now] = await Promise.all([start(context, source), memories])
       const prependContext = remembered(context.sessionId ?? "", now)
       return { ...(appendSystemContext && { appendSystemContext }), ...(prependContext && { prependContext }) }
     })
-    // The hook is not waited for: a one-shot run leaves now, and it goes on by itself.
+    // Not awaited: a one-shot run exits now, and the hook continues by itself.
     api.on("agent_end", async (event, context) => {
-      void tell(event.success ? "turn-end" : "turn-failed", context)
-      // This is, where it was chosen: OpenClaw lends its model only while its own hook goes on.
-      if (event.success && context.sessionId) await lend("openclaw", context.sessionId, write)
+      void report(event.success ? "turn-end" : "turn-failed", context)
+      // Awaited if chosen: OpenClaw provides its model only while its own hook runs.
+      if (event.success && context.sessionId) await summarizeTurn("openclaw", context.sessionId, write)
     })
-    api.on("before_compaction", (_event, context) => void tell("compact", context))
+    api.on("before_compaction", (_event, context) => void report("compact", context))
     api.on("session_end", (event, context) => {
-      void tell("session-end", { ...context, sessionId: event.sessionId }, { source: event.reason })
+      void report("session-end", { ...context, sessionId: event.sessionId }, { source: event.reason })
       started.delete(event.sessionId)
       places.delete(event.sessionId)
-      told.delete(event.sessionId)
+      contexts.delete(event.sessionId)
     })
     api.on("gateway_stop", async () => {
-      await Promise.all([...places.values()].map((session) => tell("session-end", session, { source: "gateway_stop" })))
+      await Promise.all([...places.values()].map((session) => report("session-end", session, { source: "gateway_stop" })))
     })
     for (const [name, make] of Object.entries(TOOLS)) api.registerTool(make, { name })
 

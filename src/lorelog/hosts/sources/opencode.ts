@@ -5,12 +5,12 @@ import type { Hooks, Plugin } from "@opencode-ai/plugin"
 
 //#include hook.ts
 
-/** How prompts begin that OpenCode sends by itself, beside what a person asked: no memory there. */
+/** Prefix of OpenCode's own requests (titles, summaries), which get no memory. */
 const SIDE_REQUEST = /^[^\n]{0,80}\b(title|summar)/i
 
 type Loose = { mcp?: Record<string, unknown>; skills?: { paths?: string[] } }
 
-/** OpenCode's database, where lorelog reads the turn: nothing of the conversation passes through here. */
+/** Path of OpenCode's database, from which lorelog reads the turn: no conversation passes through here. */
 function database(): string {
   const { HOME = "", OPENCODE_DB: chosen = "opencode.db", XDG_DATA_HOME: data = `${HOME}/.local/share` } = process.env
   return chosen.startsWith("/") ? chosen : `${data}/opencode/${chosen}`
@@ -28,7 +28,7 @@ export const Lorelog: Plugin = async ({ client, directory }) => {
   const compacting = new Set<string>()
   const pending = new Set<Promise<string>>()
 
-  const tell = (moment: string, session: string, more: Payload = {}): Promise<string> => {
+  const report = (moment: string, session: string, more: Payload = {}): Promise<string> => {
     const turn = turns.get(session) ?? ""
     const answer = hook("opencode", moment, { session, turn, directory, transcript: database(), ...more })
     pending.add(answer)
@@ -37,17 +37,17 @@ export const Lorelog: Plugin = async ({ client, directory }) => {
   }
 
   const start = (session: string, source: string): Promise<string> => {
-    const known = started.get(session) ?? tell("session-start", session, { source })
-    started.set(session, known)
-    return known
+    const startup = started.get(session) ?? report("session-start", session, { source })
+    started.set(session, startup)
+    return startup
   }
 
   const end = (moment: string, session: string | undefined, source = ""): void => {
-    if (session && !subagents.has(session)) void tell(moment, session, { source })
+    if (session && !subagents.has(session)) void report(moment, session, { source })
   }
 
-  /** In a session below the one it is about, so that it counts as a subagent's; without tools, and gone afterwards. */
-  const write = async (parentID: string, { system, text }: Wanted): Promise<Written> => {
+  /** Writes notes in a child session, so that it counts as a subagent's; without tools, and deleted afterwards. */
+  const write = async (parentID: string, { system, text }: SummaryRequest): Promise<SummaryResult> => {
     const { data: own } = await client.session.create({ body: { parentID, title: "lorelog: notes of a turn" } })
     if (!own) throw new Error("no session")
     subagents.add(own.id)
@@ -64,10 +64,10 @@ export const Lorelog: Plugin = async ({ client, directory }) => {
 
   const idle = (session: string): void => {
     end("turn-end", session)
-    if (!subagents.has(session)) void lend("opencode", session, (wanted) => write(session, wanted))
+    if (!subagents.has(session)) void summarizeTurn("opencode", session, (request) => write(session, request))
   }
 
-  const hear = (event: Event): void => {
+  const handle = (event: Event): void => {
     if (event.type === "session.created") {
       const { id, parentID } = event.properties.info
       if (parentID) subagents.add(id)
@@ -84,13 +84,13 @@ export const Lorelog: Plugin = async ({ client, directory }) => {
       const skills = `${import.meta.dirname}/skills`
       if (existsSync(skills)) open.skills = { ...open.skills, paths: [...(open.skills?.paths ?? []), skills] }
     },
-    event: async ({ event }) => hear(event),
+    event: async ({ event }) => handle(event),
     "chat.message": async ({ sessionID, messageID }, { message, parts }) => {
       if (subagents.has(sessionID)) return
       turns.set(sessionID, message.id ?? messageID ?? "")
-      const known = start(sessionID, "resume")
-      prompted.set(sessionID, remembered(sessionID, await tell("prompt", sessionID, { prompt: wordsOf(parts) })))
-      await known
+      const startup = start(sessionID, "resume")
+      prompted.set(sessionID, remembered(sessionID, await report("prompt", sessionID, { prompt: wordsOf(parts) })))
+      await startup
     },
     "experimental.session.compacting": async ({ sessionID }) => void compacting.add(sessionID),
     "experimental.chat.system.transform": async ({ sessionID = "" }, { system }) => {
@@ -98,9 +98,9 @@ export const Lorelog: Plugin = async ({ client, directory }) => {
       const context = [await start(sessionID, "resume"), prompted.get(sessionID)].filter(Boolean)
       if (context.length) system.push(context.join("\n\n"))
     },
-    // The only hook that is waited for when OpenCode leaves.
+    // The only hook that OpenCode waits for when it exits.
     dispose: async () => {
-      for (const session of turns.keys()) void tell("session-end", session)
+      for (const session of turns.keys()) void report("session-end", session)
       await Promise.all(pending)
     },
   }

@@ -1,6 +1,6 @@
-"""Transcripts: the conversations that agent hosts keep, read turn by turn.
+"""Read the conversations that agent hosts store, turn by turn.
 
-`detect.open_conversation` finds out by its content what a file is. One module per host says what that host's records
-mean (`claude`, `codex`, `opencode`, `openclaw`, `dsh`), `building` puts turns together within limits, and `lines`,
-`documents` and `databases` bring the records in one at a time, whatever the size of the file.
+`conversation.open_conversation` detects a file's format by its content. One module per host interprets that host's
+records (`claude`, `codex`, `opencode`, `openclaw`, `dsh`), `turns` builds bounded turns from them, `turn_note` and
+`actions` extract the content of memories, and `json_files` and `databases` stream records from files of any size.
 """

@@ -1,34 +1,35 @@
-"""Codex: rollouts, in the forms that its versions have written.
+"""Read Codex rollouts, in the formats of all its versions.
 
-    {type, payload} lines, now     response_item messages and calls; event_msg item_completed beside them
-    {type, payload} lines, before  response_item messages and calls; event_msg user_message and agent_message beside them
-    bare lines, 2025               the items themselves: {type: message, role, …}, {type: function_call, …}
-    one JSON document, 2025        {session, items: […]}
+    {type, payload} lines, current  response_item messages and calls; event_msg item_completed in addition
+    {type, payload} lines, earlier  response_item messages and calls; event_msg user_message and agent_message in addition
+    bare lines, 2025                the items themselves: {type: message, role, …}, {type: function_call, …}
+    one JSON document, 2025         {session, items: […]}
 
-What is said usually stands in the file twice, as an item and as an event, and which of them is there depends on the
-version. So both are read, and the n-th time that one channel says a text is the n-th time that the other said it. Of the
-messages of the role `user` many are the program's own (instructions, environment): those are left aside.
+A message is usually stored twice, as an item and as an event, and which of them exists depends on the version. So both
+are read, and the n-th occurrence of a text in one channel is the same message as the n-th in the other. Many messages
+of the role `user` are the program's own (instructions, environment) and are skipped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from lorelog.ingest.transcripts.building import (
-    Record,
-    Tally,
+from lorelog.ingest.transcripts.turns import (
+    COMPACTED_NOTE,
+    JsonObject,
+    TranscriptStats,
     TurnBuilder,
-    blocks_of,
-    kind_of,
-    record_of,
-    text_of,
-    texts_of,
+    as_object,
+    content_blocks,
+    message_text,
+    object_type,
+    to_text,
 )
 
-_LINES = frozenset({"session_meta", "event_msg", "response_item", "turn_context", "compacted"})
-_ITEMS = frozenset({"message", "function_call", "function_call_output", "reasoning", "local_shell_call"})
-_TEXTS = ("input_text", "output_text", "text", "Text")
-_PUT_IN = (
+_LINE_TYPES = frozenset({"session_meta", "event_msg", "response_item", "turn_context", "compacted"})
+_ITEM_TYPES = frozenset({"message", "function_call", "function_call_output", "reasoning", "local_shell_call"})
+_TEXT_TYPES = ("input_text", "output_text", "text", "Text")
+_INJECTED_PREFIXES = (
     "<environment_context>",
     "<user_instructions>",
     "<INSTRUCTIONS>",
@@ -40,32 +41,33 @@ _PUT_IN = (
     "<collaboration_mode>",
     "<apps_instructions>",
 )
-_WRITTEN = "user.text"
-_CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "web_search_call", "tool_search_call"})
-_RESULTS = frozenset({"function_call_output", "custom_tool_call_output", "tool_search_output"})
-_COMPACTED = "the conversation was compacted here and there: what is shown is what was really said"
+_USER_TEXT_KIND = "user.text"
+_CALL_TYPES = frozenset(
+    {"function_call", "custom_tool_call", "local_shell_call", "web_search_call", "tool_search_call"}
+)
+_RESULT_TYPES = frozenset({"function_call_output", "custom_tool_call_output", "tool_search_output"})
 
 
-def is_codex(record: Record) -> bool:
-    """Say whether a line is Codex's."""
-    kind = kind_of(record)
-    if kind in _LINES:
+def is_codex(record: JsonObject) -> bool:
+    """Return True if a line has the format of Codex."""
+    kind = object_type(record)
+    if kind in _LINE_TYPES:
         return isinstance(record.get("payload"), dict)
-    if kind in _ITEMS:
+    if kind in _ITEM_TYPES:
         return isinstance(record.get("role"), str) or "call_id" in record or kind == "reasoning"
     return "record_type" in record or ({"id", "timestamp", "instructions"} <= record.keys() and not kind)
 
 
-def read_codex(records: Iterator[Record], tally: Tally) -> Iterator[TurnBuilder]:
+def read_codex(records: Iterator[JsonObject], stats: TranscriptStats) -> Iterator[TurnBuilder]:
     """Yield the turns of a conversation."""
-    reader = _Reader(tally)
+    reader = _CodexReader(stats)
     for record in records:
         yield from reader.take(record)
-    yield from reader.rest()
+    yield from reader.flush()
 
 
-class _Heard:
-    """How often each channel has said a text."""
+class _ChannelDeduplicator:
+    """Counts how often each channel contained a text."""
 
     def __init__(self) -> None:
         self._times: dict[tuple[int, str], int] = {}
@@ -80,12 +82,12 @@ class _Heard:
         return True
 
 
-class _Reader:
-    def __init__(self, tally: Tally) -> None:
-        self._tally = tally
+class _CodexReader:
+    def __init__(self, stats: TranscriptStats) -> None:
+        self._stats = stats
         self._is_side = False
-        self._asked = _Heard()
-        self._takers: dict[str, Callable[[Record, Record], Iterator[TurnBuilder]]] = {
+        self._requests = _ChannelDeduplicator()
+        self._takers: dict[str, Callable[[JsonObject, JsonObject], Iterator[TurnBuilder]]] = {
             "event_msg": self._take_event,
             "response_item": self._take_item,
             "turn_context": self._take_context,
@@ -94,168 +96,169 @@ class _Reader:
 
     def _start(self, identity: object, time: object) -> None:
         self._turn = TurnBuilder(identity, time, sidechain=self._is_side)
-        self._said = _Heard()
-        self._last_words = ""
-        self._seen: list[tuple[str, str, object, object, bool]] = []
-        """Calls as events tell them, for turns whose items tell of none."""
+        self._replies = _ChannelDeduplicator()
+        self._last_message = ""
+        self._event_calls: list[tuple[str, str, object, object, bool]] = []
+        """Calls reported by events, for turns without calls among their items."""
 
-    def take(self, record: Record) -> Iterator[TurnBuilder]:
-        kind = kind_of(record)
+    def take(self, record: JsonObject) -> Iterator[TurnBuilder]:
+        kind = object_type(record)
         payload = record.get("payload")
         if kind == "session_meta" and isinstance(payload, dict):
-            self._tally.session = self._tally.session or text_of(payload.get("id"))
-            self._is_side = "subagent" in record_of(payload.get("source"))
+            self._stats.session = self._stats.session or to_text(payload.get("id"))
+            self._is_side = "subagent" in as_object(payload.get("source"))
             self._turn.sidechain = self._is_side
-            self._tally.skipped += 1
+            self._stats.skipped += 1
         elif isinstance(payload, dict) and kind in self._takers:
             yield from self._takers[kind](record, payload)
-        elif kind in _CALLS or kind in _RESULTS or (kind == "message" and "role" in record):
+        elif kind in _CALL_TYPES or kind in _RESULT_TYPES or (kind == "message" and "role" in record):
             yield from self._take_item(record, record)
         else:
             if not kind and "instructions" in record:
-                self._tally.session = self._tally.session or text_of(record.get("id"))
+                self._stats.session = self._stats.session or to_text(record.get("id"))
             elif kind == "compacted":
-                self._tally.note(_COMPACTED)
-                if not self._turn.has_request:  # a task of its own: what was said in it is the summary
+                self._stats.note(COMPACTED_NOTE)
+                if not self._turn.has_request:  # compaction ran as a turn of its own: its text is the summary
                     self._start(self._turn.identity, self._turn.time)
-            self._tally.skipped += 1
+            self._stats.skipped += 1
 
-    def rest(self) -> Iterator[TurnBuilder]:
+    def flush(self) -> Iterator[TurnBuilder]:
         turn = self._turn
         if not turn.has_tools:
-            for call, name, given, result, failed in self._seen:
-                turn.call(call, name, given)
-                turn.answer(call, result, failed=failed)
+            for call, name, arguments, result, failed in self._event_calls:
+                turn.add_call(call, name, arguments)
+                turn.add_result(call, result, failed=failed)
         if not turn.has_words:
-            turn.say(self._last_words)
+            turn.add_text(self._last_message)
         yield turn
         self._start("", "")
 
-    def _take_context(self, record: Record, payload: Record) -> Iterator[TurnBuilder]:
-        yield from self._enter(payload.get("turn_id"), record.get("timestamp"))
-        self._tally.skipped += 1
+    def _take_context(self, record: JsonObject, payload: JsonObject) -> Iterator[TurnBuilder]:
+        yield from self._switch_turn(payload.get("turn_id"), record.get("timestamp"))
+        self._stats.skipped += 1
 
-    def _enter(self, identity: object, time: object) -> Iterator[TurnBuilder]:
-        """Go to the turn of an id: it may be the one that goes on, or name it, or be the next."""
+    def _switch_turn(self, identity: object, time: object) -> Iterator[TurnBuilder]:
+        """Switch to the turn with this id: the current one, the current one without an id yet, or the next one."""
         if not isinstance(identity, str) or not identity or identity == self._turn.identity:
             return
         if self._turn.identity or self._turn.has_answer:
-            yield from self.rest()
+            yield from self.flush()
             self._start(identity, time)
         else:
-            self._turn.identity = text_of(identity)
-            self._turn.name(identity)
+            self._turn.identity = to_text(identity)
+            self._turn.add_alias(identity)
 
-    def _take_item(self, record: Record, item: Record) -> Iterator[TurnBuilder]:
-        kind = kind_of(item)
-        meta = record_of(item.get("internal_chat_message_metadata_passthrough"))
-        yield from self._enter(meta.get("turn_id"), record.get("timestamp"))
+    def _take_item(self, record: JsonObject, item: JsonObject) -> Iterator[TurnBuilder]:
+        kind = object_type(item)
+        meta = as_object(item.get("internal_chat_message_metadata_passthrough"))
+        yield from self._switch_turn(meta.get("turn_id"), record.get("timestamp"))
         if kind == "message" and item.get("role") == "user":
-            wrote = _written(item, item.get("content_item_kinds") or meta.get("content_item_kinds"))
-            yield from self._ask(wrote, "item", record, item)
+            text = _user_text(item, item.get("content_item_kinds") or meta.get("content_item_kinds"))
+            yield from self._add_request(text, "item", record, item)
         elif kind == "message" and item.get("role") == "assistant":
-            self._say(texts_of(item.get("content"), _TEXTS), "item", item)
-        elif kind in _CALLS:
-            given = item.get("arguments", item.get("input", item.get("action")))
+            self._add_text(message_text(item.get("content"), _TEXT_TYPES), "item", item)
+        elif kind in _CALL_TYPES:
+            arguments = item.get("arguments", item.get("input", item.get("action")))
             call = item.get("call_id") or item.get("id")
-            self._turn.call(call, item.get("name") or kind.removesuffix("_call"), given)
-            self._turn.name(item.get("id"))
-        elif kind in _RESULTS:
+            self._turn.add_call(call, item.get("name") or kind.removesuffix("_call"), arguments)
+            self._turn.add_alias(item.get("id"))
+        elif kind in _RESULT_TYPES:
             output = item.get("output")
-            failed = record_of(output).get("success") is False
-            self._turn.answer(item.get("call_id"), output, failed=failed)
+            failed = as_object(output).get("success") is False
+            self._turn.add_result(item.get("call_id"), output, failed=failed)
         else:
-            self._tally.skipped += 1
+            self._stats.skipped += 1
 
-    def _take_event(self, record: Record, event: Record) -> Iterator[TurnBuilder]:
-        kind = kind_of(event)
+    def _take_event(self, record: JsonObject, event: JsonObject) -> Iterator[TurnBuilder]:
+        kind = object_type(event)
         if kind in {"task_started", "turn_started"}:
             if self._turn.has_request or self._turn.has_answer:
-                yield from self.rest()
+                yield from self.flush()
                 self._start(event.get("turn_id"), record.get("timestamp"))
             else:
-                yield from self._enter(event.get("turn_id"), record.get("timestamp"))
+                yield from self._switch_turn(event.get("turn_id"), record.get("timestamp"))
         elif kind == "user_message":
-            yield from self._ask(_unless_put_in(text_of(event.get("message"))), "event", record, event)
+            yield from self._add_request(_drop_injected(to_text(event.get("message"))), "event", record, event)
         elif kind == "agent_message":
-            self._say(text_of(event.get("message")), "event", event)
+            self._add_text(to_text(event.get("message")), "event", event)
         elif kind == "item_completed":
-            yield from self._enter(event.get("turn_id"), record.get("timestamp"))
-            yield from self._take_completed(record, record_of(event.get("item")))
+            yield from self._switch_turn(event.get("turn_id"), record.get("timestamp"))
+            yield from self._take_completed(record, as_object(event.get("item")))
         elif kind in {"task_complete", "turn_complete"}:
-            self._last_words = text_of(event.get("last_agent_message"))
+            self._last_message = to_text(event.get("last_agent_message"))
             self._turn.failed = bool(event.get("error"))
             self._turn.ended = True
         elif kind == "turn_aborted":
             self._turn.interrupted = True
         elif kind in {"exec_command_end", "mcp_tool_call_end"}:
-            self._saw(event.get("call_id"), event)
+            self._record_event_call(event.get("call_id"), event)
         else:
             if kind == "context_compacted":
-                self._tally.note(_COMPACTED)
-            self._tally.skipped += 1
+                self._stats.note(COMPACTED_NOTE)
+            self._stats.skipped += 1
 
-    def _take_completed(self, record: Record, item: Record) -> Iterator[TurnBuilder]:
-        kind = kind_of(item)
+    def _take_completed(self, record: JsonObject, item: JsonObject) -> Iterator[TurnBuilder]:
+        kind = object_type(item)
         if kind == "UserMessage":
-            yield from self._ask(_unless_put_in(texts_of(item.get("content"), _TEXTS)), "completed", record, item)
+            text = _drop_injected(message_text(item.get("content"), _TEXT_TYPES))
+            yield from self._add_request(text, "completed", record, item)
         elif kind == "AgentMessage":
-            said = texts_of(item.get("content"), _TEXTS) or text_of(item.get("text"))
-            self._say(said, "completed", item)
+            text = message_text(item.get("content"), _TEXT_TYPES) or to_text(item.get("text"))
+            self._add_text(text, "completed", item)
         elif kind in {"CommandExecution", "McpToolCall"}:
-            self._saw(item.get("id"), item)
+            self._record_event_call(item.get("id"), item)
         else:
-            self._tally.skipped += 1
+            self._stats.skipped += 1
 
-    def _saw(self, call: object, told: Record) -> None:
-        invocation = record_of(told.get("invocation"))
-        name = text_of(told.get("tool") or invocation.get("tool")) or "exec"
-        given = told.get("command") or told.get("arguments") or invocation.get("arguments")
-        result = told.get("aggregated_output") or told.get("stdout") or told.get("output") or told.get("result")
-        if isinstance(given, list):
-            given = {"command": given}
-        failed = isinstance(told.get("exit_code"), int) and told["exit_code"] != 0
-        self._seen.append((text_of(call) or f"seen {len(self._seen)}", name, given, result, failed))
-        del self._seen[1000:]
+    def _record_event_call(self, call: object, event: JsonObject) -> None:
+        invocation = as_object(event.get("invocation"))
+        name = to_text(event.get("tool") or invocation.get("tool")) or "exec"
+        arguments = event.get("command") or event.get("arguments") or invocation.get("arguments")
+        result = event.get("aggregated_output") or event.get("stdout") or event.get("output") or event.get("result")
+        if isinstance(arguments, list):
+            arguments = {"command": arguments}
+        failed = isinstance(event.get("exit_code"), int) and event["exit_code"] != 0
+        self._event_calls.append((to_text(call) or f"seen {len(self._event_calls)}", name, arguments, result, failed))
+        del self._event_calls[1000:]
 
-    def _ask(self, text: str, channel: str, record: Record, item: Record) -> Iterator[TurnBuilder]:
+    def _add_request(self, text: str, channel: str, record: JsonObject, item: JsonObject) -> Iterator[TurnBuilder]:
         if not text.strip():
-            self._tally.skipped += 1
+            self._stats.skipped += 1
             return
-        if not self._asked.is_new(text, channel):
-            self._turn.name(item.get("id"))
+        if not self._requests.is_new(text, channel):
+            self._turn.add_alias(item.get("id"))
             return
-        # With an id of the turn, what is asked meanwhile belongs to it; without, it is the next turn.
+        # With a turn id, a request made meanwhile belongs to that turn; without one, it starts the next turn.
         if self._turn.has_request and not (self._turn.identity and self._turn_of(item) == self._turn.identity):
-            yield from self.rest()
+            yield from self.flush()
         if not self._turn.has_request and not self._turn.time:
-            self._turn.begin(record.get("timestamp"))
-        self._turn.ask(text)
-        self._turn.name(item.get("id"))
+            self._turn.set_start_time(record.get("timestamp"))
+        self._turn.add_request(text)
+        self._turn.add_alias(item.get("id"))
 
-    def _turn_of(self, item: Record) -> object:
-        meta = record_of(item.get("internal_chat_message_metadata_passthrough"))
+    def _turn_of(self, item: JsonObject) -> object:
+        meta = as_object(item.get("internal_chat_message_metadata_passthrough"))
         return meta.get("turn_id") or self._turn.identity
 
-    def _say(self, text: str, channel: str, item: Record) -> None:
-        if text.strip() and self._said.is_new(text, channel):
-            self._turn.say(text)
-        self._turn.name(item.get("id"))
+    def _add_text(self, text: str, channel: str, item: JsonObject) -> None:
+        if text.strip() and self._replies.is_new(text, channel):
+            self._turn.add_text(text)
+        self._turn.add_alias(item.get("id"))
 
 
-def _written(item: Record, kinds: object) -> str:
-    """Return what of a user message a person wrote: newer versions say so, older ones must be guessed."""
-    blocks = blocks_of(item.get("content"))
+def _user_text(item: JsonObject, kinds: object) -> str:
+    """Return the part of a user message that the user wrote: newer versions mark it, for older ones it is guessed."""
+    blocks = content_blocks(item.get("content"))
     if isinstance(kinds, list) and kinds:
-        if _WRITTEN not in kinds:
+        if _USER_TEXT_KIND not in kinds:
             return ""
         if len(kinds) == len(blocks):
-            blocks = [block for block, kind in zip(blocks, kinds, strict=True) if kind == _WRITTEN]
-        return texts_of(blocks, _TEXTS)
-    said = (_unless_put_in(texts_of([block], _TEXTS)) for block in blocks)
-    images = "\n[image]" * sum(kind_of(block) == "input_image" for block in blocks)
-    return "\n\n".join(one for one in said if one) + images
+            blocks = [block for block, kind in zip(blocks, kinds, strict=True) if kind == _USER_TEXT_KIND]
+        return message_text(blocks, _TEXT_TYPES)
+    texts = (_drop_injected(message_text([block], _TEXT_TYPES)) for block in blocks)
+    images = "\n[image]" * sum(object_type(block) == "input_image" for block in blocks)
+    return "\n\n".join(text for text in texts if text) + images
 
 
-def _unless_put_in(text: str) -> str:
-    return "" if text.lstrip().startswith(_PUT_IN) else text
+def _drop_injected(text: str) -> str:
+    return "" if text.lstrip().startswith(_INJECTED_PREFIXES) else text

@@ -1,10 +1,10 @@
-"""OpenCode: sessions in a database, or one of them as an export.
+"""Read OpenCode sessions from its database, or one session from an export.
 
     message and part     each message's JSON in one table, its parts in another (1.x); an export has the same, nested
     session_message      a message and its content as one JSON (2.x)
 
-A turn begins at a user message with text of its own; parts marked synthetic were put in by the program. Sessions with
-a parent are subagents'.
+A turn begins at a user message with text of its own; the program inserts parts marked synthetic. Sessions with a parent
+belong to subagents.
 """
 
 from __future__ import annotations
@@ -13,58 +13,57 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from lorelog.ingest.transcripts.building import (
-    Record,
-    Tally,
+from lorelog.ingest.transcripts.json_files import bounded_column, parse_object
+from lorelog.ingest.transcripts.turns import (
+    COMPACTED_NOTE,
+    JsonObject,
+    TranscriptStats,
     TurnBuilder,
-    blocks_of,
-    kind_of,
-    record_of,
-    text_of,
-    texts_of,
+    as_object,
+    content_blocks,
+    message_text,
+    object_type,
+    to_text,
 )
-from lorelog.ingest.transcripts.databases import bounded
-from lorelog.ingest.transcripts.lines import parse
 
-Tables = Mapping[str, frozenset[str]]
-_COMPACTED = "the conversation was compacted here and there: what is shown is what was really said"
-_SESSIONS = ("session", "session_v2")
+TableColumns = Mapping[str, frozenset[str]]
+_SESSION_TABLES = ("session", "session_v2")
 
 
-def is_opencode(tables: Tables) -> bool:
-    """Say whether a database is OpenCode's."""
+def is_opencode(tables: TableColumns) -> bool:
+    """Return True if a database has the tables of OpenCode."""
     return "session" in tables and ("message" in tables or "session_message" in tables)
 
 
-def read_export(members: Iterator[tuple[str, Any]], tally: Tally) -> Iterator[TurnBuilder]:
+def read_export(members: Iterator[tuple[str, Any]], stats: TranscriptStats) -> Iterator[TurnBuilder]:
     """Yield the turns of an exported session."""
-    state = _State(tally)
+    state = _OpencodeReader(stats)
     for name, value in members:
         if name == "info":
-            info = record_of(value)
-            tally.session = text_of(info.get("id"))
+            info = as_object(value)
+            stats.session = to_text(info.get("id"))
             state.is_side = bool(info.get("parentID"))
         elif name == "messages" and isinstance(value, dict):
-            info = record_of(value.get("info"))
-            yield from state.take(info, blocks_of(value.get("parts")))
+            info = as_object(value.get("info"))
+            yield from state.take(info, content_blocks(value.get("parts")))
         else:
-            tally.skipped += 1
-    yield from state.rest()
+            stats.skipped += 1
+    yield from state.flush()
 
 
-def newest_session(connection: sqlite3.Connection, tables: Tables) -> tuple[str, int]:
-    """Return the main session in which something was said last, and how many sessions there are."""
-    table = _messages(connection, tables)
+def newest_session(connection: sqlite3.Connection, tables: TableColumns) -> tuple[str, int]:
+    """Return the main session with the newest message, and the number of sessions."""
+    table = _messages_table(connection, tables)
     count = int(connection.execute(f"SELECT count(DISTINCT session_id) FROM {table}").fetchone()[0])  # noqa: S608
     row = connection.execute(
-        f"SELECT session_id FROM {table} ORDER BY session_id IN ({_children(tables)}), {_clock(tables, table)} DESC, rowid DESC"  # noqa: S608
+        f"SELECT session_id FROM {table} ORDER BY session_id IN ({_children(tables)}), {_time_column(tables, table)} DESC, rowid DESC"  # noqa: S608
         " LIMIT 1"
     ).fetchone()
     return (str(row[0]) if row else "", count)
 
 
-def session_of(connection: sqlite3.Connection, tables: Tables, message: str) -> str:
-    """Return the session that a message belongs to, or an empty text."""
+def find_session(connection: sqlite3.Connection, tables: TableColumns, message: str) -> str:
+    """Return the session of a message, or an empty text."""
     for table in ("message", "session_message"):
         if {"id", "session_id"} <= tables.get(table, frozenset()):
             row = connection.execute(
@@ -76,45 +75,47 @@ def session_of(connection: sqlite3.Connection, tables: Tables, message: str) -> 
     return ""
 
 
-def read_rows(connection: sqlite3.Connection, tables: Tables, session: str, tally: Tally) -> Iterator[TurnBuilder]:
+def read_rows(
+    connection: sqlite3.Connection, tables: TableColumns, session: str, stats: TranscriptStats
+) -> Iterator[TurnBuilder]:
     """Yield the turns of a session in a database."""
-    tally.session = session
-    state = _State(tally)
+    stats.session = session
+    state = _OpencodeReader(stats)
     children = connection.execute(f"SELECT ? IN ({_children(tables)})", (session,))
     state.is_side = bool(children.fetchone()[0])
-    if _messages(connection, tables, session) == "session_message":
-        yield from _read_second(connection, tables, state, session)
+    if _messages_table(connection, tables, session) == "session_message":
+        yield from _read_v2(connection, tables, state, session)
         return
     messages = connection.execute(
-        f"SELECT id, {bounded('data')} FROM message WHERE session_id = ? ORDER BY time_created, id",  # noqa: S608
+        f"SELECT id, {bounded_column('data')} FROM message WHERE session_id = ? ORDER BY time_created, id",  # noqa: S608
         (session,),
     )
     for identity, data in messages:
-        info = _parsed(data, tally)
+        info = _parse_row(data, stats)
         parts = connection.execute(
-            f"SELECT {bounded('data')} FROM part WHERE message_id = ? ORDER BY id",  # noqa: S608
+            f"SELECT {bounded_column('data')} FROM part WHERE message_id = ? ORDER BY id",  # noqa: S608
             (identity,),
         )
         if info is not None:
-            yield from state.take({**info, "id": identity}, _parts(parts, tally))
-    yield from state.rest()
+            yield from state.take({**info, "id": identity}, _parse_parts(parts, stats))
+    yield from state.flush()
 
 
-def _parts(rows: Iterable[tuple[object]], tally: Tally) -> Iterator[Record]:
+def _parse_parts(rows: Iterable[tuple[object]], stats: TranscriptStats) -> Iterator[JsonObject]:
     for (data,) in rows:
-        if (part := _parsed(data, tally)) is not None:
+        if (part := _parse_row(data, stats)) is not None:
             yield part
 
 
-def _parsed(data: object, tally: Tally) -> Record | None:
+def _parse_row(data: object, stats: TranscriptStats) -> JsonObject | None:
     if isinstance(data, (str, bytes)):
-        return parse(data, tally)
-    tally.broken += 1
+        return parse_object(data, stats)
+    stats.broken += 1
     return None
 
 
-def _messages(connection: sqlite3.Connection, tables: Tables, session: str = "") -> str:
-    """Return the table that messages are in: both exist in some versions, and one of them is empty."""
+def _messages_table(connection: sqlite3.Connection, tables: TableColumns, session: str = "") -> str:
+    """Return the table with messages: some versions have both, one of them empty."""
     if "message" not in tables:
         return "session_message"
     if "session_message" in tables:
@@ -125,100 +126,102 @@ def _messages(connection: sqlite3.Connection, tables: Tables, session: str = "")
     return "message"
 
 
-def _clock(tables: Tables, table: str) -> str:
+def _time_column(tables: TableColumns, table: str) -> str:
     return "time_created" if "time_created" in tables[table] else "rowid"
 
 
-def _children(tables: Tables) -> str:
-    """Return the query for sessions that have a parent."""
-    found = [name for name in _SESSIONS if {"id", "parent_id"} <= tables.get(name, frozenset())]
-    return " UNION ALL ".join(f"SELECT id FROM {name} WHERE parent_id IS NOT NULL" for name in found) or "NULL"  # noqa: S608
+def _children(tables: TableColumns) -> str:
+    """Return the query for sessions with a parent."""
+    names = [name for name in _SESSION_TABLES if {"id", "parent_id"} <= tables.get(name, frozenset())]
+    return " UNION ALL ".join(f"SELECT id FROM {name} WHERE parent_id IS NOT NULL" for name in names) or "NULL"  # noqa: S608
 
 
-def _read_second(connection: sqlite3.Connection, tables: Tables, state: _State, session: str) -> Iterator[TurnBuilder]:
-    order = "seq" if "seq" in tables["session_message"] else _clock(tables, "session_message")
+def _read_v2(
+    connection: sqlite3.Connection, tables: TableColumns, state: _OpencodeReader, session: str
+) -> Iterator[TurnBuilder]:
+    order = "seq" if "seq" in tables["session_message"] else _time_column(tables, "session_message")
     rows = connection.execute(
-        f"SELECT id, type, {bounded('data')} FROM session_message WHERE session_id = ? ORDER BY {order}, id",  # noqa: S608
+        f"SELECT id, type, {bounded_column('data')} FROM session_message WHERE session_id = ? ORDER BY {order}, id",  # noqa: S608
         (session,),
     )
     for identity, kind, data in rows:
-        message = _parsed(data, state.tally)
+        message = _parse_row(data, state.stats)
         if message is None:
             continue
-        info = {**message, "id": identity, "role": text_of(kind) or message.get("role") or message.get("type")}
-        said = message.get("text")
-        parts = [*([{"type": "text", "text": said}] if said else []), *blocks_of(message.get("content"))]
+        info = {**message, "id": identity, "role": to_text(kind) or message.get("role") or message.get("type")}
+        text = message.get("text")
+        parts = [*([{"type": "text", "text": text}] if text else []), *content_blocks(message.get("content"))]
         yield from state.take(info, parts)
-    yield from state.rest()
+    yield from state.flush()
 
 
-class _State:
-    def __init__(self, tally: Tally) -> None:
-        self.tally = tally
+class _OpencodeReader:
+    def __init__(self, stats: TranscriptStats) -> None:
+        self.stats = stats
         self.is_side = False
         self._turn: TurnBuilder | None = None
 
-    def take(self, info: Record, parts: Iterable[Record]) -> Iterator[TurnBuilder]:
+    def take(self, info: JsonObject, parts: Iterable[JsonObject]) -> Iterator[TurnBuilder]:
         role = info.get("role")
-        time = record_of(info.get("time")).get("created")
+        time = as_object(info.get("time")).get("created")
         if role == "user":
-            asked = "\n\n".join(filter(None, map(self._asked, parts)))
-            if asked or self._turn is None:
-                yield from self.rest()
+            request = "\n\n".join(filter(None, map(self._request_text, parts)))
+            if request or self._turn is None:
+                yield from self.flush()
                 self._turn = TurnBuilder(info.get("id"), time, sidechain=self.is_side)
-            self._turn.name(info.get("id"))
-            self._turn.ask(asked)
+            self._turn.add_alias(info.get("id"))
+            self._turn.add_request(request)
         elif role == "assistant" and info.get("summary") is True:
-            self.tally.skipped += 1  # what compaction made of the conversation
+            self.stats.skipped += 1  # a summary made by compaction
         elif role == "assistant":
             if self._turn is None:
                 self._turn = TurnBuilder(info.get("parentID") or info.get("id"), time, sidechain=self.is_side)
-            self._turn.name(info.get("id"))
-            failure = record_of(info.get("error"))
+            self._turn.add_alias(info.get("id"))
+            failure = as_object(info.get("error"))
             aborted = failure.get("name") == "MessageAbortedError"
             self._turn.interrupted |= aborted
             self._turn.failed = bool(failure) and not aborted
-            # It is written as it comes, and what is asked meanwhile stands behind it.
-            clock = record_of(info.get("time"))
+            # An answer is written while it is generated; a request made meanwhile follows it.
+            clock = as_object(info.get("time"))
             self._turn.pending = "created" in clock and "completed" not in clock
             for part in parts:
-                self._answer(self._turn, part)
+                self._add_part(self._turn, part)
         else:
-            self.tally.skipped += 1
+            self.stats.skipped += 1
 
-    def rest(self) -> Iterator[TurnBuilder]:
+    def flush(self) -> Iterator[TurnBuilder]:
         if self._turn:
             yield self._turn
             self._turn = None
 
-    def _asked(self, part: Record) -> str:
-        kind = kind_of(part)
+    def _request_text(self, part: JsonObject) -> str:
+        kind = object_type(part)
         if kind == "text" and not part.get("synthetic") and not part.get("ignored"):
-            return text_of(part.get("text")).strip()
+            return to_text(part.get("text")).strip()
         if kind == "file":
-            return f"[file {text_of(part.get('filename'))}]"
+            return f"[file {to_text(part.get('filename'))}]"
         if kind == "subtask":
-            return text_of(part.get("prompt")).strip()
+            return to_text(part.get("prompt")).strip()
         if kind == "compaction":
-            self.tally.note(_COMPACTED)
-        self.tally.skipped += 1
+            self.stats.note(COMPACTED_NOTE)
+        self.stats.skipped += 1
         return ""
 
-    def _answer(self, turn: TurnBuilder, part: Record) -> None:
-        kind = kind_of(part)
+    def _add_part(self, turn: TurnBuilder, part: JsonObject) -> None:
+        kind = object_type(part)
         if kind == "text" and not part.get("synthetic"):
-            turn.say(part.get("text"))
+            turn.add_text(part.get("text"))
         elif kind == "tool":
-            state = record_of(part.get("state"))
+            state = as_object(part.get("state"))
             call = part.get("callID") or part.get("id")
-            turn.call(call, part.get("tool") or part.get("name"), state.get("input"))
+            turn.add_call(call, part.get("tool") or part.get("name"), state.get("input"))
             failed = state.get("status") == "error"
-            turn.answer(call, _result(state, failed=failed), failed=failed)
+            turn.add_result(call, _result(state, failed=failed), failed=failed)
         else:
-            self.tally.skipped += 1
+            self.stats.skipped += 1
 
 
-def _result(state: Record, *, failed: bool) -> object:
+def _result(state: JsonObject, *, failed: bool) -> object:
     if failed:
         return state.get("error")
-    return state.get("output") or texts_of(state.get("content")) or state.get("structured")
+    return state.get("output") or message_text(state.get("content")) or state.get("structured")

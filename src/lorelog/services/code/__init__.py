@@ -1,1 +1,1 @@
-"""Verbs on source code: indexing it, and answering who defines, uses, calls and imports what."""
+"""Index the code of working trees, keep it up to date, and find definitions, uses, callers and imports."""

@@ -1,1 +1,1 @@
-"""Compact: many chunks become one memory that cites them, checked line by line against what they say."""
+"""Summarize many chunks in one memory that cites them; every line is checked against its sources."""

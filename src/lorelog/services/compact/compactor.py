@@ -1,8 +1,8 @@
-"""Compacting from beginning to end: what is chosen, summed up and checked becomes one memory, once.
+"""Summarize a project's memories into one memory, once.
 
-The summary's id is made of what it covers and of who words it how, so the same is written once however often it is asked for. Nothing
-is written before all of it is there. What a model has worded is put aside first, in a file of the tenant's folder: whoever is
-killed before the journal has it does not pay for it again, and an entry that was torn in the middle is completed by the next run.
+The summary's id is derived from the covered chunks, the model and the prompt, so the same summary is written once. Nothing is
+written before all of it exists. A model's summary is first saved as a draft in the tenant's folder: a run that was killed before
+the journal was written does not pay twice, and the next run completes a torn entry.
 """
 
 from __future__ import annotations
@@ -16,163 +16,181 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from lorelog.core.compact import NONE, CompactOptions, CompactReply
 from lorelog.core.document import StoredChunk, short_hash
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
-from lorelog.core.locking import locks_within
-from lorelog.core.memory import AddReply, NewMemory
+from lorelog.core.memory import NO_LLM, AddReply, CompactOptions, CompactReply, NewMemory
 from lorelog.core.ports import Progress
+from lorelog.core.processes import acquire_file_lock
 from lorelog.core.record import ORIGINS
-from lorelog.ingest.redact import redact
-from lorelog.services.add import add_in
-from lorelog.services.compact.batching import by_meaning
-from lorelog.services.compact.sources import OURS, Chosen, Source, choose
-from lorelog.services.compact.wording import Plan, Worded, Worder, make_plan
-from lorelog.services.consolidate import worst_origin
-from lorelog.services.delete import get
-from lorelog.services.fates import Fates
-from lorelog.services.gate import Gate
-from lorelog.services.journal import journal_of, stands_in
-from lorelog.services.lifecycle import Add
-from lorelog.services.session.means import Means
-from lorelog.services.tombstones import Tombstones
+from lorelog.ingest.redaction.redact import redact
+from lorelog.services.compact.sources import (
+    SUMMARY_PREFIX,
+    SourceSelection,
+    SummarySource,
+    compare_by_vectors,
+    select_sources,
+)
+from lorelog.services.compact.summary_writer import (
+    TRUNCATION_MARK,
+    SummaryPlan,
+    SummaryWriter,
+    WrittenSummary,
+    plan_summary,
+)
+from lorelog.services.llm.metered import MeteredLlm
+from lorelog.services.memories.add import add_to_directory
+from lorelog.services.memories.delete import get_memory
+from lorelog.services.memories.journal import has_entry, journal_path
+from lorelog.services.memories.lifecycle import AddMemories, existing_reply, least_trusted_origin
+from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
+from lorelog.services.memory_state.tombstones import Tombstones
+from lorelog.services.sessions.capture_context import CaptureContext
 
-_MOST_PROMPT_BYTES = 40_000
-_KEPT_S = 7 * 86400.0
-_CHUNKS = "{chunks}"
-"""Where other tools' prompt files want the sources; ours come after the prompt."""
+_MAX_PROMPT_BYTES = 40_000
+_MAX_DRAFT_AGE_S = 7 * 86400.0
+_CHUNKS_PLACEHOLDER = "{chunks}"
+"""Prompt files of other tools mark the position of the sources with it; ours follow the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compactor:
-    """Sums up what one project remembers."""
+    """Summarizes the memories of one project."""
 
-    means: Means
-    fates: Fates
+    context: CaptureContext
+    lifecycle: LifecycleIndex
     tombstones: Tombstones
-    language: Callable[[], Gate | None]
-    add: Add
+    language: Callable[[], MeteredLlm | None]
+    add: AddMemories
 
     def compact(self, options: CompactOptions, progress: Progress | None = None) -> CompactReply:
-        """Sum up what is chosen in one memory. Raise Capped or ModelError, and write nothing, when a model fails."""
+        """Write one summary of the selected chunks. Raise DailyLimitReached or ModelError, and write nothing, if a model fails."""
         with (
             nullcontext()
             if options.dry_run
-            else _alone(self._drafts / f"{short_hash(self.means.place.project.id)}.lock")
+            else _exclusive_lock(self._drafts / f"{short_hash(self.context.workspace.project.id)}.lock")
         ):
             return self._compact(options, progress)
 
     def _compact(self, options: CompactOptions, progress: Progress | None) -> CompactReply:
-        store = self.means.store
-        self._tidy()
-        gate = None if options.llm == NONE else self.language()
+        store = self.context.store
+        self._remove_old_drafts()
+        llm = None if options.llm == NO_LLM else self.language()
         prompt = read_prompt(options.prompt_file)
-        chosen = choose(store, self.means.place.project.id, options.filters, self.fates, self._clean)
-        worded_by = f"{gate.provider}/{gate.model}" if gate else NONE
-        empty = CompactReply(worded_by, 0, changed=False, covered_before=chosen.covered, dry_run=options.dry_run)
-        if not chosen.sources:
-            return replace(empty, notes=(_nothing(chosen),))
-        plan = make_plan(chosen.sources, by_meaning(store), gate, prompt)
-        told = replace(
-            empty, chunks=len(chosen.sources), batches=plan.reports(), tokens_most=plan.most_tokens(), notes=_said(plan)
+        selection = select_sources(
+            store, self.context.workspace.project.id, options.filters, self.lifecycle, self._clean
         )
-        if options.llm != NONE and gate is None:
-            note = "no language model is chosen (llm.provider): sentences are taken out instead"
-            told = replace(told, notes=(*told.notes, note))
+        worded_by = f"{llm.provider}/{llm.model}" if llm else NO_LLM
+        empty = CompactReply(worded_by, 0, changed=False, covered_before=selection.covered, dry_run=options.dry_run)
+        if not selection.sources:
+            return replace(empty, notes=(_format_nothing_note(selection),))
+        plan = plan_summary(selection.sources, compare_by_vectors(store), llm, prompt)
+        reply = replace(
+            empty,
+            chunks=len(selection.sources),
+            batches=plan.reports(),
+            tokens_most=plan.max_tokens(),
+            notes=_format_cut_notes(plan),
+        )
+        if options.llm != NO_LLM and llm is None:
+            note = "no language model is configured (llm.provider): using extracted sentences instead"
+            reply = replace(reply, notes=(*reply.notes, note))
         if options.dry_run:
-            return told
-        identity = _identity(chosen.sources, worded_by, prompt)
-        stands = self._standing(identity, options)
-        if stands is not None:
+            return reply
+        identity = _summary_id(selection.sources, worded_by, prompt)
+        existing = self._find_existing(identity, options)
+        if existing is not None:
             return replace(
-                told, summary=stands, notes=(*told.notes, "the same was summed up before: nothing was written")
+                reply, summary=existing, notes=(*reply.notes, "the same summary exists already: nothing was written")
             )
-        return self._carry_out(plan, identity, options, told, progress)
+        return self._write_summary(plan, identity, options, reply, progress)
 
-    def _carry_out(
+    def _write_summary(
         self,
-        plan: Plan,
+        plan: SummaryPlan,
         identity: str,
         options: CompactOptions,
-        told: CompactReply,
+        reply: CompactReply,
         progress: Progress | None,
     ) -> CompactReply:
-        draft = _Draft(self._drafts / f"{identity}.json")
+        draft = _SummaryDraft(self._drafts / f"{identity}.json")
         memory = draft.read()
-        worded = Worded((), told.batches)
+        written = WrittenSummary((), reply.batches)
         if memory is None:
-            with self.means.aside():
-                worded = Worder(plan, self._clean, progress).word()
-            if not worded.lines:
-                return replace(told, batches=worded.batches, notes=(*told.notes, "there is nothing in it to sum up"))
-            memory = _memory(identity, plan, worded, told)
+            with self.context.yield_write_lock():
+                written = SummaryWriter(plan, self._clean, progress).write()
+            if not written.lines:
+                return replace(
+                    reply, batches=written.batches, notes=(*reply.notes, "the chunks contain nothing to summarize")
+                )
+            memory = _make_memory(identity, plan, written, reply)
             draft.write(memory)
         else:
-            told = replace(told, notes=(*told.notes, "worded by an earlier run that was stopped before it was written"))
-        summary = self._write(memory, options.output_dir)
+            reply = replace(
+                reply, notes=(*reply.notes, "an earlier run that was interrupted had finished this summary")
+            )
+        summary = self._write_memory(memory, options.output_dir)
         draft.drop()
         return replace(
-            told,
+            reply,
             changed=True,
             summary=summary,
             text=memory.text,
-            batches=worded.batches,
-            dropped=worded.dropped,
-            tokens_spent=worded.tokens,
-            calls=worded.calls,
-            notes=(*told.notes, *worded.notes, *summary.notes),
+            batches=written.batches,
+            dropped=written.dropped,
+            tokens_spent=written.tokens,
+            calls=written.calls,
+            notes=(*reply.notes, *written.notes, *summary.notes),
         )
 
-    def _tidy(self) -> None:
-        """Drop what earlier runs have put aside and that has come into the index since, by whomever, or that nobody came back for.
+    def _remove_old_drafts(self) -> None:
+        """Remove drafts that are indexed by now, or were abandoned.
 
-        It holds what notes say, and those may be deleted meanwhile.
+        Drafts contain text of notes, and those may have been deleted meanwhile.
         """
-        for path in self._drafts.glob(f"{OURS}*"):
+        for path in self._drafts.glob(f"{SUMMARY_PREFIX}*"):
             with suppress(OSError):
-                is_old = time.time() - path.stat().st_mtime > _KEPT_S
-                if is_old or (path.suffix == ".json" and self.means.store.find(path.stem)):
-                    _Draft(path).drop()
+                is_old = time.time() - path.stat().st_mtime > _MAX_DRAFT_AGE_S
+                if is_old or (path.suffix == ".json" and self.context.store.find(path.stem)):
+                    _SummaryDraft(path).drop()
 
     @property
     def _drafts(self) -> Path:
-        return self.means.place.tenant_folder / "compact"
+        return self.context.workspace.tenant_folder / "compact"
 
-    def _write(self, memory: NewMemory, directory: str) -> AddReply:
-        """Write to the day's file of a directory, or to the project's journal of today where none is named, and index it."""
+    def _write_memory(self, memory: NewMemory, directory: str) -> AddReply:
+        """Write to the day's file in a directory, or to today's journal of the project, and index it."""
         if not directory:
             return self.add([memory], to_global=False)[0]
-        means = self.means
-        return add_in(directory, memory, means.roots.all(), means.job, means.store, means.embedder)
+        context = self.context
+        return add_to_directory(directory, memory, context.roots.all(), context.job, context.store, context.embedder)
 
     def _clean(self, text: str) -> str:
-        """Return a text without its secrets."""
-        return redact(text, self.means.options.patterns).text
+        return redact(text, self.context.options.patterns).text
 
-    def _standing(self, identity: str, options: CompactOptions) -> AddReply | None:
-        """Return where the summary stands already: in the index, or in a journal that is not indexed yet."""
-        known = get(identity, self.means.store, self.tombstones)
-        if known.deleted_at:
+    def _find_existing(self, identity: str, options: CompactOptions) -> AddReply | None:
+        """Return where the summary already exists: in the index, or in a journal that is not indexed yet."""
+        stored = get_memory(identity, self.context.store, self.tombstones)
+        if stored.deleted_at:
             raise UsageError(
-                f"the summary of this was deleted on {known.deleted_at[:10]}",
-                hint=f"'lorelog restore {identity}' brings it back; another --llm or --prompt-file makes another one",
+                f"this summary was deleted on {stored.deleted_at[:10]}",
+                hint=f"'lorelog restore {identity}' restores it; another --llm or --prompt-file creates a different one",
             )
-        if known.memory is not None:
-            return _place(known.memory, identity)
-        directory = Path(options.output_dir) if options.output_dir else self.means.place.journals
-        draft = _Draft(self._drafts / f"{identity}.json").read()
-        today = journal_of(directory, datetime.now().astimezone())
+        if stored.memory is not None:
+            return existing_reply(stored.memory)
+        directory = Path(options.output_dir) if options.output_dir else self.context.workspace.journals
+        draft = _SummaryDraft(self._drafts / f"{identity}.json").read()
+        today = journal_path(directory, datetime.now().astimezone())
         for journal in sorted(directory.glob("*.md"), reverse=True):
-            # Whoever was stopped may have been stopped in the middle of writing. Today's journal is completed, so it is gone on with.
+            # An interrupted run may have torn the entry. In today's journal it is completed, so that one is not searched.
             is_torn = draft is not None and (journal == today or not _ends_with(journal, draft.text))
-            if not is_torn and stands_in(journal, identity):
+            if not is_torn and has_entry(journal, identity):
                 return AddReply(identity, "", str(journal), 0, 0, searchable=False)
         return None
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Let nobody else sum up the same project meanwhile: both would pay for it, and what one covers the other would cover, too."""
+def _exclusive_lock(path: Path) -> Iterator[None]:
+    """Prevent concurrent summaries of the same project: both would pay, and cover the same chunks."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -181,71 +199,69 @@ def _alone(path: Path) -> Iterator[None]:
             f"{path} cannot be written: {error.strerror or error}", hint="make it writable"
         ) from error
     try:
-        if not locks_within(descriptor, 0.0):
-            raise StoreBusy(
-                "another run is summing up this project", hint="wait for it: what it covers need not be summed up again"
-            )
+        if not acquire_file_lock(descriptor, 0.0):
+            raise StoreBusy("another run is summarizing this project", hint="wait until it has finished")
         yield
     finally:
         os.close(descriptor)
 
 
 def _ends_with(journal: Path, text: str) -> bool:
-    """Say whether a journal has the last line of a text."""
+    """Return whether a journal contains the last line of a text."""
     with suppress(OSError):
         return journal.is_file() and text.rpartition("\n")[2].encode() in journal.read_bytes()
     return False
 
 
 def read_prompt(path: str) -> str:
-    """Return what a person has written to be told to a model; empty where they have named no file."""
+    """Return the user's prompt; empty if no file is named."""
     if not path:
         return ""
     try:
         with open(path, "rb") as file:  # noqa: PTH123
-            text = file.read(_MOST_PROMPT_BYTES + 1)
+            text = file.read(_MAX_PROMPT_BYTES + 1)
     except OSError as error:
         raise NotFound(f"{path} cannot be read: {error.strerror}", hint="--prompt-file names a text file") from error
-    if len(text) > _MOST_PROMPT_BYTES:
-        raise UsageError(f"{path} is longer than {_MOST_PROMPT_BYTES:,} bytes", hint="a prompt is a page or two")
-    prompt = text.decode("utf-8", "replace").replace(_CHUNKS, "").strip()
+    if len(text) > _MAX_PROMPT_BYTES:
+        raise UsageError(f"{path} is longer than {_MAX_PROMPT_BYTES:,} bytes", hint="a prompt is a page or two")
+    prompt = text.decode("utf-8", "replace").replace(_CHUNKS_PLACEHOLDER, "").strip()
     if not prompt:
-        raise UsageError(f"{path} says nothing", hint="write how to sum up, or leave --prompt-file out")
+        raise UsageError(f"{path} is empty", hint="write how to summarize, or omit --prompt-file")
     return prompt
 
 
-class _Draft:
-    """A summary that is worded and not yet in its journal."""
+class _SummaryDraft:
+    """A finished summary that is not yet in its journal."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def read(self) -> NewMemory | None:
         try:
-            held = json.loads(self._path.read_text("utf-8"))
+            entry = json.loads(self._path.read_text("utf-8"))
             return NewMemory(
-                text=str(held["text"]),
+                text=str(entry["text"]),
                 type="summary",
-                origin=str(held["origin"]),
-                id=str(held["id"]),
-                at=datetime.fromisoformat(held["at"]),
-                covers=tuple(map(str, held["covers"])),
+                origin=str(entry["origin"]),
+                id=str(entry["id"]),
+                at=datetime.fromisoformat(entry["at"]),
+                covers=tuple(map(str, entry["covers"])),
             )
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
     def write(self, memory: NewMemory) -> None:
-        held = {"id": memory.id, "text": memory.text, "origin": memory.origin, "covers": memory.covers}
-        held["at"] = (memory.at or datetime.now().astimezone()).isoformat()
-        aside = self._path.with_suffix(f".{os.getpid()}.tmp")
+        entry = {"id": memory.id, "text": memory.text, "origin": memory.origin, "covers": memory.covers}
+        entry["at"] = (memory.at or datetime.now().astimezone()).isoformat()
+        temporary = self._path.with_suffix(f".{os.getpid()}.tmp")
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(held, file)
+                json.dump(entry, file)
                 file.flush()
                 os.fsync(file.fileno())
-            aside.replace(self._path)
+            temporary.replace(self._path)
         except OSError as error:
             raise StoreUnwritable(
                 f"{self._path} cannot be written: {error.strerror or error}", hint="nothing was added; free some space"
@@ -256,43 +272,38 @@ class _Draft:
             self._path.unlink(missing_ok=True)
 
 
-def _memory(identity: str, plan: Plan, worded: Worded, told: CompactReply) -> NewMemory:
-    sources = [one for batch in plan.batches for one in batch]
-    days = sorted(one.day for one in sources if one.day)
+def _make_memory(identity: str, plan: SummaryPlan, written: WrittenSummary, reply: CompactReply) -> NewMemory:
+    sources = [source for batch in plan.batches for source in batch]
+    days = sorted(source.day for source in sources if source.day)
     span = "" if not days else f", {days[0]}" if days[0] == days[-1] else f", {days[0]} to {days[-1]}"
-    how = "in their own sentences" if plan.gate is None else f"worded by {told.worded_by}"
+    method = "in their own sentences" if plan.llm is None else f"worded by {reply.worded_by}"
     chunks = "1 chunk" if len(sources) == 1 else f"{len(sources):,} chunks"
     return NewMemory(
-        text="\n".join([f"Summary of {chunks}{span}, {how}.", "", *map(str, worded.lines)]),
+        text="\n".join([f"Summary of {chunks}{span}, {method}.", "", *map(str, written.lines)]),
         type="summary",
-        origin=_origin([one.stored for one in sources], worded=plan.gate is not None),
+        origin=_summary_origin([source.stored for source in sources], worded=plan.llm is not None),
         id=identity,
         at=datetime.now().astimezone(),
-        covers=tuple(sorted(one.hash for one in sources)),
+        covers=tuple(sorted(source.hash for source in sources)),
     )
 
 
-def _origin(sources: Sequence[StoredChunk], *, worded: bool) -> str:
-    """Return the least trusted of the sources' origins. What a model has worded is no longer a person's own word."""
-    worst = worst_origin(sources)
+def _summary_origin(sources: Sequence[StoredChunk], *, worded: bool) -> str:
+    """Return the least trusted origin of the sources, and at least `agent` if a model wrote the summary."""
+    worst = least_trusted_origin(sources)
     return max(worst, "agent", key=ORIGINS.index) if worded else worst
 
 
-def _identity(sources: Sequence[Source], worded_by: str, prompt: str) -> str:
-    return OURS + short_hash(json.dumps([sorted(one.hash for one in sources), worded_by, prompt]))
+def _summary_id(sources: Sequence[SummarySource], worded_by: str, prompt: str) -> str:
+    return SUMMARY_PREFIX + short_hash(json.dumps([sorted(source.hash for source in sources), worded_by, prompt]))
 
 
-def _place(stored: StoredChunk, identity: str) -> AddReply:
-    chunk = stored.chunk
-    return AddReply(identity, stored.id, chunk.source, chunk.start_line, chunk.end_line, searchable=True)
+def _format_nothing_note(selection: SourceSelection) -> str:
+    if selection.covered:
+        return f"nothing to summarize: {selection.covered:,} chunks are already covered by summaries"
+    return "nothing to summarize: no chunk of this project matches"
 
 
-def _nothing(chosen: Chosen) -> str:
-    if chosen.covered:
-        return f"nothing is left to sum up: {chosen.covered:,} chunks are covered by summaries already"
-    return "there is nothing to sum up: no chunk of this project was chosen"
-
-
-def _said(plan: Plan) -> tuple[str, ...]:
-    cut = sum(one.text.endswith("\n[\u2026]") for batch in plan.batches for one in batch)
-    return (f"{cut:,} chunks are longer than the model reads at once, and were cut",) if cut else ()
+def _format_cut_notes(plan: SummaryPlan) -> tuple[str, ...]:
+    cut = sum(source.text.endswith(TRUNCATION_MARK) for batch in plan.batches for source in batch)
+    return (f"{cut:,} chunks are longer than the model's context window and were truncated",) if cut else ()

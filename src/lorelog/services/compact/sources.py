@@ -1,34 +1,44 @@
-"""Which chunks are summed up, and what of them a model sees.
+"""Select the chunks to summarize, and group them into batches that a model can read at once.
 
-Of one project, in the order of time. Left out is what a reader would not be shown either (superseded, expired), what was compiled
-and would only say again what its sources say (records' pages, digests, earlier summaries of ours), and what a summary that is
-there covers already: so the same is summed up once. A text that stands in two places counts once. What a model sees is redacted.
+Sources are of one project, in order of time. Excluded are superseded and expired memories, derived texts that repeat their
+sources (record pages, digests, earlier summaries), and chunks that an existing summary covers: each is summarized once. Equal
+texts count once. Texts are redacted.
+
+The oldest remaining source begins a batch; sources that are close to it in meaning (or words) and in time join it as long as there
+is room. Only the next LOOKAHEAD sources are candidates, so that a batch stays within its time and the work grows linearly.
+The same sources give the same batches.
 """
 
 from __future__ import annotations
 
+import sys
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
+from itertools import islice
+from operator import mul
 
 from lorelog.core.document import StoredChunk
 from lorelog.core.options import ListOptions
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Store
 from lorelog.core.query import Filters
-from lorelog.core.record import is_compiled
-from lorelog.services.fates import Fates
+from lorelog.core.record import is_digest_text
+from lorelog.services.memories.extractive import content_words
+from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 
-OURS = "compact-"
-"""How the id of a summary begins."""
-_LEAST_LABEL = 8
+SUMMARY_PREFIX = "compact-"
+"""Prefix of a summary's id."""
+_MIN_LABEL_CHARS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """A chunk to be summed up."""
+class SummarySource:
+    """A chunk to be summarized."""
 
     id: str
-    """The beginning of its content's hash: what a line cites, and what `expand` finds it by."""
+    """Prefix of its content hash: cited by lines, and accepted by `expand`."""
     day: str
     text: str
     """Redacted."""
@@ -36,47 +46,52 @@ class Source:
 
     @property
     def hash(self) -> str:
-        """What it is known by, wherever it stands."""
+        """Content hash, the same in every file."""
         return self.stored.chunk.content_hash
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """What is to be summed up, oldest first, and how much was left out because it is summed up already."""
+class SourceSelection:
+    """The sources to summarize, oldest first, and the number that existing summaries cover."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[SummarySource, ...]
     covered: int = 0
 
 
-def choose(store: Store, project: str, filters: Filters, fates: Fates, clean: Callable[[str], str]) -> Chosen:
-    """Return the chunks of a project that filters admit and that should be summed up."""
-    found: dict[str, tuple[StoredChunk, str]] = {}
+def select_sources(
+    store: Store, project: str, filters: Filters, lifecycle: LifecycleIndex, clean: Callable[[str], str]
+) -> SourceSelection:
+    """Return the chunks of a project that match the filters and need a summary."""
+    selected: dict[str, tuple[StoredChunk, str]] = {}
     covered: set[str] = set()
-    for stored in _admitted(store, project, filters):
+    for stored in _matching_chunks(store, project, filters):
         chunk = stored.chunk
-        if _is_left_out(stored, fates):
+        if _is_excluded(stored, lifecycle):
             continue
-        if fates.covered_by(stored):
+        if lifecycle.covered_by(stored):
             covered.add(chunk.content_hash)
-        elif chunk.content_hash not in found and (text := clean(chunk.matched_text).strip()):
-            found[chunk.content_hash] = (stored, text)
-    ordered = sorted(found.values(), key=lambda one: _place(one[0]))
-    labels = label(list(found))
-    return Chosen(
-        tuple(Source(labels[one.chunk.content_hash], one.chunk.date[:10], text, one) for one, text in ordered),
+        elif chunk.content_hash not in selected and (text := clean(chunk.matched_text).strip()):
+            selected[chunk.content_hash] = (stored, text)
+    ordered = sorted(selected.values(), key=lambda entry: _sort_key(entry[0]))
+    labels = shorten_hashes(list(selected))
+    return SourceSelection(
+        tuple(
+            SummarySource(labels[stored.chunk.content_hash], stored.chunk.date[:10], text, stored)
+            for stored, text in ordered
+        ),
         len(covered),
     )
 
 
-def label(hashes: Sequence[str]) -> dict[str, str]:
-    """Return the beginning of each hash that is long enough to mean one of them."""
-    length = _LEAST_LABEL
-    while len({one[:length] for one in hashes}) < len(set(hashes)):
+def shorten_hashes(hashes: Sequence[str]) -> dict[str, str]:
+    """Return for each hash the shortest prefix length that keeps all of them distinct."""
+    length = _MIN_LABEL_CHARS
+    while len({digest[:length] for digest in hashes}) < len(set(hashes)):
         length += 1
-    return {one: one[:length] for one in hashes}
+    return {digest: digest[:length] for digest in hashes}
 
 
-def _admitted(store: Store, project: str, filters: Filters) -> Iterator[StoredChunk]:
+def _matching_chunks(store: Store, project: str, filters: Filters) -> Iterator[StoredChunk]:
     for document in store.documents():
         if document.project != project:
             continue
@@ -88,13 +103,85 @@ def _admitted(store: Store, project: str, filters: Filters) -> Iterator[StoredCh
                 yield stored
 
 
-def _is_left_out(stored: StoredChunk, fates: Fates) -> bool:
+def _is_excluded(stored: StoredChunk, lifecycle: LifecycleIndex) -> bool:
     anchor = stored.chunk.anchor
-    if anchor is not None and anchor.memory.startswith(OURS):
+    if anchor is not None and anchor.memory.startswith(SUMMARY_PREFIX):
         return True
-    return fates.is_record(stored) or is_compiled(stored.chunk.content) or fates.hides(stored, ListOptions())
+    return lifecycle.is_record(stored) or is_digest_text(stored.chunk.content) or lifecycle.hides(stored, ListOptions())
 
 
-def _place(stored: StoredChunk) -> tuple[str, str, int, str]:
+def _sort_key(stored: StoredChunk) -> tuple[str, str, int, str]:
     chunk = stored.chunk
     return (chunk.date, chunk.source, chunk.start_line, chunk.content_hash)
+
+
+LOOKAHEAD = 200
+_DAY_PENALTY = 0.02
+"""Subtracted from the similarity for each day between two sources."""
+_MAX_DAYS = 30
+
+NearnessFunction = Callable[[SummarySource, Sequence[SummarySource]], Sequence[float]]
+"""Returns the similarity, 0 to 1, of a source to each of some others."""
+
+
+def make_batches(
+    sources: Sequence[SummarySource], tokens: Callable[[SummarySource], int], max_tokens: int, near: NearnessFunction
+) -> list[tuple[SummarySource, ...]]:
+    """Return the sources, given in order of time, in batches of at most `max_tokens`; each source fits by itself."""
+    batches: list[tuple[SummarySource, ...]] = []
+    following = iter(sources)
+    waiting: list[SummarySource] = []
+    while True:
+        waiting += islice(following, LOOKAHEAD - len(waiting))
+        if not waiting:
+            return batches
+        first, others = waiting[0], waiting[1:]
+        nearness = near(first, others) if others else ()
+        weighed = [
+            value - _DAY_PENALTY * _days_apart(first, other) for value, other in zip(nearness, others, strict=True)
+        ]
+        taken, room = {0}, max_tokens - tokens(first)
+        for position in sorted(range(len(others)), key=lambda index: (-weighed[index], index)):
+            if tokens(others[position]) <= room:
+                taken.add(position + 1)
+                room -= tokens(others[position])
+        batches.append(tuple(source for position, source in enumerate(waiting) if position in taken))
+        waiting = [source for position, source in enumerate(waiting) if position not in taken]
+
+
+def compare_by_words(source: SummarySource, others: Sequence[SummarySource]) -> list[float]:
+    """Return the share of words that a source has in common with each other."""
+    words = content_words(source.text)
+    return [_word_overlap(words, content_words(other.text)) for other in others]
+
+
+def compare_by_vectors(store: Store) -> NearnessFunction:
+    """Return a function that compares sources by vectors, or by words if a vector is missing."""
+
+    def near(source: SummarySource, others: Sequence[SummarySource]) -> list[float]:
+        vectors = store.vectors([source.stored.key for source in (source, *others)])
+        if len(vectors) <= len(others):
+            return compare_by_words(source, others)
+        first = _decode_vector(vectors[source.stored.key])
+        return [sum(map(mul, first, _decode_vector(vectors[other.stored.key]))) for other in others]
+
+    return near
+
+
+def _decode_vector(vector: bytes) -> array[float]:
+    numbers = array("f", vector)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers
+
+
+def _word_overlap(words: set[str], other: set[str]) -> float:
+    return len(words & other) / len(words | other) if words or other else 0.0
+
+
+def _days_apart(source: SummarySource, other: SummarySource) -> int:
+    try:
+        difference = date.fromisoformat(other.day) - date.fromisoformat(source.day)
+    except ValueError:
+        return _MAX_DAYS
+    return min(abs(difference.days), _MAX_DAYS)

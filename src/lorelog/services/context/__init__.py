@@ -1,1 +1,1 @@
-"""What an agent should know before it works: what is marked for it, what fits its task, and a file that holds it all."""
+"""Context for an agent: relevant memories and records within a token budget, and the files that `init` writes."""

@@ -1,1 +1,1 @@
-"""Whether the code that a memory names is still as it was when the memory was made."""
+"""Check whether the code that a memory mentions is unchanged since the memory was made."""

@@ -1,7 +1,8 @@
-"""What a text may name of a project: files, symbols, settings, commands. Candidates only: whether there is, or was, such a thing
-is for the project to say, and what it never had is no mention.
+"""Find the files, symbols, settings and commands that a text may mention.
 
-Prose is full of words that some function is called by too, so a bare word counts only where it is written as code.
+They are candidates: `mention_targets` looks them up in the project, and what neither exists nor existed there does not
+count.
+Many words of prose are also names of functions, so a bare word counts only if it is formatted as code.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from enum import StrEnum
 
 
 class MentionKind(StrEnum):
-    """What a text names."""
+    """Kinds of things that a text mentions."""
 
     PATH = "path"
     SYMBOL = "symbol"
@@ -23,23 +24,23 @@ class MentionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """Something that a text may name."""
+    """A thing that a text may mention."""
 
     kind: MentionKind
     text: str
-    """A path with forward slashes; names joined by dots; a setting's key; a command's words."""
+    """A path with slashes, names joined by dots, the key of a setting, or the words of a command."""
     first_line: int = 0
     last_line: int = 0
-    """The lines of a file that are named with it; 0 where none are."""
+    """The mentioned lines of a file; 0 if there are none."""
 
 
-MOST = 40
-"""Of one text. A chunk that names more is a listing, and the first of them tell as much."""
+MAX_MENTIONS = 40
+"""Limit for one text. A chunk with more mentions is a listing, and the first ones are enough."""
 
-MOST_LETTERS = 100_000
-"""Of one text. What stands further on is not looked at; a chunk is far shorter."""
+MAX_TEXT_CHARS = 100_000
+"""Limit for one text. The rest is ignored; chunks are far shorter."""
 
-# All of these take time that grows with the text and not with its square, whatever it is made of: a memory may be anybody's.
+# All patterns take linear time for any input: a memory may come from anyone.
 _FENCE = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})(.*)")
 _SPAN = re.compile(r"(?<!`)(`{1,2})(?!`)([^`\n]{1,200})\1(?!`)")
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
@@ -53,7 +54,7 @@ _PATH = re.compile(
 )
 _NAME = r"[A-Za-z_$][\w$]*"
 _CHAIN = re.compile(rf"(?<![\w$./-]){_NAME}(?:(?:\.|::|#|->){_NAME})*(\(\)?)?", re.ASCII)
-_JOINTS = re.compile(r"\.|::|#|->")
+_NAME_SEPARATORS = re.compile(r"\.|::|#|->")
 _VARIABLE = re.compile(r"(?<![\w$./-])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?![\w/])", re.ASCII)
 _KEY = re.compile(r"[a-z][\w-]*(?:\.[a-z][\w-]*)+", re.ASCII)
 _SHELLS = frozenset({"", "sh", "bash", "zsh", "shell", "console", "fish"})
@@ -62,10 +63,10 @@ _RUNNERS = re.compile(
     r" ([A-Za-z_][\w:.-]*)"
 )
 _RUNS_ANYTHING = frozenset({"cargo", "npm", "pnpm", "yarn"})
-_NO_TARGETS = frozenset(
+_NON_TARGETS = frozenset(
     {"install", "add", "remove", "build", "init", "publish", "exec", "run", "update", "sure", "it", "the"}
 )
-_WORDS = frozenset(
+_KEYWORDS = frozenset(
     re.findall(
         r"\w+",
         "true false null none self this return import from class def function const let var async await new for while "
@@ -74,102 +75,102 @@ _WORDS = frozenset(
         "main test todo ",
     )
 )
-_LEAST = 3
-"""Letters of a name: shorter ones are variables of an example."""
+_MIN_NAME_CHARS = 3
+"""Shorter names are variables of an example."""
 
 
 def find_mentions(text: str) -> tuple[Mention, ...]:
-    """Return what a text may name, each thing once, in the order of the text."""
-    found = dict.fromkeys(one for _, one in sorted(_candidates(text), key=lambda one: one[0]))
-    return tuple(found)[:MOST]
+    """Return the mentions of a text without duplicates, in text order."""
+    candidates = sorted(_candidates(text), key=lambda candidate: candidate[0])
+    return tuple(dict.fromkeys(mention for _, mention in candidates))[:MAX_MENTIONS]
 
 
 def _candidates(text: str) -> Iterator[tuple[int, Mention]]:
-    text = _blank(_COMMENT, text[:MOST_LETTERS])
-    kept: list[str] = []
-    for line, place, language in _lines(text):
-        kept.append(line if language is None else " " * len(line))
+    text = _blank_matches(_COMMENT, text[:MAX_TEXT_CHARS])
+    prose: list[str] = []
+    for line, offset, language in _iter_lines(text):
+        prose.append(line if language is None else " " * len(line))
         if language in _SHELLS:
-            yield from _commands(line, place)
-    text = _blank(_LINK, "".join(kept))
+            yield from _find_commands(line, offset)
+    text = _blank_matches(_LINK, "".join(prose))
     for span in _SPAN.finditer(text):
-        yield from _in_code(span[2], span.start(2))
-    yield from _paths(text)
-    yield from _in_prose(_blank(_SPAN, text))
+        yield from _find_in_code(span[2], span.start(2))
+    yield from _find_paths(text)
+    yield from _find_in_prose(_blank_matches(_SPAN, text))
 
 
-def _lines(text: str) -> Iterator[tuple[str, int, str | None]]:
-    """Yield lines with where they start and, of those in a fence, its language; a fence's own lines have none that is known."""
-    place, fence, language = 0, "", ""
+def _iter_lines(text: str) -> Iterator[tuple[str, int, str | None]]:
+    """Yield lines with their offset and the language of their fence; None outside of fences, "`" for fence lines."""
+    offset, fence, language = 0, "", ""
     for line in text.splitlines(keepends=True):
-        found = _FENCE.match(line)
+        match = _FENCE.match(line)
         if fence:
-            closes = found is not None and found[1].startswith(fence) and not found[2].strip()
-            yield line, place, "`" if closes else language
+            closes = match is not None and match[1].startswith(fence) and not match[2].strip()
+            yield line, offset, "`" if closes else language
             fence = "" if closes else fence
-        elif found and not (found[1][0] == "`" and "`" in found[2]):  # else it is a span in a sentence
-            fence, language = found[1], found[2].strip().split(" ")[0].lower()
-            yield line, place, "`"
+        elif match and not (match[1][0] == "`" and "`" in match[2]):  # otherwise it is a span in a sentence
+            fence, language = match[1], match[2].strip().split(" ")[0].lower()
+            yield line, offset, "`"
         else:
-            yield line, place, None
-        place += len(line)
+            yield line, offset, None
+        offset += len(line)
 
 
-def _blank(what: re.Pattern[str], text: str) -> str:
-    """Return the text with spaces where something was, so that what is left keeps its place."""
-    return what.sub(lambda found: " " * len(found[0]), text)
+def _blank_matches(pattern: re.Pattern[str], text: str) -> str:
+    """Replace matches by spaces, so that offsets stay the same."""
+    return pattern.sub(lambda match: " " * len(match[0]), text)
 
 
-def _paths(text: str) -> Iterator[tuple[int, Mention]]:
-    for found in _PATH.finditer(text):
-        path = found[1].rstrip("/")
+def _find_paths(text: str) -> Iterator[tuple[int, Mention]]:
+    for match in _PATH.finditer(text):
+        path = match[1].rstrip("/")
         while path.startswith("./"):
             path = path[2:]
-        first = int(found[2] or found[4] or 0)
-        last = max(first, int(found[3] or found[5] or first))
-        if len(path) >= _LEAST and not re.fullmatch(r"[\d.]+\w?|[\d/]+", path):
-            yield found.start(), Mention(MentionKind.PATH, path, first, last)
+        first = int(match[2] or match[4] or 0)
+        last = max(first, int(match[3] or match[5] or first))
+        if len(path) >= _MIN_NAME_CHARS and not re.fullmatch(r"[\d.]+\w?|[\d/]+", path):
+            yield match.start(), Mention(MentionKind.PATH, path, first, last)
 
 
-def _in_code(span: str, start: int) -> Iterator[tuple[int, Mention]]:
-    """Find what a code span names: a word alone there is a name, among others only what looks like one."""
-    yield from _commands(span, start)
-    alone = not re.search(r"[\s=,;]", span.strip())
-    for found in _CHAIN.finditer(span):
-        name = _JOINTS.sub(".", found[0].removesuffix("()").removesuffix("("))
-        if _is_name(name) and (alone or found[1] or _looks_like_code(name)):
-            yield start + found.start(), Mention(MentionKind.SYMBOL, name)
+def _find_in_code(span: str, start: int) -> Iterator[tuple[int, Mention]]:
+    """Find mentions in a code span: a single word is a name; among several, only words that look like code."""
+    yield from _find_commands(span, start)
+    is_single = not re.search(r"[\s=,;]", span.strip())
+    for match in _CHAIN.finditer(span):
+        name = _NAME_SEPARATORS.sub(".", match[0].removesuffix("()").removesuffix("("))
+        if _is_name(name) and (is_single or match[1] or _looks_like_code(name)):
+            yield start + match.start(), Mention(MentionKind.SYMBOL, name)
     if _KEY.fullmatch(span.strip()) and not _PATH.fullmatch(span.strip() + "/"):
         yield start, Mention(MentionKind.SETTING, span.strip())
-    for found in _VARIABLE.finditer(span):
-        yield start + found.start(), Mention(MentionKind.SETTING, found[0])
+    for match in _VARIABLE.finditer(span):
+        yield start + match.start(), Mention(MentionKind.SETTING, match[0])
 
 
-def _in_prose(text: str) -> Iterator[tuple[int, Mention]]:
-    for found in _CHAIN.finditer(text):
-        name = _JOINTS.sub(".", found[0].removesuffix("()").removesuffix("("))
-        if _is_name(name) and (found[0].endswith("()") or _looks_like_code(name)):
-            yield found.start(), Mention(MentionKind.SYMBOL, name)
-    for found in _VARIABLE.finditer(text):
-        yield found.start(), Mention(MentionKind.SETTING, found[0])
+def _find_in_prose(text: str) -> Iterator[tuple[int, Mention]]:
+    for match in _CHAIN.finditer(text):
+        name = _NAME_SEPARATORS.sub(".", match[0].removesuffix("()").removesuffix("("))
+        if _is_name(name) and (match[0].endswith("()") or _looks_like_code(name)):
+            yield match.start(), Mention(MentionKind.SYMBOL, name)
+    for match in _VARIABLE.finditer(text):
+        yield match.start(), Mention(MentionKind.SETTING, match[0])
 
 
-def _commands(text: str, start: int) -> Iterator[tuple[int, Mention]]:
-    place = start
+def _find_commands(text: str, start: int) -> Iterator[tuple[int, Mention]]:
+    offset = start
     for line in text.splitlines(keepends=True):
-        found = _RUNNERS.match(line.strip())
-        if found and found[1] not in _RUNS_ANYTHING and found[2] not in _NO_TARGETS:
-            yield place, Mention(MentionKind.COMMAND, f"{found[1]} {found[2].rstrip('.:')}")
-        place += len(line)
+        match = _RUNNERS.match(line.strip())
+        if match and match[1] not in _RUNS_ANYTHING and match[2] not in _NON_TARGETS:
+            yield offset, Mention(MentionKind.COMMAND, f"{match[1]} {match[2].rstrip('.:')}")
+        offset += len(line)
 
 
 def _is_name(name: str) -> bool:
     last = name.rpartition(".")[2]
-    return len(last) >= _LEAST and last.lower() not in _WORDS and not name.startswith("$.")
+    return len(last) >= _MIN_NAME_CHARS and last.lower() not in _KEYWORDS and not name.startswith("$.")
 
 
 def _looks_like_code(name: str) -> bool:
-    """Say whether nobody would write it in a sentence: snake_case, camelCase, Class.member; dots alone may be a host's name."""
+    """Return True for snake_case, camelCase and Class.member; dots alone may be a host name."""
     return bool(re.match(r"[A-Z]\w*\.[a-z_]\w+", name)) or any(
         re.search(r"[a-z\d]_[a-z\d]|[a-z]\d?[A-Z]|^_\w|[A-Z]{2}[a-z]{2}", part) for part in name.split(".")
     )

@@ -1,1 +1,1 @@
-"""What happens to records: written, judged, found, compiled, exchanged. The ledger itself is the room `records`."""
+"""Operations on records: write, rate, search, compile, exchange. The ledger itself is in `lorelog.records`."""

@@ -1,8 +1,12 @@
-"""Records become pages that are indexed like any other file, so that every search finds them.
+"""Renders records as Markdown pages and keeps the pages and the index up to date with the ledger.
 
-Pages are derived: they follow the tables, which follow the ledger. How far they have come is noted in the index itself, so an
-index that was deleted, or is another's, is simply filled anew. Whoever writes a record does not wait for this; whoever searches
-catches up first, by words alone, and never stays waiting for another writer.
+A page holds the records of a task, a section with an anchor for each. A record's text may have been written to deceive:
+none of it may pass for a heading, an anchor, a fence or a comment, or it would be chunked wrongly or gain another
+record's trust.
+
+Pages are derived from the tables. The position reached is stored in the index itself, so a deleted or replaced index is
+simply filled again. A writer does not wait for this; a search catches up first, lexically, without waiting for other
+writers.
 """
 
 from __future__ import annotations
@@ -14,69 +18,133 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
+from urllib.parse import quote, unquote
 
-from lorelog.core.document import Document, SourceFile, Stamp
+from lorelog.core.document import Document, FileStamp, SourceFile
 from lorelog.core.errors import StoreBusy, StoreError, StoreUnwritable
 from lorelog.core.options import ChunkOptions
 from lorelog.core.paths import is_below
 from lorelog.core.ports import DocumentUpdate, Store, StoreWriter
-from lorelog.core.record import DIGEST, FOREIGN, Record
+from lorelog.core.record import DIGEST_KIND, UNTRUSTED_ORIGINS, Record
+from lorelog.records.kinds import search_text
 from lorelog.records.tables import RecordTables
-from lorelog.services.place import PAGES
-from lorelog.services.reading import Reading, now
-from lorelog.services.records.book import Book
-from lorelog.services.records.open_tasks import note_all
-from lorelog.services.records.page import FORMAT, anchored, render
-from lorelog.services.roots import Root
+from lorelog.services.indexing.documents import DocumentBuilder, utc_now
+from lorelog.services.places.roots import Root
+from lorelog.services.places.workspace import RECORD_PAGES
+from lorelog.services.records.store import RecordStore, rewrite_open_tasks, write_private
 
-_NOTED = "records"
-_BESIDE = ".projected"
-_A_BATCH = 500
-_CHUNKS_A_PUT = 2_000
-_PATIENCE_S = 0.05
-_PLAIN = re.compile(r"[0-9a-z][0-9a-z_-]{0,99}")
-"""Ids that can be the name of a file anywhere, and of no other id's file."""
+PAGE_FORMAT = "2"
+"""Increase this when the same records render differently: all pages are then rebuilt."""
+
+_MAX_TITLE_CHARS = 200
+_MAX_NAME_CHARS = 100
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_LIST_ITEM = r"(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)*"
+_MARKUP = re.compile(rf"([ \t]*)(?={_LIST_ITEM}(?:#|`{{3}}|~{{3}})|(?:=+|-+)\s*$)")
+"""Text that would begin a heading or a fence, or underline the line before it."""
+
+
+def render_page(title: str, records: Sequence[Record]) -> str:
+    """Return a page: its title, and a section for each record in order."""
+    return "\n".join([f"# {_one_line(title, _MAX_TITLE_CHARS) or 'untitled'}", *map(_render_section, records), ""])
+
+
+def encode_anchor_id(identity: str) -> str:
+    """Return a record's id encoded for an anchor; most ids are unchanged."""
+    return quote(identity, safe="")
+
+
+def decode_anchor_id(anchored_as: str) -> str:
+    """Return the record id of an anchor."""
+    return unquote(anchored_as)
+
+
+def _render_section(record: Record) -> str:
+    by = _one_line(record.agent, _MAX_NAME_CHARS)
+    # The number keeps two records that say the same in the same minute apart: neither is a repeat of the other.
+    heading = f"{_format_time(record.at)} {_one_line(record.kind.replace('_', ' '), _MAX_NAME_CHARS)} #{record.seq}"
+    words = {"memory": record.id, "type": record.kind, "origin": record.origin}
+    anchor = " ".join(f"{name}:{encode_anchor_id(value)}" for name, value in words.items() if value)
+    return "\n".join(
+        ["", f"## {heading} by {by}" if by else f"## {heading}", f"<!-- {anchor} -->", "", _render_body(record)]
+    )
+
+
+def _render_body(record: Record) -> str:
+    shown = _escape_text(search_text(record))
+    if not shown.strip():  # control characters alone: a section without a word would be none
+        shown = _escape_text(record.kind)
+    return "\n".join(_MARKUP.sub(r"\1\\", line, count=1) for line in shown.split("\n"))
+
+
+def _escape_text(text: str) -> str:
+    """Return valid text without comments, and without line breaks other than newlines."""
+    whole = text.replace("\r\n", "\n").encode("utf-8", "replace").decode()
+    return _CONTROLS.sub(" ", whole).replace("<!--", "<! --")
+
+
+def _one_line(text: str, max_chars: int) -> str:
+    line = " ".join(_escape_text(text).split())
+    return line if len(line) <= max_chars else line[: max_chars - 1] + "…"
+
+
+def _format_time(at: str) -> str:
+    """Return the local day and time, as in journals: a record from yesterday evening belongs to yesterday."""
+    try:
+        return f"{datetime.fromisoformat(at).astimezone():%Y-%m-%d %H:%M}"
+    except (ValueError, OverflowError, OSError):
+        return _one_line(at.replace("T", " "), 16)
+
+
+_REMARK_NAME = "records"
+_STATE_FILE = ".projected"
+_BATCH_SIZE = 500
+_MAX_CHUNKS_PER_PUT = 2_000
+_LOCK_WAIT_S = 0.05
+_SAFE_FILE_NAME = re.compile(r"[0-9a-z][0-9a-z_-]{0,99}")
+"""Ids that are valid file names everywhere and cannot collide with another id's file."""
 
 
 def records_folder(tenant_folder: Path) -> Path:
-    """Return where the pages lie that are made of a tenant's records, as the index knows paths."""
-    return Path(os.path.realpath(tenant_folder / PAGES))
+    """Return the folder of a tenant's record pages, as a real path."""
+    return Path(os.path.realpath(tenant_folder / RECORD_PAGES))
 
 
 @dataclass(frozen=True, slots=True)
-class Caught:
-    """What catching up came to."""
+class CatchUpReport:
+    """Result of updating the pages."""
 
     pages: int = 0
-    """Pages that are new or changed."""
+    """Number of new or changed pages."""
     note: str = ""
-    """What a reader should know: that some records are not found yet, and why."""
+    """Reason why some records are not searchable yet; empty if all are."""
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
-    """How far the pages have come: after which record of which tables. `anew` until all were looked at again."""
+class _ProjectionState:
+    """Last record projected, and its tables. Stored with the word `anew` until a rebuild is complete."""
 
     tables: str
     place: int = 0
     record: str = ""
-    anew: bool = True
+    rebuilding: bool = True
 
     def __str__(self) -> str:
-        return f"{self.tables} {self.place} {self.record or '-'}{' anew' if self.anew else ''}"
+        return f"{self.tables} {self.place} {self.record or '-'}{' anew' if self.rebuilding else ''}"
 
 
 @dataclass(frozen=True, slots=True)
-class _Page:
-    """Which records stand on one page: those of a task, or of a thread without one, in one project."""
+class _RecordPage:
+    """The records of one page: those of a task, or of a thread without a task, in one project."""
 
     project: str
     task: str
     thread: str
 
     @classmethod
-    def of(cls, record: Record) -> _Page:
+    def of(cls, record: Record) -> _RecordPage:
         return cls(record.project, record.task, "" if record.task else record.thread or record.id)
 
     def path(self, folder: Path) -> Path:
@@ -85,112 +153,118 @@ class _Page:
         return folder / _folder_name(self.project) / name
 
     def records(self, tables: RecordTables) -> list[Record]:
-        found = tables.of_task(self.task) if self.task else tables.of_thread(self.thread)
-        if not found and not self.task:
-            found = tables.of_ids([self.thread])
-        # Of two lines with one id the first counts, as it does for trust.
-        first = {one.id: one for one in reversed(found)}
-        return [one for one in found if first[one.id] is one and one.kind != DIGEST and _Page.of(one) == self]
+        records = tables.by_task(self.task) if self.task else tables.by_thread(self.thread)
+        if not records and not self.task:
+            records = tables.by_ids([self.thread])
+        # If two lines have the same id, the first counts, as it does for trust.
+        first = {record.id: record for record in reversed(records)}
+        return [
+            record
+            for record in records
+            if first[record.id] is record and record.kind != DIGEST_KIND and _RecordPage.of(record) == self
+        ]
 
 
-class Projection:
-    """The pages of one tenant's records, and the index they go to."""
+class RecordProjection:
+    """The pages of one tenant's records, and their index."""
 
-    def __init__(self, book: Book, store: Store, folder: Path, chunking: ChunkOptions) -> None:
-        self._book = book
+    def __init__(self, records: RecordStore, store: Store, folder: Path, chunking: ChunkOptions) -> None:
+        self._records = records
         self._store = store
         self._folder = folder
-        self._recipe = f"{FORMAT}/{chunking.recipe.replace(' ', '/')}"
-        self._reading = Reading(chunking, None)
+        self._recipe = f"{PAGE_FORMAT}/{chunking.recipe.replace(' ', '/')}"
+        self._builder = DocumentBuilder(chunking, None)
 
-    def catch_up(self, most_s: float | None = None, *, patience_s: float = _PATIENCE_S) -> Caught:
-        """Make and index the pages of what is new, by words. It never fails: what could not be done is a note.
+    def catch_up(self, max_s: float | None = None, *, lock_wait_s: float = _LOCK_WAIT_S) -> CatchUpReport:
+        """Build and index the pages of new records, without vectors. Errors become the report's note.
 
-        With `most_s` it ends after the step in which so many seconds have passed; whoever comes next goes on. Another writer
-        is waited for no longer than `patience_s`.
+        With `max_s`, stop after the batch in which that many seconds have passed; the next call continues.
+        `lock_wait_s` is how long to wait for another writer.
         """
         pages = 0
-        ends = None if most_s is None else time.monotonic() + most_s
+        deadline = None if max_s is None else time.monotonic() + max_s
         try:
-            tables = self._book.tables()
-            state, new = self._look(tables)
-            while new or state.anew:
-                pages += self._step(tables, patience_s)
-                state, new = self._look(tables)
-                if new and ends is not None and time.monotonic() > ends:
-                    return Caught(pages, self._not_yet("there are many, and the next search goes on with them"))
+            tables = self._records.tables()
+            state, new = self._next_batch(tables)
+            while new or state.rebuilding:
+                pages += self._index_batch(tables, lock_wait_s)
+                state, new = self._next_batch(tables)
+                if new and deadline is not None and time.monotonic() > deadline:
+                    return CatchUpReport(
+                        pages, self._format_pending_note("there are many; the next search continues with them")
+                    )
         except (StoreBusy, StoreUnwritable) as error:
-            return Caught(pages, self._not_yet(error.message))
+            return CatchUpReport(pages, self._format_pending_note(error.message))
         except StoreError as error:
-            return Caught(pages, f"records could not be looked at: {error.message}")
-        return Caught(pages)
+            return CatchUpReport(pages, f"records could not be read: {error.message}")
+        return CatchUpReport(pages)
 
     def sources(self) -> list[str]:
-        """Return the pages that the index knows."""
-        return [one.source for one in self._store.documents() if self.holds(one.source)]
+        """Return the indexed pages."""
+        return [document.source for document in self._store.documents() if self.holds(document.source)]
 
     def holds(self, source: str) -> bool:
-        """Say whether a file is, or would be, one of the pages."""
+        """Return True if a path is, or would be, a page."""
         return is_below(source, str(self._folder))
 
-    def _look(self, tables: RecordTables) -> tuple[_State, list[tuple[int, Record]]]:
-        """Return how far the pages have come, and the next records. What does not fit these tables begins anew."""
+    def _next_batch(self, tables: RecordTables) -> tuple[_ProjectionState, list[tuple[int, Record]]]:
+        """Return the saved position and the next records. A position from other tables starts a rebuild."""
         name = f"{tables.generation() or 'first'}/{self._recipe}"
-        state = _read_state(self._noted(), name)
+        state = _parse_state(self._read_saved_state(), name)
         if state.place and self._folder.is_dir():
-            rows = tables.after(state.place - 1, 1 + _A_BATCH)
-            if rows and rows[0][0] == state.place and anchored(rows[0][1].id) == state.record:
+            rows = tables.applied_after(state.place - 1, 1 + _BATCH_SIZE)
+            if rows and rows[0][0] == state.place and encode_anchor_id(rows[0][1].id) == state.record:
                 return state, rows[1:]
-        fresh = tables.after(0, _A_BATCH)
-        if not fresh and not (state.anew and self._folder.is_dir()):
-            return replace(state, anew=False), fresh
-        return _State(name), fresh
+        fresh = tables.applied_after(0, _BATCH_SIZE)
+        if not fresh and not (state.rebuilding and self._folder.is_dir()):
+            return replace(state, rebuilding=False), fresh
+        return _ProjectionState(name), fresh
 
-    def _noted(self) -> str:
-        """Return what was noted. An index that serves another model keeps its notes for that one: a file tells, then."""
+    def _read_saved_state(self) -> str:
+        """Return the saved position; from a file if the index serves another model, which has its own position."""
         if self._store.serves_model():
-            return self._store.remark(_NOTED)
+            return self._store.get_note(_REMARK_NAME)
         with suppress(OSError, ValueError):
-            return (self._folder / _BESIDE).read_text("utf-8")
+            return (self._folder / _STATE_FILE).read_text("utf-8")
         return ""
 
-    def _step(self, tables: RecordTables, patience_s: float) -> int:
-        """Index the pages of the next records, and note it; return how many changed."""
-        with self._store.writer(wait_s=patience_s) as writer:
-            state, new = self._look(tables)  # another may have been faster
-            if not new and not state.anew:
+    def _index_batch(self, tables: RecordTables, lock_wait_s: float) -> int:
+        """Index the pages of the next records and save the position; return the number of changed pages."""
+        with self._store.writer(wait_s=lock_wait_s) as writer:
+            state, new = self._next_batch(tables)  # another process may have indexed it already
+            if not new and not state.rebuilding:
                 return 0
             try:
-                changed = self._put(writer, tables, [one for _, one in new])
+                changed = self._put_pages(writer, tables, [record for _, record in new])
                 if new:
-                    state = replace(state, place=new[-1][0], record=anchored(new[-1][1].id))
-                if len(new) < _A_BATCH and state.anew:
+                    state = replace(state, place=new[-1][0], record=encode_anchor_id(new[-1][1].id))
+                if len(new) < _BATCH_SIZE and state.rebuilding:
                     self._drop_stale(writer, tables)
-                    note_all(self._folder.parent, tables)
-                    state = replace(state, anew=False)
+                    rewrite_open_tasks(self._folder.parent, tables)
+                    state = replace(state, rebuilding=False)
                 self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                _write(self._folder / _BESIDE, str(state).encode())
+                write_private(self._folder / _STATE_FILE, str(state).encode())
             except OSError as error:
                 raise StoreUnwritable(
                     f"{error.filename or self._folder} cannot be written: {error.strerror or error}",
                     hint="make it writable, or free some space",
                 ) from error
-            writer.remark(_NOTED, str(state))
+            writer.set_note(_REMARK_NAME, str(state))
         return changed
 
-    def _put(self, writer: StoreWriter, tables: RecordTables, records: Sequence[Record]) -> int:
+    def _put_pages(self, writer: StoreWriter, tables: RecordTables, records: Sequence[Record]) -> int:
         changed, held = 0, 0
         updates: list[DocumentUpdate] = []
         touched: list[Document] = []
-        for page in dict.fromkeys(_Page.of(one) for one in records if one.kind != DIGEST):
-            update = self._update(page, tables)
+        for page in dict.fromkeys(_RecordPage.of(record) for record in records if record.kind != DIGEST_KIND):
+            update = self._update_page(page, tables)
             if isinstance(update, DocumentUpdate):
                 updates.append(update)
                 held += 1 + len(update.chunks)
                 changed += 1
             elif update is not None:
                 touched.append(update)
-            if held >= _CHUNKS_A_PUT:
+            if held >= _MAX_CHUNKS_PER_PUT:
                 writer.put(updates)
                 updates, held = [], 0
         if updates:
@@ -199,70 +273,74 @@ class Projection:
             writer.touch(touched)
         return changed
 
-    def _update(self, page: _Page, tables: RecordTables) -> DocumentUpdate | Document | None:
-        """Write a page; return what it makes, or of one that is known its new stamp, or None where nothing is new."""
+    def _update_page(self, page: _RecordPage, tables: RecordTables) -> DocumentUpdate | Document | None:
+        """Write a page; return its update, or the document with a new stamp if unchanged, or None if current."""
         records = page.records(tables)
         if not records:
             return None
         path = page.path(self._folder)
-        text = render(_title(page, records, tables), records)
+        text = render_page(_page_title(page, records, tables), records)
         data = text.encode()
         digest = hashlib.sha256(data).hexdigest()
-        known = self._store.document(str(path))
-        is_same = known is not None and known.file_hash == digest and known.project == page.project
-        stamp = _stamp(path)
-        if is_same and known is not None and self._reading.is_current(known) and known.stamp == stamp:
+        document = self._store.document(str(path))
+        is_same = document is not None and document.file_hash == digest and document.project == page.project
+        stamp = _file_stamp(path)
+        if is_same and document is not None and self._builder.is_current(document) and document.stamp == stamp:
             return None
-        if stamp is None or _read(path) != data:
+        if stamp is None or _read_bytes(path) != data:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _write(path, data)
-            stamp = _stamp(path) or Stamp(len(data), 0, 0)
-        if is_same and known is not None and self._reading.is_current(known):
-            return replace(known, stamp=stamp, indexed_at=now())
+            write_private(path, data)
+            stamp = _file_stamp(path) or FileStamp(len(data), 0, 0)
+        if is_same and document is not None and self._builder.is_current(document):
+            return replace(document, stamp=stamp, indexed_at=utc_now())
         root = Root(str(path.parent), page.project)
-        return self._reading.cut(SourceFile(str(path), root.path, stamp), root, text, digest)
+        return self._builder.build(SourceFile(str(path), root.path, stamp), root, text, digest)
 
     def _drop_stale(self, writer: StoreWriter, tables: RecordTables) -> None:
-        """Let go of pages whose records are not in the ledger any more."""
-        wanted = {str(_Page.of(one).path(self._folder)) for one in _all(tables) if one.kind != DIGEST}
-        gone = [source for source in self.sources() if source not in wanted]
+        """Remove the pages whose records are not in the ledger any more."""
+        current = {
+            str(_RecordPage.of(record).path(self._folder))
+            for record in _iter_records(tables)
+            if record.kind != DIGEST_KIND
+        }
+        gone = [source for source in self.sources() if source not in current]
         if gone:
             writer.remove(gone)
         for file in self._folder.glob("*/*.md"):
-            if str(file) not in wanted:
+            if str(file) not in current:
                 file.unlink(missing_ok=True)
 
-    def _not_yet(self, why: str) -> str:
+    def _format_pending_note(self, why: str) -> str:
         with suppress(StoreError):
-            _, new = self._look(self._book.tables())
+            _, new = self._next_batch(self._records.tables())
             if not new:
                 return ""
-            count = f"{len(new):,}" if len(new) < _A_BATCH else f"{_A_BATCH:,} or more"
+            count = f"{len(new):,}" if len(new) < _BATCH_SIZE else f"{_BATCH_SIZE:,} or more"
             are = "record is" if len(new) == 1 else "records are"
             return f"{count} {are} not searchable yet: {why}"
         return f"some records may not be searchable yet: {why}"
 
 
-def _read_state(noted: str, name: str) -> _State:
+def _parse_state(noted: str, name: str) -> _ProjectionState:
     words = noted.split(" ")
     if len(words) < 3 or words[0] != name or not words[1].isdecimal():
-        return _State(name)
-    return _State(name, int(words[1]), words[2], anew=words[3:] == ["anew"])
+        return _ProjectionState(name)
+    return _ProjectionState(name, int(words[1]), words[2], rebuilding=words[3:] == ["anew"])
 
 
-def _all(tables: RecordTables) -> Iterator[Record]:
-    place = 0
-    while some := tables.after(place, _A_BATCH):
-        yield from (one for _, one in some)
-        place = some[-1][0]
+def _iter_records(tables: RecordTables) -> Iterator[Record]:
+    position = 0
+    while batch := tables.applied_after(position, _BATCH_SIZE):
+        yield from (record for _, record in batch)
+        position = batch[-1][0]
 
 
-def _title(page: _Page, records: Sequence[Record], tables: RecordTables) -> str:
+def _page_title(page: _RecordPage, records: Sequence[Record], tables: RecordTables) -> str:
     task = tables.task(page.task) if page.task else None
-    first = next((one for one in records if task is not None and one.id == task.started_by), records[0])
-    said = (task.goal if task else "") or first.text("goal") or first.text("summary") or first.kind.replace("_", " ")
-    # It stands above whatever others say on this page, who did not bring it.
-    return f'quoted from {first.origin}: "{said}"' if first.origin in FOREIGN else said
+    first = next((record for record in records if task is not None and record.id == task.started_by), records[0])
+    title = (task.goal if task else "") or first.text("goal") or first.text("summary") or first.kind.replace("_", " ")
+    # The title is shown above records from other origins, so it names its own.
+    return f'quoted from {first.origin}: "{title}"' if first.origin in UNTRUSTED_ORIGINS else title
 
 
 def _folder_name(project: str) -> str:
@@ -270,27 +348,19 @@ def _folder_name(project: str) -> str:
 
 
 def _file_name(identity: str) -> str:
-    if _PLAIN.fullmatch(identity):
+    if _SAFE_FILE_NAME.fullmatch(identity):
         return identity
     return "_" + hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def _stamp(path: Path) -> Stamp | None:
+def _file_stamp(path: Path) -> FileStamp | None:
     try:
-        return Stamp.of(path.lstat())
+        return FileStamp.from_stat(path.lstat())
     except FileNotFoundError:
         return None
 
 
-def _read(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     with suppress(FileNotFoundError):
         return path.read_bytes()
     return b""
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Write a file that its owner alone may read; whoever reads meanwhile has the old one or the new one."""
-    beside = path.with_name(f".{path.name}.new")
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
-        file.write(data)
-    beside.replace(path)

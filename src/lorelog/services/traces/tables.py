@@ -1,62 +1,289 @@
-"""What was traced, in one file of a tenant's own: which operations and tools were called, and what went wrong.
+"""Tables of a tenant's traces: calls of operations and tools, and errors, in one SQLite file.
 
-Bounded by age and size: what is oldest is dropped, calls before errors, because an error of a month ago may come again. What
-operations have noted lies in a spool first (`book`), and is taken in when somebody asks, or when it has grown.
+The size is limited by age and bytes: the oldest rows are dropped, calls before errors, because an error of a month ago
+may occur again. Recorded calls are in a spool first (see `recorder`), and are moved here when traces are read or the
+spool has grown. A spool file is renamed before it is read; one left by a killed process is read again, and ids prevent
+duplicates.
 
-What was traced of a turn whose memory is deleted is not told; the memory's own tombstone says so, and so `restore` brings
-both back.
+Traces of a turn whose memory is deleted are hidden by the memory's tombstone, so `restore` brings both back.
 """
-
-# ruff: noqa: S608  (statements are put together from our own column names; values are bound)
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import Any, BinaryIO
 
-from lorelog.core.errors import StoreError
+from lorelog.core.errors import StoreBusy, StoreError, StoreIncompatible, StoreUnwritable
 from lorelog.core.options import TraceOptions
-from lorelog.core.trace import Frame, StackTrace
-from lorelog.services.hiding import memory_key
-from lorelog.services.tombstones import Tombstones
-from lorelog.services.traces.schema import connect, connect_to_read, set_aside, translated
-from lorelog.services.traces.spool import Spool
-from lorelog.services.traces.values import ErrorGroup, Origin, TracedCall, TracedError
+from lorelog.core.processes import enable_wal
+from lorelog.core.stack_trace import StackFrame, StackTrace
+from lorelog.services.memory_state.tombstones import Tombstones, memory_key
+from lorelog.services.traces import SPOOL_FILE
+from lorelog.services.traces.values import OPERATION, ErrorGroup, TracedCall, TracedError, TraceOrigin
+
+SCHEMA_VERSION = 1
+_BUSY_S = 5.0
+SCHEMA = """
+CREATE TABLE calls (
+    id INTEGER PRIMARY KEY, mark TEXT NOT NULL UNIQUE, at INTEGER NOT NULL, tool TEXT NOT NULL, source TEXT NOT NULL,
+    project TEXT NOT NULL, session TEXT NOT NULL, turn TEXT NOT NULL, host TEXT NOT NULL, branch TEXT NOT NULL,
+    memory TEXT NOT NULL, input TEXT NOT NULL, output TEXT NOT NULL, error TEXT NOT NULL, failed INTEGER NOT NULL,
+    duration REAL, command TEXT NOT NULL, files TEXT NOT NULL, kept INTEGER NOT NULL
+);
+CREATE INDEX calls_kept ON calls (kept, at);
+CREATE INDEX calls_at ON calls (at);
+CREATE INDEX calls_tool ON calls (tool, at);
+CREATE INDEX calls_session ON calls (session, at) WHERE session != '';
+CREATE INDEX calls_command ON calls (command, at) WHERE command != '';
+CREATE TABLE errors (
+    id INTEGER PRIMARY KEY, mark TEXT NOT NULL UNIQUE, run TEXT NOT NULL, at INTEGER NOT NULL, times INTEGER NOT NULL,
+    signature TEXT NOT NULL, family TEXT NOT NULL, type TEXT NOT NULL, message TEXT NOT NULL, language TEXT NOT NULL,
+    source TEXT NOT NULL, project TEXT NOT NULL, session TEXT NOT NULL, turn TEXT NOT NULL, host TEXT NOT NULL,
+    branch TEXT NOT NULL, memory TEXT NOT NULL, command TEXT NOT NULL, place TEXT NOT NULL, frames TEXT NOT NULL,
+    functions TEXT NOT NULL, files TEXT NOT NULL, text TEXT NOT NULL, kept INTEGER NOT NULL
+);
+CREATE INDEX errors_kept ON errors (kept, at);
+CREATE INDEX errors_at ON errors (at);
+CREATE INDEX errors_signature ON errors (signature, at);
+CREATE INDEX errors_family ON errors (family, at);
+CREATE INDEX errors_run ON errors (run) WHERE run != '';
+CREATE TABLE ingested (
+    size INTEGER NOT NULL, digest TEXT NOT NULL, identity TEXT NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (size, digest)
+) WITHOUT ROWID;
+"""
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open or create the database for writing; move a damaged file aside."""
+    try:
+        return _open_connection(path)
+    except sqlite3.OperationalError:
+        raise
+    except sqlite3.DatabaseError:
+        set_aside(path)
+    return _open_connection(path)
+
+
+def connect_read_only(path: Path) -> sqlite3.Connection:
+    """Open a database that cannot be written."""
+    for how in ("mode=ro", "mode=ro&immutable=1"):
+        db = sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=_BUSY_S, check_same_thread=False)
+        try:
+            db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.OperationalError:
+            db.close()
+        else:
+            return db
+    raise sqlite3.OperationalError(f"unable to open {path}")
+
+
+def set_aside(path: Path) -> None:
+    """Move a damaged database aside, so that a new one is created."""
+    with suppress(OSError):
+        path.replace(path.with_name(f"traces.damaged-{time.time_ns()}.db"))
+    for suffix in ("-wal", "-shm"):
+        with suppress(OSError):
+            Path(f"{path}{suffix}").unlink()
+
+
+def translate_error(error: sqlite3.Error | OSError, path: Path) -> StoreError:
+    """Return our error for an error of SQLite or the system."""
+    if isinstance(error, OSError):
+        return StoreUnwritable(f"{path} cannot be used: {error.strerror or error}", hint="make it writable")
+    name = getattr(error, "sqlite_errorname", "")
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return StoreBusy(f"{path} is being written by another process", hint="try again")
+    if name.startswith(("SQLITE_READONLY", "SQLITE_FULL", "SQLITE_CANTOPEN", "SQLITE_IOERR")):
+        return StoreUnwritable(f"{path} cannot be written: {error}", hint="make it writable, or free some space")
+    return StoreError(f"{path}: {error}", hint="move it aside: only traces are lost")
+
+
+def _open_connection(path: Path) -> sqlite3.Connection:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+    try:
+        if db.execute("PRAGMA page_count").fetchone() == (0,):
+            db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # lets trim() return space in small steps
+        enable_wal(db, _BUSY_S)
+        db.execute("PRAGMA synchronous = NORMAL")  # losing traces in a power failure is acceptable
+        _migrate(db, path)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _migrate(db: sqlite3.Connection, path: Path) -> None:
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    if version > SCHEMA_VERSION:
+        raise StoreIncompatible(
+            f"{path} was written by a newer lorelog", hint="update lorelog, or move that file aside"
+        )
+    if version == SCHEMA_VERSION:
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        if version == 0:  # another process may have created it first
+            for statement in filter(str.strip, SCHEMA.split(";")):
+                db.execute(statement)
+            db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        db.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):
+            db.execute("ROLLBACK")
+        raise
+
+
+_ABANDONED_S = 60.0
+"""Age after which a renamed spool file counts as abandoned."""
+
+
+class TraceSpool:
+    """The spool of one tenant."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / SPOOL_FILE
+
+    def is_waiting(self) -> bool:
+        """Return True if there are recorded calls to move."""
+        return self._path.exists() or any(self._abandoned_files())
+
+    def take_files(self) -> Iterator[SpoolFile]:
+        """Rename and yield the spool's files; abandoned ones first."""
+        for path in self._abandoned_files():
+            yield SpoolFile(path)
+        mine = self._path.with_name(f"{SPOOL_FILE}.{time.time_ns()}-{os.getpid()}")
+        try:
+            self._path.rename(mine)
+        except FileNotFoundError:
+            return
+        yield SpoolFile(mine)
+
+    def _abandoned_files(self) -> Iterator[Path]:
+        now = time.time()
+        for path in sorted(self._path.parent.glob(f"{SPOOL_FILE}.*")):
+            with suppress(OSError, ValueError):
+                since = int(path.name.removeprefix(f"{SPOOL_FILE}.").partition("-")[0]) / 1e9
+                if not 0 <= now - since < _ABANDONED_S:
+                    yield path
+
+
+class SpoolFile:
+    """A spool file that was renamed for reading."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: BinaryIO | None = None
+
+    def read(self) -> tuple[list[TracedCall], list[TracedError]]:
+        """Return the recorded calls and errors. Incomplete lines are ignored."""
+        try:
+            self._file = self._path.open("rb")
+        except FileNotFoundError:
+            return [], []
+        # Waits for the last writer; later ones see that the file is gone.
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        lines = self._file.read().split(b"\n")
+        calls: list[TracedCall] = []
+        errors: list[TracedError] = []
+        for line in lines:
+            with suppress(ValueError, LookupError, TypeError):
+                entry = json.loads(line)
+                calls.append(_call_from_entry(entry))
+                if entry.get("trace"):
+                    errors += _errors_from_entry(entry)
+        return calls, errors
+
+    def remove(self) -> None:
+        """Delete the file."""
+        with suppress(OSError):
+            self._path.unlink()
+        self.close()
+
+    def close(self) -> None:
+        """Close the file without deleting it, so that it is read again."""
+        if self._file is not None:
+            self._file.close()
+
+
+def _call_from_entry(entry: dict[str, Any]) -> TracedCall:
+    return TracedCall(
+        id=str(entry["id"]),
+        at=int(entry["at"]),
+        tool=str(entry["op"]),
+        origin=_origin_from_entry(entry),
+        input=str(entry.get("in", "")),
+        output=str(entry.get("out", "")),
+        error=str(entry.get("error", "")),
+        failed=bool(entry.get("failed")),
+        duration_ms=float(entry["ms"]),
+    )
+
+
+def _errors_from_entry(entry: dict[str, Any]) -> list[TracedError]:
+    from lorelog.ingest.tracebacks.finder import find_traces
+    from lorelog.ingest.tracebacks.signature import trace_family, trace_signature
+    from lorelog.services.traces.values import redact_trace
+
+    return [
+        TracedError(
+            id=f"{entry['id']}e",
+            at=int(entry["at"]),
+            signature=trace_signature(located.trace),
+            family=trace_family(located.trace),
+            trace=located.trace,
+            origin=_origin_from_entry(entry),
+            command=str(entry["op"]),
+            text=located.text,
+        )
+        for located in (redact_trace(trace, str) for trace in find_traces(str(entry["trace"]), 1))
+    ]
+
+
+def _origin_from_entry(entry: dict[str, Any]) -> TraceOrigin:
+    return TraceOrigin(source=OPERATION, project=str(entry.get("project", "")), session=str(entry.get("session", "")))
+
 
 _DAY_MS = 86_400_000
 _TRIM_EVERY = 500
-"""Rows that are added before it is seen again whether there are too many."""
-_LEAST_CALLS = 500
-"""Calls that stay when there is too much of everything: then errors go, too."""
-_CALL = "mark, at, tool, source, project, session, turn, host, branch, memory, input, output, error, failed, duration, command, files"
-_ERROR = (
+"""Rows added between two checks of the size."""
+_MIN_CALLS = 500
+"""Calls kept when the size limit is exceeded: below this number, errors are dropped as well."""
+_CALL_COLUMNS = "mark, at, tool, source, project, session, turn, host, branch, memory, input, output, error, failed, duration, command, files"
+_ERROR_COLUMNS = (
     "mark, at, times, signature, family, type, message, language, source, project, session, turn, host, branch, memory,"
     " command, place, frames, text"
 )
+_ORIGIN_FIELDS = tuple(attribute.name for attribute in fields(TraceOrigin))
+_GROUP_FIELDS = tuple(attribute.name for attribute in fields(ErrorGroup))
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which traces are asked for. Empty fields admit everything."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceFilter:
+    """Conditions on traces. An empty field is no condition."""
 
     projects: tuple[str, ...] | None = None
     since: int = 0
     until: int = 0
-    """Milliseconds since 1970; 0 is no limit."""
+    """Milliseconds since 1970; 0 for no limit."""
     source: str = ""
     session: str = ""
     tool: str = ""
-    """A tool's name, or the beginning of it before a dot."""
+    """Name of a tool, or its part before a dot."""
     errors_only: bool = False
     signature: str = ""
-    """An error's signature, the beginning of one, or a type."""
+    """Signature of an error, a prefix of one, or a type."""
     function: str = ""
     file: str = ""
     words: str = ""
@@ -65,21 +292,21 @@ class Wanted:
 
 
 class TraceTables:
-    """The traces of one tenant. Threads may share it; another process may write meanwhile. Nothing is made before a write."""
+    """The traces of one tenant. Threads and processes may share it. The file is created by the first write."""
 
     def __init__(self, path: Path, options: TraceOptions) -> None:
         self.path = path
         self.options = options
-        self._spool = Spool(path.parent)
+        self._spool = TraceSpool(path.parent)
         self._tombstones = Tombstones(path.parent / "tombstones.jsonl")
-        self._turn = RLock()
+        self._lock = RLock()
         self._db: sqlite3.Connection | None = None
-        self._is_readable_only = False
+        self._is_read_only = False
         self._added = _TRIM_EVERY
 
     def close(self) -> None:
-        """Let go of the file. May be called twice; asked again, it is opened again."""
-        with self._turn:
+        """Close the database; the next call opens it again. May be called twice."""
+        with self._lock:
             if self._db is not None:
                 self._db.close()
             self._db = None
@@ -89,18 +316,20 @@ class TraceTables:
     def add(
         self, calls: Iterable[TracedCall] = (), errors: Iterable[TracedError] = (), run: str = ""
     ) -> tuple[int, int]:
-        """Keep calls and errors, those that are not there yet; return how many of each were new. Raise StoreError."""
+        """Store new calls and errors; return the number of each that was new. Raise StoreError."""
         now = int(time.time() * 1000)
-        call_rows = [(*_call_row(one), now) for one in calls]
-        error_rows = [(*_error_row(one, run), now) for one in errors]
+        call_rows = [(*_call_row(call), now) for call in calls]
+        error_rows = [(*_error_row(error, run), now) for error in errors]
         if not call_rows and not error_rows:
             return 0, 0
-        with self._writing() as db:
+        with self._write_transaction() as db:
             before = db.total_changes
-            db.executemany(f"INSERT OR IGNORE INTO calls ({_CALL}, kept) VALUES ({_marks(18)})", call_rows)
+            db.executemany(
+                f"INSERT OR IGNORE INTO calls ({_CALL_COLUMNS}, kept) VALUES ({_placeholders(18)})", call_rows
+            )
             new_calls = db.total_changes - before
             db.executemany(
-                f"INSERT INTO errors ({_ERROR}, run, functions, files, kept) VALUES ({_marks(23)}) ON CONFLICT (mark) DO UPDATE SET"
+                f"INSERT INTO errors ({_ERROR_COLUMNS}, run, functions, files, kept) VALUES ({_placeholders(23)}) ON CONFLICT (mark) DO UPDATE SET"
                 " times = excluded.times, at = excluded.at WHERE excluded.times > times",
                 error_rows,
             )
@@ -110,124 +339,134 @@ class TraceTables:
             self.trim()
         return new_calls, new_errors
 
-    def absorb(self) -> None:
-        """Take in what operations have noted. What cannot be taken in now stays where it is."""
-        for noted in self._spool.taken():
+    def absorb_spool(self) -> None:
+        """Move the spool to the tables. Files that cannot be stored now stay in the spool."""
+        for file in self._spool.take_files():
             try:
-                self.add(*noted.read())
+                self.add(*file.read())
             except BaseException:
-                noted.close()
+                file.close()
                 raise
-            noted.drop()
+            file.remove()
 
     def trim(self) -> None:
-        """Drop what is too old, and the oldest of what is too much."""
+        """Drop rows that are too old, and the oldest ones above the size limit."""
         self._added = 0
         before = int(time.time() * 1000) - self.options.days * _DAY_MS
-        with self._writing() as db:
-            # By when they came here: whoever hands over an old log wants to ask it.
+        with self._write_transaction() as db:
+            # By the time of storing, not of the event: a person who reads an old log wants to query it.
             db.execute("DELETE FROM calls WHERE kept < ?", (before,))
             db.execute("DELETE FROM errors WHERE kept < ?", (before,))
             db.execute("DELETE FROM ingested WHERE at < ?", (before,))
-        most = self.options.megabytes * 1_000_000
+        max_bytes = self.options.megabytes * 1_000_000
         for _ in range(64):
-            if self._size() <= most:
+            if self._size() <= max_bytes:
                 break
-            with self._writing() as db:
+            with self._write_transaction() as db:
                 (calls,) = db.execute("SELECT count(*) FROM calls").fetchone()
                 (errors,) = db.execute("SELECT count(*) FROM errors").fetchone()
-                table, held = ("calls", calls) if calls > min(errors, _LEAST_CALLS) else ("errors", errors)
-                if not held:
+                table, count = ("calls", calls) if calls > min(errors, _MIN_CALLS) else ("errors", errors)
+                if not count:
                     break
                 db.execute(
                     f"DELETE FROM {table} WHERE id IN (SELECT id FROM {table} ORDER BY kept, at LIMIT ?)",
-                    (held // 4 + 1,),
+                    (count // 4 + 1,),
                 )
-        with self._translating(), self._turn:
-            self._opened().executescript("PRAGMA incremental_vacuum")  # `execute` gives back a single page
+        with self._translate_errors(), self._lock:
+            self._open().executescript("PRAGMA incremental_vacuum")  # `execute` would free a single page
 
     @contextmanager
-    def rewriting(self) -> Iterator[sqlite3.Connection]:
-        """Give the tables to whoever puts an ingested log in order, as one step."""
-        with self._writing() as db:
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Yield the connection in a write transaction, for reading logs."""
+        with self._write_transaction() as db:
             yield db
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    def calls(self, wanted: Wanted) -> tuple[list[TracedCall], int]:
-        """Return calls, newest first, and how many there are in all."""
-        where, values = _conditions(wanted)
-        if wanted.tool:
+    def calls(self, filter_: TraceFilter) -> tuple[list[TracedCall], int]:
+        """Return calls, newest first, and their total number."""
+        where, values = _conditions(filter_)
+        if filter_.tool:
             where.append("(tool = ? OR substr(tool, 1, ?) = ?)")
-            values += [wanted.tool, len(wanted.tool) + 1, f"{wanted.tool}."]
-        if wanted.errors_only:
+            values += [filter_.tool, len(filter_.tool) + 1, f"{filter_.tool}."]
+        if filter_.errors_only:
             where.append("failed")
-        said = " AND ".join([*where, *self._told(values)]) or "1"
-        rows = self._ask(
-            f"SELECT {_CALL} FROM calls WHERE {said} ORDER BY at DESC, id DESC LIMIT ?", [*values, wanted.limit]
+        where_sql = " AND ".join([*where, *self._exclude_deleted(values)]) or "1"
+        rows = self._query(
+            f"SELECT {_CALL_COLUMNS} FROM calls WHERE {where_sql} ORDER BY at DESC, id DESC LIMIT ?",
+            [*values, filter_.limit],
         )
-        return [_call(row) for row in rows], self._count(f"SELECT count(*) FROM calls WHERE {said}", values)
-
-    def errors(self, wanted: Wanted) -> tuple[list[TracedError], int]:
-        """Return errors, newest first, and how many there are in all."""
-        said, values = self._errors_wanted(wanted)
-        rows = self._ask(
-            f"SELECT {_ERROR} FROM errors WHERE {said} ORDER BY at DESC, id DESC LIMIT ?", [*values, wanted.limit]
+        return [_call_from_row(row) for row in rows], self._count(
+            f"SELECT count(*) FROM calls WHERE {where_sql}", values
         )
-        return [_error(row) for row in rows], self._count(f"SELECT total(times) FROM errors WHERE {said}", values)
 
-    def groups(self, wanted: Wanted) -> list[ErrorGroup]:
-        """Return errors by their signature, what was seen last first."""
-        said, values = self._errors_wanted(wanted)
-        rows = self._ask(
+    def errors(self, filter_: TraceFilter) -> tuple[list[TracedError], int]:
+        """Return errors, newest first, and their total number."""
+        where_sql, values = self._error_conditions(filter_)
+        rows = self._query(
+            f"SELECT {_ERROR_COLUMNS} FROM errors WHERE {where_sql} ORDER BY at DESC, id DESC LIMIT ?",
+            [*values, filter_.limit],
+        )
+        return [_error_from_row(row) for row in rows], self._count(
+            f"SELECT total(times) FROM errors WHERE {where_sql}", values
+        )
+
+    def groups(self, filter_: TraceFilter) -> list[ErrorGroup]:
+        """Return errors grouped by signature, last seen first."""
+        where_sql, values = self._error_conditions(filter_)
+        rows = self._query(
             "SELECT signature, family, type, message, language, sum(times), min(at), max(at), count(DISTINCT nullif(session, '')),"
-            f" count(DISTINCT project) FROM errors WHERE {said} GROUP BY signature ORDER BY max(at) DESC, signature LIMIT ?",
-            [*values, wanted.limit],
+            f" count(DISTINCT project) FROM errors WHERE {where_sql} GROUP BY signature ORDER BY max(at) DESC, signature LIMIT ?",
+            [*values, filter_.limit],
         )
-        return [ErrorGroup(*row) for row in rows]
+        return [ErrorGroup(**dict(zip(_GROUP_FIELDS, row, strict=True))) for row in rows]
 
     def next_passing(self, error: TracedError) -> tuple[TracedCall | None, list[TracedCall]]:
-        """Return the next call of the same command that did not fail, and the calls in between that wrote files."""
+        """Return the next run of the same command that passed, and the calls in between that wrote files."""
         if not error.command:
             return None, []
         values: list[object] = [error.command, error.origin.project, error.at]
-        said = " AND ".join(["command = ? AND project = ? AND at > ? AND NOT failed", *self._told(values)])
-        rows = self._ask(f"SELECT {_CALL} FROM calls WHERE {said} ORDER BY at, id LIMIT 1", values)
-        passed = _call(rows[0]) if rows else None
+        where_sql = " AND ".join(
+            ["command = ? AND project = ? AND at > ? AND NOT failed", *self._exclude_deleted(values)]
+        )
+        rows = self._query(f"SELECT {_CALL_COLUMNS} FROM calls WHERE {where_sql} ORDER BY at, id LIMIT 1", values)
+        passed = _call_from_row(rows[0]) if rows else None
         if passed is None:
             return None, []
         values = [error.origin.project, error.at, passed.at]
-        said = " AND ".join(["project = ? AND at > ? AND at < ? AND files != ''", *self._told(values)])
-        rows = self._ask(f"SELECT {_CALL} FROM calls WHERE {said} ORDER BY at, id LIMIT 200", values)
-        return passed, [_call(row) for row in rows]
+        where_sql = " AND ".join(["project = ? AND at > ? AND at < ? AND files != ''", *self._exclude_deleted(values)])
+        rows = self._query(f"SELECT {_CALL_COLUMNS} FROM calls WHERE {where_sql} ORDER BY at, id LIMIT 200", values)
+        return passed, [_call_from_row(row) for row in rows]
 
     def turn_after(self, error: TracedError) -> str:
-        """Return the id of the memory of the next turn of the same session; empty where none is known."""
+        """Return the memory id of the next turn of the same session, or an empty string."""
         if not error.origin.session:
             return ""
         values: list[object] = [error.origin.session, error.at, error.origin.memory]
-        said = " AND ".join(["session = ? AND at > ? AND memory != '' AND memory != ?", *self._told(values)])
-        rows = self._ask(f"SELECT memory FROM calls WHERE {said} ORDER BY at LIMIT 1", values)
+        where_sql = " AND ".join(
+            ["session = ? AND at > ? AND memory != '' AND memory != ?", *self._exclude_deleted(values)]
+        )
+        rows = self._query(f"SELECT memory FROM calls WHERE {where_sql} ORDER BY at LIMIT 1", values)
         return str(rows[0][0]) if rows else ""
 
-    def _errors_wanted(self, wanted: Wanted) -> tuple[str, list[object]]:
-        where, values = _conditions(wanted)
-        if wanted.signature:
+    def _error_conditions(self, filter_: TraceFilter) -> tuple[str, list[object]]:
+        where, values = _conditions(filter_)
+        if filter_.signature:
             where.append("(substr(signature, 1, ?) = ? OR type = ? OR substr(type, -?) = ?)")
-            tail = f".{wanted.signature}"
-            values += [len(wanted.signature), wanted.signature, wanted.signature, len(tail), tail]
+            tail = f".{filter_.signature}"
+            values += [len(filter_.signature), filter_.signature, filter_.signature, len(tail), tail]
         for column, part in (
-            ("functions", wanted.function),
-            ("files", wanted.file),
-            ("type || ': ' || message", wanted.words),
+            ("functions", filter_.function),
+            ("files", filter_.file),
+            ("type || ': ' || message", filter_.words),
         ):
             if part:
                 where.append(f"instr(lower({column}), ?)")
                 values.append(part.lower())
-        return " AND ".join([*where, *self._told(values)]) or "1", values
+        return " AND ".join([*where, *self._exclude_deleted(values)]) or "1", values
 
-    def _told(self, values: list[object]) -> list[str]:
-        """Return what leaves out the traces of turns whose memories are deleted; their ids are added to the values."""
+    def _exclude_deleted(self, values: list[object]) -> list[str]:
+        """Return a condition that hides the traces of deleted memories, and append its values."""
         try:
             deleted = self._tombstones.keys()
         except StoreError:
@@ -235,59 +474,59 @@ class TraceTables:
         if not deleted:
             return []
         hidden = [
-            one
-            for (one,) in self._ask(
+            memory
+            for (memory,) in self._query(
                 "SELECT DISTINCT memory FROM calls WHERE memory != '' UNION SELECT DISTINCT memory FROM errors WHERE memory != ''",
                 (),
             )
-            if memory_key(one) in deleted
+            if memory_key(memory) in deleted
         ]
         values += hidden
-        return [f"memory NOT IN ({_marks(len(hidden))})"] if hidden else []
+        return [f"memory NOT IN ({_placeholders(len(hidden))})"] if hidden else []
 
     def _count(self, statement: str, values: Sequence[object]) -> int:
-        rows = self._ask(statement, values)
+        rows = self._query(statement, values)
         return int(rows[0][0]) if rows else 0
 
-    def _ask(self, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
-        with self._turn:
+    def _query(self, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        with self._lock:
             self._catch_up()
             if not self.path.exists():
                 return []
-            with self._translating():
-                return self._opened(to_read=True).execute(statement, values).fetchall()
+            with self._translate_errors():
+                return self._open(to_read=True).execute(statement, values).fetchall()
 
     def _catch_up(self) -> None:
         with suppress(StoreError, OSError):
             if self._spool.is_waiting():
-                self.absorb()
+                self.absorb_spool()
 
     # -- the file ----------------------------------------------------------------------------------------------------
 
     def _size(self) -> int:
-        with self._translating(), self._turn:
-            db = self._opened()
+        with self._translate_errors(), self._lock:
+            db = self._open()
             counts = [
                 db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
             ]
         return int((counts[0] - counts[1]) * counts[2])
 
-    def _opened(self, *, to_read: bool = False) -> sqlite3.Connection:
-        if self._db is not None and (to_read or not self._is_readable_only):
+    def _open(self, *, to_read: bool = False) -> sqlite3.Connection:
+        if self._db is not None and (to_read or not self._is_read_only):
             return self._db
         self.close()
         try:
-            self._db, self._is_readable_only = connect(self.path), False
+            self._db, self._is_read_only = connect(self.path), False
         except (sqlite3.OperationalError, OSError):
             if not to_read:
                 raise
-            self._db, self._is_readable_only = connect_to_read(self.path), True
+            self._db, self._is_read_only = connect_read_only(self.path), True
         return self._db
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._turn, self._translating():
-            db = self._opened()
+    def _write_transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, self._translate_errors():
+            db = self._open()
             db.execute("BEGIN IMMEDIATE")
             try:
                 yield db
@@ -298,115 +537,111 @@ class TraceTables:
                 raise
 
     @contextmanager
-    def _translating(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
             if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
                 self.close()
                 set_aside(self.path)
-            raise translated(error, self.path) from error
+            raise translate_error(error, self.path) from error
 
 
-def _conditions(wanted: Wanted) -> tuple[list[str], list[object]]:
+def _conditions(filter_: TraceFilter) -> tuple[list[str], list[object]]:
     where: list[str] = []
     values: list[object] = []
-    given: list[tuple[str, object]] = [
-        ("at >= ?", wanted.since),
-        ("at <= ?", wanted.until),
-        ("source = ?", wanted.source),
-        ("session = ?", wanted.session),
+    conditions: list[tuple[str, object]] = [
+        ("at >= ?", filter_.since),
+        ("at <= ?", filter_.until),
+        ("source = ?", filter_.source),
+        ("session = ?", filter_.session),
     ]
-    for condition, value in given:
+    for condition, value in conditions:
         if value:
             where.append(condition)
             values.append(value)
-    if wanted.projects is not None:
-        where.append(f"project IN ({_marks(len(wanted.projects))})")
-        values += wanted.projects
+    if filter_.projects is not None:
+        where.append(f"project IN ({_placeholders(len(filter_.projects))})")
+        values += filter_.projects
     return where, values
 
 
-def _marks(count: int) -> str:
+def _placeholders(count: int) -> str:
     return ", ".join("?" * count)
 
 
 def _call_row(call: TracedCall) -> tuple[object, ...]:
-    told = call.origin
-    where = (told.source, told.project, told.session, told.turn, told.host, told.branch, told.memory)
-    said = (
-        call.input,
-        call.output,
-        call.error,
-        int(call.failed),
-        call.duration_ms,
-        call.command,
-        "\n".join(call.files),
+    return (
+        *(call.id, call.at, call.tool, *_origin_row(call.origin), call.input, call.output, call.error),
+        *(int(call.failed), call.duration_ms, call.command, "\n".join(call.files)),
     )
-    return (call.id, call.at, call.tool, *where, *said)
 
 
-def _call(row: Sequence[object]) -> TracedCall:
-    mark, at, tool, *where = row[:10]
-    given, output, error, failed, duration, command, files = row[10:]
+def _call_from_row(row: Sequence[Any]) -> TracedCall:
+    id_, at, tool, *origin = row[:10]
+    input_, output, error, failed, duration, command, files = row[10:]
     return TracedCall(
-        str(mark),
-        int(str(at)),
-        str(tool),
-        Origin(*map(str, where)),
-        str(given),
-        str(output),
-        str(error),
-        bool(failed),
-        None if duration is None else float(str(duration)),
-        str(command),
-        tuple(str(files).split("\n")) if files else (),
+        id=id_,
+        at=at,
+        tool=tool,
+        origin=_origin_from_row(origin),
+        input=input_,
+        output=output,
+        error=error,
+        failed=bool(failed),
+        duration_ms=duration,
+        command=command,
+        files=tuple(files.split("\n")) if files else (),
     )
 
 
 def _error_row(error: TracedError, run: str) -> tuple[object, ...]:
-    trace, told = error.trace, error.origin
-    where = (told.source, told.project, told.session, told.turn, told.host, told.branch, told.memory)
-    stack = [frame for one in (trace, *trace.causes) for frame in one.frames]
-    names = "\n".join(dict.fromkeys(frame.function for frame in stack if frame.function))
-    files = "\n".join(dict.fromkeys(frame.file for frame in stack if frame.file))
-    what = (error.signature, error.family, trace.type, trace.message, trace.language)
+    trace = error.trace
+    frames = [frame for stack in (trace, *trace.causes) for frame in stack.frames]
+    functions = "\n".join(dict.fromkeys(frame.function for frame in frames if frame.function))
+    files = "\n".join(dict.fromkeys(frame.file for frame in frames if frame.file))
     return (
-        error.id,
-        error.at,
-        error.times,
-        *what,
-        *where,
-        error.command,
-        error.place,
-        _packed(trace),
-        error.text,
-        run,
-        names,
-        files,
+        *(error.id, error.at, error.times, error.signature, error.family, trace.type, trace.message, trace.language),
+        *_origin_row(error.origin),
+        *(error.command, error.place, _encode_frames(trace), error.text, run, functions, files),
     )
 
 
-def _error(row: Sequence[object]) -> TracedError:
-    mark, at, times, signature, family, kind, message, language, *rest = row
-    where, (command, place, frames, text) = rest[:7], rest[7:]
-    trace = _unpacked(str(frames), str(kind), str(message), str(language))
+def _error_from_row(row: Sequence[Any]) -> TracedError:
+    id_, at, times, signature, family, kind, message, language, *rest = row
+    command, place, frames, text = rest[7:]
     return TracedError(
-        str(mark), int(str(at)), str(signature), str(family), trace, Origin(*map(str, where)),
-        str(command), str(place), str(text), int(str(times)),
-    )  # fmt: skip
+        id=id_,
+        at=at,
+        signature=signature,
+        family=family,
+        trace=_decode_trace(frames, kind, message, language),
+        origin=_origin_from_row(rest[:7]),
+        command=command,
+        place=place,
+        text=text,
+        times=times,
+    )
 
 
-def _packed(trace: StackTrace) -> str:
-    causes = [[one.type, one.message, one.frames] for one in trace.causes]
+def _origin_row(origin: TraceOrigin) -> tuple[str, ...]:
+    return tuple(getattr(origin, name) for name in _ORIGIN_FIELDS)
+
+
+def _origin_from_row(values: Sequence[str]) -> TraceOrigin:
+    return TraceOrigin(**dict(zip(_ORIGIN_FIELDS, values, strict=True)))
+
+
+def _encode_frames(trace: StackTrace) -> str:
+    causes = [[cause.type, cause.message, cause.frames] for cause in trace.causes]
     return json.dumps([trace.frames, causes], ensure_ascii=False, separators=(",", ":"))
 
 
-def _unpacked(frames: str, kind: str, message: str, language: str) -> StackTrace:
+def _decode_trace(frames: str, kind: str, message: str, language: str) -> StackTrace:
     own, causes = json.loads(frames)
-    told = tuple(StackTrace(language, one[0], one[1], _frames(one[2])) for one in causes)
-    return StackTrace(language, kind, message, _frames(own), told)
+    stacks = tuple(StackTrace(language, cause[0], cause[1], _decode_frames(cause[2])) for cause in causes)
+    return StackTrace(language, kind, message, _decode_frames(own), stacks)
 
 
-def _frames(given: Iterable[Sequence[object]]) -> tuple[Frame, ...]:
-    return tuple(Frame(str(one[0]), str(one[1]), int(str(one[2])), int(str(one[3]))) for one in given)
+def _decode_frames(frames: Iterable[Sequence[object]]) -> tuple[StackFrame, ...]:
+    return tuple(StackFrame(str(frame[0]), str(frame[1]), int(str(frame[2])), int(str(frame[3]))) for frame in frames)

@@ -1,7 +1,7 @@
-"""What captured turns contribute: each tool that an agent called, and the errors that it met.
+"""Records the tool calls and errors of captured turns.
 
-Kept under the id of the memory that the turn became, so that deleting the memory takes them along. A turn that is captured
-again adds nothing. It never keeps a turn from being captured.
+They are stored with the id of the turn's memory, so that deleting the memory hides them too. A turn that is captured
+again adds nothing. Errors here never prevent a capture.
 """
 
 from __future__ import annotations
@@ -13,81 +13,90 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lorelog.core.errors import LorelogError
-from lorelog.core.session import Deed, HookEvent
+from lorelog.core.session import HookEvent, ToolAction
 
 if TYPE_CHECKING:
-    from lorelog.services.traces.book import TraceBook
-    from lorelog.services.traces.values import Clean, Origin, TracedCall, TracedError
+    from lorelog.services.traces.recorder import TraceStore
+    from lorelog.services.traces.values import RedactText, TracedCall, TracedError, TraceOrigin
 
 
 @dataclass(frozen=True, slots=True)
 class TracedTurn:
-    """A turn, or what is new of one."""
+    """A captured turn, or its new part."""
 
     memory: str
     turn: str
     when: datetime
-    deeds: tuple[Deed, ...]
+    actions: tuple[ToolAction, ...]
 
 
-def note_turns(
-    book: TraceBook | None, event: HookEvent, project: str, turns: Sequence[TracedTurn], clean: Clean
+def record_turns(
+    store: TraceStore | None, event: HookEvent, project: str, turns: Sequence[TracedTurn], clean: RedactText
 ) -> None:
-    """Keep what was called and what went wrong in turns."""
-    if book is None or not book.options.enabled or not any(turn.deeds for turn in turns):
+    """Store the tool calls and errors of turns."""
+    if store is None or not store.options.enabled or not any(turn.actions for turn in turns):
         return
     with suppress(LorelogError, OSError):
-        noted = [_Turn(turn, event, project, clean) for turn in turns]
-        book.tables().add(
-            (call for turn in noted for call in turn.calls()), (error for turn in noted for error in turn.errors())
+        traces = [_TurnTraces(turn, event, project, clean) for turn in turns]
+        store.tables().add(
+            (call for trace in traces for call in trace.calls()),
+            (error for trace in traces for error in trace.errors()),
         )
 
 
-class _Turn:
-    def __init__(self, turn: TracedTurn, event: HookEvent, project: str, clean: Clean) -> None:
-        from lorelog.services.traces.values import TURN, Origin
+class _TurnTraces:
+    def __init__(self, turn: TracedTurn, event: HookEvent, project: str, clean: RedactText) -> None:
+        from lorelog.services.traces.values import TURN, TraceOrigin
 
         self._turn, self._clean = turn, clean
         self._at = int(turn.when.timestamp() * 1000)
-        self._origin: Origin = Origin(TURN, project, event.session, turn.turn, event.host, event.branch, turn.memory)
+        self._origin: TraceOrigin = TraceOrigin(
+            source=TURN,
+            project=project,
+            session=event.session,
+            turn=turn.turn,
+            host=event.host,
+            branch=event.branch,
+            memory=turn.memory,
+        )
 
     def calls(self) -> Iterator[TracedCall]:
-        """Yield the calls, in the order they were made: each a millisecond after the one before, as nothing tells when."""
-        from lorelog.services.traces.values import INPUT_CHARS, MESSAGE_CHARS, TracedCall, mark_of
+        """Yield the calls in order, a millisecond apart, because their times are unknown."""
+        from lorelog.services.traces.values import MAX_INPUT_CHARS, MAX_MESSAGE_CHARS, TracedCall, trace_id
 
-        for number, deed in enumerate(self._turn.deeds):
+        for number, action in enumerate(self._turn.actions):
             yield TracedCall(
-                mark_of("call", self._turn.memory, str(number)),
-                self._at + number,
-                deed.tool,
-                self._origin,
-                self._clean(deed.command or " ".join(deed.files))[:INPUT_CHARS],
-                error=self._clean(deed.error)[:MESSAGE_CHARS],
-                failed=deed.failed,
-                command=self._key(deed),
-                files=deed.files,
+                id=trace_id("call", self._turn.memory, str(number)),
+                at=self._at + number,
+                tool=action.tool,
+                origin=self._origin,
+                input=self._clean(action.command or " ".join(action.files))[:MAX_INPUT_CHARS],
+                error=self._clean(action.error)[:MAX_MESSAGE_CHARS],
+                failed=action.failed,
+                command=self._key(action),
+                files=action.files,
             )
 
     def errors(self) -> Iterator[TracedError]:
-        """Yield the errors that calls came to."""
-        from lorelog.ingest.stacks_signature import family, signature
-        from lorelog.services.traces.values import TracedError, cleaned, mark_of
+        """Yield the errors in the results of the calls."""
+        from lorelog.ingest.tracebacks.signature import trace_family, trace_signature
+        from lorelog.services.traces.values import TracedError, redact_trace, trace_id
 
-        for number, deed in enumerate(self._turn.deeds):
-            for place, fault in enumerate(deed.faults):
-                found = cleaned(fault, self._clean)
+        for number, action in enumerate(self._turn.actions):
+            for index, located in enumerate(action.traces):
+                located = redact_trace(located, self._clean)  # noqa: PLW2901
                 yield TracedError(
-                    mark_of("error", self._turn.memory, str(number), str(place)),
-                    self._at + number,
-                    signature(found.trace),
-                    family(found.trace),
-                    found.trace,
-                    self._origin,
-                    self._key(deed),
-                    text=found.text,
+                    id=trace_id("error", self._turn.memory, str(number), str(index)),
+                    at=self._at + number,
+                    signature=trace_signature(located.trace),
+                    family=trace_family(located.trace),
+                    trace=located.trace,
+                    origin=self._origin,
+                    command=self._key(action),
+                    text=located.text,
                 )
 
-    def _key(self, deed: Deed) -> str:
+    def _key(self, action: ToolAction) -> str:
         from lorelog.services.traces.values import command_key
 
-        return command_key(self._clean(deed.command)) if deed.command else ""
+        return command_key(self._clean(action.command)) if action.command else ""

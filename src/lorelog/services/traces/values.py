@@ -1,4 +1,4 @@
-"""A call and an error as they are kept: where they come from, in which session, and what is told of them."""
+"""Values of the traces: calls, errors and their origin."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from lorelog.core.trace import FoundTrace, Frame, StackTrace
+from lorelog.core.stack_trace import LocatedTrace, StackFrame, StackTrace
 
 OPERATION, TURN, LOG = "operation", "turn", "log"
-"""Where a trace comes from: a call of ours, an agent's captured turn, or a log that was handed over."""
+"""Sources of a trace: an operation of ours, a captured turn of an agent, or a log."""
 SOURCES = (OPERATION, TURN, LOG)
-MESSAGE_CHARS = 500
-TEXT_CHARS = 2_000
-FRAMES = 40
-NAME_CHARS = 300
-INPUT_CHARS = 300
-_KEY_CHARS = 400
-_CHANGES_PLACE = re.compile(
+MAX_MESSAGE_CHARS = 500
+MAX_TEXT_CHARS = 2_000
+MAX_FRAMES = 40
+MAX_NAME_CHARS = 300
+MAX_INPUT_CHARS = 300
+_MAX_KEY_CHARS = 400
+_COMMAND_PREFIX = re.compile(
     r"^(?:\s*cd\s+[^;&|]+(?:&&|;)|\s*(?:[A-Z_][A-Z0-9_]*=\S*|sudo|time|nice(?:\s+-n\s+\d+)?|env|timeout\s+\S+)\s)+"
 )
-_PASSED_ON = re.compile(
+_OUTPUT_SUFFIX = re.compile(
     r"\s*(?:2>&1|[12]?>+\s*/dev/null|\|\s*(?:tail|head|tee|grep|cat|less|sed|awk)\b[^|]*|;?\s*echo\b.*\$\?.*)\s*$"
 )
 
-Clean = Callable[[str], str]
+RedactText = Callable[[str], str]
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where something was traced."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceOrigin:
+    """Where a trace comes from."""
 
     source: str
     project: str = ""
@@ -39,49 +39,49 @@ class Origin:
     host: str = ""
     branch: str = ""
     memory: str = ""
-    """Id of the memory that the turn became: what is deleted with it is not told any more."""
+    """Id of the turn's memory: the trace is hidden when the memory is deleted."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TracedCall:
-    """Something that was called."""
+    """A call of an operation or tool."""
 
     id: str
     at: int
     """Milliseconds since 1970."""
     tool: str
-    origin: Origin
+    origin: TraceOrigin
     input: str = ""
     output: str = ""
     error: str = ""
     failed: bool = False
     duration_ms: float | None = None
     command: str = ""
-    """What a command is known by, however its output is cut; empty for what is none."""
+    """Normalized command, independent of how its output is cut; empty if the call is not a command."""
     files: tuple[str, ...] = ()
-    """Files that it was to write."""
+    """Files that the call was to write."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TracedError:
-    """Something that went wrong, at one time; `times` of them where a log had too many to keep each."""
+    """An error; `times` is more than 1 if a log had too many to store each."""
 
     id: str
     at: int
     signature: str
     family: str
     trace: StackTrace
-    origin: Origin
+    origin: TraceOrigin
     command: str = ""
     place: str = ""
-    """Where it was read: a file and a line."""
+    """File and line where it was read."""
     text: str = ""
     times: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorGroup:
-    """An error and how often it was seen."""
+    """All errors with the same signature."""
 
     signature: str
     family: str
@@ -95,30 +95,33 @@ class ErrorGroup:
     projects: int
 
 
-def cleaned(found: FoundTrace, clean: Clean) -> FoundTrace:
-    """Return an error without secrets, within what is kept of one."""
-    return replace(found, trace=_cleaned(found.trace, clean), text=clean(found.text)[:TEXT_CHARS])
+def redact_trace(located: LocatedTrace, clean: RedactText) -> LocatedTrace:
+    """Return an error without secrets, cut to the stored lengths."""
+    return replace(located, trace=_redact_stack(located.trace, clean), text=clean(located.text)[:MAX_TEXT_CHARS])
 
 
-def _cleaned(trace: StackTrace, clean: Clean) -> StackTrace:
+def _redact_stack(trace: StackTrace, clean: RedactText) -> StackTrace:
     frames = tuple(
-        Frame(one.function[:NAME_CHARS], one.file[:NAME_CHARS], one.line, one.column) for one in trace.frames[:FRAMES]
+        StackFrame(frame.function[:MAX_NAME_CHARS], frame.file[:MAX_NAME_CHARS], frame.line, frame.column)
+        for frame in trace.frames[:MAX_FRAMES]
     )
-    causes = tuple(_cleaned(one, clean) for one in trace.causes[:8])
-    return StackTrace(trace.language, trace.type[:NAME_CHARS], clean(trace.message)[:MESSAGE_CHARS], frames, causes)
+    causes = tuple(_redact_stack(cause, clean) for cause in trace.causes[:8])
+    return StackTrace(
+        trace.language, trace.type[:MAX_NAME_CHARS], clean(trace.message)[:MAX_MESSAGE_CHARS], frames, causes
+    )
 
 
 def command_key(command: str) -> str:
-    """Return what a command is known by: without where it is run, and without what only cuts its output."""
-    bare = _CHANGES_PLACE.sub("", command.strip())
+    """Return a normalized command, without its directory, environment and output filters."""
+    bare = _COMMAND_PREFIX.sub("", command.strip())
     while True:
-        shorter = _PASSED_ON.sub("", bare)
+        shorter = _OUTPUT_SUFFIX.sub("", bare)
         if shorter == bare or not shorter:
             break
         bare = shorter
-    return " ".join(bare.split())[:_KEY_CHARS]
+    return " ".join(bare.split())[:_MAX_KEY_CHARS]
 
 
-def mark_of(*parts: str) -> str:
-    """Return the same id for the same parts."""
+def trace_id(*parts: str) -> str:
+    """Return a stable id for the parts."""
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:20]

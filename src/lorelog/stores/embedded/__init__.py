@@ -1,6 +1,6 @@
-"""The embedded store: SQLite for what is known, tantivy and a vector file for finding it.
+"""The embedded store: a SQLite catalog, with a tantivy index and a vector file for search.
 
-SQLite is authoritative. Both lanes follow its change log by sequence number and can be rebuilt from it at any time, so
+SQLite is authoritative. Both search lanes follow its change log by sequence number and can be rebuilt from it at any time, so
 a crash between the three is repaired on the next open. `docs/store.md` describes the files.
 """
 

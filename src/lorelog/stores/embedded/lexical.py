@@ -1,7 +1,7 @@
 """The lexical lane: a tantivy index of analysed words.
 
-Words are analysed by us and joined by spaces, so tantivy only counts and scores. A lane that is missing, damaged,
-or was made by another analyser is built anew beside the old one and swapped in by its state file.
+Words are analysed by us and joined by spaces, so tantivy only counts and scores. A lane that is missing, damaged, or was made
+by another analyser is rebuilt next to the old one and swapped in by its state file.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lorelog.core.errors import StoreDamaged
-from lorelog.core.ports import SHORT, Analyser
+from lorelog.core.ports import MIN_BM25_WORDS, Analyser
 from lorelog.core.query import Candidate, Filters, Term
-from lorelog.stores.embedded import log
-from lorelog.stores.embedded.faults import from_tantivy, translating
-from lorelog.stores.embedded.filters import day_number, path_terms, tantivy_filters
+from lorelog.stores.embedded import change_log
+from lorelog.stores.embedded.connection import from_tantivy, translate_errors
+from lorelog.stores.embedded.rows import day_number, path_terms, tantivy_filters
 
 if TYPE_CHECKING:
     import tempfile
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 
 _FORMAT = 2
 _HEAP_BYTES = 50_000_000
-_ROWS_A_COMMIT = 20_000
-_ROWS_A_READ = 500
+_ROWS_PER_COMMIT = 20_000
+_ROWS_PER_READ = 500
 
 _FILLER = "¤"
-"""Brings a short text to the length it counts as; no analyser makes a word of it."""
+"""Pads a short text to the minimum length of BM25; no analyser produces it as a word."""
 
 _ROW_COLUMNS = "c.row, c.content, c.text, c.context, c.date, c.type, c.tags, d.source, c.project"
 
 
 @dataclass(frozen=True, slots=True)
 class LexicalState:
-    """Which folder is current, and how far it has followed the log."""
+    """The current folder, and how far it has followed the log."""
 
     format: int
     analyser: str
@@ -49,35 +49,32 @@ class LexicalState:
 
 
 class LexicalLane:
-    """The lane of one index folder. Reading follows what writers of other processes commit."""
+    """The lexical lane of an index folder. Readers see what writers of other processes commit."""
 
     def __init__(self, home: Path, analyser: Analyser) -> None:
         self._home = home
         self._analyser = analyser
         self._state_path = home / "current.json"
         self._open: tuple[LexicalState, tantivy.Index] | None = None
-        self._elsewhere: tempfile.TemporaryDirectory[str] | None = None
+        self._links: tempfile.TemporaryDirectory[str] | None = None
 
     def close(self) -> None:
-        """Let go of the index. May be called twice."""
         self._open = None
-        if self._elsewhere is not None:
-            self._elsewhere.cleanup()
-            self._elsewhere = None
+        if self._links is not None:
+            self._links.cleanup()
+            self._links = None
 
     def forget_others(self) -> None:
-        """Words are no model's."""
+        """Do nothing: words do not depend on a model."""
 
     def revision(self) -> str:
-        """Return what tells this state of the lane from every other."""
-        return log.state_token(self._state_path)
+        return change_log.state_token(self._state_path)
 
     def applied(self, database: sqlite3.Connection) -> int | None:
-        """Return how far the lane has followed, or None when it must be built anew."""
-        state = log.read_state(self._state_path, LexicalState)
+        state = change_log.read_state(self._state_path, LexicalState)
         if state is None or state.format != _FORMAT or state.analyser != self._analyser.version:
             return None
-        if not log.follows(database, state.applied) or not (self._home / state.folder / "meta.json").exists():
+        if not change_log.can_follow(database, state.applied) or not (self._home / state.folder / "meta.json").exists():
             return None
         return state.applied
 
@@ -89,69 +86,67 @@ class LexicalLane:
         import tantivy
 
         query, schema = tantivy.Query, index.schema
-        # One flat union of terms of one field: that is what tantivy can prune block by block (block-max WAND).
+        # One flat union of terms of one field, which tantivy can prune block by block (block-max WAND).
         should = [
-            (tantivy.Occur.Should, _weighted(query.term_query(schema, "body", term.text), term.weight))
+            (tantivy.Occur.Should, _boost_query(query.term_query(schema, "body", term.text), term.weight))
             for term in terms
         ]
         whole = query.boolean_query(should)
-        wanted = tantivy_filters(filters, schema)
-        if wanted:
-            must = [(tantivy.Occur.Must, query.const_score_query(one, 0.0)) for one in wanted]
+        clauses = tantivy_filters(filters, schema)
+        if clauses:
+            must = [(tantivy.Occur.Must, query.const_score_query(clause, 0.0)) for clause in clauses]
             whole = query.boolean_query([(tantivy.Occur.Must, whole), *must])
-        with self._translating():
+        with self._translate_errors():
             searcher = index.searcher()
             if not searcher.num_docs:
                 return []
-            found = searcher.search(whole, min(limit, searcher.num_docs), count=False).hits
-            rows = searcher.fast_field_values("row", [address for _, address in found])
-        return [Candidate(int(row), score) for (score, _), row in zip(found, rows, strict=True) if row]
+            hits = searcher.search(whole, min(limit, searcher.num_docs), count=False).hits
+            rows = searcher.fast_field_values("row", [address for _, address in hits])
+        return [Candidate(int(row), score) for (score, _), row in zip(hits, rows, strict=True) if row]
 
     def rarity(self, words: Sequence[str]) -> dict[str, float]:
-        """Return BM25's weight of each word, as tantivy reckons it."""
+        """Return BM25's weight of each word, by tantivy's formula."""
         index = self._reader()
         if index is None or not words:
             return dict.fromkeys(words, 0.0)
-        with self._translating():
+        with self._translate_errors():
             searcher = index.searcher()
-            count = searcher.num_docs
-            found = {word: searcher.doc_freq("body", word) for word in dict.fromkeys(words)}
-        return {word: math.log1p((count - min(holds, count) + 0.5) / (holds + 0.5)) for word, holds in found.items()}
+            total = searcher.num_docs
+            counts = {word: searcher.doc_freq("body", word) for word in dict.fromkeys(words)}
+        return {word: math.log1p((total - min(count, total) + 0.5) / (count + 0.5)) for word, count in counts.items()}
 
     def catch_up(self, database: sqlite3.Connection) -> int:
-        """Apply what the log says, or build the lane anew; return how far it has followed now."""
         applied = self.applied(database)
         if applied is None:
             return self._rebuild(database)
-        changes = log.changes_after(database, applied)
+        changes = change_log.changes_after(database, applied)
         if changes.head == applied:
             return applied
-        state = log.read_state(self._state_path, LexicalState)
+        state = change_log.read_state(self._state_path, LexicalState)
         assert state is not None  # noqa: S101  (applied() has just read it)
-        if changes.added or changes.removed:  # vectors are no business of this lane
+        if changes.added or changes.removed:  # vectors do not concern this lane
             folder = self._home / state.folder
             try:
-                with self._translating():
+                with self._translate_errors():
                     self._write(folder, self._documents(database, changes.added), changes.added + changes.removed)
             except StoreDamaged:
                 return self._rebuild(database)
         return self._save(state.folder, changes.head)
 
     def forget(self) -> None:
-        """Have the lane built anew when it next follows."""
         self.close()
         self._state_path.unlink(missing_ok=True)
 
     def _rebuild(self, database: sqlite3.Connection) -> int:
         import shutil
 
-        last = log.head(database)
+        last = change_log.last_sequence(database)
         folder = self._home / f"words-{os.urandom(4).hex()}"
-        with translating(folder):
+        with translate_errors(folder):
             folder.mkdir(parents=True, mode=0o700)
         try:
             rows = [row for (row,) in database.execute("SELECT row FROM chunks ORDER BY row")]
-            with self._translating():
+            with self._translate_errors():
                 self._write(folder, self._documents(database, rows), ())
             self._save(folder.name, last)
         except BaseException:
@@ -163,24 +158,23 @@ class LexicalLane:
         return last
 
     def _save(self, folder: str, applied: int) -> int:
-        with translating(self._state_path):
-            log.write_state(self._state_path, LexicalState(_FORMAT, self._analyser.version, folder, applied))
+        with translate_errors(self._state_path):
+            change_log.write_state(self._state_path, LexicalState(_FORMAT, self._analyser.version, folder, applied))
         return applied
 
-    def _write(self, folder: Path, documents: Iterable[tantivy.Document], replaced: Iterable[int]) -> None:
+    def _write(self, folder: Path, documents: Iterable[tantivy.Document], deleted_rows: Sequence[int]) -> None:
         import tantivy
 
         index = tantivy.Index(_schema(), str(folder), reuse=True)
         writer = index.writer(_HEAP_BYTES, 1)
         try:
-            # Rows that are added are removed first: after a crash the same changes may come a second time.
+            # Rows to be added are deleted first: after a crash the same changes may be applied a second time.
             # By query: delete_documents_by_term takes the number for a signed one and silently deletes nothing.
-            gone = list(replaced)
-            if gone:
-                writer.delete_documents_by_query(tantivy.Query.term_set_query(index.schema, "row", gone))
+            if deleted_rows:
+                writer.delete_documents_by_query(tantivy.Query.term_set_query(index.schema, "row", list(deleted_rows)))
             for count, document in enumerate(documents, 1):
                 writer.add_document(document)
-                if count % _ROWS_A_COMMIT == 0:
+                if count % _ROWS_PER_COMMIT == 0:
                     writer.commit()
             writer.commit()
         finally:
@@ -191,8 +185,8 @@ class LexicalLane:
         import tantivy
 
         schema = _schema()
-        for start in range(0, len(rows), _ROWS_A_READ):
-            part = rows[start : start + _ROWS_A_READ]
+        for start in range(0, len(rows), _ROWS_PER_READ):
+            part = rows[start : start + _ROWS_PER_READ]
             marks = ", ".join("?" * len(part))
             for row in database.execute(
                 f"SELECT {_ROW_COLUMNS} FROM chunks c JOIN documents d ON d.id = c.document "
@@ -203,12 +197,12 @@ class LexicalLane:
 
     def _fields(self, row: tuple[Any, ...]) -> dict[str, Any]:
         number, content, text, context, date, kind, tags, source, project = row
-        said = content if text is None else text
-        words = self._analyser.words(f"{context}\n{said}" if context else said)
+        text = content if text is None else text
+        words = self._analyser.words(f"{context}\n{text}" if context else text)
         return {
             "row": number,
-            "body": " ".join(words + [_FILLER] * (SHORT - len(words))),
-            "project": f"p{project}",  # never empty, so that the global project is a term like any other
+            "body": " ".join(words + [_FILLER] * (MIN_BM25_WORDS - len(words))),
+            "project": f"p{project}",  # never empty, so that the global project is a term like the others
             "path": list(path_terms(source)),
             "type": [kind] if kind else [],
             "tag": json.loads(tags),
@@ -216,46 +210,46 @@ class LexicalLane:
         }
 
     def _reader(self) -> tantivy.Index | None:
-        state = log.read_state(self._state_path, LexicalState)
+        state = change_log.read_state(self._state_path, LexicalState)
         if state is None:
             return None
         if self._open is None or self._open[0].folder != state.folder:
             try:
-                with self._translating():
+                with self._translate_errors():
                     index = self._open_index(self._home / state.folder)
                     index.config_reader("manual")
                     index.reload()
             except StoreDamaged:
-                if log.read_state(self._state_path, LexicalState) == state:
+                if change_log.read_state(self._state_path, LexicalState) == state:
                     raise
-                return self._reader()  # the lane was built anew and swapped while we looked
+                return self._reader()  # the lane was rebuilt and swapped in the meantime
             self._open = (state, index)
         elif self._open[0] != state:
-            with self._translating():
+            with self._translate_errors():
                 self._open[1].reload()
             self._open = (state, self._open[1])
         return self._open[1]
 
     def _open_index(self, folder: Path) -> tantivy.Index:
-        """Open an index for reading. Tantivy locks even to read, so where nothing may be written it sees links to the files."""
+        """Open an index for reading. Tantivy locks even to read, so in a read-only folder it opens symbolic links instead."""
         import tantivy
 
         if not os.access(folder, os.W_OK):
             import tempfile
 
-            self._elsewhere = tempfile.TemporaryDirectory(prefix="lorelog-")
+            self._links = tempfile.TemporaryDirectory(prefix="lorelog-")
             for file in folder.iterdir():
                 if not file.name.endswith(".lock"):
-                    (Path(self._elsewhere.name) / file.name).symlink_to(file)
-            folder = Path(self._elsewhere.name)
+                    (Path(self._links.name) / file.name).symlink_to(file)
+            folder = Path(self._links.name)
         return tantivy.Index.open(str(folder))
 
-    def _translating(self) -> _TantivyFaults:
-        return _TantivyFaults(self._home)
+    def _translate_errors(self) -> _TantivyErrors:
+        return _TantivyErrors(self._home)
 
 
-class _TantivyFaults:
-    """Translates what tantivy raises inside the block."""
+class _TantivyErrors:
+    """Translates errors that tantivy raises inside the block."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -268,7 +262,7 @@ class _TantivyFaults:
             raise from_tantivy(error, self._path) from error
 
 
-def _weighted(query: tantivy.Query, weight: float) -> tantivy.Query:
+def _boost_query(query: tantivy.Query, weight: float) -> tantivy.Query:
     import tantivy
 
     return query if weight == 1.0 else tantivy.Query.boost_query(query, weight)

@@ -1,7 +1,7 @@
-"""The catalog's schema: named steps, applied in order, each in one transaction with its record.
+"""The catalog's schema as named steps, applied in order, each in one transaction with its version number.
 
-A step is never edited once released; a change is a new step. `tests/compat/` keeps a database of every released
-version and opens it.
+A released step is never edited; a change is a new step. `tests/compat/` keeps a database of every released version, and a
+test opens each.
 """
 
 from __future__ import annotations
@@ -11,9 +11,17 @@ from collections.abc import Callable
 
 APPLICATION_ID = 0x6C6F7265  # "lore"
 
+Migration = Callable[[sqlite3.Connection], None]
+
 
 def m001_first_schema(database: sqlite3.Connection) -> None:
-    """Documents, their chunks, content-addressed vectors, and the change log that the lanes follow."""
+    """Create all tables.
+
+    A search must not scan a million chunks. Triggers maintain the number of chunks of each project and the tags of each
+    chunk. The columns that filters use are in one index, because the chunk rows themselves are long: scanning a million of
+    them took seconds. Few anchors have a session, supersede a memory or cover others, and every search asks for them.
+    """
+    tags = "SELECT value, new.row, new.project, new.piece FROM json_each(new.tags)"
     for statement in (
         "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
         """CREATE TABLE documents (
@@ -27,7 +35,7 @@ def m001_first_schema(database: sqlite3.Connection) -> None:
             title TEXT NOT NULL,
             date TEXT NOT NULL,
             indexed_at TEXT NOT NULL,
-            recipe TEXT NOT NULL,       -- how it was cut
+            recipe TEXT NOT NULL,       -- version of the chunker
             chunk_count INTEGER NOT NULL)""",
         "CREATE INDEX documents_project ON documents (project, chunk_count) WHERE live",
         """CREATE TABLE chunks (
@@ -56,6 +64,14 @@ def m001_first_schema(database: sqlite3.Connection) -> None:
         "CREATE INDEX chunks_memory ON chunks (memory) WHERE memory <> ''",
         "CREATE INDEX chunks_unembedded ON chunks (vector_key, row) WHERE live AND NOT embedded",
         "CREATE INDEX chunks_staged ON chunks (row) WHERE NOT live",
+        "CREATE INDEX chunks_filters ON chunks (date, type, project, tags, live) WHERE live",
+        """CREATE INDEX chunks_session ON chunks (json_extract(anchor, '$.session'))
+            WHERE live AND piece = 0 AND anchor IS NOT NULL""",
+        """CREATE INDEX chunks_superseding ON chunks (date)
+            WHERE live AND piece = 0 AND json_extract(anchor, '$.supersedes') IS NOT NULL""",
+        """CREATE INDEX chunks_covering ON chunks (date)
+            WHERE live AND piece = 0 AND json_extract(anchor, '$.covers') IS NOT NULL""",
+        "CREATE INDEX chunks_content ON chunks (content_hash) WHERE live",
         """CREATE TABLE spaces (
             id INTEGER PRIMARY KEY,
             name TEXT NOT NULL UNIQUE,  -- provider/model: vectors of two models never meet
@@ -68,24 +84,11 @@ def m001_first_schema(database: sqlite3.Connection) -> None:
             vector BLOB NOT NULL,       -- little-endian float32, unit length
             UNIQUE (space, key))""",
         "CREATE TABLE changes (seq INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL, kind TEXT NOT NULL)",
-    ):
-        database.execute(statement)
-
-
-def m002_counts_and_filters(database: sqlite3.Connection) -> None:
-    """What a search asks every time, so that it need not go through a million chunks.
-
-    How many chunks each project has is kept by triggers. What filters ask of chunks stands in one index, because
-    the chunks themselves are long: looking through a million of them took seconds.
-    """
-    for statement in (
-        "CREATE INDEX chunks_filters ON chunks (date, type, project, tags, live) WHERE live",
         """CREATE TABLE tallies (
             project TEXT PRIMARY KEY,
             chunks INTEGER NOT NULL,    -- live ones
             waiting INTEGER NOT NULL    -- of those, without a vector of the current model
             ) WITHOUT ROWID""",
-        """INSERT INTO tallies SELECT project, count(*), count(*) - sum(embedded) FROM chunks WHERE live GROUP BY project""",
         """CREATE TRIGGER chunk_comes AFTER INSERT ON chunks WHEN new.live BEGIN
             INSERT INTO tallies VALUES (new.project, 1, NOT new.embedded)
             ON CONFLICT DO UPDATE SET chunks = chunks + 1, waiting = waiting + excluded.waiting; END""",
@@ -98,61 +101,22 @@ def m002_counts_and_filters(database: sqlite3.Connection) -> None:
             WHERE project = old.project;
             INSERT INTO tallies SELECT new.project, new.live, new.live AND NOT new.embedded WHERE true
             ON CONFLICT DO UPDATE SET chunks = chunks + excluded.chunks, waiting = waiting + excluded.waiting; END""",
-    ):
-        database.execute(statement)
-
-
-def m003_tags(database: sqlite3.Connection) -> None:
-    """Which chunks bear a tag, so that the tags that begin with something are told without looking at every chunk."""
-    listed = "SELECT value, {0}.row, {0}.project, {0}.piece FROM json_each({0}.tags)"
-    for statement in (
         """CREATE TABLE tagged (
             tag TEXT NOT NULL, row INTEGER NOT NULL, project TEXT NOT NULL, piece INTEGER NOT NULL,
             PRIMARY KEY (tag, row)) WITHOUT ROWID""",
         "CREATE INDEX tagged_row ON tagged (row)",
-        """INSERT OR IGNORE INTO tagged SELECT value, c.row, c.project, c.piece FROM chunks c, json_each(c.tags)
-            WHERE c.live AND c.tags <> '[]'""",
         f"""CREATE TRIGGER tags_come AFTER INSERT ON chunks WHEN new.live AND new.tags <> '[]' BEGIN
-            INSERT OR IGNORE INTO tagged {listed.format("new")}; END""",
+            INSERT OR IGNORE INTO tagged {tags}; END""",
         """CREATE TRIGGER tags_go AFTER DELETE ON chunks WHEN old.live AND old.tags <> '[]' BEGIN
             DELETE FROM tagged WHERE row = old.row; END""",
         f"""CREATE TRIGGER tags_change AFTER UPDATE OF live, tags, project, piece ON chunks
             WHEN (new.live <> old.live OR new.tags <> old.tags OR new.project <> old.project OR new.piece <> old.piece)
             AND (new.tags <> '[]' OR old.tags <> '[]') BEGIN
             DELETE FROM tagged WHERE row = old.row;
-            INSERT OR IGNORE INTO tagged {listed.format("new")} WHERE new.live; END""",
+            INSERT OR IGNORE INTO tagged {tags} WHERE new.live; END""",
     ):
         database.execute(statement)
 
 
-def m004_anchors(database: sqlite3.Connection) -> None:
-    """Which anchors name a session, and which supersede a memory: few do, and every search asks for the latter."""
-    for statement in (
-        """CREATE INDEX chunks_session ON chunks (json_extract(anchor, '$.session'))
-            WHERE live AND piece = 0 AND anchor IS NOT NULL""",
-        """CREATE INDEX chunks_superseding ON chunks (date)
-            WHERE live AND piece = 0 AND json_extract(anchor, '$.supersedes') IS NOT NULL""",
-    ):
-        database.execute(statement)
-
-
-def m005_summaries(database: sqlite3.Connection) -> None:
-    """Which anchors say what they sum up, which every search asks for; and chunks by their content, as summaries cite them."""
-    for statement in (
-        """CREATE INDEX chunks_covering ON chunks (date)
-            WHERE live AND piece = 0 AND json_extract(anchor, '$.covers') IS NOT NULL""",
-        "CREATE INDEX chunks_content ON chunks (content_hash) WHERE live",
-    ):
-        database.execute(statement)
-
-
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
-    m001_first_schema,
-    m002_counts_and_filters,
-    m003_tags,
-    m004_anchors,
-    m005_summaries,
-)
+MIGRATIONS: tuple[Migration, ...] = (m001_first_schema,)
 SCHEMA_VERSION = len(MIGRATIONS)
-TALLIES_SINCE = 2
-TAGGED_SINCE = 3

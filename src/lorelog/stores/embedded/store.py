@@ -1,27 +1,348 @@
-"""The embedded store itself: words in tantivy, vectors in a file, both beside the catalog that they follow."""
+"""The embedded store, and the base of all stores with a SQLite catalog.
+
+`CatalogStore` opens files on demand and separates readers from the writer. Search lanes, local or remote, follow the
+catalog's change log; subclasses implement search. `EmbeddedStore` has a tantivy index and a vector file next to the
+catalog.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from threading import RLock
 
-from lorelog.core.document import Key
-from lorelog.core.errors import StoreDamaged, StoreError
-from lorelog.core.ports import Analyser, Comparison, Vector
-from lorelog.core.query import Candidate, Filters, Term
-from lorelog.stores.embedded.catalog_store import CatalogStore
+from lorelog.core.document import ChunkKey, Document, StoredChunk
+from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreUnwritable
+from lorelog.core.ports import (
+    Analyser,
+    ChunkNeighbours,
+    PendingText,
+    ReembedState,
+    StoreComparison,
+    StoreStats,
+    StoreWriter,
+    SummaryLink,
+    Supersession,
+    Vector,
+    VectorPair,
+)
+from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
+from lorelog.stores.embedded.catalog_reader import CatalogReader, space_owner
+from lorelog.stores.embedded.catalog_writer import CatalogWriter
+from lorelog.stores.embedded.change_log import CatalogLane
+from lorelog.stores.embedded.connection import hold_lock, open_reader, open_writer, translate_errors
 from lorelog.stores.embedded.dense import EXACT_UP_TO, DenseLane
-from lorelog.stores.embedded.faults import translating
-from lorelog.stores.embedded.lanes import FollowingLane
 from lorelog.stores.embedded.lexical import LexicalLane
-from lorelog.stores.embedded.lock import hold
+from lorelog.stores.embedded.migrations import SCHEMA_VERSION
 
-_WAIT_TO_SWAP_S = 30.0
+_RESET_WAIT_S = 2.0
+
+
+class CatalogStore(ABC):
+    """An index in one folder, seen by one model. Reading an index that does not exist returns nothing and creates nothing."""
+
+    def __init__(self, folder: Path, *, provider: str, model: str) -> None:
+        self._folder = folder
+        self._path = folder / "catalog.db"
+        self._lock = folder / "writer.lock"
+        self._space = f"{provider}/{model}"
+        self._catalog: CatalogReader | None = None
+        self._inode = 0
+        self._schema_seen = False
+        self._runs = 0
+        self._superseding: tuple[str, tuple[Supersession, ...]] = ("", ())
+        self._covering: tuple[str, tuple[SummaryLink, ...]] = ("", ())
+        # Readers of one process take turns: a connection must not be closed while another thread reads from it.
+        self._turn = RLock()
+
+    # -- for subclasses ----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _lanes_of(self, space: str) -> tuple[CatalogLane, CatalogLane]:
+        """Return the lexical lane and the dense lane of a vector space."""
+
+    def _lane_owner(self) -> str:
+        """Return which kind of store maintains the lanes: after its writes, the lanes of another kind are behind."""
+        return ""
+
+    @abstractmethod
+    def _after_writing(self, vectors: CatalogLane, *, thoroughly: bool) -> None:
+        """Do the work that can follow an index run, after its writes and without the writer lock."""
+
+    @abstractmethod
+    def _drop_lanes(self) -> None:
+        """Delete the lanes' data as part of a reset; no writer is active."""
+
+    def _bytes_mapped(self) -> int:
+        """Return how many bytes of vectors a search maps without loading them."""
+        return 0
+
+    def _location(self) -> str:
+        """Return the location of the index for display."""
+        return str(self._folder)
+
+    # -- catalog -----------------------------------------------------------------------------------------------------
+
+    def documents(self) -> list[Document]:
+        with self._open_reader() as catalog:
+            return catalog.documents() if catalog else []
+
+    def projects(self) -> dict[str, int]:
+        with self._open_reader() as catalog:
+            return catalog.projects() if catalog else {}
+
+    def document(self, source: str) -> Document | None:
+        with self._open_reader() as catalog:
+            return catalog.document(source) if catalog else None
+
+    def recent(self, filters: Filters, limit: int) -> list[StoredChunk]:
+        with self._open_reader() as catalog:
+            return catalog.recent(filters, limit) if catalog else []
+
+    def tags(self, prefix: str, filters: Filters) -> dict[str, int]:
+        with self._open_reader() as catalog:
+            return catalog.tags(prefix, filters) if catalog else {}
+
+    def session_chunks(self, session: str, filters: Filters, limit: int) -> list[StoredChunk]:
+        with self._open_reader() as catalog:
+            return catalog.session_chunks(session, filters, limit) if catalog and session else []
+
+    def supersessions(self) -> tuple[Supersession, ...]:
+        """Return supersessions from anchors, oldest first; cached until the next write."""
+        with self._open_reader() as catalog:
+            if catalog is None:
+                return ()
+            revision = catalog.fact("revision") or ""
+            if not revision or self._superseding[0] != revision:
+                self._superseding = (revision, tuple(catalog.supersessions()))
+            return self._superseding[1]
+
+    def summary_links(self) -> tuple[SummaryLink, ...]:
+        """Return summary links from anchors, oldest first; cached until the next write."""
+        with self._open_reader() as catalog:
+            if catalog is None:
+                return ()
+            revision = catalog.fact("revision") or ""
+            if not revision or self._covering[0] != revision:
+                self._covering = (revision, tuple(catalog.summary_links()))
+            return self._covering[1]
+
+    def vectors(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Vector]:
+        with self._open_reader() as catalog:
+            return catalog.vectors(keys) if catalog else {}
+
+    def chunks_of(self, source: str) -> list[StoredChunk]:
+        with self._open_reader() as catalog:
+            return catalog.chunks_of(source) if catalog else []
+
+    def find(self, id_prefix: str) -> list[StoredChunk]:
+        with self._open_reader() as catalog:
+            return catalog.find(id_prefix) if catalog and id_prefix else []
+
+    def find_remote(self, id_prefix: str) -> list[StoredChunk]:
+        """Return nothing, unless a subclass knows other indexes."""
+        return []
+
+    def fetch(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, StoredChunk]:
+        with self._open_reader() as catalog:
+            return catalog.fetch(keys) if catalog else {}
+
+    def sample(self, count: int) -> list[StoredChunk]:
+        with self._open_reader() as catalog:
+            return [] if catalog is None else catalog.sample(count)
+
+    def get_note(self, name: str) -> str:
+        with self._open_reader() as catalog:
+            return "" if catalog is None else catalog.get_note(name)
+
+    def chunk_neighbours(self, keys: Sequence[ChunkKey], max_chars: int) -> dict[ChunkKey, ChunkNeighbours]:
+        with self._open_reader() as catalog:
+            return {} if catalog is None else catalog.chunk_neighbours(keys, max_chars)
+
+    def entry_sizes(self, keys: Sequence[ChunkKey], limit: int) -> dict[ChunkKey, int]:
+        with self._open_reader() as catalog:
+            return {} if catalog is None else catalog.entry_sizes(keys, limit)
+
+    def missing_vectors(self, vector_keys: Iterable[str]) -> set[str]:
+        with self._open_reader() as catalog:
+            return catalog.missing_vectors(vector_keys) if catalog else set(vector_keys)
+
+    def pending(self, limit: int) -> list[PendingText]:
+        with self._open_reader() as catalog:
+            return catalog.pending(limit) if catalog else []
+
+    def reembed_state(self) -> ReembedState:
+        with self._open_reader() as catalog:
+            return catalog.reembed_state() if catalog else ReembedState(self._space, "", serves_vectors=False)
+
+    def pending_shadow_vectors(self, limit: int) -> list[PendingText]:
+        with self._open_reader() as catalog:
+            return catalog.pending_shadow_vectors(limit) if catalog else []
+
+    def vector_pairs(self, count: int) -> list[VectorPair]:
+        with self._open_reader() as catalog:
+            return catalog.vector_pairs(count) if catalog else []
+
+    def coverage(self, filters: Filters) -> VectorCoverage:
+        with self._open_reader() as catalog:
+            return catalog.coverage(filters) if catalog else VectorCoverage(0, 0)
+
+    def lane_coverage(self, filters: Filters) -> VectorCoverage:
+        """Return the same as `coverage`, unless a subclass searches other indexes too."""
+        return self.coverage(filters)
+
+    def stats(self) -> StoreStats:
+        with self._open_reader() as catalog:
+            projects = catalog.projects() if catalog else {}
+            documents = len(catalog.documents()) if catalog else 0
+            vectors, others = catalog.vector_counts() if catalog else (0, 0)
+        return StoreStats(
+            documents=documents,
+            chunks=sum(projects.values()),
+            vectors=vectors,
+            other_vectors=others,
+            projects=projects,
+            bytes_on_disk=_folder_bytes(self._folder),
+            schema_version=SCHEMA_VERSION,
+            location=self._location(),
+            bytes_mapped=self._bytes_mapped(),
+        )
+
+    def revision(self) -> str:
+        """Return a token that changes with every completed write of any process.
+
+        It includes the lanes' states: a vector can be found only after the lane has it, which is later than the catalog.
+        """
+        with self._open_reader() as catalog:
+            if catalog is None:
+                return ""
+            lexical, dense = self._lanes_of(catalog.space)
+            return f"{catalog.fact('revision')} {lexical.revision()} {dense.revision()}"
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    def serves_model(self) -> bool:
+        with self._open_reader() as catalog:
+            return catalog is None or catalog.fact("space") is None or catalog.is_current_space()
+
+    @contextmanager
+    def writer(self, *, wait_s: float = 10.0, take_over: bool = False) -> Iterator[StoreWriter]:
+        with ExitStack() as stack:
+            # Only our own steps are translated: errors that the caller raises inside the block are the caller's.
+            with translate_errors(self._path):
+                stack.enter_context(hold_lock(self._lock, wait_s=wait_s))
+                database = stack.enter_context(closing(open_writer(self._path)))
+                catalog = CatalogReader(database, self._space)
+                if not take_over:
+                    catalog.owner = space_owner(catalog.fact("space") or self._space)
+            writer = CatalogWriter(self._path, catalog, self._lanes_of, self._space)
+            writer.record_lane_owner(self._lane_owner())
+            yield writer
+        if writer.swept or self._runs:
+            self._after_writing(writer.vectors, thoroughly=writer.swept)
+
+    @contextmanager
+    def run(self, *, wait_s: float) -> Iterator[None]:
+        with ExitStack() as stack:
+            with translate_errors(self._folder):
+                stack.enter_context(hold_lock(self._folder / "run.lock", wait_s=wait_s))
+            self._runs += 1
+            stack.callback(self._end_run)
+            yield
+
+    def reset(self) -> None:
+        if not self._folder.exists():
+            return
+        with (
+            translate_errors(self._folder),
+            hold_lock(self._folder / "run.lock", wait_s=_RESET_WAIT_S),
+            hold_lock(self._lock, wait_s=_RESET_WAIT_S),
+            self._turn,
+        ):
+            self.close()
+            for name in ("catalog.db", "catalog.db-wal", "catalog.db-shm"):
+                (self._folder / name).unlink(missing_ok=True)
+            self._drop_lanes()
+
+    def close(self) -> None:
+        self._close_files()
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _close_files(self) -> None:
+        """Close files: another process may have reset the index and replaced them."""
+        with self._turn:
+            if self._catalog is not None:
+                self._catalog.database.close()
+                self._catalog = None
+
+    @contextmanager
+    def _open_reader(self) -> Iterator[CatalogReader | None]:
+        """Yield the catalog, reopened if another process has reset the index, or None if there is none."""
+        with self._turn, translate_errors(self._path):
+            try:
+                inode = self._path.stat().st_ino
+            except FileNotFoundError:
+                self._close_files()
+                yield None
+                return
+            if self._catalog is None or inode != self._inode:
+                self._close_files()
+                self._catalog = self._open_catalog()
+                self._inode = inode
+                self._schema_seen = False
+            yield self._catalog if self._catalog and self._has_schema(self._catalog) else None
+
+    def _end_run(self) -> None:
+        self._runs -= 1
+
+    def _open_catalog(self) -> CatalogReader | None:
+        """Open the catalog, or return None if another process has just deleted it."""
+        try:
+            return CatalogReader(open_reader(self._path), self._space)
+        except StoreError:
+            if self._path.exists():
+                raise
+            return None
+
+    def _has_schema(self, catalog: CatalogReader) -> bool:
+        """Return True if the schema exists: a writer may have created the file but not migrated it yet."""
+        if not self._schema_seen:  # valid as long as the file is the same
+            self._schema_seen = bool(catalog.database.execute("PRAGMA user_version").fetchone()[0])
+        return self._schema_seen
+
+    def _repair(self, catalog: CatalogReader, lane: CatalogLane) -> None:
+        """Rebuild a lane that is missing or was made by another analyser, unless a writer is active or writing is forbidden.
+
+        A lane that only lags is used as it is: every chunk visible in the catalog reached the lanes first, and following the
+        log is the writer's task. A lane that lags because another kind of store has written follows now. An index that
+        serves another model is left alone.
+        """
+        if not catalog.is_current_space():
+            return
+        is_foreign = (catalog.fact("keeper") or "") != self._lane_owner()
+        if not is_foreign and lane.applied(catalog.database) is not None:
+            return
+        if is_foreign or lane is self._lanes_of(self._space)[0] or catalog.vector_counts()[0]:
+            with suppress(StoreBusy, StoreUnwritable), self.writer(wait_s=0):
+                pass
+
+
+def _folder_bytes(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*") if folder.exists() else ():
+        with suppress(OSError):  # a lane may be swapped in the meantime
+            total += path.stat().st_size if path.is_file() else 0
+    return total
+
+
+_SWAP_WAIT_S = 30.0
 
 
 class EmbeddedStore(CatalogStore):
-    """An index in one folder, lanes included."""
+    """An index in one folder, including its lanes."""
 
     def __init__(
         self, folder: Path, analyser: Analyser, *, provider: str, model: str, exact_up_to: int = EXACT_UP_TO
@@ -34,25 +355,23 @@ class EmbeddedStore(CatalogStore):
     # -- lanes -------------------------------------------------------------------------------------------------------
 
     def lexical(self, terms: Sequence[Term], filters: Filters, limit: int) -> list[Candidate]:
-        """Return chunks that contain any of the terms, best BM25 first, at most `limit`."""
-        with self._reading() as catalog:
+        with self._open_reader() as catalog:
             if catalog is None:
                 return []
             self._repair(catalog, self._lexical)
             if catalog.admission(filters) is None:
-                filters = Filters()  # naming every project costs as much as choosing among them
+                filters = Filters()  # a filter that names every project costs as much as one that selects
             try:
                 return self._lexical.search(terms, filters, limit)
             except StoreDamaged:
-                # The lane is derived: made anew from the catalog, it answers.
+                # The lane is derived data: rebuild it from the catalog and search again.
                 with self.writer(wait_s=1.0):
                     self._lexical.forget()
                 self._repair(catalog, self._lexical)
                 return self._lexical.search(terms, filters, limit)
 
     def dense(self, vector: Vector, filters: Filters, limit: int) -> list[Candidate]:
-        """Return chunks by cosine with a unit vector, best first, at most `limit`."""
-        with self._reading() as catalog:
+        with self._open_reader() as catalog:
             if catalog is None:
                 return []
             lane = self._dense_lane(catalog.space)
@@ -62,33 +381,31 @@ class EmbeddedStore(CatalogStore):
     def propose(
         self, terms: Sequence[Term], vector: Vector | None, filters: Filters, limit: int
     ) -> tuple[list[Candidate], list[Candidate]]:
-        """Return what both lanes propose. One after the other: each takes less than starting a thread would save."""
+        """Return the candidates of both lanes. In sequence: each takes less time than starting a thread would save."""
         near = [] if vector is None else self.dense(vector, filters, limit)
         return self.lexical(terms, filters, limit), near
 
     def rarity(self, words: Sequence[str]) -> dict[str, float]:
-        """Return BM25's weight of each word."""
-        with self._reading() as catalog:
+        with self._open_reader() as catalog:
             if catalog is None:
                 return dict.fromkeys(words, 0.0)
             self._repair(catalog, self._lexical)
             return self._lexical.rarity(words)
 
-    def similarities(self, vector: Vector, keys: Sequence[Key]) -> dict[Key, float]:
-        """Return the cosine of each of these chunks that has a vector."""
-        with self._reading() as catalog:
+    def similarities(self, vector: Vector, keys: Sequence[ChunkKey]) -> dict[ChunkKey, float]:
+        with self._open_reader() as catalog:
             if catalog is None:
                 return {}
             return self._dense_lane(catalog.space).similarities(vector, keys)
 
-    def compare(self, *, repair: bool = False) -> Comparison:
-        """Return whether both lanes have followed. They repair themselves; `repair` has them built anew."""
-        with self._reading() as catalog:
+    def compare(self, *, repair: bool = False) -> StoreComparison:
+        """Return whether both lanes have followed. They repair themselves; `repair` rebuilds them."""
+        with self._open_reader() as catalog:
             if catalog is None:
-                return Comparison("", 0, 0, repaired=repair)
-            here = catalog.coverage(Filters()).chunks
+                return StoreComparison("", 0, 0, repaired=repair)
+            chunks = catalog.coverage(Filters()).chunks
             followed = self._lexical.applied(catalog.database)
-            there = 0 if followed is None else here
+            indexed = 0 if followed is None else chunks
             lane = self._dense_lane(catalog.space)
             has_lane = lane.applied(catalog.database) is not None or not catalog.vector_counts()[0]
             unlike = 0 if has_lane else catalog.coverage(Filters()).with_vectors
@@ -98,7 +415,7 @@ class EmbeddedStore(CatalogStore):
                 self._dense.forget()
             with self.writer():
                 pass
-        return Comparison("", here, there, missing=here - there, unlike=unlike, repaired=repair)
+        return StoreComparison("", chunks, indexed, missing=chunks - indexed, unlike=unlike, repaired=repair)
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -112,18 +429,18 @@ class EmbeddedStore(CatalogStore):
 
     @property
     def _dense(self) -> DenseLane:
-        """Return the lane of this model's vectors, as they are called now."""
-        with self._reading() as catalog:
+        """The lane of this model's current vector space."""
+        with self._open_reader() as catalog:
             return self._dense_lane(self._space if catalog is None else catalog.space)
 
-    def _let_go(self) -> None:
+    def _close_files(self) -> None:
         with self._turn:
             self._lexical.close()
             for lane in list(self._dense_lanes.values()):
                 lane.close()
-            super()._let_go()
+            super()._close_files()
 
-    def _forget_lanes(self) -> None:
+    def _drop_lanes(self) -> None:
         import shutil
 
         for lane in ("lexical", "dense"):
@@ -133,17 +450,18 @@ class EmbeddedStore(CatalogStore):
     def _bytes_mapped(self) -> int:
         return self._dense.mapped_bytes()
 
-    def _after_writing(self, vectors: FollowingLane, *, thoroughly: bool) -> None:
-        """Make codes of a dense lane that has grown. Others may read and write meanwhile; only the swap needs the lock.
+    def _after_writing(self, vectors: CatalogLane, *, thoroughly: bool) -> None:
+        """Build codes for a dense lane that has grown. Others may read and write meanwhile; only the swap needs the lock.
 
-        This is work for an index run: whoever adds one entry should not wait for it. The write that came before is done and safe: whatever goes wrong here only leaves searches slower.
+        This is for index runs: adding one entry should not wait for it. The write before it is complete, so a failure here
+        only leaves searches slower.
         """
-        assert isinstance(vectors, DenseLane)  # noqa: S101  (`_lanes_of` gives no other)
-        with suppress(StoreError), translating(self._folder):
-            if not vectors.wants_codes(thoroughly=thoroughly):
+        assert isinstance(vectors, DenseLane)  # noqa: S101  (`_lanes_of` returns one)
+        with suppress(StoreError), translate_errors(self._folder):
+            if not vectors.needs_codes(thoroughly=thoroughly):
                 return
-            with hold(self._folder / "codes.lock", wait_s=0):
-                made = vectors.make_codes()
-                if made is not None:
-                    with hold(self._lock, wait_s=_WAIT_TO_SWAP_S):
-                        vectors.take_codes(made)
+            with hold_lock(self._folder / "codes.lock", wait_s=0):
+                new_state = vectors.make_codes()
+                if new_state is not None:
+                    with hold_lock(self._lock, wait_s=_SWAP_WAIT_S):
+                        vectors.adopt_codes(new_state)

@@ -1,8 +1,8 @@
-"""Both lanes in Milvus: one row a chunk, with its words and its vector, in the collection of its project.
+"""Both search lanes in Milvus: one row per chunk, with its words and its vector, in the collection of its project.
 
-The rows follow the catalog's change log. How far they have is written down here after Milvus has taken them; if the
-process dies in between, the same changes are sent again, by key, and give the same rows. A collection that is gone, or is
-not the one that was written, is found out by the mark in it, and all rows are pushed anew from the catalog.
+The rows follow the catalog's change log. The state file is written after Milvus has accepted the rows; if the process dies in
+between, the same changes are sent again by key and give the same rows. A collection that is missing or was replaced is detected
+by the mark in it, and all rows are pushed again from the catalog.
 """
 
 from __future__ import annotations
@@ -20,103 +20,103 @@ from typing import Any, TypeVar
 from lorelog.core.errors import ModelFault, StoreDamaged, StoreError
 from lorelog.core.ports import Vector
 from lorelog.core.query import Filters, Term
-from lorelog.stores.embedded import log
-from lorelog.stores.embedded.faults import translating
-from lorelog.stores.embedded.reading import CatalogReader
-from lorelog.stores.milvus.collections import Asked, Collections
-from lorelog.stores.milvus.comparing import Differences, compare_rows
-from lorelog.stores.milvus.faults import is_gone
-from lorelog.stores.milvus.filters import expression, owned
+from lorelog.stores.embedded import change_log
+from lorelog.stores.embedded.catalog_reader import CatalogReader
+from lorelog.stores.embedded.connection import translate_errors
+from lorelog.stores.milvus.client import MilvusConnection, is_missing_collection
+from lorelog.stores.milvus.collections import CollectionQuery, Collections
 from lorelog.stores.milvus.lexicon import Lexicon
-from lorelog.stores.milvus.registry import Registry
-from lorelog.stores.milvus.remote import Remote
-from lorelog.stores.milvus.rows import Owner, key_of, mark_row, rows_of
-from lorelog.stores.milvus.schema import FORMAT, UNKNOWN_WIDTH, collection_name
-from lorelog.stores.milvus.sharing import Whose, what_is_told
-from lorelog.stores.milvus.state import Home, MilvusState, Places
-from lorelog.stores.milvus.tokens import asked_as
+from lorelog.stores.milvus.registry import IndexOwner, PeerRegistry, describe_index
+from lorelog.stores.milvus.rows import RowOwner, mark_row, row_key, rows_to_send
+from lorelog.stores.milvus.schema import (
+    COLLECTION_FORMAT,
+    UNKNOWN_WIDTH,
+    collection_name,
+    encode_query,
+    filter_expression,
+    owned_by,
+)
+from lorelog.stores.milvus.state import IndexIdentity, MilvusState, RowDifferences, StateFiles, compare_rows
 
-Answer = TypeVar("Answer")
+ResultT = TypeVar("ResultT")
 
-_MOST_CANDIDATES = 16_384
-"""A server gives no more."""
-_SPARE = 1.5
-"""Milvus ranks words by other numbers than we do: so much more is asked for than wanted."""
-_LOOKED_FOR_S = 1.0
-_NAMED_FOR_S = 60.0
-"""What projects are called is read from files, one for each."""
-_STRONG_FOR_S = 30.0
-"""After a write, searches wait until Milvus shows it; later they need not, since none lags so long."""
-_ALL_WORDS_UP_TO = 20_000
-"""Chunks. In more than that, words that one chunk alone holds are half of all, and are not told of: nearly as rare as unknown ones."""
-_SAVED_EVERY = 10_000
-"""Rows, while all are pushed anew."""
+_MAX_CANDIDATES = 16_384
+"""Limit of a Milvus server."""
+_OVERFETCH = 1.5
+"""Milvus computes BM25 from other statistics than we do, so more candidates are requested than needed."""
+_CHECK_TTL_S = 1.0
+_NAMES_TTL_S = 60.0
+"""How long the shared names of projects are cached; each is read from a file."""
+_STRONG_READ_S = 30.0
+"""After a write, searches require strong consistency; later they do not, since Milvus never lags for this long."""
+_MAX_CHUNKS_ALL_WORDS = 20_000
+"""Above this many chunks, words of a single chunk are half of the vocabulary; they are not published, since they are nearly
+as rare as unknown words."""
+_SAVE_INTERVAL_ROWS = 10_000
+"""How often the state is saved while all rows are pushed."""
 
 
 class MilvusLanes:
-    """The rows of one index under one model, at one address."""
+    """The rows of one index for one model at one address."""
 
-    def __init__(self, places: Places, remote: Remote, lexicon: Lexicon, whose: Whose) -> None:
-        self._places = places
+    def __init__(self, files: StateFiles, remote: MilvusConnection, lexicon: Lexicon, owner: IndexOwner) -> None:
+        self._files = files
         self._collections = Collections(remote)
-        self._registry = Registry(self._collections, whose.tenant, whose.space)
+        self._registry = PeerRegistry(self._collections, owner.tenant, owner.space)
         self._lexicon = lexicon
-        self._whose = whose
-        self._state_path = places.file(whose.space)
-        self._looked_at = self._named_at = float("-inf")
+        self._owner = owner
+        self._state_path = files.file(owner.space)
+        self._checked_at = self._named_at = float("-inf")
         self._touched: set[str] = set()
 
     def close(self) -> None:
-        """Whoever made the connection closes it."""
+        """Do nothing: the store owns the connection."""
 
     def revision(self) -> str:
-        """Return what tells this state of the lanes from every other."""
-        return log.state_token(self._state_path)
+        return change_log.state_token(self._state_path)
 
     def forget(self) -> None:
-        """Have all rows pushed anew when next following; words are found by the old ones until then."""
+        """Make the next `catch_up` push all rows; until then, words are found in the old ones."""
         state = self._state()
         if state is not None:
             self._save(replace(state, applied=-1, dimension=0))
 
     def forget_others(self) -> None:
-        """Delete the rows of other vectors than these."""
-        home, state = self._places.home(), self._state()
+        home, state = self._files.identity(), self._state()
         if home is not None and state is not None:
-            self._leave_behind(home, keep=(*state.collections.values(), self._registry.name))
+            self._delete_elsewhere(home, keep=(*state.collections.values(), self._registry.name))
 
     def applied(self, database: sqlite3.Connection) -> int | None:
-        """Return how far the rows have followed, or None when they must be pushed anew."""
         state = self._state()
         words = self._lexicon.applied(database)
         if state is None or words is None or not self._is_ours(state):
             return None
-        if self._places.unfinished(self._whose.space).exists():
+        if self._files.push_file(self._owner.space).exists():
             return None
-        if state.applied < 0 or not log.follows(database, state.applied):
+        if state.applied < 0 or not change_log.can_follow(database, state.applied):
             return None
         return min(state.applied, words)
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def search_words(self, terms: Sequence[Term], filters: Filters, limit: int) -> list[int]:
-        """Return rows that contain any of the terms, in no order that counts."""
+        """Return rows that contain any of the terms, in no particular order."""
         if not terms or limit < 1:
             return []
-        wanted = min(int(limit * _SPARE) + 10, _MOST_CANDIDATES)
-        return self._search("sparse_vector", asked_as(terms), filters, wanted)
+        count = min(int(limit * _OVERFETCH) + 10, _MAX_CANDIDATES)
+        return self._search("sparse_vector", encode_query(terms), filters, count)
 
     def search_vectors(self, vector: Vector, filters: Filters, limit: int) -> list[int]:
-        """Return rows with vectors near this one, in no order that counts."""
+        """Return rows whose vectors are near, in no particular order."""
         if not self.holds_vectors(vector) or limit < 1:
             return []
         import numpy as np
 
-        question = np.frombuffer(vector, dtype="<f4").tolist()
-        return self._search("dense_vector", question, filters, min(limit, _MOST_CANDIDATES))
+        query = np.frombuffer(vector, dtype="<f4").tolist()
+        return self._search("dense_vector", query, filters, min(limit, _MAX_CANDIDATES))
 
     def holds_vectors(self, vector: Vector) -> bool:
-        """Say whether there are vectors to compare one with; raise ModelFault when it is not of their kind."""
+        """Return True if there are vectors to compare with. Raise ModelFault if the vector does not fit them."""
         state = self._state()
         if state is None or not state.dimension:
             return False
@@ -125,24 +125,25 @@ class MilvusLanes:
         if len(vector) != 4 * state.dimension:
             raise ModelFault(
                 f"the query's vector has {len(vector) // 4} dimensions, the index has {state.dimension} "
-                f"({self._whose.space})",
-                hint="the model changed under its name: 'lorelog index --reembed' makes all vectors anew",
+                f"({self._owner.space})",
+                hint="the model behind this name has changed: 'lorelog index --reembed' embeds everything again",
             )
         if not np.isfinite(np.frombuffer(vector, dtype="<f4")).all():
             raise ModelFault(
-                "the query's vector has values that are no numbers", hint="the model is at fault; try another"
+                "the query's vector contains NaN or infinity", hint="this is a fault of the model; try another"
             )
         return True
 
-    def _search(self, field: str, question: Any, filters: Filters, limit: int) -> list[int]:
-        """Return the rows that all the collections in question propose."""
-        state, home = self._state(), self._places.home()
+    def _search(self, field: str, query: Any, filters: Filters, limit: int) -> list[int]:
+        state, home = self._state(), self._files.identity()
         if state is None or home is None:
             return []
-        names = _collections(state, filters)
-        admitted = expression(filters, owned(home.id, filters.projects), embedded=field == "dense_vector")
-        fresh = time.time() - state.written_at < _STRONG_FOR_S
-        hits = self._collections.search(names, Asked(field, question, admitted, limit, strong=fresh))
+        names = _collection_names(state, filters)
+        admitted = filter_expression(filters, owned_by(home.id, filters.projects), embedded=field == "dense_vector")
+        fresh = time.time() - state.written_at < _STRONG_READ_S
+        hits = self._collections.search(
+            names, CollectionQuery(field=field, query=query, expression=admitted, limit=limit, strong=fresh)
+        )
         if len(names) > 1 and field == "dense_vector":
             hits = sorted(hits, key=lambda hit: -hit["distance"])[:limit]
         return list(dict.fromkeys(int(hit["row"]) for hit in hits))
@@ -150,120 +151,125 @@ class MilvusLanes:
     # -- following ---------------------------------------------------------------------------------------------------
 
     def catch_up(self, database: sqlite3.Connection) -> int:
-        """Send what the log says, or push all rows anew; return how far they have followed."""
+        """Apply the log, or push all rows again; return how far they have followed."""
         applied, state = self.applied(database), self._state()
         dimension = self._dimension(database)
         if applied is None or state is None or state.dimension != dimension or self._is_renamed(state):
-            return self._push_anew(database, dimension)
+            return self._push_all(database, dimension)
         try:
-            self._look(state)
-            changes = log.changes_after(database, applied)
+            self._check_collections(state)
+            changes = change_log.changes_after(database, applied)
             if changes.head != applied:
                 state = self._send(database, state, changes.added + changes.embedded + changes.moved)
                 self._delete(state, changes.removed)
                 self._save(replace(state, applied=changes.head, written_at=time.time()))
                 self._lexicon.remove(changes.removed)
-                self._lexicon.followed(changes.head)
+                self._lexicon.set_applied(changes.head)
         except StoreDamaged as fault:
-            if not is_gone(fault):
+            if not is_missing_collection(fault):
                 raise
-            return self._push_anew(database, dimension)
+            return self._push_all(database, dimension)
         return changes.head
 
-    def _push_anew(self, database: sqlite3.Connection, dimension: int) -> int:
-        """Push every row of the catalog, or go on where a push was broken off; then delete what is left elsewhere.
+    def _push_all(self, database: sqlite3.Connection, dimension: int) -> int:
+        """Push every row of the catalog, or resume an interrupted push; then delete our rows in other collections.
 
-        Searches go by the old rows until all of the new ones are there, unless they stand in the same collection.
+        Searches use the old rows until all new ones are there, unless both are in the same collection.
         """
-        with translating(self._state_path):
-            home = self._places.found_home()
-        state = self._broken_off(database, dimension) or self._begun(database, dimension)
+        with translate_errors(self._state_path):
+            home = self._files.ensure_identity()
+        state = self._resumable_push_state(database, dimension) or self._new_push_state(database, dimension)
         rows = [
             row for (row,) in database.execute("SELECT row FROM chunks WHERE row > ? ORDER BY row", (state.through,))
         ]
-        for start in range(0, len(rows), _SAVED_EVERY):
-            part = rows[start : start + _SAVED_EVERY]
+        for start in range(0, len(rows), _SAVE_INTERVAL_ROWS):
+            part = rows[start : start + _SAVE_INTERVAL_ROWS]
             state = replace(self._send(database, state, part), through=part[-1])
             self._save(state)
         before = self._state()
         self._save(replace(state, through=-1, written_at=time.time()))
-        self._places.unfinished(self._whose.space).unlink(missing_ok=True)
-        self._looked_at = time.monotonic()
+        self._files.push_file(self._owner.space).unlink(missing_ok=True)
+        self._checked_at = time.monotonic()
         served = database.execute("SELECT value FROM facts WHERE name = 'space'").fetchone()
-        if served is not None and served[0] == self._whose.space:
-            # Rows that are about to be served leave those that are: searches go by them until then.
-            self._leave_behind(home, before, keep=(*state.collections.values(), self._registry.name))
-        # What happened meanwhile, and before a push that was broken off was taken up again.
-        return self.catch_up(database) if state.applied != log.head(database) else state.applied
+        if served is not None and served[0] == self._owner.space:
+            # Only now, since searches use the served rows: rows that are pushed for a later swap do not delete them.
+            self._delete_elsewhere(home, before, keep=(*state.collections.values(), self._registry.name))
+        # Apply changes made during the push, or before an interrupted push was resumed.
+        return self.catch_up(database) if state.applied != change_log.last_sequence(database) else state.applied
 
-    def _begun(self, database: sqlite3.Connection, dimension: int) -> MilvusState:
-        """Return the state of a push that begins: nothing is there yet."""
+    def _new_push_state(self, database: sqlite3.Connection, dimension: int) -> MilvusState:
+        """Return and save the state of a push that has sent nothing yet."""
         state = MilvusState(
-            FORMAT,
-            self._places.place(),
-            self._whose.space,
-            self._whose.analyser,
-            dimension,
-            os.urandom(8).hex(),
-            log.head(database),
-            self._whose.per_project,
+            format=COLLECTION_FORMAT,
+            place=self._files.address_hash(),
+            space=self._owner.space,
+            analyser=self._owner.analyser,
+            dimension=dimension,
+            mark=os.urandom(8).hex(),
+            applied=change_log.last_sequence(database),
+            per_project=self._owner.per_project,
             through=0,
         )
         self._save(state)
         words = self._lexicon.applied(database)
         if words is None:
-            self._lexicon.begin()
+            self._lexicon.recreate()
         else:
-            self._lexicon.remove(log.changes_after(database, words).removed)
-        # The words of rows that are not sent yet are not known yet: that the push is unfinished says so.
-        self._lexicon.followed(state.applied)
+            self._lexicon.remove(change_log.changes_after(database, words).removed)
+        # The words of rows that are not sent yet are still missing; the unfinished push file records that.
+        self._lexicon.set_applied(state.applied)
         return state
 
-    def _broken_off(self, database: sqlite3.Connection, dimension: int) -> MilvusState | None:
-        """Return the state of a push that can go on, or None."""
-        state = log.read_state(self._places.unfinished(self._whose.space), MilvusState)
-        if state is None or state.format != FORMAT or state.dimension != dimension or not self._is_ours(state):
+    def _resumable_push_state(self, database: sqlite3.Connection, dimension: int) -> MilvusState | None:
+        """Return the state of an interrupted push that can be resumed, or None."""
+        state = change_log.read_state(self._files.push_file(self._owner.space), MilvusState)
+        if (
+            state is None
+            or state.format != COLLECTION_FORMAT
+            or state.dimension != dimension
+            or not self._is_ours(state)
+        ):
             return None
-        if not log.follows(database, state.applied) or self._lexicon.applied(database) is None:
+        if not change_log.can_follow(database, state.applied) or self._lexicon.applied(database) is None:
             return None
-        self._looked_at = float("-inf")
+        self._checked_at = float("-inf")
         try:
-            self._look(state)
+            self._check_collections(state)
         except StoreDamaged as fault:
-            if not is_gone(fault):
+            if not is_missing_collection(fault):
                 raise
             return None
         return state
 
-    def _send(self, database: sqlite3.Connection, state: MilvusState, wanted: Sequence[int]) -> MilvusState:
-        """Send rows; a project that is new gets its collection first, and the state knows of it before rows are in it."""
-        if not wanted:
+    def _send(self, database: sqlite3.Connection, state: MilvusState, rows: Sequence[int]) -> MilvusState:
+        """Send rows. A new project gets its collection first, and the state records it before rows are in it."""
+        if not rows:
             return state
-        self._lexicon.add(database, wanted)
-        home = self._places.found_home().id
+        self._lexicon.add(database, rows)
+        home = self._files.ensure_identity().id
         names = dict(state.names)
 
         def shared_name(project: str, source: str) -> str:
             if project not in names:
-                names[project] = self._whose.name_of(project)
-            return "" if self._whose.is_derived(source) else names[project]
+                names[project] = self._owner.shared_name_of(project)
+            return "" if self._owner.is_derived(source) else names[project]
 
-        owner = Owner(home, self._whose.space, state.dimension or UNKNOWN_WIDTH, shared_name)
-        for batch in rows_of(database, self._lexicon, wanted, owner):
+        row_owner = RowOwner(home, self._owner.space, state.dimension or UNKNOWN_WIDTH, shared_name)
+        for batch in rows_to_send(database, self._lexicon, rows, row_owner):
             project = batch[0]["project"]
             if project not in state.collections:
-                state = self._found(state, project)
+                state = self._create_collection(state, project)
             self._collections.send(state.collections[project], batch)
             self._touched.add(state.collections[project])
         return state
 
-    def _found(self, state: MilvusState, project: str) -> MilvusState:
-        """Make a project's collection where it is not there, empty it of our own rows, and mark it."""
+    def _create_collection(self, state: MilvusState, project: str) -> MilvusState:
+        """Create a project's collection if necessary, delete our old rows in it, and mark it."""
         width = state.dimension or UNKNOWN_WIDTH
-        shared_as = self._whose.name_of(project)
-        own = (shared_as or project) if self._whose.per_project else None
-        name = collection_name(self._whose.tenant, own, self._whose.space, width)
-        home = self._places.found_home().id
+        shared_as = self._owner.shared_name_of(project)
+        own = (shared_as or project) if self._owner.per_project else None
+        name = collection_name(self._owner.tenant, own, self._owner.space, width)
+        home = self._files.ensure_identity().id
         if name not in state.collections.values():
             self._collections.ensure(name, width)
             self._collections.clear(name, home)
@@ -275,55 +281,55 @@ class MilvusLanes:
         return state
 
     def _delete(self, state: MilvusState, removed: Sequence[int]) -> None:
-        """Delete rows from the collection of their project; where that is not known any more, from all."""
+        """Delete rows from the collection of their project, or from all collections if the project is unknown."""
         if not removed:
             return
-        home = self._places.found_home().id
+        home = self._files.ensure_identity().id
         projects = self._lexicon.projects(removed)
-        everywhere = tuple(dict.fromkeys(state.collections.values()))
-        doomed: dict[str, list[str]] = {}
+        all_names = tuple(dict.fromkeys(state.collections.values()))
+        keys_by_name: dict[str, list[str]] = {}
         for row in removed:
-            known = state.collections.get(projects.get(row, "\0"))
-            for name in everywhere if known is None else (known,):
-                doomed.setdefault(name, []).append(key_of(home, row))
-        for name, keys in doomed.items():
+            collection = state.collections.get(projects.get(row, "\0"))
+            for name in all_names if collection is None else (collection,):
+                keys_by_name.setdefault(name, []).append(row_key(home, row))
+        for name, keys in keys_by_name.items():
             self._collections.delete(name, keys)
 
-    def _look(self, state: MilvusState) -> None:
-        """Raise StoreDamaged unless every collection is there and bears our mark."""
-        if time.monotonic() - self._looked_at >= _LOOKED_FOR_S:
+    def _check_collections(self, state: MilvusState) -> None:
+        """Raise StoreDamaged unless every collection exists and contains our mark."""
+        if time.monotonic() - self._checked_at >= _CHECK_TTL_S:
             names = tuple(dict.fromkeys(state.collections.values()))
-            self._collections.look(names, self._places.found_home().id, state.mark)
-            self._looked_at = time.monotonic()
+            self._collections.check_marks(names, self._files.ensure_identity().id, state.mark)
+            self._checked_at = time.monotonic()
 
-    def look_again(self) -> None:
-        """Have the next writer look whether every collection is there."""
-        self._looked_at = float("-inf")
+    def recheck(self) -> None:
+        """Make the next writer check whether every collection exists."""
+        self._checked_at = float("-inf")
 
-    def settle(self) -> None:
-        """Do what makes searches quick after many rows were sent."""
+    def flush(self) -> None:
+        """Flush the collections written to, which makes searches fast after many rows were sent."""
         touched, self._touched = self._touched, set()
-        self._collections.settle(sorted(touched))
+        self._collections.flush(sorted(touched))
 
     # -- sharing -----------------------------------------------------------------------------------------------------
 
-    def is_told(self) -> bool:
-        """Say whether others know what they are to know: nothing, where nothing is shared."""
+    def is_published(self) -> bool:
+        """Return True if the registry matches the settings: published if shared, empty otherwise."""
         state = self._state()
-        return state is None or bool(state.registry) == bool(self._whose.machine)
+        return state is None or bool(state.registry) == bool(self._owner.machine)
 
-    def tell(self, catalog: CatalogReader) -> None:
-        """Take away there what is gone here, and tell other machines what they may find, or that it is nothing any more.
+    def publish(self, catalog: CatalogReader) -> None:
+        """Publish what other machines may find, or withdraw it if nothing is shared any more.
 
-        An own search passes over rows that the catalog has no more; another machine has no catalog of ours. What cannot be told
-        now is told with the next write.
+        Catches up first: our own searches skip rows that are no longer in the catalog, but other machines do not have it. A
+        failure is retried with the next write.
         """
         state = self._state()
-        if state is None or (self.is_told() and not self._whose.machine):
+        if state is None or (self.is_published() and not self._owner.machine):
             return
         with suppress(StoreError):
-            if not self._whose.machine:
-                if self._collections.vacate(self._registry.name, self._places.found_home().id):
+            if not self._owner.machine:
+                if self._collections.drop_rows(self._registry.name, self._files.ensure_identity().id):
                     self._save(replace(state, registry="", told={}))
                 return
             self.catch_up(catalog.database)
@@ -332,44 +338,44 @@ class MilvusLanes:
             revision = zlib.crc32(f"{catalog.fact('revision')} {state.mark}".encode())
             if before.get("revision") == revision:
                 return
-            told = what_is_told(catalog, state, self._lexicon, self._whose, self._places.found_home().id)
-            least = 1 if told.count <= _ALL_WORDS_UP_TO else 2
-            said = self._registry.tell(told, partial(self._lexicon.vocabulary, least), before)
-            self._save(replace(state, registry=self._registry.name, told={**said, "revision": revision}))
+            index = describe_index(catalog, state, self._lexicon, self._owner, self._files.ensure_identity().id)
+            min_count = 1 if index.count <= _MAX_CHUNKS_ALL_WORDS else 2
+            published = self._registry.publish(index, partial(self._lexicon.vocabulary, min_count), before)
+            self._save(replace(state, registry=self._registry.name, told={**published, "revision": revision}))
 
     def _is_renamed(self, state: MilvusState) -> bool:
-        """Say whether a project has another name by now, and its rows the old one. One that is gone keeps what it had."""
-        if time.monotonic() - self._named_at < _NAMED_FOR_S:
+        """Return True if a project's shared name has changed. A project that no longer exists keeps its name."""
+        if time.monotonic() - self._named_at < _NAMES_TTL_S:
             return False
         self._named_at = time.monotonic()
-        names = {project: self._whose.name_of(project) for project in state.names}
+        names = {project: self._owner.shared_name_of(project) for project in state.names}
         return any(name and name != state.names[project] for project, name in names.items())
 
     # -- comparing ---------------------------------------------------------------------------------------------------
 
-    def differences(self, database: sqlite3.Connection) -> Differences:
-        """Return how the rows there differ from the catalog's; what the log has yet to tell them is no difference."""
-        state, home = self._state(), self._places.home()
+    def differences(self, database: sqlite3.Connection) -> RowDifferences:
+        """Return how the rows in Milvus differ from the catalog, apart from changes that the log has not applied yet."""
+        state, home = self._state(), self._files.identity()
         applied = self.applied(database)
         if state is None or home is None or applied is None:
-            here = [row for (row,) in database.execute("SELECT row FROM chunks WHERE live")]
-            return Differences(len(here), 0, tuple(here))
-        self._collections.look(tuple(dict.fromkeys(state.collections.values())), home.id, state.mark)
-        found = compare_rows(database, state, applied, lambda name: self._collections.rows(name, home.id))
-        # Where others do not know any more what is shared, the next write tells them.
-        forgotten = bool(state.registry) and not self._registry.has(home.id)
-        return replace(found, waiting=found.waiting + forgotten)
+            rows = [row for (row,) in database.execute("SELECT row FROM chunks WHERE live")]
+            return RowDifferences(here=len(rows), there=0, missing=tuple(rows))
+        self._collections.check_marks(tuple(dict.fromkeys(state.collections.values())), home.id, state.mark)
+        differences = compare_rows(database, state, applied, lambda name: self._collections.rows(name, home.id))
+        # If the registry has lost our entry, the next write publishes it again.
+        is_unpublished = bool(state.registry) and not self._registry.is_published(home.id)
+        return replace(differences, waiting=differences.waiting + is_unpublished)
 
-    def mend(self, database: sqlite3.Connection, found: Differences) -> None:
-        """Send what is missing there, and delete what is too much."""
+    def repair(self, database: sqlite3.Connection, differences: RowDifferences) -> None:
+        """Send missing rows and delete surplus ones."""
         state = self._state()
         if state is None:
             return
-        home = self._places.found_home().id
-        state = self._send(database, state, found.missing + found.unlike)
-        for name, rows in found.surplus.items():
-            self._collections.delete(name, [key_of(home, row) for row in rows])
-        if state.registry and not self._registry.has(home):
+        home = self._files.ensure_identity().id
+        state = self._send(database, state, differences.missing + differences.mismatched)
+        for name, rows in differences.surplus.items():
+            self._collections.delete(name, [row_key(home, row) for row in rows])
+        if state.registry and not self._registry.is_published(home):
             state = replace(state, registry="", told={})
         self._save(replace(state, written_at=time.time()))
 
@@ -377,50 +383,54 @@ class MilvusLanes:
 
     def leave(self) -> None:
         """Delete all rows of this index, of every model, as part of a reset."""
-        home = self._places.home()
+        home = self._files.identity()
         if home is None:
             return
-        begun = log.read_state(self._places.unfinished(self._whose.space), MilvusState)
-        self._leave_behind(home, self._state(), begun, keep=())
-        self._places.drop(self._state_path)
+        pushing = change_log.read_state(self._files.push_file(self._owner.space), MilvusState)
+        self._delete_elsewhere(home, self._state(), pushing, keep=())
+        self._files.drop(self._state_path)
 
-    def _leave_behind(self, home: Home, *states: MilvusState | None, keep: Sequence[str]) -> None:
-        """Delete our rows from every collection but those to keep. What cannot be deleted now is tried again next time."""
-        others = list(self._places.others(self._whose.space))
-        known = [*(state for _, state in others), *(state for state in states if state is not None)]
+    def _delete_elsewhere(self, home: IndexIdentity, *states: MilvusState | None, keep: Sequence[str]) -> None:
+        """Delete our rows from every collection except `keep`. A failure is remembered and retried next time."""
+        others = list(self._files.others(self._owner.space))
+        all_states = [*(state for _, state in others), *(state for state in states if state is not None)]
         names = {
             *home.left,
-            *(name for state in known for name in (*state.collections.values(), state.registry) if name),
+            *(name for state in all_states for name in (*state.collections.values(), state.registry) if name),
         }
-        left = [name for name in sorted(names - set(keep)) if not self._collections.vacate(name, home.id)]
+        left = [name for name in sorted(names - set(keep)) if not self._collections.drop_rows(name, home.id)]
         for path, _ in others:
-            self._places.drop(path)
+            self._files.drop(path)
         if left != home.left:
-            self._places.keep_home(replace(home, left=left))
+            self._files.save_identity(replace(home, left=left))
 
     # -- state -------------------------------------------------------------------------------------------------------
 
     def _state(self) -> MilvusState | None:
-        state = log.read_state(self._state_path, MilvusState)
-        return state if state is not None and state.format == FORMAT and state.space == self._whose.space else None
+        state = change_log.read_state(self._state_path, MilvusState)
+        return (
+            state
+            if state is not None and state.format == COLLECTION_FORMAT and state.space == self._owner.space
+            else None
+        )
 
     def _is_ours(self, state: MilvusState) -> bool:
-        return state.analyser == self._whose.analyser and state.per_project == self._whose.per_project
+        return state.analyser == self._owner.analyser and state.per_project == self._owner.per_project
 
     def _save(self, state: MilvusState) -> None:
-        path = self._state_path if state.through < 0 else self._places.unfinished(self._whose.space)
-        with translating(path):
+        path = self._state_path if state.through < 0 else self._files.push_file(self._owner.space)
+        with translate_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            log.write_state(path, state)
+            change_log.write_state(path, state)
 
     def _dimension(self, database: sqlite3.Connection) -> int:
-        found = database.execute("SELECT dimension FROM spaces WHERE name = ?", (self._whose.space,)).fetchone()
-        return int(found[0]) if found else 0
+        row = database.execute("SELECT dimension FROM spaces WHERE name = ?", (self._owner.space,)).fetchone()
+        return int(row[0]) if row else 0
 
 
-def _collections(state: MilvusState, filters: Filters) -> list[str]:
+def _collection_names(state: MilvusState, filters: Filters) -> list[str]:
     if filters.projects is None:
-        named = list(state.collections.values())
+        names = list(state.collections.values())
     else:
-        named = [state.collections[one] for one in filters.projects if one in state.collections]
-    return list(dict.fromkeys(named))
+        names = [state.collections[project] for project in filters.projects if project in state.collections]
+    return list(dict.fromkeys(names))

@@ -1,9 +1,15 @@
-"""What a collection is called, and what its rows hold.
+"""Milvus collections: their names and fields, the encoding of words, and filter expressions.
 
-The names that memsearch gives its fields are kept. The key is not the chunk's id, which names lines and so changes hands
-as a file is edited: it is the index and the row in its catalog, which no other chunk ever gets. A chunk that waits for its
-vector has zeros and `has_vector` false: Milvus takes no row without one, and two collections would cost twice as many of
-what a cluster has few of.
+Every text in an expression goes through `quote`.
+
+Milvus Lite has no tokenizer that splits at blanks only, so words are encoded in lower-case letters and digits, which
+none splits: one word of ours is one token. Words with other characters become a hash; so do words that begin with "z",
+which marks hashes.
+
+The field names are those of memsearch. The key is not the chunk's id, which depends on lines and so passes from chunk
+to chunk as a file is edited: it is the index and the row in its catalog, which is never reused. A chunk that has no
+vector yet has zeros and `has_vector` false: Milvus accepts no row without a vector, and separate collections would
+double a resource that clusters limit.
 """
 
 from __future__ import annotations
@@ -11,46 +17,139 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from lorelog.stores.milvus.tokens import ANALYSER
+from lorelog.core.query import Filters, Term
+from lorelog.stores.embedded.rows import day_number
 
 if TYPE_CHECKING:
     from pymilvus import MilvusClient
 
-FORMAT = 2
-"""Part of every collection's name: rows of another make stand in another collection."""
+
+LAST_CHARACTER = "\U0010ffff"
+"""The last Unicode code point."""
+_ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def quote(text: str) -> str:
+    """Return a text as a literal. Escapes only characters that Milvus and Milvus Lite read alike."""
+    return '"' + "".join(_ESCAPED.get(character, character) for character in text) + '"'
+
+
+def in_values(field: str, values: Iterable[str]) -> str:
+    """Return the expression: the field is one of these texts."""
+    return f"{field} in [{', '.join(map(quote, values))}]"
+
+
+def owned_by(home: str, projects: Iterable[str] | None = None) -> str:
+    """Return the expression: the row belongs to this index and to one of these projects; collections may be shared."""
+    own = f"home == {quote(home)}"
+    if projects is None:
+        return own
+    return f"{own} and {in_values('project', (fit_text(project, MAX_PATH_BYTES) for project in projects))}"
+
+
+def starts_with(field: str, text: str) -> str:
+    """Return the expression: the field has a prefix. Two comparisons, so that no character is a wildcard."""
+    return f"({field} >= {quote(text)} and {field} < {quote(text + LAST_CHARACTER)})"
+
+
+def shared_by(homes: Iterable[str], names: Iterable[str]) -> str:
+    """Return the expression: the row is shared by one of these indexes, about a project with one of these names."""
+    return f"{in_values('home', homes)} and {in_values('shared', names)}"
+
+
+def filter_expression(filters: Filters, owner: str, *, embedded: bool = False) -> str:
+    """Return the expression for filters on the rows that match `owner`; with `embedded`, only rows with a vector.
+
+    `owner` includes the projects, whose ids differ between machines. A source prefix is two comparisons, as in the catalog,
+    and never a pattern: quotes, `%` and `_` have no special meaning.
+    """
+    clauses = [owner]
+    if embedded:
+        clauses.append("has_vector == true")
+    if filters.source_prefix:
+        prefix = filters.source_prefix.rstrip("/")
+        # '0' is the character after '/', so this range is everything below the directory.
+        below = f"(source >= {quote(prefix + '/')} and source < {quote(prefix + '0')})"
+        clauses.append(f"(source == {quote(filters.source_prefix)} or {below})")
+    if filters.since:
+        clauses.append(f"day >= {day_number(filters.since)}")
+    if filters.until:
+        clauses.append(f"(day > 0 and day <= {day_number(filters.until)})")
+    if filters.types:
+        clauses.append(in_values("type", (fit_text(type_, MAX_TYPE_BYTES) for type_ in filters.types)))
+    clauses += [f"array_contains(tags, {quote(fit_text(tag, MAX_TAG_BYTES))})" for tag in filters.tags]
+    return " and ".join(clauses)
+
+
+ANALYSER_PARAMS = {"tokenizer": "standard"}
+FILLER = "zz"
+"""Pads a short text to the minimum length of BM25; no word is encoded like this."""
+
+_PLAIN_WORD = re.compile(r"[a-y0-9][a-z0-9]{0,39}")
+_MAX_FIELD_BYTES = 65_000
+
+
+@lru_cache(maxsize=65_536)
+def encode_word(word: str) -> str:
+    if _PLAIN_WORD.fullmatch(word):
+        return word
+    return "z" + hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
+
+
+def encode_query(terms: Sequence[Term]) -> str:
+    """Return a query for Milvus' BM25: terms with a higher weight are repeated."""
+    lowest = min(term.weight for term in terms) or 1.0
+    copies = [max(1, min(8, round(term.weight / lowest))) for term in terms]
+    return " ".join(encode_word(term.text) for term, count in zip(terms, copies, strict=True) for _ in range(count))
+
+
+def encode_words(words: Iterable[tuple[str, int]], fillers: int) -> str:
+    """Return a text with the given count of each word. If it is too long for a field, each word once, truncated."""
+    counted = [(encode_word(word), count) for word, count in words]
+    text = " ".join([*(copy for name, count in counted for copy in [name] * count), *([FILLER] * fillers)])
+    if len(text) <= _MAX_FIELD_BYTES:
+        return text
+    once = " ".join(name for name, _ in counted)
+    return once if len(once) <= _MAX_FIELD_BYTES else once[:_MAX_FIELD_BYTES].rpartition(" ")[0]
+
+
+COLLECTION_FORMAT = 2
+"""Part of every collection's name, so that rows of another format are in another collection."""
 UNKNOWN_WIDTH = 2
-"""How wide vectors are made while no model has given one."""
-MOST_TEXT = 65_000
-MOST_TAGS = 1024
-MOST_TAG = 2000
-MOST_TYPE = 1000
-MOST_PATH = 8000
-_NAMED = 40
+"""Width of vectors as long as no model has returned one."""
+MAX_TEXT_BYTES = 65_000
+MAX_TAGS = 1024
+MAX_TAG_BYTES = 2000
+MAX_TYPE_BYTES = 1000
+MAX_PATH_BYTES = 8000
+_MAX_NAME_LETTERS = 40
 
 
 def collection_name(tenant: str, project: str | None, space: str, width: int) -> str:
-    """Return the collection of a project's chunks, or of all projects (None). No two tenants and no two models share one.
+    """Return the collection of a project, or of all projects (None). Two tenants or two models never share one.
 
-    `project` is what all machines call it, where they have a name for it: then they share the collection.
+    `project` is the name that all machines use, if there is one: then they share the collection.
     """
-    readable = "all" if project is None else _readable(project.rstrip("/").removesuffix("/.git").rpartition("/")[2])
+    readable = "all" if project is None else _slug(project.rstrip("/").removesuffix("/.git").rpartition("/")[2])
     return _name(tenant, readable or "global", space, _digest(project, width))
 
 
 def registry_name(tenant: str, space: str) -> str:
-    """Return the collection in which machines say what they share."""
+    """Return the collection in which machines publish what they share."""
     return _name(tenant, "machines", space, _digest("machines"))
 
 
-def is_of(name: str, tenant: str, space: str) -> bool:
-    """Say whether a collection is one of this tenant's and model's."""
-    return name.startswith("lorelog_") and name.rpartition("_")[2].startswith(_digest(tenant, space, FORMAT))
+def is_collection_of(name: str, tenant: str, space: str) -> bool:
+    """Return True if a collection belongs to this tenant and model."""
+    return name.startswith("lorelog_") and name.rpartition("_")[2].startswith(_digest(tenant, space, COLLECTION_FORMAT))
 
 
 def make_collection(client: MilvusClient, name: str, width: int) -> None:
-    """Make a collection that is not there, ready to be searched."""
+    """Create a collection, ready to be searched."""
     from pymilvus import DataType, Function, FunctionType
 
     schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
@@ -62,17 +161,17 @@ def make_collection(client: MilvusClient, name: str, width: int) -> None:
     for field in ("chunk_hash", "content_hash"):
         add(field, DataType.VARCHAR, max_length=64)
     add("dense_vector", DataType.FLOAT_VECTOR, dim=width)
-    add("content", DataType.VARCHAR, max_length=65_535, enable_analyzer=True, analyzer_params=ANALYSER)
+    add("content", DataType.VARCHAR, max_length=65_535, enable_analyzer=True, analyzer_params=ANALYSER_PARAMS)
     add("sparse_vector", DataType.SPARSE_FLOAT_VECTOR)
     for field in ("text", "about"):
         add(field, DataType.VARCHAR, max_length=65_535)
     for field in ("source", "heading", "project", "shared"):
-        add(field, DataType.VARCHAR, max_length=MOST_PATH + 192)
+        add(field, DataType.VARCHAR, max_length=MAX_PATH_BYTES + 192)
     for field in ("heading_level", "start_line", "end_line", "day", "row"):
         add(field, DataType.INT64)
     for field in ("type", "memory"):
         add(field, DataType.VARCHAR, max_length=1024)
-    add("tags", DataType.ARRAY, element_type=DataType.VARCHAR, max_capacity=MOST_TAGS, max_length=2048)
+    add("tags", DataType.ARRAY, element_type=DataType.VARCHAR, max_capacity=MAX_TAGS, max_length=2048)
     add("home", DataType.VARCHAR, max_length=64)
     add("has_vector", DataType.BOOL)
     schema.add_function(Function("words", FunctionType.BM25, ["content"], ["sparse_vector"]))
@@ -87,31 +186,31 @@ def make_collection(client: MilvusClient, name: str, width: int) -> None:
     for field in ("home", "project", "shared", "source", "type", "memory", "day"):
         indexes.add_index(field, index_type="INVERTED")
     client.create_collection(name, schema=schema)
-    # Not waited for: nothing is in it yet, and asking whether it is done takes half a second each time.
+    # Not waited for: the collection is empty, and each check for completion takes half a second.
     client.create_index(name, indexes, sync=False)
     client.load_collection(name)
 
 
-def fitted(text: str, most_bytes: int) -> str:
-    """Return a text as a field takes it that is only ever asked whether it is another: one too long ends in its hash."""
-    if len(text) <= most_bytes // 4 or len(text.encode("utf-8", "replace")) <= most_bytes:
-        return cut(text, most_bytes)
-    return cut(text, most_bytes - 20) + "#" + _digest(text)
+def fit_text(text: str, max_bytes: int) -> str:
+    """Return a text for a field that is only compared for equality: a text that is too long ends with its hash."""
+    if len(text) <= max_bytes // 4 or len(text.encode("utf-8", "replace")) <= max_bytes:
+        return truncate_text(text, max_bytes)
+    return truncate_text(text, max_bytes - 20) + "#" + _digest(text)
 
 
-def cut(text: str, most_bytes: int) -> str:
-    """Return as much of a text as a field takes, in characters that can be sent."""
+def truncate_text(text: str, max_bytes: int) -> str:
+    """Return a text truncated to the size of a field, without lone surrogates."""
     encoded = text.encode("utf-8", "replace")
-    return encoded[:most_bytes].decode("utf-8", "ignore")
+    return encoded[:max_bytes].decode("utf-8", "ignore")
 
 
-def _name(tenant: str, readable: str, space: str, what: str) -> str:
-    return f"lorelog_{_readable(tenant)}_{readable}_{_digest(tenant, space, FORMAT)}{what}"
+def _name(tenant: str, readable: str, space: str, suffix: str) -> str:
+    return f"lorelog_{_slug(tenant)}_{readable}_{_digest(tenant, space, COLLECTION_FORMAT)}{suffix}"
 
 
-def _digest(*named: object) -> str:
-    return hashlib.sha256(json.dumps(named).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+def _digest(*values: object) -> str:
+    return hashlib.sha256(json.dumps(values).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _readable(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:_NAMED]
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:_MAX_NAME_LETTERS]

@@ -1,102 +1,146 @@
-"""How far the rows in Milvus have followed the catalog, and whose they are: small files beside the catalog."""
+"""State files of the Milvus lanes next to the catalog, and the comparison of the rows in Milvus with the catalog."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lorelog.stores.embedded import log
+from lorelog.stores.embedded import change_log
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MilvusState:
-    """Where the rows of one model stand, and how far they have followed the log."""
+    """Where the rows of one model are, and how far they have followed the log."""
 
     format: int
     place: str
-    """The address, as a hash: it may be nobody's business."""
+    """Hash of the address, which may be confidential."""
     space: str
     analyser: str
     dimension: int
-    """Of the vectors; 0 while there are none."""
+    """Of the vectors; 0 if there are none yet."""
     mark: str
-    """What a row in each of the collections bears: one that bears another is not the one that was written."""
+    """Content of a special row in each collection: a collection with another mark is not the one we wrote."""
     applied: int
     per_project: bool = True
     through: int = -1
-    """While rows are pushed anew, the last one that is there; -1 when all are. Such a state stands in a file of its own, and
-    searches go by the one before it."""
+    """The last row sent while all rows are pushed; -1 if all are there. A state with a push in progress has its own file, and
+    searches use the previous one."""
     written_at: float = 0.0
     collections: Mapping[str, str] = field(default_factory=dict)
     """By project."""
     names: Mapping[str, str] = field(default_factory=dict)
-    """What all machines call each of the projects, as its rows say; empty where only this one knows it."""
+    """Names of the projects that all machines share, as in their rows; empty for a project without one."""
     registry: str = ""
-    """Where it is said what is shared; empty while nothing is."""
+    """Collection in which shared projects are published; empty if nothing is shared."""
     told: Mapping[str, int] = field(default_factory=dict)
-    """How much was said there: pages, pages of words, chunks at the time."""
+    """Size of the publication: parts, pages of words, chunks at the time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
-    """What is known of an index beyond its catalog: it outlives a reset, so that what it left behind is still its own."""
+class IndexIdentity:
+    """Identity of an index. It survives a reset, so that rows left behind still belong to it."""
 
     id: str
     left: list[str] = field(default_factory=list)
-    """Collections in which rows of this index were left, when they could not be deleted."""
+    """Collections with rows of this index that could not be deleted."""
 
 
-class Places:
-    """The files: one for the index, one for each address and model."""
+class StateFiles:
+    """The files: one for the index, one per address and model."""
 
     def __init__(self, folder: Path, uri: str) -> None:
         self._folder = folder
         self._uri = uri
 
-    def home(self) -> Home | None:
-        """Return what is known of the index."""
-        return log.read_state(self._folder / "home.json", Home)
+    def identity(self) -> IndexIdentity | None:
+        return change_log.read_state(self._folder / "home.json", IndexIdentity)
 
-    def found_home(self) -> Home:
-        """Return what is known of the index, which gets its name with its first write."""
-        known = self.home()
-        if known is None:
-            known = Home(os.urandom(8).hex())
-            self.keep_home(known)
-        return known
+    def ensure_identity(self) -> IndexIdentity:
+        """Return the identity of the index, which is created with its first write."""
+        identity = self.identity()
+        if identity is None:
+            identity = IndexIdentity(os.urandom(8).hex())
+            self.save_identity(identity)
+        return identity
 
-    def keep_home(self, home: Home) -> None:
-        """Write what is known of the index."""
+    def save_identity(self, identity: IndexIdentity) -> None:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        log.write_state(self._folder / "home.json", home)
+        change_log.write_state(self._folder / "home.json", identity)
 
     def file(self, space: str) -> Path:
-        """Return the file of a model's rows."""
+        """Return the state file of a model's rows."""
         name = hashlib.sha256(f"{self._uri}\n{space}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
         return self._folder / name / "current.json"
 
-    def unfinished(self, space: str) -> Path:
-        """Return the file of a model's rows that are being pushed anew."""
+    def push_file(self, space: str) -> Path:
+        """Return the state file of a push in progress."""
         return self.file(space).with_name("pushing.json")
 
-    def place(self) -> str:
-        """Return the address as it is written down."""
+    def address_hash(self) -> str:
+        """Return the address as stored in state files."""
         return hashlib.sha256(self._uri.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     def others(self, space: str) -> Iterator[tuple[Path, MilvusState]]:
-        """Yield what other models have left at this address."""
+        """Yield the states of other models at this address."""
         for path in sorted(self._folder.glob("*/current.json")):
-            state = log.read_state(path, MilvusState)
-            if state is not None and state.place == self.place() and path != self.file(space):
+            state = change_log.read_state(path, MilvusState)
+            if state is not None and state.place == self.address_hash() and path != self.file(space):
                 yield path, state
 
     def drop(self, path: Path) -> None:
-        """Delete the file of a model's rows."""
+        """Delete the state files of a model's rows."""
         with suppress(OSError):
             path.with_name("pushing.json").unlink(missing_ok=True)
             path.unlink(missing_ok=True)
             path.parent.rmdir()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowDifferences:
+    """Differences between the rows in Milvus and the catalog."""
+
+    here: int
+    there: int
+    missing: tuple[int, ...] = ()
+    mismatched: tuple[int, ...] = ()
+    """Rows in Milvus with a vector where the catalog has none, or without one where it has."""
+    surplus: Mapping[str, list[int]] = field(default_factory=dict)
+    """Rows in Milvus that are not in the catalog, by collection."""
+    waiting: int = 0
+    """Rows with changes in the log that the next write applies."""
+
+
+def compare_rows(
+    database: sqlite3.Connection,
+    state: MilvusState,
+    applied: int,
+    rows_in: Callable[[str], Iterable[tuple[int, bool]]],
+) -> RowDifferences:
+    """Return how the rows of the collections differ, apart from changes that the log has not applied yet."""
+    chunks = database.execute("SELECT row, embedded, project FROM chunks WHERE live").fetchall()
+    here = {row: bool(has_vector) for row, has_vector, _ in chunks}
+    collection_of = {row: state.collections.get(project) for row, _, project in chunks}
+    there: dict[int, bool] = {}
+    surplus: dict[str, list[int]] = {}
+    for name in dict.fromkeys(state.collections.values()):
+        for row, has_vector in rows_in(name):
+            if collection_of.get(row) == name:
+                there[row] = has_vector
+            else:
+                surplus.setdefault(name, []).append(row)
+    changes = change_log.changes_after(database, applied)
+    pending = {*changes.added, *changes.embedded, *changes.moved, *changes.removed}
+    return RowDifferences(
+        here=len(here),
+        there=len(there),
+        missing=tuple(row for row in here if row not in there and row not in pending),
+        mismatched=tuple(row for row, has_vector in there.items() if has_vector != here[row] and row not in pending),
+        surplus={name: left for name, rows in surplus.items() if (left := [row for row in rows if row not in pending])},
+        waiting=len(pending),
+    )

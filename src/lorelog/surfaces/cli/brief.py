@@ -1,7 +1,7 @@
-"""Tell what somebody should know who comes to this project: tasks, failures, decisions, evidence.
+"""Summarize this project's tasks, failures, decisions and evidence for a newcomer.
 
-It is compiled from records and worth a hint; every sentence names the records that it rests on, and a badge tells how far each
-may be believed. 'lorelog artifact show ID' shows a record.
+The summary is compiled from records. Every sentence cites its records and has a trust badge; 'lorelog artifact show ID'
+shows a record.
 
 examples:
   lorelog brief
@@ -14,9 +14,9 @@ from __future__ import annotations
 import sys
 
 from lorelog.surfaces.cli.arguments import add_common
-from lorelog.surfaces.cli.asking import ask
-from lorelog.surfaces.cli.paper import one_line, print_json, styled
-from lorelog.surfaces.cli.records_paper import shortened
+from lorelog.surfaces.cli.client import call_operation
+from lorelog.surfaces.cli.render import one_line, print_json, stylize
+from lorelog.surfaces.cli.render.records import shorten_ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,23 +24,27 @@ if TYPE_CHECKING:
     from typing import Any
 
 _OVERVIEW = "Overview"
-_FOREIGN = ("tool", "import")
+_FOREIGN_ORIGINS = ("tool", "import")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
-    parser.add_argument("--query", default="", metavar="TEXT", help="what it is wanted for: what fits comes first")
+    parser.add_argument("--query", default="", metavar="TEXT", help="topic; matching entries come first")
     parser.add_argument(
-        "-k", type=int, default=10, metavar="N", help="how many failures, decisions and evidence, of each"
+        "-k",
+        type=int,
+        default=10,
+        metavar="N",
+        help="maximum number of failures, decisions and pieces of evidence, each (default 10)",
     )
-    parser.add_argument("--no-related", action="store_true", help="do not name other projects that share a subject")
+    parser.add_argument("--no-related", action="store_true", help="omit related projects")
     add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show the brief."""
-    asked = {"query": args.query, "k": args.k, "include_related_projects": not args.no_related}
-    reply = ask(args, "context.brief_project", asked)
+    """Print the brief."""
+    request = {"query": args.query, "k": args.k, "include_related_projects": not args.no_related}
+    reply = call_operation(args, "context.brief_project", request)
     if args.json:
         print_json(reply)
     else:
@@ -48,11 +52,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def badge(item: dict[str, Any]) -> str:
-    """Return what an item's record is worth, at a glance."""
+def format_item_badge(item: dict[str, Any]) -> str:
+    """Return the trust badge of an item's record."""
     trust, origin = item["trust"], item["origin"]
     if trust["tainted"]:
-        mark = f"tainted: {origin}" if origin in _FOREIGN else "tainted"
+        mark = f"tainted: {origin}" if origin in _FOREIGN_ORIGINS else "tainted"
         return f"[{mark}, verified]" if _is_verified(trust) else f"[{mark}]"
     if not _is_verified(trust):
         return "[record]"
@@ -68,25 +72,25 @@ def _show(reply: dict[str, Any]) -> None:
 
     digest, brief = reply["artifact"], reply["brief"]
     if not digest["lines"]:
-        print("Nothing is recorded here yet. 'lorelog task start \"…\"' begins.")
+        print("Nothing is recorded here yet; use 'lorelog task start \"…\"'.")
         return
     if not sys.stdout.isatty():
-        print(f"{DIGEST_MARK} {digest['artifact_id']} -->")  # whoever keeps it in a file keeps it out of the index
+        print(f"{DIGEST_MARK} {digest['artifact_id']} -->")  # so that a saved brief is not indexed
     print(one_line(brief["overview"]))
-    items = {one["artifact_id"]: one for name in ("failures", "decisions", "evidence") for one in brief[name]}
-    ids = shortened(digest["related_artifact_ids"])
+    items = {item["artifact_id"]: item for name in ("failures", "decisions", "evidence") for item in brief[name]}
+    ids = shorten_ids(digest["related_artifact_ids"])
     section = _OVERVIEW
     for line in digest["lines"]:
         if line["section"] == _OVERVIEW:
             continue
         if line["section"] != section:
             section = line["section"]
-            print(f"\n{styled(section, 'bold')}")
-        known = items.get(line["artifact_ids"][0])
-        worth = badge(known) if known else ("[tainted]" if line["tainted"] else "[record]")
-        cites = " ".join(ids[one] for one in line["artifact_ids"])
-        print(f"  {one_line(line['text'])} {_coloured(worth)} {styled(one_line(cites), 'dim')}")
+            print(f"\n{stylize(section, 'bold')}")
+        item = items.get(line["artifact_ids"][0])
+        badge = format_item_badge(item) if item else ("[tainted]" if line["tainted"] else "[record]")
+        cited = " ".join(ids[record] for record in line["artifact_ids"])
+        print(f"  {one_line(line['text'])} {_colour_badge(badge)} {stylize(one_line(cited), 'dim')}")
 
 
-def _coloured(worth: str) -> str:
-    return styled(worth, "yellow" if "tainted" in worth else "green" if "verified" in worth else "dim")
+def _colour_badge(badge: str) -> str:
+    return stylize(badge, "yellow" if "tainted" in badge else "green" if "verified" in badge else "dim")

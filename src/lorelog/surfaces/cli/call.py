@@ -1,7 +1,7 @@
-"""Carry out one operation: JSON in, JSON out.
+"""Call an operation with JSON arguments, and print its JSON reply.
 
-'lorelog ops' lists the operations and what each takes. The answer is the operation's own JSON, or {"error": …} with exit
-status 1, or 2 when the request itself is wrong.
+'lorelog ops' lists the operations and their arguments. On failure it prints {"error": …} and exits with status 1, or 2 if the
+request is invalid.
 
 examples:
   lorelog call search --json '{"query": "why redis", "k": 3}'
@@ -16,9 +16,9 @@ import json
 import sys
 
 from lorelog.core.errors import UsageError
-from lorelog.surfaces.cli.arguments import add_asking
-from lorelog.surfaces.cli.asking import ask
-from lorelog.surfaces.cli.paper import print_json
+from lorelog.surfaces.cli.arguments import add_scope_options
+from lorelog.surfaces.cli.client import call_operation
+from lorelog.surfaces.cli.render import print_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,38 +28,38 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
-    parser.add_argument("op", metavar="OP", help="name of the operation; 'memory.' may be left out")
-    given = parser.add_mutually_exclusive_group()
-    given.add_argument("--json", metavar="JSON", help="the request, a JSON object; none is {}")
-    given.add_argument("--input", metavar="PATH", help="a file that holds the request; '-' reads standard input")
-    parser.add_argument("--project", metavar="DIR", help="stand in another project than the current directory's")
-    add_asking(parser)
+    parser.add_argument("op", metavar="OP", help="name of the operation; 'memory.' may be omitted")
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--json", metavar="JSON", help="arguments as a JSON object (default {})")
+    source.add_argument("--input", metavar="PATH", help="file with the arguments; '-' reads standard input")
+    parser.add_argument("--project", metavar="DIR", help="use the project of DIR instead of the current directory")
+    add_scope_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Call, and print what came of it."""
-    print_json(ask(args, args.op, _arguments(args), starts=True))
+    """Call the operation and print its reply."""
+    print_json(call_operation(args, args.op, _read_arguments(args), start_daemon=True))
     return 0
 
 
-def _arguments(args: argparse.Namespace) -> dict[str, Any]:
+def _read_arguments(args: argparse.Namespace) -> dict[str, Any]:
     if args.input:
-        text, where = _read(args.input), args.input
+        text, where = _read_input(args.input), args.input
     else:
         text, where = args.json or "{}", "--json"
     try:
-        given = json.loads(text)
+        arguments = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{where} is not valid JSON: {error}") from None
-    if not isinstance(given, dict):
-        raise UsageError(f"{where} must hold a JSON object", hint="""such as '{"query": "why redis"}'""")
+    if not isinstance(arguments, dict):
+        raise UsageError(f"{where} must be a JSON object", hint="""such as '{"query": "why redis"}'""")
     for name in ("project", "tenant"):
         if getattr(args, name) is None:
-            setattr(args, name, given.get(name))
-    return given
+            setattr(args, name, arguments.get(name))
+    return arguments
 
 
-def _read(path: str) -> str:
+def _read_input(path: str) -> str:
     try:
         if path == "-":
             return sys.stdin.buffer.read().decode("utf-8")

@@ -1,12 +1,12 @@
-"""Sum up what the project remembers in one memory, each line of which cites what it rests on.
+"""Summarize the project's memories in one memory, whose lines cite their sources.
 
-Chunks that belong together by time and topic are summed up together by the language model of llm.provider, and the summaries are put
-together. Lines that cite nothing, or that hold a name, path, number or quotation which their sources do not hold, are thrown away and
-shown. The summary goes to today's journal; the originals stay, and are found below it. What a summary covers is not summed up
-again. '--llm none' takes sentences out instead, and costs nothing. A run that fails writes nothing.
+Chunks that are close in time and topic are summarized together by the language model of llm.provider, and the summaries are
+combined. Lines without a citation, or with a name, path, number or quotation that is not in their sources, are dropped and
+shown. The summary is added to today's journal; the originals are kept and rank below it, and are not summarized again.
+'--llm none' extracts sentences instead, at no cost. A run that fails writes nothing.
 
 examples:
-  lorelog compact --dry-run               what would be asked, and what it would cost
+  lorelog compact --dry-run               show the batches and their cost
   lorelog compact --since 30d --until 7d
   lorelog compact --llm none --source notes/
   lorelog compact --llm anthropic/claude-sonnet-4-6 --prompt-file how.txt
@@ -14,53 +14,62 @@ examples:
 
 from __future__ import annotations
 
-from lorelog.surfaces.cli.arguments import add_common, own_path
-from lorelog.surfaces.cli.asking import ask
-from lorelog.surfaces.cli.paper import note, one_line, plural, print_json, printable, progress_bar, short_path, styled
+from lorelog.surfaces.cli.arguments import add_common, expand_path
+from lorelog.surfaces.cli.client import call_operation
+from lorelog.surfaces.cli.render import (
+    one_line,
+    plural,
+    print_json,
+    print_note,
+    printable,
+    progress_bar,
+    short_path,
+    stylize,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from lorelog.operations.compact import CompactShape
+    from lorelog.operations.replies import Json
 
-_MOST_DROPPED = 20
+_MAX_DROPPED = 20
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
-    parser.add_argument("--source", metavar="PATH", help="only files at or below this path")
+    parser.add_argument("--source", metavar="PATH", help="only files at or below PATH")
     parser.add_argument(
-        "--since", metavar="DAY", help="from this day on: 2026-03-05, today, yesterday, or 7d, 2w, 3m, 1y ago"
+        "--since", metavar="DAY", help="on or after DAY: 2026-03-05, today, yesterday, or 7d, 2w, 3m, 1y (ago)"
     )
-    parser.add_argument("--until", metavar="DAY", help="up to and including this day")
+    parser.add_argument("--until", metavar="DAY", help="on or before DAY")
     parser.add_argument(
-        "--output-dir", metavar="DIR", help="write to the day's file in DIR instead of the project's journals"
+        "--output-dir", metavar="DIR", help="write to today's file in DIR instead of the project's journals"
     )
     parser.add_argument(
         "--llm",
         default="",
-        metavar="WHO",
-        help="none (takes sentences out), a provider, or PROVIDER/MODEL; default: llm.provider",
+        metavar="MODEL",
+        help="none (extracts sentences), a provider, or PROVIDER/MODEL (default: llm.provider)",
     )
-    parser.add_argument("--prompt-file", metavar="FILE", help="tell the model how to sum up (default: prompts.compact)")
-    parser.add_argument("--dry-run", action="store_true", help="only tell what would be asked and what it would cost")
+    parser.add_argument("--prompt-file", metavar="FILE", help="prompt for the model (default: prompts.compact)")
+    parser.add_argument("--dry-run", action="store_true", help="show the batches and their cost, and write nothing")
     add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Sum up; having nothing to sum up is not a failure."""
+    """Summarize; having nothing to summarize is not a failure."""
     request = {
-        "source": args.source and own_path(args.source),
+        "source": args.source and expand_path(args.source),
         "since": args.since,
         "until": args.until,
-        "output_dir": args.output_dir and own_path(args.output_dir),
+        "output_dir": args.output_dir and expand_path(args.output_dir),
         "llm": args.llm,
-        "prompt_file": args.prompt_file and own_path(args.prompt_file),
+        "prompt_file": args.prompt_file and expand_path(args.prompt_file),
         "dry_run": args.dry_run,
     }
     with progress_bar() as progress:
-        reply = ask(args, "memory.compact", request, progress=progress, starts=True)
+        reply = call_operation(args, "memory.compact", request, progress=progress, start_daemon=True)
     if args.json:
         print_json(reply)
     elif args.dry_run:
@@ -70,39 +79,37 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _show_plan(reply: CompactShape) -> None:
-    for number, one in enumerate(reply["batches"], 1):
-        days = one["first_day"] if one["first_day"] == one["last_day"] else f"{one['first_day']} to {one['last_day']}"
-        cost = f"  at most {one['tokens']:,} tokens" if one["tokens"] else ""
-        print(f"{number:>4}  {plural(one['chunks'], 'chunk'):<12}  {days}{cost}")
+def _show_plan(reply: Json) -> None:
+    for number, batch in enumerate(reply["batches"], 1):
+        first, last = batch["first_day"], batch["last_day"]
+        cost = f"  at most {batch['tokens']:,} tokens" if batch["tokens"] else ""
+        days = first if first == last else f"{first} to {last}"
+        print(f"{number:>4}  {plural(batch['chunks'], 'chunk'):<12}  {days}{cost}")
     if reply["batches"]:
-        who = (
-            "taken out, without a model"
-            if reply["worded_by"] == "none"
-            else f"worded by {one_line(reply['worded_by'])}"
-        )
+        model = "extracted without a model" if reply["worded_by"] == "none" else f"by {one_line(reply['worded_by'])}"
         cost = f"; at most {reply['tokens_most']:,} tokens" if reply["tokens_most"] else ""
-        print(
-            f"{plural(reply['chunks'], 'chunk')} in {len(reply['batches']):,} {'batch' if len(reply['batches']) == 1 else 'batches'}, {who}{cost}."
-        )
+        batches = "1 batch" if len(reply["batches"]) == 1 else f"{len(reply['batches']):,} batches"
+        print(f"{plural(reply['chunks'], 'chunk')} in {batches}, {model}{cost}.")
     for text in reply["notes"]:
-        note(text)
+        print_note(text)
 
 
-def _show(reply: CompactShape) -> None:
+def _show(reply: Json) -> None:
     summary = reply["summary"]
     if reply["changed"] and summary is not None:
         print(printable(reply["text"]))
         print()
         where = f"{short_path(summary['source'])}:{summary['start_line']}"
-        print(f"Summed up {plural(reply['chunks'], 'chunk')} in {styled(where, 'cyan')}  {summary['memory']}")
+        print(f"Summarized {plural(reply['chunks'], 'chunk')} in {stylize(where, 'cyan')}  {summary['memory']}")
     else:
         print("Nothing was written.")
     if reply["dropped"]:
-        note(f"{plural(len(reply['dropped']), 'line')} thrown away:")
-        for one in reply["dropped"][:_MOST_DROPPED]:
-            note(f"  {one_line(one['reason'])}: {one_line(one['text'])}")
+        print_note(f"{plural(len(reply['dropped']), 'line')} dropped:")
+        for line in reply["dropped"][:_MAX_DROPPED]:
+            print_note(f"  {one_line(line['reason'])}: {one_line(line['text'])}")
     for text in reply["notes"]:
-        note(text)
+        print_note(text)
     if reply["calls"]:
-        note(f"{plural(reply['calls'], 'call')} of {one_line(reply['worded_by'])}, {reply['tokens_spent']:,} tokens")
+        print_note(
+            f"{plural(reply['calls'], 'call')} of {one_line(reply['worded_by'])}, {reply['tokens_spent']:,} tokens"
+        )

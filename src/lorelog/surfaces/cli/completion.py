@@ -10,36 +10,36 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-_COMPLETED = {"PATH": "FILE", "DIR": "DIRECTORY"}
+_METAVAR_COMPLETIONS = {"PATH": "FILE", "DIR": "DIRECTORY"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
-    parser.add_argument("shell", choices=["bash", "zsh", "tcsh"], help="which shell")
+    parser.add_argument("shell", choices=["bash", "zsh", "tcsh"], help="name of the shell")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the script for one shell."""
     import shtab
 
-    parser = whole_parser()
-    for action in _actions(parser):
-        if isinstance(action.metavar, str) and action.metavar in _COMPLETED:
-            action.complete = getattr(shtab, _COMPLETED[action.metavar])  # type: ignore[attr-defined]
+    parser = build_full_parser()
+    for action in _iter_actions(parser):
+        if isinstance(action.metavar, str) and action.metavar in _METAVAR_COMPLETIONS:
+            action.complete = getattr(shtab, _METAVAR_COMPLETIONS[action.metavar])  # type: ignore[attr-defined]
     print(shtab.complete(parser, shell=args.shell))
     return 0
 
 
-def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    for action in parser._actions:  # noqa: SLF001  (argparse has no other way to ask)
+def _iter_actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    for action in parser._actions:  # noqa: SLF001  (argparse has no public API for this)
         yield action
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
-            for below in action.choices.values():
-                yield from _actions(below)
+            for subparser in action.choices.values():
+                yield from _iter_actions(subparser)
 
 
-def whole_parser() -> argparse.ArgumentParser:
-    """Return one parser of all commands: for completion and the reference, never on the way to an answer."""
+def build_full_parser() -> argparse.ArgumentParser:
+    """Return one parser of all commands, for completion. Commands themselves never build it."""
     from lorelog.surfaces.cli.main import COMMANDS, command_parser
 
     parser = argparse.ArgumentParser(prog="lorelog", allow_abbrev=False)

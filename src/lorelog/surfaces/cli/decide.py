@@ -1,19 +1,20 @@
-"""Record what was decided, and why.
+"""Record a decision and its reason.
 
-A decision is found by every search, stands in briefs, and is in force until another supersedes it. It becomes verified when
-somebody else speaks for it ('lorelog verify').
+Decisions are found by search, are listed in briefs, and apply until superseded. A decision becomes verified when someone else
+confirms it ('lorelog verify').
 
 examples:
-  lorelog decide "Redis TTL of five minutes" --because "legal accepts no more" --as mara
-  lorelog decide "A unique constraint on event_id" --because "the database refuses the second insert" --task 0195f3a2-7c1e
-  lorelog decide "Redis TTL of one minute" --because "five were too long" --supersedes 0195f3b0-11aa
+  lorelog decide "Redis TTL of 5 minutes" --because "legal limit" --as mara
+  lorelog decide "Unique event_id" --because "no doubles" --task 0195f3a2-7c1e
+  lorelog decide "TTL of 1 minute" --because "…" --supersedes 0195f3b0-11aa
 """
 
 from __future__ import annotations
 
-from lorelog.surfaces.cli.asking import ask
-from lorelog.surfaces.cli.paper import print_json
-from lorelog.surfaces.cli.task_write import add_texts, add_writing, say_written, writing_of
+from lorelog.surfaces.cli.arguments import add_record_options, add_repeatable, record_options_of
+from lorelog.surfaces.cli.client import call_operation
+from lorelog.surfaces.cli.render import print_json
+from lorelog.surfaces.cli.render.records import print_record_written
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,18 +23,20 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
-    parser.add_argument("decision", metavar="TEXT", help="what was decided")
-    parser.add_argument("--because", required=True, metavar="TEXT", help="why")
-    parser.add_argument("--task", metavar="TASK", help="the task that it belongs to; none if not given")
-    parser.add_argument("--supersedes", metavar="ARTIFACT", help="the decision that it takes the place of")
-    add_texts(parser, "--validation", "how it was checked")
-    add_texts(parser, "--uncertain", "what is not certain")
-    parser.add_argument("--global", dest="to_global", action="store_true", help="without a task: for every project")
-    add_writing(parser)
+    parser.add_argument("decision", metavar="TEXT", help="the decision")
+    parser.add_argument("--because", required=True, metavar="TEXT", help="the reason")
+    parser.add_argument("--task", metavar="TASK", help="the task it belongs to (default: none)")
+    parser.add_argument("--supersedes", metavar="ARTIFACT", help="the decision it replaces")
+    add_repeatable(parser, "--validation", "how it was checked")
+    add_repeatable(parser, "--uncertain", "what is uncertain")
+    parser.add_argument(
+        "--global", dest="to_global", action="store_true", help="make it visible in every project (without --task)"
+    )
+    add_record_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Record it."""
+    """Record the decision."""
     request = {
         "summary": args.decision,
         "motivation": args.because,
@@ -42,11 +45,11 @@ def run(args: argparse.Namespace) -> int:
         "validation": args.validation,
         "uncertainty": args.uncertain,
         "to_global": args.to_global,
-        **writing_of(args),
+        **record_options_of(args),
     }
-    reply = ask(args, "artifact.decision", request)
+    reply = call_operation(args, "artifact.decision", request)
     if args.json:
         print_json(reply)
     else:
-        say_written("Decided", reply)
+        print_record_written("Decided", reply)
     return 0

@@ -1,7 +1,7 @@
-"""Hide a memory from every search and list. Its file is not touched, and 'lorelog restore' brings it back.
+"""Hide a memory from search and list. Its file is not changed, and 'lorelog restore' shows it again.
 
-It stays hidden when the index is made anew. What is hidden is written down in tombstones.jsonl beside the index, without
-its text.
+It stays hidden when the index is rebuilt. The ids of hidden memories, without their text, are in tombstones.jsonl beside
+the index.
 
 examples:
   lorelog delete 65fcbf6e
@@ -11,8 +11,8 @@ examples:
 from __future__ import annotations
 
 from lorelog.surfaces.cli.arguments import add_common
-from lorelog.surfaces.cli.asking import ask
-from lorelog.surfaces.cli.paper import note, plural, print_json, short_path
+from lorelog.surfaces.cli.client import call_operation
+from lorelog.surfaces.cli.render import plural, print_json, print_note, short_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,16 +26,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Hide it."""
-    reply = ask(args, "memory.delete", {"id": args.id})
+    """Hide the memory."""
+    reply = call_operation(args, "memory.delete", {"id": args.id})
     if args.json:
         print_json(reply)
         return 0
     if reply["changed"]:
         print(
             f"Hidden: {plural(reply['chunks'], 'chunk')} of {short_path(reply['source'])}. "
-            f"The file is untouched; 'lorelog restore {reply['id'][:8]}' brings it back."
+            f"The file is unchanged; 'lorelog restore {reply['id'][:8]}' shows it again."
         )
     for text in reply["notes"]:
-        note(text)
+        print_note(text)
     return 0

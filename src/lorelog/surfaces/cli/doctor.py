@@ -1,12 +1,12 @@
-"""Look over index, daemon, agents' hosts and settings, and say what to do.
+"""Check index, daemon, agents' hosts and settings, and suggest fixes.
 
-Each line is one thing that was looked at; what is wrong comes with what to do about it, and with exit status 1. Of the embedding
-model it is said whether its key, package and files are there (no server is asked), and whether a change to another was left
-unfinished; of language models that were chosen, whether their key or program is there. --daemon looks at the daemon alone: what is
-running, since when, how much memory, what it watches, its last error. Nothing is started or changed without --repair.
+Each line is one check. A failed check has a hint, and the exit status is 1. For the embedding model the checks are its key,
+package and files (no server is contacted) and whether a change of model was left unfinished; for configured language models,
+their key or program. --daemon checks only the daemon and shows its process, memory use, watched files and last error.
+Nothing is started or changed without --repair.
 
---store compares the catalog with what finds its chunks, row by row: the rows in Milvus where store.uri is set. --repair
-mends what differs from the catalog, and embeds nothing again.
+--store compares the catalog with the search index row by row: the rows in Milvus if store.uri is set. --repair fixes
+the differences without embedding anything again.
 
 examples:
   lorelog doctor
@@ -21,166 +21,172 @@ from typing import TYPE_CHECKING, Any
 
 from lorelog.core.errors import DaemonError, LorelogError, UsageError
 from lorelog.surfaces.cli.arguments import add_common
-from lorelog.surfaces.cli.asking import ask
-from lorelog.surfaces.cli.paper import one_line, plural, print_json, short_path, styled
-from lorelog.surfaces.cli.warm import daemon_status, lasting, status_lines
-from lorelog.surfaces.daemon.address import find_address
+from lorelog.surfaces.cli.client import call_operation
+from lorelog.surfaces.cli.daemon import daemon_status, format_daemon_status, format_duration
+from lorelog.surfaces.cli.render import one_line, plural, print_json, short_path, stylize
+from lorelog.surfaces.daemon_client.address import find_address
 
 if TYPE_CHECKING:
     import argparse
 
-    from lorelog.surfaces.daemon.address import Address
+    from lorelog.surfaces.daemon_client.address import DaemonAddress
 
-_FRESH_S = 3600.0
-"""An error of the daemon counts for so long."""
+_RECENT_ERROR_S = 3600.0
+"""Older errors of the daemon do not fail the check."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare options."""
-    parser.add_argument("--daemon", action="store_true", help="look at the daemon only, in detail")
-    parser.add_argument(
-        "--store", action="store_true", help="compare the catalog with what finds its chunks, only that"
-    )
-    parser.add_argument("--repair", action="store_true", help="with --store: mend what differs")
+    parser.add_argument("--daemon", action="store_true", help="check only the daemon, in detail")
+    parser.add_argument("--store", action="store_true", help="only compare the catalog with the search index")
+    parser.add_argument("--repair", action="store_true", help="with --store: fix the differences")
     add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Look, and say what was found."""
+    """Run the checks and print them."""
     if args.repair and not args.store:
-        raise UsageError("--repair goes with --store", hint="lorelog doctor --store --repair")
-    address = find_address()
+        raise UsageError("--repair requires --store", hint="lorelog doctor --store --repair")
     if args.store:
-        return _report(args, _store(args), None)
-    checks = [] if args.daemon else [*_settings(args), *_language(args), *_index(args), *_hosts(args)]
-    status, daemon_checks = _daemon(address)
-    checks += daemon_checks
-    return _report(args, checks, status)
+        return _print_report(args, _check_store(args), None)
+    checks = []
+    if not args.daemon:
+        checks = [*_check_settings(args), *_check_language_models(args), *_check_index(args), *_check_hosts(args)]
+    status, daemon_checks = _check_daemon(find_address())
+    return _print_report(args, [*checks, *daemon_checks], status)
 
 
-def _report(args: argparse.Namespace, checks: list[dict[str, Any]], status: dict[str, Any] | None) -> int:
-    well = all(check["ok"] for check in checks)
+def _print_report(args: argparse.Namespace, checks: list[dict[str, Any]], status: dict[str, Any] | None) -> int:
+    ok = all(check["ok"] for check in checks)
     if args.json:
-        print_json({"ok": well, "checks": checks, "daemon": status})
-        return 0 if well else 1
+        print_json({"ok": ok, "checks": checks, "daemon": status})
+        return 0 if ok else 1
     if args.daemon and status:
-        print("\n".join(status_lines(status)))
+        print("\n".join(format_daemon_status(status)))
         checks = [check for check in checks if not check["ok"]]
     for check in checks:
-        _show(check)
-    return 0 if well else 1
+        _show_check(check)
+    return 0 if ok else 1
 
 
-def _settings(args: argparse.Namespace) -> list[dict[str, Any]]:
-    from lorelog.wiring import check_embedder, settings_at, standpoint
+def _check_settings(args: argparse.Namespace) -> list[dict[str, Any]]:
+    from lorelog.wiring import check_embedder, resolve_location, settings_at
 
     try:
-        here = standpoint(project=args.project)
-        settings = settings_at(here)
-        chosen = [one for one in settings if one.origin != "default"]
-        settings.embedding(here.environment)
-        settings.language(here.environment)
-        settings.serving(here.environment)
+        location = resolve_location(project=args.project)
+        settings = settings_at(location)
+        changed = [setting for setting in settings if setting.origin != "default"]
+        settings.embed_options(location.environment)
+        settings.language_options(location.environment)
+        settings.http_options(location.environment)
     except LorelogError as error:
-        return [_check("settings", error.message, error.hint, ok=False)]
-    said = f"{plural(len(chosen), 'setting')} chosen ('lorelog config list'), home {short_path(str(here.home))}"
-    checks = [_check("settings", said), *(_check("settings", warning) for warning in settings.warnings)]
+        return [_failed("settings", error)]
+    summary = (
+        f"{plural(len(changed), 'setting')} changed ('lorelog config list'), home {short_path(str(location.home))}"
+    )
+    checks = [_make_check("settings", summary), *(_make_check("settings", warning) for warning in settings.warnings)]
     try:
-        checks.append(_check("model", check_embedder(here, settings)))
+        checks.append(_make_check("model", check_embedder(location, settings)))
     except LorelogError as error:
-        checks.append(_check("model", error.message, error.hint, ok=False))
+        checks.append(_failed("model", error))
     return checks
 
 
-def _language(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Return whether those who write have their key or program, where some are chosen; settings that cannot be read were told."""
-    from lorelog.wiring import settings_at, standpoint
-    from lorelog.wiring_language import check_language
+def _check_language_models(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Check the key or program of each configured language model. Invalid settings are reported by `_check_settings`."""
+    from lorelog.wiring import check_language_models, resolve_location, settings_at
 
     try:
-        here = standpoint(project=args.project)
-        found = list(check_language(settings_at(here), here.home, here.environment))
+        location = resolve_location(project=args.project)
+        models = list(check_language_models(settings_at(location), location.home, location.environment))
     except LorelogError:
         return []
     return [
-        _check("language model", f"{who} ({setting})")
-        if fault is None
-        else _check("language model", f"{who} ({setting}): {fault.message}", fault.hint, ok=False)
-        for setting, who, fault in found
+        _make_check("language model", f"{model} ({setting})")
+        if error is None
+        else _make_check("language model", f"{model} ({setting}): {error.message}", error.hint, ok=False)
+        for setting, model, error in models
     ]
 
 
-def _index(args: argparse.Namespace) -> list[dict[str, Any]]:
+def _check_index(args: argparse.Namespace) -> list[dict[str, Any]]:
     try:
-        health = ask(args, "memory.health", {})
+        health = call_operation(args, "memory.health", {})
     except LorelogError as error:
-        return [_check("index", error.message, error.hint, ok=False)]
+        return [_failed("index", error)]
     checks: list[dict[str, Any]] = list(health["checks"])
     if health["duplicates"]:
-        twice = f"{plural(len(health['duplicates']), 'text')} stand in more than one place, such as "
-        checks.append(_check("duplicates", twice + " and ".join(map(short_path, health["duplicates"][0][:2]))))
+        files = " and ".join(map(short_path, health["duplicates"][0][:2]))
+        message = f"{plural(len(health['duplicates']), 'text')} found in more than one file, such as {files}"
+        checks.append(_make_check("duplicates", message))
     return checks
 
 
-def _store(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Return how what finds chunks differs from the catalog, or did before it was mended."""
+def _check_store(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Compare the search index with the catalog; with --repair also fix it."""
     try:
-        found = ask(args, "memory.check_store", {"repair": args.repair})
+        reply = call_operation(args, "memory.check_store", {"repair": args.repair})
     except LorelogError as error:
-        return [_check("store", error.message, error.hint, ok=False)]
-    where = found["place"] or "beside the catalog"
-    counted = [(found["missing"], "missing"), (found["surplus"], "too many"), (found["unlike"], "with another vector")]
-    wrong = ", ".join(f"{count:,} {word}" for count, word in counted if count)
-    if not wrong:
-        return [_check("store", f"{plural(found['here'], 'chunk')}, all of them {where}")]
-    told = f"of {plural(found['here'], 'chunk')} here, {wrong} {where}"
-    if found["repaired"]:
-        return [_check("store", f"mended: {told}")]
-    return [_check("store", told, "lorelog doctor --store --repair", ok=False)]
+        return [_failed("store", error)]
+    place = reply["place"] or "beside the catalog"
+    counts = [(reply["missing"], "missing"), (reply["surplus"], "surplus"), (reply["unlike"], "with another vector")]
+    differences = ", ".join(f"{count:,} {kind}" for count, kind in counts if count)
+    if not differences:
+        return [_make_check("store", f"{plural(reply['here'], 'chunk')}, all of them {place}")]
+    message = f"of {plural(reply['here'], 'chunk')} in the catalog, {differences} {place}"
+    if reply["repaired"]:
+        return [_make_check("store", f"repaired: {message}")]
+    return [_make_check("store", message, "lorelog doctor --store --repair", ok=False)]
 
 
-def _hosts(args: argparse.Namespace) -> list[dict[str, Any]]:
+def _check_hosts(args: argparse.Namespace) -> list[dict[str, Any]]:
     from lorelog.surfaces.cli.hosts import host_checks
 
     return host_checks(args)
 
 
-def _daemon(address: Address) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
-    """Return what the daemon says of itself, and what is to be said about it."""
+def _check_daemon(address: DaemonAddress) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
+    """Return the daemon's status, or None if it does not respond, and the checks of it."""
     from lorelog.core.version import VERSION
-    from lorelog.surfaces.daemon.control import last_failure
+    from lorelog.surfaces.daemon_client.control import last_failure
 
     try:
         status = daemon_status(address)
     except DaemonError as error:
-        return None, [_check("daemon", error.message, error.hint or "lorelog warm stop", ok=False)]
+        return None, [_make_check("daemon", error.message, error.hint or "lorelog daemon stop", ok=False)]
     if not status["running"]:
         failure = last_failure(address)
         if failure:
-            return status, [_check("daemon", failure, f"see {short_path(address.log)}; lorelog warm start", ok=False)]
-        return status, [_check("daemon", "not running; the next command that profits starts one")]
-    said = f"process {status['pid']}, up {lasting(status['uptime_s'])}, {status['rss_bytes'] / 1e6:,.1f} MB"
-    checks = [_check("daemon", said)]
+            hint = f"see {short_path(address.log)}; 'lorelog daemon start' tries again"
+            return status, [_make_check("daemon", failure, hint, ok=False)]
+        return status, [_make_check("daemon", "not running; starts automatically when needed")]
+    summary = f"process {status['pid']}, up {format_duration(status['uptime_s'])}, {status['rss_bytes'] / 1e6:,.1f} MB"
+    checks = [_make_check("daemon", summary)]
     if status["version"] != VERSION:
-        other = f"the daemon is lorelog {status['version']}, this is {VERSION}"
-        checks.append(_check("version", other, "lorelog warm stop; the next command starts the right one", ok=False))
-    fault = status["last_error"]
-    if fault and fault["ago_s"] < _FRESH_S:
-        told = f"{fault['op']}: {fault['message']} ({lasting(fault['ago_s'])} ago)"
-        checks.append(_check("last error", told, f"see {short_path(status['log'])}", ok=False))
+        message = f"the daemon is lorelog {status['version']}, this is {VERSION}"
+        checks.append(
+            _make_check("version", message, "lorelog daemon stop; the next command starts it again", ok=False)
+        )
+    failure = status["last_error"]
+    if failure and failure["ago_s"] < _RECENT_ERROR_S:
+        message = f"{failure['op']}: {failure['message']} ({format_duration(failure['ago_s'])} ago)"
+        checks.append(_make_check("last error", message, f"see {short_path(status['log'])}", ok=False))
     watch = status.get("watch")
-    if watch and watch["last_error"] and watch["pending"]:
-        # What was tried again and went well is told by status, and is nobody's trouble any more.
-        checks.append(_check("watch", watch["last_error"]["message"], watch["last_error"]["hint"], ok=False))
+    if watch and watch["last_error"]:
+        checks.append(_make_check("watch", watch["last_error"]["message"], watch["last_error"]["hint"], ok=False))
     return status, checks
 
 
-def _check(name: str, message: str, hint: str = "", *, ok: bool = True) -> dict[str, Any]:
+def _make_check(name: str, message: str, hint: str = "", *, ok: bool = True) -> dict[str, Any]:
     return {"name": name, "ok": ok, "message": message, "hint": hint}
 
 
-def _show(check: dict[str, Any]) -> None:
-    mark = styled("ok   ", "green") if check["ok"] else styled("wrong", "red")
+def _failed(name: str, error: LorelogError) -> dict[str, Any]:
+    return _make_check(name, error.message, error.hint, ok=False)
+
+
+def _show_check(check: dict[str, Any]) -> None:
+    mark = stylize("ok   ", "green") if check["ok"] else stylize("wrong", "red")
     print(f"{mark}  {check['name']}: {one_line(check['message'])}")
     if check["hint"] and not check["ok"]:
         print(f"       hint: {one_line(check['hint'])}")

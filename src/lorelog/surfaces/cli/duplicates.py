@@ -1,7 +1,7 @@
-"""Find memories that say nearly the same. Nothing is changed.
+"""Find near-duplicate memories. Nothing is changed.
 
-Compared by their words, and by what they mean where there are vectors. The newest of each group comes first: it is the one to keep,
-as a rule. 'lorelog delete' hides another, 'lorelog supersede' puts one in the place of both.
+Memories are compared by their words, and by meaning where vectors exist. The newest of each group comes first and is
+usually the one to keep. 'lorelog delete' hides another; 'lorelog supersede' replaces one.
 
 examples:
   lorelog duplicates
@@ -12,16 +12,16 @@ examples:
 from __future__ import annotations
 
 from lorelog.surfaces.cli.arguments import add_common
-from lorelog.surfaces.cli.asking import ask
-from lorelog.surfaces.cli.paper import note, one_line, plural, print_json, short_path, styled
+from lorelog.surfaces.cli.client import call_operation
+from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note, short_path, stylize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from lorelog.operations.lifecycle_replies import TwinsShape
+    from lorelog.operations.replies import Json
 
-_WIDTH = 100
+_MAX_TEXT_CHARS = 100
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,23 +30,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--threshold",
         type=float,
         metavar="P",
-        help="how near, 0 to 1: a cosine of meaning (default 0.94), or the share of common words (0.8)",
+        help="minimum similarity, 0 to 1: the cosine of vectors (default 0.94) or the share of common words (default 0.8)",
     )
-    parser.add_argument("-n", "--limit", type=int, default=20, metavar="N", help="at most so many groups (default 20)")
+    parser.add_argument(
+        "-n", "--limit", type=int, default=20, metavar="N", help="maximum number of groups (default 20)"
+    )
     parser.add_argument("--type", action="append", default=[], metavar="TYPE", help="only this type (repeatable)")
-    parser.add_argument("--all-projects", action="store_true", help="look beyond this project and the global memories")
+    parser.add_argument("--all-projects", action="store_true", help="include the memories of all projects")
     add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Look for them; finding none is not a failure."""
+    """Print the groups; finding none is not a failure."""
     request = {
         "threshold": args.threshold,
         "limit": args.limit,
         "types": args.type,
         "all_projects": args.all_projects,
     }
-    reply = ask(args, "memory.find_near_duplicates", request)
+    reply = call_operation(args, "memory.find_near_duplicates", request)
     if args.json:
         print_json(reply)
     else:
@@ -54,19 +56,19 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _show(reply: TwinsShape) -> None:
+def _show(reply: Json) -> None:
     for number, group in enumerate(reply["groups"], 1):
-        print(styled(f"{number}. {plural(len(group), 'memory')}", "bold"))
-        for one in group:
-            place = styled(f"{short_path(one['source'])}:{one['start_line']}", "cyan")
-            near = "keep" if one["keep"] else f"{one['similarity']:.2f}"
-            text = one_line(one["text"])
-            gist = text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
-            print(f"   {near:<4}  {one['date'][:10]}  {place}  {gist}  {styled(one['id'], 'dim')}")
+        print(stylize(f"{number}. {plural(len(group), 'memory')}", "bold"))
+        for memory in group:
+            place = stylize(f"{short_path(memory['source'])}:{memory['start_line']}", "cyan")
+            similarity = "keep" if memory["keep"] else f"{memory['similarity']:.2f}"
+            text = one_line(memory["text"])
+            excerpt = text if len(text) <= _MAX_TEXT_CHARS else text[: _MAX_TEXT_CHARS - 1] + "…"
+            print(f"   {similarity:<4}  {memory['date'][:10]}  {place}  {excerpt}  {stylize(memory['id'], 'dim')}")
         print()
     if not reply["groups"]:
-        print("No memories say nearly the same.")
+        print("No near-duplicate memories.")
     compared = f"{plural(reply['compared'], 'memory')} compared, {reply['by_vectors']:,} of them by meaning"
-    note(compared + ("; there are more groups, -n shows them" if reply["more"] else ""))
+    print_note(compared + ("; there are more groups, use -n to show them" if reply["more"] else ""))
     for text in reply["notes"]:
-        note(text)
+        print_note(text)

@@ -1,7 +1,7 @@
-"""Say whether a memory answers a question.
+"""Mark a search result as relevant or irrelevant to a query.
 
-'lorelog eval --feedback' measures searches by what was said. Who asks the very same question again sees lower what was
-judged irrelevant to it. Questions are kept in feedback.jsonl beside the index, for your eyes only.
+Results marked irrelevant rank lower when the same query is searched again, and 'lorelog eval --feedback' measures
+search quality by these marks. They are kept in feedback.jsonl beside the index, readable by you alone.
 
 examples:
   lorelog feedback "why redis?" 65fcbf6e relevant
@@ -11,8 +11,8 @@ examples:
 from __future__ import annotations
 
 from lorelog.surfaces.cli.arguments import add_common
-from lorelog.surfaces.cli.asking import ask
-from lorelog.surfaces.cli.paper import note, one_line, print_json
+from lorelog.surfaces.cli.client import call_operation
+from lorelog.surfaces.cli.render import one_line, print_json, print_note
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
-    parser.add_argument("query", metavar="QUERY", help="what was searched for")
+    parser.add_argument("query", metavar="QUERY", help="the query")
     parser.add_argument("id", metavar="ID", help="id of a chunk or memory, or its first characters")
-    parser.add_argument("relevance", choices=("relevant", "irrelevant"), help="whether it answers that")
+    parser.add_argument("relevance", choices=("relevant", "irrelevant"), help="whether it answers the query")
     add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write it down."""
-    reply = ask(args, "memory.feedback", {"query": args.query, "id": args.id, "relevance": args.relevance})
+    """Record the feedback."""
+    reply = call_operation(args, "memory.feedback", {"query": args.query, "id": args.id, "relevance": args.relevance})
     if args.json:
         print_json(reply)
         return 0
     print(f"{one_line(reply['memory'] or reply['id'])} is {reply['relevance']} to {one_line(reply['query'])!r}")
     if not reply["changed"]:
-        note("it was said before")
+        print_note("already recorded")
     return 0

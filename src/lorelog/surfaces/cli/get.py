@@ -1,6 +1,6 @@
-"""Show one memory by its id, as the index has it.
+"""Show one memory by its id, as it is in the index.
 
-'expand' shows the section around it, from its file. A memory that was deleted is said to be so.
+'lorelog expand' shows the section around it, from its file.
 
 examples:
   lorelog get 65fcbf6e
@@ -10,15 +10,23 @@ examples:
 from __future__ import annotations
 
 from lorelog.surfaces.cli.arguments import add_common
-from lorelog.surfaces.cli.asking import ask
-from lorelog.surfaces.cli.paper import fate_told, labelled, note, one_line, print_json, printable, styled
-from lorelog.surfaces.cli.records_paper import place_told, worth_told
+from lorelog.surfaces.cli.client import call_operation
+from lorelog.surfaces.cli.render import (
+    format_labels,
+    format_lifecycle,
+    one_line,
+    print_json,
+    print_note,
+    printable,
+    stylize,
+)
+from lorelog.surfaces.cli.render.records import format_location, format_trust
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from lorelog.operations.replies import GetShape
+    from lorelog.operations.replies import Json
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -28,8 +36,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show it; fail when there is none."""
-    reply = ask(args, "memory.get", {"id": args.id})
+    """Print the memory; fail if it does not exist or was deleted."""
+    reply = call_operation(args, "memory.get", {"id": args.id})
     if args.json:
         print_json(reply)
     else:
@@ -37,20 +45,21 @@ def run(args: argparse.Namespace) -> int:
     return 0 if reply["found"] and not reply["deleted"] else 1
 
 
-def _show(reply: GetShape, asked: str) -> None:
+def _show(reply: Json, identity: str) -> None:
     memory = reply["memory"]
     if reply["deleted"]:
-        note(f"it was deleted on {reply['deleted_at'][:10]}; 'lorelog restore {one_line(asked)}' brings it back")
+        print_note(f"deleted on {reply['deleted_at'][:10]}; 'lorelog restore {one_line(identity)}' restores it")
     elif memory is None:
-        note(f"no chunk or memory has an id that starts with {asked!r}")
+        print_note(f"no chunk or memory has an id that starts with {identity!r}")
     else:
-        place = styled(place_told(memory, reply["trust"]), "cyan")
-        parts = (place, memory["date"].replace("T", " "), labelled(memory["type"], memory["tags"]), memory["id"])
+        place = stylize(format_location(memory, reply["trust"]), "cyan")
+        parts = (place, memory["date"].replace("T", " "), format_labels(memory["type"], memory["tags"]), memory["id"])
         print("  ".join(part for part in parts if part))
         trust, origin = reply["trust"], (memory["anchor"] or {}).get("origin", "")
-        for told in (styled(fate_told(memory.get("fate")), "yellow"), worth_told(trust, origin) if trust else ""):
-            if told:
-                print(told)
+        lifecycle = stylize(format_lifecycle(memory.get("fate")), "yellow")
+        for line in (lifecycle, format_trust(trust, origin) if trust else ""):
+            if line:
+                print(line)
         if memory["heading_path"]:
-            print(styled(one_line(" > ".join(memory["heading_path"])), "bold"))
+            print(stylize(one_line(" > ".join(memory["heading_path"])), "bold"))
         print(f"\n{printable(memory['content'])}")

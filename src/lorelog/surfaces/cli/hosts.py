@@ -1,13 +1,13 @@
-"""Install into agents' hosts, show how it stands with each, and take it back.
+"""Install lorelog into agents' hosts, show its status there, or uninstall it.
 
-Hosts: claude (Claude Code), codex, opencode, openclaw. Only our own files and entries are touched, each change is shown as a
-diff, a copy of what was there is kept, and uninstalling gives it back. What a host wants its person to approve is said.
+Hosts: claude (Claude Code), codex, opencode, openclaw. Only lorelog's own files and entries are changed. Each change is shown
+as a diff, changed files are backed up, and 'uninstall' restores them. Approvals that a host requires are listed.
 
 examples:
   lorelog hosts install claude --dry-run    show what would change
   lorelog hosts install codex
-  lorelog hosts status                      what is installed, and whether capture works
-  lorelog hosts backfill claude --since 2w  sessions from before
+  lorelog hosts status                      check the installation
+  lorelog hosts backfill claude --since 2w  capture earlier sessions
   lorelog hosts uninstall openclaw
 """
 
@@ -16,226 +16,473 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lorelog.core.errors import ConfigError, LorelogError
-from lorelog.hosts import HOSTS, TITLES
-from lorelog.surfaces.cli import hosts_backfill, hosts_flush
-from lorelog.surfaces.cli.arguments import add_common, add_host, host_named
-from lorelog.surfaces.cli.asking import ask
-from lorelog.surfaces.cli.paper import note, one_line, plural, print_json, printable, short_path, styled
+from lorelog.hosts import HOST_TITLES, HOSTS
+from lorelog.surfaces.cli.arguments import add_common, add_host, parse_host
+from lorelog.surfaces.cli.client import OperationClient, add_daemon_option, call_operation
+from lorelog.surfaces.cli.render import (
+    one_line,
+    plural,
+    print_json,
+    print_note,
+    print_problem,
+    printable,
+    progress_bar,
+    short_path,
+    stylize,
+)
 
 if TYPE_CHECKING:
-    from lorelog.services.installing.looking import HostStanding, Known
-    from lorelog.services.installing.plan import Change, Setting
+    from collections.abc import Iterator
 
+    from lorelog.services.install.plan import InstallChange, InstallContext
+    from lorelog.services.install.status import HostCaptureStats, HostStatus
+    from lorelog.services.sessions.drain import Drainer, DrainReport
+    from lorelog.services.sessions.host_sessions import HostSession
+
+
+_BACKFILL_HELP = """\
+Capture sessions from before lorelog was installed, or that its hooks missed.
+
+Reads the conversations that a host keeps, and writes turns that are in no journal yet to the journal of their day. Running
+it again writes nothing twice. Only sessions of the current project are captured, unless --all-projects is given.
+
+examples:
+  lorelog hosts backfill claude --dry-run
+  lorelog hosts backfill codex --since 2w
+  lorelog hosts backfill opencode --all-projects
+"""
+_FLUSH_HELP = """\
+Capture the spooled events of hooks now, without waiting for the daemon.
+
+Hooks run this themselves if the daemon is turned off (daemon.warm = off). Incomplete transcripts are waited for; events
+that fail stay in the spool and are tried again the next time.
+
+examples:
+  lorelog hosts flush
+  lorelog hosts flush --wait 0       do not wait for incomplete transcripts
+"""
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
-_STATES = {"current": "green", "native": "green", "stale": "yellow", "missing": "dim"}
-_FURTHER = {"backfill": hosts_backfill, "flush": hosts_flush}
+_STATE_COLOURS = {"current": "green", "native": "green", "stale": "yellow", "missing": "dim"}
+_FLUSH_WAIT_S = 70.0
+"""A transcript that is not complete after a minute never will be."""
+_BUSY_WAIT_S = 10.0
+_POLL_S = 0.1
+
+
+@dataclass(slots=True)
+class _BackfillReport:
+    host: str
+    dry_run: bool
+    sessions: int = 0
+    turns: int = 0
+    skipped: int = 0
+    gone: int = 0
+    projects: dict[str, int] = field(default_factory=dict)
+    problems: list[dict[str, str]] = field(default_factory=list)
+    notes: dict[str, None] = field(default_factory=dict)
+    memories: set[str] = field(default_factory=set)
+
+
+def configure_backfill(parser: argparse.ArgumentParser) -> None:
+    """Declare arguments and options."""
+    add_host(parser)
+    parser.add_argument("--since", metavar="DAY", help="only turns on or after DAY: 2026-03-05, yesterday, 7d, 2w, 3m")
+    parser.add_argument(
+        "--all-projects", action="store_true", help="capture the sessions of every project, each to its own journals"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="show what would be captured, and write nothing")
+    add_common(parser)
+
+
+def run_backfill(args: argparse.Namespace) -> int:
+    """Capture the host's sessions; fail if one could not be captured."""
+    from lorelog.operations.arguments import parse_past_day
+
+    host = parse_host(args.host)
+    since = parse_past_day(args.since) if args.since else ""
+    report = _BackfillReport(host, args.dry_run)
+    client = OperationClient(args.warm, shared=True)
+    try:
+        with progress_bar() as progress:
+            sessions = list(_select_sessions(host, args, since, report))
+            for number, session in enumerate(sessions, 1):
+                _capture_session(session, since, args, client, report)
+                progress("sessions", number, len(sessions))
+    finally:
+        client.close()
+    _show_backfill(report, as_json=args.json)
+    return 1 if report.problems else 0
+
+
+def _select_sessions(host: str, args: argparse.Namespace, since: str, report: _BackfillReport) -> Iterator[HostSession]:
+    from datetime import date, datetime, time
+
+    from lorelog.services.places.project import find_project
+    from lorelog.services.sessions.host_sessions import find_host_sessions
+    from lorelog.wiring import resolve_location
+
+    project = None if args.all_projects else resolve_location(project=args.project, tenant=args.tenant).project.id
+    since_time = datetime.combine(date.fromisoformat(since), time()).timestamp() if since else 0.0
+    for session in find_host_sessions(host, os.environ):
+        if session.changed < since_time:
+            continue
+        if project is not None and (not session.directory or find_project(session.directory).id != project):
+            continue
+        if not os.path.isdir(session.directory):  # noqa: PTH112
+            report.gone += 1  # its project was deleted, so there is no journal to write to
+            continue
+        yield session
+
+
+def _capture_session(
+    session: HostSession, since: str, args: argparse.Namespace, client: OperationClient, report: _BackfillReport
+) -> None:
+    arguments: dict[str, Any] = {
+        "host": session.host,
+        "session": session.session,
+        "transcript": session.transcript,
+        "directory": session.directory,
+        "branch": session.branch,
+        "agent": session.agent,
+        "since": since,
+        "everything": True,
+        "dry_run": args.dry_run,
+        "tenant": args.tenant,
+    }
+    try:
+        reply = client.call("session.capture", arguments, directory=session.directory)
+    except LorelogError as error:
+        report.problems.append({"path": session.transcript, "message": error.message, "hint": error.hint})
+        return
+    # A forked session repeats the turns of its parent.
+    new = [turn for turn in reply["captured"] if turn["memory"] not in report.memories]
+    report.memories.update(turn["memory"] for turn in new)
+    turns = len(new)
+    report.skipped += reply["skipped"]
+    report.notes.update(dict.fromkeys(reply["notes"]))
+    if turns:
+        report.sessions += 1
+        report.turns += turns
+        source = os.path.dirname(new[0]["source"])  # noqa: PTH120
+        report.projects[source] = report.projects.get(source, 0) + turns
+
+
+def _show_backfill(report: _BackfillReport, *, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "host": report.host,
+                "dry_run": report.dry_run,
+                "sessions": report.sessions,
+                "turns": report.turns,
+                "skipped": report.skipped,
+                "gone": report.gone,
+                "journals": [{"path": path, "turns": turns} for path, turns in sorted(report.projects.items())],
+                "problems": report.problems,
+                "notes": list(report.notes),
+            }
+        )
+        return
+    for problem in report.problems:
+        print_problem(problem["path"], problem["message"], problem["hint"])
+    for text in report.notes:
+        print_note(text)
+    action = "Would capture" if report.dry_run else "Captured"
+    print(f"{action} {plural(report.turns, 'turn')} of {plural(report.sessions, 'session')}.")
+    for path, turns in sorted(report.projects.items()):
+        print(f"  {turns:>6,}  {short_path(path)}")
+    if report.gone:
+        print_note(f"{plural(report.gone, 'session')} skipped: the project directory does not exist")
+
+
+def configure_flush(parser: argparse.ArgumentParser) -> None:
+    """Declare arguments and options."""
+    parser.add_argument(
+        "--wait",
+        type=float,
+        default=_FLUSH_WAIT_S,
+        metavar="SECONDS",
+        help="how long to wait for incomplete transcripts (default: %(default).0f)",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md) instead of text")
+    add_daemon_option(parser)
+
+
+def run_flush(args: argparse.Namespace) -> int:
+    """Capture the spooled events; fail if one could not be captured."""
+    from lorelog.services.sessions.drain import Drainer, capture_arguments, event_directory
+    from lorelog.surfaces.daemon_client.address import find_address
+
+    home = find_address(None, None).home
+    client = OperationClient(args.warm, shared=True)
+
+    def capture(event: dict[str, Any]) -> dict[str, Any]:
+        return client.call(
+            "session.capture",
+            capture_arguments(event),
+            directory=event_directory(event, home),
+            environment=event.get("environment"),
+        )
+
+    try:
+        drained = _drain_spool(Drainer(home, capture), args.wait)
+    finally:
+        client.close()
+    _show_flush(drained, as_json=args.json)
+    return 1 if drained.failed or drained.parked else 0
+
+
+def _drain_spool(drainer: Drainer, wait_s: float) -> DrainReport:
+    """Drain until no event is left that may still succeed, including events that hooks add meanwhile."""
+    started = time.monotonic()
+    drained = last = drainer.drain()
+    while last.pause_s is not None or last.events or last.parked:
+        if last.pause_s is not None:
+            left = started + (_BUSY_WAIT_S if last.busy else wait_s) - time.monotonic()
+            if left <= 0 or not (last.waiting or last.busy):
+                break
+            time.sleep(max(0.0, min(left, max(_POLL_S, min(last.pause_s, 1.0)))))
+        last = drainer.drain()
+        drained += last
+    return drained
+
+
+def _show_flush(drained: DrainReport, *, as_json: bool) -> None:
+    if as_json:
+        fields = asdict(drained)
+        del fields["pause_s"]
+        print_json(fields)
+        return
+    for text in drained.notes:
+        print_note(text)
+    if drained.busy:
+        print("Another process is already capturing the spooled events.")
+        return
+    print(f"Captured {plural(drained.captured, 'turn')} of {plural(drained.events, 'event')}.")
+    if drained.waiting:
+        print_note(f"{plural(drained.waiting, 'event')} left in the spool: the transcript is incomplete")
+    if drained.failed:
+        print_note(f"{plural(drained.failed, 'event')} left in the spool; the next run tries again")
+    if drained.parked:
+        print_note(f"{plural(drained.parked, 'event')} moved to spool/failed")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the verbs and their arguments."""
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    install = verbs.add_parser("install", help="install into a host, or bring it up to date", allow_abbrev=False)
+    install = verbs.add_parser("install", help="install into a host, or update it", allow_abbrev=False)
     install.add_argument(
-        "--approve", action="store_true", help="openclaw: also let the plugin see conversations, which capture needs"
+        "--approve",
+        action="store_true",
+        help="openclaw: also allow the plugin to read conversations, which capture requires",
     )
-    status = verbs.add_parser("status", help="show what is installed, and whether capture works", allow_abbrev=False)
-    status.add_argument("host", nargs="?", metavar="HOST", help="one host only")
-    status.add_argument("--versions", action="store_true", help="ask each host for its version")
+    status = verbs.add_parser("status", help="show installed hosts and whether capture works", allow_abbrev=False)
+    status.add_argument("host", nargs="?", metavar="HOST", help="only this host")
+    status.add_argument("--versions", action="store_true", help="run each host to show its version")
     add_common(status)
-    uninstall = verbs.add_parser("uninstall", help="take everything back", allow_abbrev=False)
+    uninstall = verbs.add_parser(
+        "uninstall", help="remove lorelog from a host and restore its files", allow_abbrev=False
+    )
     for verb in (install, uninstall):
         add_host(verb)
         verb.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
         verb.add_argument("--json", action="store_true", help="print JSON (docs/json.md) instead of text")
-    for name, module in _FURTHER.items():
-        about = (module.__doc__ or "").strip()
-        further = verbs.add_parser(
+    for name, description, configure_verb in (
+        ("backfill", _BACKFILL_HELP.strip(), configure_backfill),
+        ("flush", _FLUSH_HELP.strip(), configure_flush),
+    ):
+        verb = verbs.add_parser(
             name,
-            help=about.partition("\n")[0].rstrip(".").lower(),
-            description=about,
+            help=description.partition("\n")[0].rstrip(".").lower(),
+            description=description,
             formatter_class=parser.formatter_class,
             allow_abbrev=False,
         )
-        module.configure(further)
+        configure_verb(verb)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what the verb says."""
-    if args.verb in _FURTHER:
-        status: int = _FURTHER[args.verb].run(args)
-        return status
+    """Run the verb."""
+    if args.verb == "backfill":
+        return run_backfill(args)
+    if args.verb == "flush":
+        return run_flush(args)
     if args.verb == "status":
         return _status(args)
-    return _change(host_named(args.host), args)
+    return _install_or_uninstall(parse_host(args.host), args)
 
 
 def host_checks(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Return one line for `lorelog doctor`: what is installed, and what is wrong with it."""
-    shown = [one for one in _standings(args, HOSTS, {}) if one.installed != "missing"]
-    if not shown:
-        said = "not installed into any agent ('lorelog hosts install HOST')"
-        return [{"name": "hosts", "ok": True, "message": said, "hint": ""}]
-    wrong = [f"{one.title}: {text}" for one in shown for text in (*one.approve, *one.warnings)]
-    said = "; ".join(wrong) or f"installed into {', '.join(one.title for one in shown)}"
-    return [{"name": "hosts", "ok": not wrong, "message": said, "hint": "lorelog hosts status" if wrong else ""}]
+    """Return the check of the installed hosts for `lorelog doctor`."""
+    statuses = [status for status in _host_statuses(args, HOSTS, {}) if status.installed != "missing"]
+    if not statuses:
+        message = "not installed into any agent ('lorelog hosts install HOST')"
+        return [{"name": "hosts", "ok": True, "message": message, "hint": ""}]
+    problems = [f"{status.title}: {text}" for status in statuses for text in (*status.approve, *status.warnings)]
+    message = "; ".join(problems) or f"installed into {', '.join(status.title for status in statuses)}"
+    hint = "lorelog hosts status" if problems else ""
+    return [{"name": "hosts", "ok": not problems, "message": message, "hint": hint}]
 
 
-def _change(host: str, args: argparse.Namespace) -> int:
-    from lorelog.services.installing import plan
-    from lorelog.services.installing.footprints import footprint
-    from lorelog.services.installing.looking import approvals, native
+def _install_or_uninstall(host: str, args: argparse.Namespace) -> int:
+    from lorelog.services.install import plan
+    from lorelog.services.install.manifests import build_manifest
+    from lorelog.services.install.status import native_install, pending_approvals
 
-    setting = _setting(approve=getattr(args, "approve", False))
-    installs = args.verb == "install"
-    by_host = native(host, setting)
-    if installs and by_host:
+    context = _install_context(approve=getattr(args, "approve", False))
+    installing = args.verb == "install"
+    native = native_install(host, context)
+    if installing and native:
         raise ConfigError(
-            f"{TITLES[host]} has lorelog already, by its own installer ({by_host})",
-            hint="nothing is to be done; to install from here, take that one away first",
+            f"lorelog is already installed in {HOST_TITLES[host]} by its own installer ({native})",
+            hint="to install from here, uninstall it there first",
         )
-    if by_host and not plan.read_receipt(setting.home, host).files:
+    if native and not plan.read_receipt(context.home, host).files:
         raise ConfigError(
-            f"lorelog is in {TITLES[host]} by its own installer ({by_host})", hint="take it away with that one"
+            f"lorelog was installed in {HOST_TITLES[host]} by its own installer ({native})", hint="uninstall it there"
         )
-    made = footprint(host, setting)
-    changes = (plan.plan_install if installs else plan.plan_uninstall)(host, made, setting)
-    real = plan.differs(changes)
+    manifest = build_manifest(host, context)
+    changes = (plan.plan_install if installing else plan.plan_uninstall)(host, manifest, context)
+    effective = plan.effective_changes(changes)
     if not args.dry_run:
-        (plan.apply_install if installs else plan.apply_uninstall)(host, changes, setting)
+        (plan.apply_install if installing else plan.apply_uninstall)(host, changes, context)
     if not args.json:
-        for change in real:  # afterwards: what could not be made is not said to be
-            _show(change, whole=args.dry_run)
-    folder = plan.copies_folder(setting.home, host)
-    copies = str(folder) if folder.is_dir() and not args.dry_run else ""
-    left = approvals(host, setting) if installs and not args.dry_run else []
+        for change in effective:  # after applying them: a failed change is not shown as made
+            _show_change(change, full=args.dry_run)
+    folder = plan.backup_folder(context.home, host)
+    backups = str(folder) if folder.is_dir() and not args.dry_run else ""
+    approvals = pending_approvals(host, context) if installing and not args.dry_run else []
     if args.json:
-        files = [{"path": str(one.path), "change": _kind(one), "diff": plan.unified(one)} for one in real]
-        print_json({"host": host, "dry_run": args.dry_run, "files": files, "approve": left, "backups": copies})
+        files = [
+            {"path": str(change.path), "change": _change_kind(change), "diff": plan.format_diff(change)}
+            for change in effective
+        ]
+        print_json({"host": host, "dry_run": args.dry_run, "files": files, "approve": approvals, "backups": backups})
     else:
-        _tell(host, args, real, copies)
-        for one in left:
-            print(f"{styled('still to do:', 'yellow')} {one_line(one)}")
+        _print_summary(host, args, effective, backups)
+        for approval in approvals:
+            print(f"{stylize('still to do:', 'yellow')} {one_line(approval)}")
     return 0
 
 
-def _tell(host: str, args: argparse.Namespace, real: list[Change], copies: str) -> None:
-    title, done = TITLES[host], plural(len(real), "file")
-    kept = f" What was there is kept in {short_path(copies)}." if copies else ""
-    if not real:
-        print(f"{title}: {'all in place' if args.verb == 'install' else 'nothing of ours is there'}.")
+def _print_summary(host: str, args: argparse.Namespace, changes: list[InstallChange], backups: str) -> None:
+    title, count = HOST_TITLES[host], plural(len(changes), "file")
+    backup = f" Backups are in {short_path(backups)}." if backups else ""
+    if not changes:
+        print(f"{title}: {'already installed' if args.verb == 'install' else 'lorelog is not installed'}.")
     elif args.dry_run:
-        print(f"{title}: {done} would change. Nothing was written.")
+        print(f"{title}: {count} would change. Nothing was written.")
     elif args.verb == "install":
-        print(f"{title}: installed, {done}.{kept}")
-        print("Sessions that are open now take no notice; the next one does.")
+        print(f"{title}: installed, {count}.{backup}")
+        print("Restart open sessions to pick this up.")
     else:
-        print(f"{title}: uninstalled, {done}.{kept}")
-        print("Your memories stay where they are.")
+        print(f"{title}: uninstalled, {count}.{backup}")
+        print("Your memories are kept.")
 
 
 def _status(args: argparse.Namespace) -> int:
-    hosts = (host_named(args.host),) if args.host else HOSTS
+    hosts = (parse_host(args.host),) if args.host else HOSTS
     spool: dict[str, Any] = {}
-    shown = _standings(args, hosts, spool)
+    statuses = _host_statuses(args, hosts, spool)
     if args.json:
-        print_json({"hosts": [_shape(one) for one in shown], **spool})
+        print_json({"hosts": [_status_json(status) for status in statuses], **spool})
         return 0
     rows = [("host", "found", "installed", "last capture", "today", "last used")]
-    for one in shown:
-        name = f"{one.title} {one.version}".strip()
-        seen = "yes" if one.found else "no"
-        rows.append((name, seen, one.installed, _ago(one.last_capture), str(one.today), _ago(one.newest_session)))
+    for status in statuses:
+        name = f"{status.title} {status.version}".strip()
+        times = (_format_age(status.last_capture), str(status.today), _format_age(status.newest_session))
+        rows.append((name, "yes" if status.found else "no", status.installed, *times))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for number, row in enumerate(rows):
         cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)]
         if number:
-            cells[2] = styled(cells[2], _STATES[row[2]])
+            cells[2] = stylize(cells[2], _STATE_COLOURS[row[2]])
         line = "  ".join(cells).rstrip()
-        print(line if number else styled(line, "dim"))
-    for one in shown:
-        for text in one.approve:
-            print(f"{styled('still to do:', 'yellow')} {one.title}: {one_line(text)}")
-        for text in one.warnings:
-            print(f"{styled('warning:', 'red')} {one.title}: {one_line(text)}")
+        print(line if number else stylize(line, "dim"))
+    for status in statuses:
+        for text in status.approve:
+            print(f"{stylize('still to do:', 'yellow')} {status.title}: {one_line(text)}")
+        for text in status.warnings:
+            print(f"{stylize('warning:', 'red')} {status.title}: {one_line(text)}")
     if spool.get("waiting"):
-        note(f"{plural(spool['waiting'], 'event')} in the spool; 'lorelog hosts flush' captures now")
+        print_note(f"{plural(spool['waiting'], 'event')} in the spool; 'lorelog hosts flush' captures now")
     if spool.get("failed"):
-        note(f"{plural(spool['failed'], 'event')} could not be captured, and are kept in spool/failed")
+        print_note(f"{plural(spool['failed'], 'event')} could not be captured and are kept in spool/failed")
     return 0
 
 
-def _standings(args: argparse.Namespace, hosts: tuple[str, ...], spool: dict[str, Any]) -> list[HostStanding]:
-    """Look at hosts, and put what is known of the spool into `spool`."""
-    from lorelog.services.installing.looking import Known, standing
+def _host_statuses(args: argparse.Namespace, hosts: tuple[str, ...], spool: dict[str, Any]) -> list[HostStatus]:
+    """Return the status of each host, and add the counts of the spool to `spool`."""
+    from lorelog.services.install.status import HostCaptureStats, host_status
 
-    known: dict[str, Known] = {}
+    stats: dict[str, HostCaptureStats] = {}
     spool.update({"waiting": 0, "oldest_s": 0.0, "failed": 0})
     try:
-        told = ask(args, "session.status", {})
+        reply = call_operation(args, "session.status", {})
     except LorelogError as error:
-        note(f"what was captured cannot be told: {error.message}")
+        print_note(f"cannot read the capture statistics: {error.message}")
     else:
-        spool.update({name: told[name] for name in ("waiting", "oldest_s", "failed")})
-        known = {one["host"]: _known(one) for one in told["hosts"]}
-    setting = _setting()
-    asks = getattr(args, "versions", False)
-    return [standing(host, setting, known.get(host, Known()), versions=asks) for host in hosts]
+        spool.update({name: reply[name] for name in ("waiting", "oldest_s", "failed")})
+        stats = {fields["host"]: _capture_stats(fields) for fields in reply["hosts"]}
+    context = _install_context()
+    versions = getattr(args, "versions", False)
+    return [host_status(host, context, stats.get(host, HostCaptureStats()), versions=versions) for host in hosts]
 
 
-def _shape(one: HostStanding) -> dict[str, Any]:
-    shape = asdict(one)
+def _status_json(status: HostStatus) -> dict[str, Any]:
+    fields = asdict(status)
     for name in ("last_event", "last_capture", "newest_session"):
-        shape[name] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(shape[name])) if shape[name] else ""
-    return shape
+        fields[name] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(fields[name])) if fields[name] else ""
+    return fields
 
 
-def _known(told: dict[str, Any]) -> Known:
+def _capture_stats(fields: dict[str, Any]) -> HostCaptureStats:
     from datetime import datetime
 
-    from lorelog.services.installing.looking import Known
+    from lorelog.services.install.status import HostCaptureStats
 
     event, capture = (
-        datetime.fromisoformat(told[name]).timestamp() if told[name] else 0.0 for name in ("last_event", "last_capture")
+        datetime.fromisoformat(fields[name]).timestamp() if fields[name] else 0.0
+        for name in ("last_event", "last_capture")
     )
-    return Known(event, capture, told["today"])
+    return HostCaptureStats(event, capture, fields["today"])
 
 
-def _setting(*, approve: bool = False) -> Setting:
-    from lorelog.services.installing.command import own_command
-    from lorelog.services.installing.plan import Setting
-    from lorelog.surfaces.daemon.address import find_address
+def _install_context(*, approve: bool = False) -> InstallContext:
+    from lorelog.services.install.manifests import resolve_command
+    from lorelog.services.install.plan import InstallContext
+    from lorelog.surfaces.daemon_client.address import find_address
 
     environment = dict(os.environ)
-    return Setting(Path.home(), Path(find_address().home), own_command(environment), environment, approve)
+    return InstallContext(Path.home(), Path(find_address().home), resolve_command(environment), environment, approve)
 
 
-def _show(change: Change, *, whole: bool) -> None:
-    """Show what changes; a file that comes or goes is named only, unless nothing is written and there is time to read."""
-    from lorelog.services.installing.plan import unified
+def _show_change(change: InstallChange, *, full: bool) -> None:
+    """Print a diff. Created and removed files are only named, unless `full`."""
+    from lorelog.services.install.plan import format_diff
 
-    if not whole and _kind(change) != "changed":
-        print(f"{_kind(change)} {short_path(str(change.path))}")
+    if not full and _change_kind(change) != "changed":
+        print(f"{_change_kind(change)} {short_path(str(change.path))}")
         return
-    for line in unified(change).splitlines():
+    for line in format_diff(change).splitlines():
         style = "bold" if line[:3] in {"---", "+++"} else _COLOURS.get(line[:1], "")
-        print(styled(printable(line), style) if style else printable(line))
+        print(stylize(printable(line), style) if style else printable(line))
 
 
-def _kind(change: Change) -> str:
+def _change_kind(change: InstallChange) -> str:
     return "removed" if change.after is None else "created" if change.before is None else "changed"
 
 
-def _ago(moment: float) -> str:
-    """Return how long ago something was."""
+def _format_age(moment: float) -> str:
     if not moment:
         return "never"
-    gone = max(0.0, time.time() - moment)
+    age_s = max(0.0, time.time() - moment)
     for unit, seconds in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if gone >= seconds:
-            return f"{gone // seconds:,.0f} {unit} ago"
+        if age_s >= seconds:
+            return f"{age_s // seconds:,.0f} {unit} ago"
     return "just now"

@@ -1,13 +1,13 @@
-"""Speak MCP with an agent, over standard input and output.
+"""Run an MCP server on standard input and output.
 
-This is what an agent's configuration starts; docs/mcp.md has a copyable one for each host. The process is a thin proxy:
-the work is done by the warm daemon, which is started if need be, so that ten agents share one model. Without a daemon
-it does the work itself. It leaves when the agent closes its end.
+Agents start this command; docs/mcp.md has the configuration for each host. The process is a thin proxy: the daemon does the
+work and is started if needed, so that ten agents share one model. Without a daemon the process does the work itself. It
+exits when the agent closes the connection.
 
 examples:
-  lorelog mcp                               the project of the current directory
-  lorelog mcp --project ~/work/app          another one, for hosts that start servers elsewhere
-  claude mcp add lorelog -- lorelog mcp   tell Claude Code
+  lorelog mcp                               use the current directory's project
+  lorelog mcp --project ~/work/app          use another project
+  claude mcp add lorelog -- lorelog mcp     register it with Claude Code
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ import argparse
 import os
 
 from lorelog.core.errors import NotFound
-from lorelog.surfaces.cli.arguments import add_asking
-from lorelog.surfaces.cli.asking import warm_mode
+from lorelog.surfaces.cli.arguments import add_scope_options
+from lorelog.surfaces.cli.client import daemon_mode
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
-    parser.add_argument("--project", metavar="DIR", help="stand in another project than the current directory's")
-    add_asking(parser)
+    parser.add_argument("--project", metavar="DIR", help="use the project of DIR instead of the current directory")
+    add_scope_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until the agent leaves."""
-    from lorelog.surfaces.mcp.proxy import Proxy, connector, own_output
+    """Serve until the agent disconnects."""
+    from lorelog.surfaces.mcp.proxy import McpProxy, claim_stdout, make_connector
 
-    mode = warm_mode(args.warm)
+    mode = daemon_mode(args.warm)
     directory = os.path.abspath(args.project or ".")  # noqa: PTH100  (pathlib takes 10 ms to import)
     if not os.path.isdir(directory):  # noqa: PTH112
-        raise NotFound(f"there is no directory {directory}", hint="--project names the directory of a project")
+        raise NotFound(f"there is no directory {directory}", hint="--project must be the directory of a project")
     environment = dict(os.environ)
     if args.tenant:
         environment["LORELOG_SCOPE_TENANT"] = args.tenant
-    Proxy(connector(mode, directory, environment), 0, own_output(), greets=mode != "required").run()
+    McpProxy(make_connector(mode, directory, environment), 0, claim_stdout(), greets=mode != "required").run()
     return 0

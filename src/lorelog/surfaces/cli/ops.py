@@ -1,4 +1,4 @@
-"""List the operations, or show one of them: what it takes, what it answers, where it can be asked for.
+"""List the operations, or show one: its arguments, errors, and the surfaces that offer it.
 
 examples:
   lorelog ops
@@ -8,7 +8,7 @@ examples:
 
 from __future__ import annotations
 
-from lorelog.surfaces.cli.paper import print_json, styled
+from lorelog.surfaces.cli.render import print_json, stylize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,50 +18,51 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
-    parser.add_argument("op", nargs="?", metavar="OP", help="one operation")
+    parser.add_argument("op", nargs="?", metavar="OP", help="name of an operation")
     parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md) instead of text")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show one or all."""
-    from lorelog.operations.catalogue import find_operation
-    from lorelog.operations.schema import catalogue, describe
+    """Print one operation or all."""
+    from lorelog.operations.catalogue import describe_all, describe_operation, find_operation
 
     if args.op:
-        described = describe(find_operation(args.op))
+        operation = describe_operation(find_operation(args.op))
         if args.json:
-            print_json(described)
+            print_json(operation)
         else:
-            _show(described)
+            _show_operation(operation)
         return 0
     if args.json:
-        print_json({"operations": catalogue()})
+        print_json({"operations": describe_all()})
     else:
-        known = catalogue()
-        width = max(len(one["name"]) for one in known)
-        for one in known:
-            print(f"{styled(one['name'], 'cyan')}{' ' * (width - len(one['name']))}  {one['summary']}")
+        operations = describe_all()
+        width = max(len(operation["name"]) for operation in operations)
+        for operation in operations:
+            print(f"{stylize(operation['name'].ljust(width), 'cyan')}  {operation['summary']}")
     return 0
 
 
-def _show(described: dict[str, Any]) -> None:
-    print(f"{styled(described['name'], 'cyan')}\n\n{described['description']}\n")
-    needed = set(described["request"].get("required", ()))
-    for name, field in described["request"]["properties"].items():
-        kind = "needed" if name in needed else f"default {_default(field)}"
-        print(f"  {styled(name, 'bold')} ({kind})  {_meaning(field)}")
-    print(f"\nerrors: {', '.join(described['errors'])}")
-    for surface, reason in described["surfaces"].items():
+def _show_operation(operation: dict[str, Any]) -> None:
+    print(f"{stylize(operation['name'], 'cyan')}\n\n{operation['description']}\n")
+    required = set(operation["request"].get("required", ()))
+    for name, field in operation["request"]["properties"].items():
+        kind = "required" if name in required else f"default {_format_default(field)}"
+        print(f"  {stylize(name, 'bold')} ({kind})  {_format_meaning(field)}")
+    print(f"\nerrors: {', '.join(operation['errors'])}")
+    for surface, reason in operation["surfaces"].items():
         if reason is not True:
-            print(f"not over {surface}: {reason}")
+            print(f"not available over {surface}: {reason}")
 
 
-def _default(field: dict[str, Any]) -> str:
+def _format_default(field: dict[str, Any]) -> str:
     value = field.get("default")
-    return "not given" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
 
 
-def _meaning(field: dict[str, Any]) -> str:
+def _format_meaning(field: dict[str, Any]) -> str:
     text: str = field.get("description", "")
-    choices = field.get("enum") or next((one["enum"] for one in field.get("anyOf", ()) if "enum" in one), None)
+    choices = field.get("enum") or next(
+        (variant["enum"] for variant in field.get("anyOf", ()) if "enum" in variant), None
+    )
     return f"{text} ({', '.join(map(str, choices))})" if choices else text

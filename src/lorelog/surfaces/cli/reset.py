@@ -1,4 +1,4 @@
-"""Delete the index. Your Markdown files stay, and 'lorelog index' makes the index anew.
+"""Delete the index. Your Markdown files are kept, and 'lorelog index' rebuilds the index.
 
 examples:
   lorelog reset
@@ -11,8 +11,8 @@ import sys
 
 from lorelog.core.errors import UsageError
 from lorelog.surfaces.cli.arguments import add_common
-from lorelog.surfaces.cli.asking import ask
-from lorelog.surfaces.cli.paper import print_json, short_path
+from lorelog.surfaces.cli.client import call_operation
+from lorelog.surfaces.cli.render import print_json, short_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,26 +21,30 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask, then delete."""
-    if not args.yes and not _confirmed(args):
+    """Ask for confirmation, then delete."""
+    if not args.yes and not _confirm(args):
         print("Nothing deleted.", file=sys.stderr)
         return 1
-    reply = ask(args, "memory.reset", {})
+    reply = call_operation(args, "memory.reset", {})
     if args.json:
         print_json(reply)
     else:
-        print(f"Deleted the index in {short_path(reply['deleted'])}. Your files are untouched.")
+        print(f"Deleted the index in {short_path(reply['deleted'])}. Your files are unchanged.")
     return 0
 
 
-def _confirmed(args: argparse.Namespace) -> bool:
+def _confirm(args: argparse.Namespace) -> bool:
     if sys.stdin is None or not sys.stdin.isatty():
-        raise UsageError("reset deletes the index and cannot ask here", hint="say so with --yes")
-    location = ask(args, "memory.stats", {})["location"]
-    print(f"Delete the index in {short_path(location)}? Your files stay. [y/N] ", end="", file=sys.stderr, flush=True)
+        raise UsageError(
+            "cannot ask for confirmation: standard input is not a terminal", hint="use --yes to delete the index"
+        )
+    location = call_operation(args, "memory.stats", {})["location"]
+    print(
+        f"Delete the index in {short_path(location)}? Your files are kept. [y/N] ", end="", file=sys.stderr, flush=True
+    )
     return sys.stdin.readline().strip().lower() in {"y", "yes"}

@@ -1,10 +1,10 @@
-"""Find what was learned.
+"""Search memories and notes by keywords and by meaning.
 
-Words and meaning are searched together and fused; each hit shows its score, how likely it is relevant at all, where it
-stands, its date, a snippet with the matching words marked, and what it would cost to expand it. Of a record it shows the id, the task
-and what it is worth. --explain shows the parts of each score, which add up to it. Under a token budget the best set that fits
-is shown, whole sections first, and what was left out is named. A question about code ("who calls parse_config", "where is Engine
-defined", "what imports requests") is answered from the code, too, above the hits, where 'lorelog code index' has read it.
+Keyword and semantic matches are combined into one score. Each hit shows its score, how likely it is relevant, its location,
+date, a snippet with the matching words marked, and how many tokens it takes to expand it; a record shows its id, task
+and trust level. --explain shows the parts of each score. With --token-budget the best set of hits that fits is shown, full
+sections first, and the hits left out are named. Questions about code ("who calls parse_config", "where is Engine
+defined", "what imports requests") are also answered from the code index, if 'lorelog code index' has built one.
 
 examples:
   lorelog search "why did we choose redis"
@@ -18,21 +18,29 @@ examples:
 
 from __future__ import annotations
 
-from lorelog.surfaces.cli.arguments import FUSIONS, LANES, add_common, add_filters, add_hidden, filters_of, hidden_of
-from lorelog.surfaces.cli.asking import ask
-from lorelog.surfaces.cli.paper import (
-    expandable,
-    fate_told,
-    labelled,
-    marked,
-    note,
+from lorelog.surfaces.cli.arguments import (
+    FUSIONS,
+    LANES,
+    add_common,
+    add_filters,
+    add_lifecycle_filters,
+    filters_of,
+    lifecycle_filters_of,
+)
+from lorelog.surfaces.cli.client import call_operation
+from lorelog.surfaces.cli.render import (
+    format_expand_hint,
+    format_freshness,
+    format_labels,
+    format_lifecycle,
+    format_origin,
+    highlight,
     one_line,
-    origin_told,
     print_json,
+    print_note,
     printable,
     short_path,
-    stale_told,
-    styled,
+    stylize,
 )
 
 TYPE_CHECKING = False
@@ -40,59 +48,59 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from lorelog.operations.replies import HitShape, SearchShape
+    from lorelog.operations.replies import Json
 
-_MOST = 100_000
-"""Hits that an operation gives at once; whoever asks for more gets these."""
-_SHOWN = 0.00005
-"""Parts below this would be printed as 0.0000."""
-_OF_RECORDS = ("canonical_record", "verified_record")
+_MAX_K = 100_000
+"""The operation returns at most this many hits; larger values are lowered to it."""
+_MIN_SHOWN_VALUE = 0.00005
+"""Smaller parts would be printed as 0.0000."""
+_RECORD_TIERS = ("canonical_record", "verified_record")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
-    parser.add_argument("query", metavar="QUERY", nargs="+", help="a question or words")
-    parser.add_argument("-k", "--top-k", dest="k", type=int, metavar="N", help="how many hits (search.k)")
-    parser.add_argument("--lane", choices=LANES, help="words, meaning, or both (search.lane)")
-    parser.add_argument("--fusion", choices=FUSIONS, help="how both become one score (search.fusion)")
+    parser.add_argument("query", metavar="QUERY", nargs="+", help="a question or keywords")
+    parser.add_argument("-k", "--top-k", dest="k", type=int, metavar="N", help="number of hits (search.k)")
+    parser.add_argument("--lane", choices=LANES, help="keywords (lexical), meaning (dense), or both (search.lane)")
+    parser.add_argument("--fusion", choices=FUSIONS, help="how both scores are combined (search.fusion)")
     parser.add_argument(
         "--token-budget",
         type=int,
         metavar="N",
-        help="show the best that fits into N tokens, whole sections where they fit (search.token_budget)",
+        help="show the best hits that fit into N tokens, as full sections where possible (search.token_budget)",
     )
     parser.add_argument(
         "--min-relevance",
         type=float,
         metavar="P",
-        help="leave out hits that are less likely than this to be relevant, 0 to 1 (search.min_relevance)",
+        help="omit hits that are less likely to be relevant than P, 0 to 1 (search.min_relevance)",
     )
     parser.add_argument(
         "--trust",
         choices=("canonical", "verified"),
-        help="only records, or only those that a second writer stands by",
+        help="only records, or only records confirmed by a second writer",
     )
     parser.add_argument("--explain", action="store_true", help="show the parts of each score")
-    add_hidden(parser)
+    add_lifecycle_filters(parser)
     add_filters(parser)
     add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Search and show the hits; finding nothing is not a failure."""
+    """Search and print the hits; no hits is not a failure."""
     request = {
         "query": " ".join(args.query),
-        "k": args.k and min(args.k, _MOST),
+        "k": args.k and min(args.k, _MAX_K),
         "lane": args.lane,
         "fusion": args.fusion,
         "token_budget": args.token_budget,
         "min_relevance": args.min_relevance,
         "explain": args.explain,
         "trust": args.trust or "any",
-        **hidden_of(args),
+        **lifecycle_filters_of(args),
         **filters_of(args),
     }
-    reply = ask(args, "memory.search", request, starts=True)
+    reply = call_operation(args, "memory.search", request, start_daemon=True)
     if args.json:
         print_json(reply)
     else:
@@ -100,113 +108,111 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _show(reply: SearchShape, *, explain: bool) -> None:
+def _show(reply: Json, *, explain: bool) -> None:
     packing = reply["packing"]
     if reply["code"]:
-        from lorelog.surfaces.cli.code_paper import show_answer
+        from lorelog.surfaces.cli.render.code import show_code_answer
 
-        show_answer(reply["code"])
+        show_code_answer(reply["code"])
     elif not reply["hits"] and not (packing and packing["dropped"]):
         print("Nothing found.")
-    records = _records(reply["hits"])
+    records = _short_record_ids(reply["hits"])
     for number, hit in enumerate(reply["hits"], 1):
         _show_hit(number, hit, records.get(hit["id"], ""), explain=explain)
     if explain and reply["weighing"]:
-        note(f"lanes weighed {reply['weighing']}")
+        print_note(f"lane weights: {reply['weighing']}")
     if packing:
-        note(f"about {packing['spent']:,} of {packing['budget']:,} tokens")
-        for one in packing["dropped"]:
-            place = f"{short_path(one['source'])}:{one['start_line']}-{one['end_line']}"
-            note(f"left out: {one['id']}  {place}  at least {one['tokens']:,} tokens; {one['reason']}")
+        print_note(f"about {packing['spent']:,} of {packing['budget']:,} tokens")
+        for omitted in packing["dropped"]:
+            place = f"{short_path(omitted['source'])}:{omitted['start_line']}-{omitted['end_line']}"
+            cost = f"at least {omitted['tokens']:,} tokens"
+            print_note(f"left out: {omitted['id']}  {place}  {cost}; {omitted['reason']}")
     for text in reply["notes"]:
-        note(text)
+        print_note(text)
 
 
-def _records(hits: Sequence[HitShape]) -> dict[str, str]:
-    """Return for each hit that is made from a record the first characters of the record's id."""
-    behind = {
+def _short_record_ids(hits: Sequence[Json]) -> dict[str, str]:
+    """Return the short record id of each hit that comes from a record."""
+    record_ids = {
         hit["id"]: hit["grounding_refs"][0]["artifact_id"]
         for hit in hits
-        if hit["trust"]["tier"] in _OF_RECORDS and hit["grounding_refs"]
+        if hit["trust"]["tier"] in _RECORD_TIERS and hit["grounding_refs"]
     }
-    if not behind:
+    if not record_ids:
         return {}
-    from lorelog.surfaces.cli.records_paper import shortened
+    from lorelog.surfaces.cli.render.records import shorten_ids
 
-    short = shortened(behind.values())
-    return {one: short[record] for one, record in behind.items()}
+    short = shorten_ids(record_ids.values())
+    return {hit: short[record] for hit, record in record_ids.items()}
 
 
-def _show_hit(number: int, hit: HitShape, record: str, *, explain: bool) -> None:
-    rank = [f"{number}.", styled(f"{hit['score']:.3f}", "green"), f"{hit['relevance']:.0%} likely"]
-    parts = [*rank, *(_record_told(hit, record) if record else _place_told(hit))]
+def _show_hit(number: int, hit: Json, record: str, *, explain: bool) -> None:
+    rank = [f"{number}.", stylize(f"{hit['score']:.3f}", "green"), f"{hit['relevance']:.0%} likely"]
+    parts = [*rank, *(_format_record(hit, record) if record else _format_location(hit))]
     print("  ".join(part for part in parts if part))
     path = hit["heading_path"][:1] if record else hit["heading_path"]
     if path:
-        print("   " + styled(one_line(" > ".join(path)), "bold"))
-    told = fate_told(hit.get("fate"))
-    if told:
-        print("   " + styled(told, "yellow"))
-    stale = stale_told(hit.get("freshness"))
-    if stale:
-        print("   " + styled(stale, "yellow"))
-    worth = _worth(hit)
-    if worth:
-        print("   " + worth)
+        print("   " + stylize(one_line(" > ".join(path)), "bold"))
+    for warning in (format_lifecycle(hit.get("fate")), format_freshness(hit.get("freshness"))):
+        if warning:
+            print("   " + stylize(warning, "yellow"))
+    trust = _format_trust(hit)
+    if trust:
+        print("   " + trust)
     _show_text(hit, record)
     for other in hit["duplicates"]:
-        print("   " + styled(f"also in {short_path(other)}", "dim"))
+        print("   " + stylize(f"also in {short_path(other)}", "dim"))
     if explain:
-        _explain(hit)
+        _show_explanation(hit)
     print()
 
 
-def _place_told(hit: HitShape) -> list[str]:
+def _format_location(hit: Json) -> list[str]:
     packed = hit.get("packed")
     start, end = hit["start_line"], hit["end_line"]
     if packed and not packed["within"]:
         start, end = packed["start_line"], packed["end_line"]
-    place = styled(f"{short_path(hit['source'])}:{start}-{end}", "cyan")
-    labels = labelled(hit["type"], hit["tags"])
-    return [place, hit["date"].replace("T", " "), labels, styled(hit["id"], "dim")]
+    place = stylize(f"{short_path(hit['source'])}:{start}-{end}", "cyan")
+    labels = format_labels(hit["type"], hit["tags"])
+    return [place, hit["date"].replace("T", " "), labels, stylize(hit["id"], "dim")]
 
 
-def _record_told(hit: HitShape, record: str) -> list[str]:
-    """Return which record it is. Where its page lies says nothing: pages are made from the ledger, and made anew."""
-    by = hit["heading"].partition(" by ")[2]
-    said = f"{one_line(hit['type'])}{f' by {one_line(by)}' if by else ''}"
-    return [styled(f"record {record}", "cyan"), hit["date"].replace("T", " "), said]
+def _format_record(hit: Json, record: str) -> list[str]:
+    """Return the record's id, date, type and writer. Its file is generated from the ledger, so its path is not shown."""
+    writer = hit["heading"].partition(" by ")[2]
+    label = f"{one_line(hit['type'])}{f' by {one_line(writer)}' if writer else ''}"
+    return [stylize(f"record {record}", "cyan"), hit["date"].replace("T", " "), label]
 
 
-def _worth(hit: HitShape) -> str:
-    """Return what a record is worth, and where text comes from that nobody here has written; nothing for other memories."""
+def _format_trust(hit: Json) -> str:
+    """Return a record's trust badge, or the origin of a tainted memory, or ''."""
     trust = hit["trust"]
     if trust["tier"] == "semantic_candidate":
         origin = (hit["anchor"] or {}).get("origin", "")
-        return styled(f"from {origin_told(origin)}", "yellow") if trust["tainted"] else ""
-    from lorelog.surfaces.cli.records_paper import badge_of
+        return stylize(f"from {format_origin(origin)}", "yellow") if trust["tainted"] else ""
+    from lorelog.surfaces.cli.render.records import format_badge
 
-    worth = badge_of(trust, {})
-    return "" if worth == "record" else worth  # that it is one has been said
+    badge = format_badge(trust, {})
+    return "" if badge == "record" else badge  # the first line already says that it is a record
 
 
-def _explain(hit: HitShape) -> None:
-    parts = [part for part in hit["explanation"] if abs(part["value"]) >= _SHOWN or part["name"] in LANES]
+def _show_explanation(hit: Json) -> None:
+    parts = [part for part in hit["explanation"] if abs(part["value"]) >= _MIN_SHOWN_VALUE or part["name"] in LANES]
     width = max(len(part["name"]) for part in parts)
     for part in parts:
         print(f"   {part['value']:+.4f}  {part['name']:<{width}}  {part['note']}")
-    print(f"   {hit['score']:+.4f}  together")
+    print(f"   {hit['score']:+.4f}  total")
 
 
-def _show_text(hit: HitShape, record: str) -> None:
-    """Print what a hit says; without a budget, also what it would cost to read on, and how."""
+def _show_text(hit: Json, record: str) -> None:
+    """Print a hit's text; without a token budget also the command that shows more, and its cost."""
     packed = hit.get("packed")
     if packed is None:
-        print("   " + marked(printable(hit["snippet"]), hit["matches"]))
-        more = f"lorelog artifact show {record}" if record else expandable(hit["id"], hit["expand_tokens"])
-        print("   " + styled(more, "dim"))
+        print("   " + highlight(printable(hit["snippet"]), hit["matches"]))
+        more = f"lorelog artifact show {record}" if record else format_expand_hint(hit["id"], hit["expand_tokens"])
+        print("   " + stylize(more, "dim"))
     elif packed["within"]:
-        print("   " + styled(f"in the section of {packed['within']}", "dim"))
+        print("   " + stylize(f"in the section shown for {packed['within']}", "dim"))
     elif packed["form"] == "snippet":
         print("   " + printable(packed["text"]))
     else:

@@ -1,14 +1,14 @@
-"""Serve HTTP on this machine.
+"""Serve the HTTP API.
 
-Loop's endpoints (/api/memory/…), every operation (/api/call/NAME), /api/ops, /health, /metrics, /openapi.json, and MCP
-over streamable HTTP (/mcp). Only this machine can reach it unless --host says otherwise, and then a bearer token is required. Requests are
-answered by the warm daemon where there is one, else by this process. Ctrl-C ends it.
+Endpoints: /api/memory/… (compatible with Loop), every operation (/api/call/NAME), /api/ops, /health, /metrics,
+/openapi.json, and MCP over streamable HTTP (/mcp). Only this machine can connect unless --host is given, and then a bearer
+token is required. The daemon handles the requests if it runs, otherwise this process. Press Ctrl-C to stop.
 
 examples:
   lorelog serve
   lorelog serve --port 0
   LORELOG_TOKEN=… lorelog serve --host 0.0.0.0 --token-env LORELOG_TOKEN
-  curl -s localhost:8222/api/memory/search -H 'Content-Type: application/json' -d '{"query": "redis", "dir_path": "/srv/app"}'
+  curl -s localhost:8222/health
 """
 
 from __future__ import annotations
@@ -20,111 +20,110 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lorelog.core.errors import DaemonError
-from lorelog.surfaces.cli.asking import add_warm
+from lorelog.surfaces.cli.client import add_daemon_option, launch_daemon
 
 if TYPE_CHECKING:
     from lorelog.core.ports import Progress
-    from lorelog.operations.dispatch import Caller
-    from lorelog.surfaces.http.app import Extra
-    from lorelog.surfaces.http.calls import Answer
-    from lorelog.wiring import Holdings
+    from lorelog.operations.dispatch import CallOperation, ClientIdentity
+    from lorelog.surfaces.http.app import MountedApp
+    from lorelog.wiring import ResourcePool
 
-_LOOK_S = 30.0
+_IDLE_CHECK_S = 30.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare options."""
-    parser.add_argument("--host", metavar="HOST", help="the address to serve on (http.host)")
-    parser.add_argument("--port", type=int, metavar="N", help="the port to serve on; 0 takes a free one (http.port)")
+    parser.add_argument("--host", metavar="HOST", help="address to listen on (http.host)")
+    parser.add_argument("--port", type=int, metavar="N", help="port; 0 chooses a free one (http.port)")
     parser.add_argument(
-        "--token-env", metavar="NAME", help="ask callers for the token in this environment variable (http.token)"
+        "--token-env", metavar="NAME", help="require the token in this environment variable (http.token)"
     )
-    parser.add_argument("--project", metavar="DIR", help="where requests stand that name no directory")
-    add_warm(parser)
+    parser.add_argument("--project", metavar="DIR", help="project of requests that name no directory")
+    add_daemon_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until told to end."""
-    from lorelog.operations.dispatch import Caller
+    """Serve until interrupted."""
+    from lorelog.operations.dispatch import ClientIdentity
     from lorelog.surfaces.http.server import serve
-    from lorelog.wiring import settings_at, standpoint
+    from lorelog.wiring import resolve_location, settings_at
 
-    here = standpoint(project=args.project)
+    location = resolve_location(project=args.project)
     flags = {
         "http.host": args.host,
         "http.port": args.port,
         "http.token": None if args.token_env is None else f"env:{args.token_env}",
         "daemon.warm": args.warm,
     }
-    settings = settings_at(here, flags)
-    options = settings.serving(here.environment)
-    caller = Caller(here.project.root, here.environment, str(here.home), own=False)
-    with _answering(settings.daemon().warm, settings.daemon().model_idle_s) as answer:
-        serve(answer, options, caller, [_mcp(answer, caller)], started=_tell)
+    settings = settings_at(location, flags)
+    options = settings.http_options(location.environment)
+    caller = ClientIdentity(location.project.root, location.environment, str(location.home), own=False)
+    with _open_fallback_client(settings.daemon_options().warm, settings.daemon_options().model_idle_s) as call:
+        serve(call, options, caller, [_mcp_app(call, caller)], started=_print_url)
     return 0
 
 
-def _tell(url: str) -> None:
-    print(f"Serving {url} (Ctrl-C ends it)", flush=True)
+def _print_url(url: str) -> None:
+    print(f"Serving {url} (press Ctrl-C to stop)", flush=True)
 
 
-def _mcp(answer: Answer, caller: Caller) -> Extra:
-    from lorelog.surfaces.http.late import late
+def _mcp_app(call: CallOperation, caller: ClientIdentity) -> MountedApp:
+    from lorelog.surfaces.http.app import lazy_app
 
     def load() -> Any:
-        from lorelog.surfaces.mcp.mount import mount
+        from lorelog.surfaces.mcp.streamable_http import streamable_http_app
 
-        return mount(answer, caller)
+        return streamable_http_app(call, caller)
 
-    return late("/mcp", load)
+    return lazy_app("/mcp", load)
 
 
 @contextmanager
-def _answering(warm: str, model_idle_s: float) -> Iterator[Answer]:
-    """Give whoever answers, and let go of a model that nobody has asked for a while."""
-    from lorelog.wiring import Holdings
+def _open_fallback_client(warm: str, model_idle_s: float) -> Iterator[CallOperation]:
+    """Yield a function that calls operations; unload idle models meanwhile."""
+    from lorelog.wiring import ResourcePool
 
-    held, ended = Holdings(), threading.Event()
+    resources, stopped = ResourcePool(), threading.Event()
 
-    def rest() -> None:
-        while not ended.wait(_LOOK_S):
-            held.rest(model_idle_s)
+    def unload() -> None:
+        while not stopped.wait(_IDLE_CHECK_S):
+            resources.unload_idle(model_idle_s)
 
-    threading.Thread(target=rest, name="lorelog-rest", daemon=True).start()
+    threading.Thread(target=unload, name="lorelog-rest", daemon=True).start()
     try:
-        yield _Answering(warm, held)
+        yield _FallbackClient(warm, resources)
     finally:
-        ended.set()
-        held.close()
+        stopped.set()
+        resources.close()
 
 
-class _Answering:
-    """Asks the daemon, or works here where there is none."""
+class _FallbackClient:
+    """Calls the daemon, or works in this process. Long-lived, so it tries the daemon again for every request."""
 
-    def __init__(self, warm: str, held: Holdings) -> None:
+    def __init__(self, warm: str, resources: ResourcePool) -> None:
         from lorelog.operations.dispatch import Dispatcher
 
         self._warm = warm
-        self._here = Dispatcher(held.engine)
+        self._local = Dispatcher(resources.engine)
 
     def __call__(
-        self, op: str, arguments: object, caller: Caller, progress: Progress | None = None, /
+        self, op: str, arguments: object, caller: ClientIdentity, progress: Progress | None = None, /
     ) -> dict[str, Any]:
         if self._warm != "off" and isinstance(arguments, Mapping):
-            from lorelog.surfaces.daemon import client
+            from lorelog.surfaces.daemon_client import client
 
             try:
-                return client.ask(
+                return client.call_daemon(
                     op,
                     arguments,
                     directory=caller.directory,
                     environment=caller.environment,
                     home=caller.home,
-                    starts=self._warm == "required",
+                    start=launch_daemon if self._warm == "required" else None,
                     progress=progress,
                     own=caller.own,
                 )
             except DaemonError:
                 if self._warm == "required":
                     raise
-        return self._here.call(op, arguments, caller, progress)
+        return self._local.call(op, arguments, caller, progress)

@@ -1,9 +1,9 @@
-"""Refresh .lorelog/context.md, the file that an agent reads before it works.
+"""Update .lorelog/context.md, the file that an agent reads before it works.
 
-It tells what is newest in the project: memories, decisions in force, failures to avoid, open tasks and hot memories, in at most
---token-budget tokens. Other tenants than the default have theirs in .lorelog/tenants/<tenant>/context.md. Made for hooks: it
-prints nothing, and it succeeds even where nothing can be written; why is told on standard error. A scope file that cannot be
-understood is told there, too; none is made ('lorelog init' makes one).
+It has the newest information about the project, in at most --token-budget tokens: memories, current decisions, failures to
+avoid, open tasks and frequently used memories. Tenants other than the default have it in
+.lorelog/tenants/<tenant>/context.md. Made for hooks: it prints nothing, and it succeeds even if nothing can be written;
+the reason is printed to standard error. An invalid scope file is reported there too; 'lorelog init' creates one.
 
 examples:
   lorelog session-start
@@ -15,86 +15,88 @@ from __future__ import annotations
 import os
 
 from lorelog.core.errors import LorelogError, UsageError
-from lorelog.surfaces.cli.arguments import add_asking, own_path
-from lorelog.surfaces.cli.asking import ask
-from lorelog.surfaces.cli.paper import note
+from lorelog.surfaces.cli.arguments import add_scope_options, expand_path
+from lorelog.surfaces.cli.client import call_operation
+from lorelog.surfaces.cli.render import print_note
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from lorelog.operations.context_replies import AgentContextShape
+    from lorelog.operations.replies import Json
+
 
 # ruff: noqa: PTH103, PTH111, PTH112, PTH118  (pathlib takes 10 ms to import)
 
-FILE = "context.md"
-_NEWEST = 10
+CONTEXT_FILE = "context.md"
+_MEMORY_COUNT = 10
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
     parser.add_argument(
-        "--project-dir", metavar="DIR", default=".", help="a directory of the project (the current one)"
+        "--project-dir", metavar="DIR", default=".", help="a directory in the project (default: the current one)"
     )
     parser.add_argument(
-        "--token-budget", type=int, default=700, metavar="N", help="tokens that the whole file may have (700)"
+        "--token-budget", type=int, default=700, metavar="N", help="maximum size of the file in tokens (default 700)"
     )
-    add_asking(parser)
+    add_scope_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Refresh the file; only a wrong request fails."""
-    directory = os.path.realpath(own_path(args.project_dir))
+    """Update the file; only invalid arguments fail."""
+    directory = os.path.realpath(expand_path(args.project_dir))
     if not os.path.isdir(directory):
-        raise UsageError(f"there is no directory {args.project_dir}", hint="--project-dir names one of the project")
+        raise UsageError(
+            f"there is no directory {args.project_dir}", hint="--project-dir must be a directory in the project"
+        )
     args.project = directory
-    given = {"k": _NEWEST, "token_budget": args.token_budget}
+    request = {"k": _MEMORY_COUNT, "token_budget": args.token_budget}
     try:
-        reply: AgentContextShape = ask(args, "context.agent_context", given, starts=True)
+        reply: Json = call_operation(args, "context.agent_context", request, start_daemon=True)
     except UsageError:
         raise
     except (LorelogError, OSError) as error:
-        return _left(error)
+        return _report_failure(error)
     try:
-        _write(directory, reply)
+        _write_context(directory, reply)
     except (LorelogError, OSError) as error:
-        return _left(error)
+        return _report_failure(error)
     return 0
 
 
-def _left(error: Exception) -> int:
-    note(f"{FILE} was not refreshed: {error}")
+def _report_failure(error: Exception) -> int:
+    print_note(f"{CONTEXT_FILE} was not updated: {error}")
     return 0
 
 
-def _write(directory: str, reply: AgentContextShape) -> None:
-    """Write the file into the working tree that one stands in, wherever the project's memories are kept.
+def _write_context(directory: str, reply: Json) -> None:
+    """Write the file into the current working tree, wherever the project's memories are kept.
 
-    Where there is nothing to tell, no folder is made for it; a person's home is no project.
+    An empty context does not create a project folder, and the user's home directory is not a project.
     """
-    from lorelog.services.context.files import write_whole
-    from lorelog.services.project_folder import FOLDER, found_folder
-    from lorelog.services.scope import find_project
-    from lorelog.services.scope_file import find_scope, scoped_project
+    from lorelog.services.context.init import write_atomic
+    from lorelog.services.places.project import apply_scope_file, find_project, find_scope_file
+    from lorelog.services.places.project_folder import FOLDER, create_project_folder
 
     project = find_project(directory)
-    scope = find_scope(directory)
-    root = (scoped_project(scope, project) if scope is not None else project).root
-    is_known = os.path.isdir(os.path.join(root, FOLDER))
-    if root == os.path.realpath(os.path.expanduser("~")) or not (is_known or reply["result_count"]):
+    scope = find_scope_file(directory)
+    root = (apply_scope_file(scope, project) if scope is not None else project).root
+    exists = os.path.isdir(os.path.join(root, FOLDER))
+    if root == os.path.realpath(os.path.expanduser("~")) or not (exists or reply["result_count"]):
         return
-    folder = found_folder(root, git=project.git)
+    folder = create_project_folder(root, git=project.git)
     if reply["tenant"] != "default":
-        folder = _inside(folder, reply["tenant"])
-    write_whole(os.path.join(folder, FILE), reply["text"], follow=False)
+        folder = _tenant_folder(folder, reply["tenant"])
+    write_atomic(os.path.join(folder, CONTEXT_FILE), reply["text"], follow=False)
 
 
-def _inside(folder: str, tenant: str) -> str:
+def _tenant_folder(folder: str, tenant: str) -> str:
     from lorelog.core.errors import StoreUnwritable
     from lorelog.core.paths import is_below
 
-    own = os.path.join(folder, "tenants", tenant)
-    os.makedirs(own, mode=0o700, exist_ok=True)
-    if not is_below(os.path.realpath(own), os.path.realpath(folder)):
-        raise StoreUnwritable(f"{own} is a link that leads out of the project", hint="make it a directory")
-    return own
+    tenant_folder = os.path.join(folder, "tenants", tenant)
+    os.makedirs(tenant_folder, mode=0o700, exist_ok=True)
+    if not is_below(os.path.realpath(tenant_folder), os.path.realpath(folder)):
+        raise StoreUnwritable(f"{tenant_folder} is a link out of the project", hint="replace it with a directory")
+    return tenant_folder

@@ -1,9 +1,9 @@
-"""Move what finds things to another store, without embedding anything again.
+"""Move the search index to another backend, without embedding anything again.
 
-The catalog and its vectors are on this machine, whatever store.uri says. 'copy' pushes them to another place: Milvus Lite (a path
-that ends in .db), a Milvus server (http://host:19530), Zilliz Cloud (https://…), or 'embedded' for the files beside the catalog. It
-changes no setting: set store.uri when it is there. A copy that was broken off goes on where it was. 'leave' deletes this index's rows
-in a Milvus that is not in use any more, so that nobody finds them there. docs/milvus.md tells more.
+The catalog and its vectors are always on this machine. 'copy' writes them to another backend: Milvus Lite (a path that ends
+in .db), a Milvus server (http://host:19530), Zilliz Cloud (https://…), or 'embedded' for the local files. It changes no
+setting: set store.uri afterwards. An interrupted copy continues where it stopped. 'leave' deletes this index's rows in a
+Milvus that you no longer use. See docs/milvus.md.
 
 examples:
   lorelog store copy --to http://localhost:19530
@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lorelog.surfaces.cli.arguments import add_common
-from lorelog.surfaces.cli.paper import note, one_line, plural, print_json
+from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note
 
 if TYPE_CHECKING:
     import argparse
@@ -26,40 +26,40 @@ EMBEDDED = "embedded"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb and its arguments."""
+    """Declare the verbs and their arguments."""
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    copy = verbs.add_parser("copy", help="push the whole index to another store", allow_abbrev=False)
-    copy.add_argument("--to", metavar="URI", required=True, help="where to: as store.uri, or 'embedded'")
+    copy = verbs.add_parser("copy", help="copy the whole index to another backend", allow_abbrev=False)
+    copy.add_argument("--to", metavar="URI", required=True, help="address as in store.uri, or 'embedded'")
     add_common(copy)
     leave = verbs.add_parser(
-        "leave", help="delete this index's rows in a Milvus that is not in use any more", allow_abbrev=False
+        "leave", help="delete this index's rows in a Milvus that you no longer use", allow_abbrev=False
     )
-    leave.add_argument("--at", metavar="URI", required=True, help="where: as store.uri was")
+    leave.add_argument("--at", metavar="URI", required=True, help="its address, as in store.uri")
     add_common(leave)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Push or leave, and say what is there then."""
+    """Run the verb."""
     from lorelog.core.errors import UsageError
-    from lorelog.wiring import copy_store, leave_store, standpoint
+    from lorelog.wiring import copy_store, delete_remote_index, resolve_location
 
-    here = standpoint(project=args.project, tenant=args.tenant)
+    location = resolve_location(project=args.project, tenant=args.tenant)
     flags = {"scope.tenant": args.tenant} if args.tenant else {}
     if args.verb == "leave":
-        left = leave_store(here, flags, args.at)
+        left = delete_remote_index(location, flags, args.at)
         if args.json:
             print_json({"left": left})
         else:
-            print(f"no rows of this index are left at {one_line(left)}")
+            print(f"Deleted the rows of this index at {one_line(left)}.")
         return 0
     if not args.to:
-        raise UsageError("--to names no place", hint=f"an address, a path that ends in .db, or '{EMBEDDED}'")
+        raise UsageError("--to must not be empty", hint=f"use an address, a path that ends in .db, or '{EMBEDDED}'")
     uri = "" if args.to == EMBEDDED else args.to
-    found = copy_store(here, flags, uri)
-    place = found.place or EMBEDDED
+    report = copy_store(location, flags, uri)
+    place = report.place or EMBEDDED
     if args.json:
-        print_json({"to": place, "chunks": found.there, "ok": found.is_whole})
+        print_json({"to": place, "chunks": report.there, "ok": report.is_consistent})
     else:
-        print(f"{plural(found.there, 'chunk')} at {one_line(place)}")
-        note(f"to use it: lorelog config set store.uri {uri!r}")
-    return 0 if found.is_whole else 1
+        print(f"{plural(report.there, 'chunk')} at {one_line(place)}")
+        print_note(f"to use it: lorelog config set store.uri {uri!r}")
+    return 0 if report.is_consistent else 1

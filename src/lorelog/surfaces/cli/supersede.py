@@ -1,10 +1,10 @@
-"""Put a new memory in the place of an old one, which is hidden from then on.
+"""Replace a memory with a new one. The old one is hidden.
 
-Both stay in their files; the new one says whose place it takes. It keeps type and tags of the old one unless others are
-given. Deleting the new one brings the old one back, and 'lorelog search --include-superseded' shows both.
+Both stay in their files; the new one names the old one. It takes the type and tags of the old one unless others are given.
+Deleting the new one shows the old one again, and 'lorelog search --include-superseded' shows both.
 
 examples:
-  lorelog supersede 65fcbf6e "Redis TTL is 10 minutes since the price feed is slower"
+  lorelog supersede 65fcbf6e "Redis TTL is 10 minutes now"
   lorelog supersede 65fcbf6e - --type decision < decision.md
 """
 
@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from lorelog.surfaces.cli.add import read_text, show_added
 from lorelog.surfaces.cli.arguments import add_common
-from lorelog.surfaces.cli.asking import ask
-from lorelog.surfaces.cli.paper import note, one_line, print_json
+from lorelog.surfaces.cli.client import call_operation
+from lorelog.surfaces.cli.render import one_line, print_json, print_note
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
-    parser.add_argument("id", metavar="ID", help="id of the memory that no longer holds, or its first characters")
-    parser.add_argument("text", metavar="TEXT", help="what holds now; '-' reads standard input")
-    parser.add_argument("--type", default="", metavar="TYPE", help="kind of memory (default: the old one's)")
+    parser.add_argument("id", metavar="ID", help="id of the outdated memory, or its first characters")
+    parser.add_argument("text", metavar="TEXT", help="text of the new memory; '-' reads standard input")
+    parser.add_argument("--type", default="", metavar="TYPE", help="type of memory (default: that of the old one)")
     parser.add_argument(
-        "--tag", action="append", default=[], metavar="TAG", help="a tag (repeatable; default: the old one's)"
+        "--tag", action="append", default=[], metavar="TAG", help="a tag (repeatable; default: those of the old one)"
     )
     add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Supersede, and fail when it is saved but cannot be searched for."""
+    """Supersede; fail if the new memory was saved but is not searchable."""
     request = {"id": args.id, "text": read_text(args.text), "type": args.type, "tags": args.tag}
-    reply = ask(args, "memory.supersede", request, starts=True)
+    reply = call_operation(args, "memory.supersede", request, start_daemon=True)
     if args.json:
         print_json(reply)
     else:
         show_added(reply)
-        note(f"in the place of {one_line(reply['supersedes'])}; 'lorelog delete {reply['id'][:8]}' takes it back")
+        print_note(f"replaces {one_line(reply['supersedes'])}; 'lorelog delete {reply['id'][:8]}' undoes this")
     return 0 if reply["searchable"] else 1

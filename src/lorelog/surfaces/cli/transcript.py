@@ -1,7 +1,7 @@
 """Show the conversation that a memory came from, around its turn.
 
-The place is the id of a chunk or memory whose anchor names a conversation, or the path of one. Conversations of Claude Code,
-Codex, OpenCode and OpenClaw are read.
+PLACE is the id of a chunk or memory that came from a conversation, or the path of a transcript. Conversations of Claude Code,
+Codex, OpenCode and OpenClaw are supported.
 
 examples:
   lorelog transcript 65fcbf6e
@@ -11,31 +11,31 @@ examples:
 
 from __future__ import annotations
 
-from lorelog.surfaces.cli.arguments import add_common, own_path
-from lorelog.surfaces.cli.asking import ask
-from lorelog.surfaces.cli.paper import note, one_line, plural, print_json, printable, short_path, styled
+from lorelog.surfaces.cli.arguments import add_common, expand_path
+from lorelog.surfaces.cli.client import call_operation
+from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note, printable, short_path, stylize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from lorelog.operations.replies import TranscriptShape, TurnShape
+    from lorelog.operations.replies import Json
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
-    parser.add_argument("place", metavar="PLACE", help="id of a chunk or memory, or a transcript's path")
-    parser.add_argument("--turn", default="", metavar="ID", help="the turn to show (default: the memory's own)")
+    parser.add_argument("place", metavar="PLACE", help="id of a chunk or memory, or path of a transcript")
+    parser.add_argument("--turn", default="", metavar="ID", help="turn to show (default: the memory's turn)")
     parser.add_argument(
-        "-c", "--context", type=int, default=3, metavar="N", help="so many turns before and after it (default 3)"
+        "-c", "--context", type=int, default=3, metavar="N", help="turns to show before and after it (default 3)"
     )
     add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show the turns."""
-    request = {"place": own_path(args.place), "turn": args.turn, "context": args.context}
-    reply = ask(args, "memory.transcript", request)
+    """Print the turns."""
+    request = {"place": expand_path(args.place), "turn": args.turn, "context": args.context}
+    reply = call_operation(args, "memory.transcript", request)
     if args.json:
         print_json(reply)
     else:
@@ -43,28 +43,28 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _show(reply: TranscriptShape) -> None:
-    shown = f"{plural(len(reply['turns']), 'turn')} of {reply['total']:,}"
-    head = (styled(short_path(reply["address"]), "cyan"), reply["host"], one_line(reply["session"]), shown)
-    print("  ".join(part for part in (*head, styled(f"~{reply['tokens']:,} tokens", "dim")) if part))
+def _show(reply: Json) -> None:
+    count = f"{plural(len(reply['turns']), 'turn')} of {reply['total']:,}"
+    head = (stylize(short_path(reply["address"]), "cyan"), reply["host"], one_line(reply["session"]), count)
+    print("  ".join(part for part in (*head, stylize(f"~{reply['tokens']:,} tokens", "dim")) if part))
     for turn in reply["turns"]:
         _show_turn(turn, focused=turn["id"] == reply["focus"])
     for text in reply["notes"]:
-        note(text)
+        print_note(text)
 
 
-def _show_turn(turn: TurnShape, *, focused: bool) -> None:
-    mark = styled(">", "yellow") if focused else " "
-    beside = "  (beside the conversation)" if turn["sidechain"] else ""
-    print(f"\n{mark} {styled(one_line(turn['id']), 'bold')}  {turn['time'].replace('T', ' ')}{beside}")
+def _show_turn(turn: Json, *, focused: bool) -> None:
+    mark = stylize(">", "yellow") if focused else " "
+    sidechain = "  (side conversation)" if turn["sidechain"] else ""
+    print(f"\n{mark} {stylize(one_line(turn['id']), 'bold')}  {turn['time'].replace('T', ' ')}{sidechain}")
     for who, text in (("user", turn["user"]), ("assistant", turn["assistant"])):
         if text:
-            print(f"{styled(who, 'green')}: {printable(text)}")
+            print(f"{stylize(who, 'green')}: {printable(text)}")
         if who == "user":
             for tool in turn["tools"]:
                 failed = " (failed)" if tool["failed"] else ""
-                print(styled(one_line(f"  {tool['name']}{failed}: {tool['input']}"), "dim"))
+                print(stylize(one_line(f"  {tool['name']}{failed}: {tool['input']}"), "dim"))
     if turn["tools_left_out"]:
-        print(styled(f"  and {plural(turn['tools_left_out'], 'tool call')} more", "dim"))
+        print(stylize(f"  and {plural(turn['tools_left_out'], 'tool call')} more", "dim"))
     if turn["truncated"]:
-        print(styled("  (cut; --json shows no more either: the transcript holds it all)", "dim"))
+        print(stylize("  (truncated; the transcript has the full text)", "dim"))

@@ -1,19 +1,20 @@
-"""Speak for another's record, or against it, after having checked it.
+"""Confirm or dispute a record written by someone else.
 
-A record is verified when somebody other than its writer speaks for it. Whether that counts is computed from the ledger and said:
-promotion granted, or refused and why. The record is written either way. Signed records prove who wrote them ('lorelog
-identity'); unsigned ones only say so.
+A record becomes verified when someone other than its writer confirms it. The output says whether the confirmation counts:
+promotion granted, or refused and why. It is recorded either way. Signed records prove who wrote them ('lorelog identity');
+unsigned ones only claim it.
 
 examples:
-  lorelog verify 0195f3a2-9f01 --as otto --note "replayed 400 deliveries, 400 charges"
-  lorelog verify 0195f3a2-9f01 --as otto --against --note "fails with two workers"
+  lorelog verify 0195f3a2-9f01 --as otto --note "replayed 400 deliveries"
+  lorelog verify 0195f3a2-9f01 --as otto --against --note "fails with 2 workers"
 """
 
 from __future__ import annotations
 
-from lorelog.surfaces.cli.asking import ask
-from lorelog.surfaces.cli.paper import print_json
-from lorelog.surfaces.cli.task_write import add_texts, add_writing, say_written, writing_of
+from lorelog.surfaces.cli.arguments import add_record_options, add_repeatable, record_options_of
+from lorelog.surfaces.cli.client import call_operation
+from lorelog.surfaces.cli.render import print_json
+from lorelog.surfaces.cli.render.records import print_record_written
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,24 +24,24 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
     parser.add_argument("artifact", metavar="ARTIFACT", help="the record's id or its first characters")
-    parser.add_argument("--note", metavar="TEXT", help="what you found")
-    parser.add_argument("--against", action="store_true", help="speak against it")
-    add_texts(parser, "--validation", "how you checked")
-    add_writing(parser)
+    parser.add_argument("--note", metavar="TEXT", help="what you checked and found")
+    parser.add_argument("--against", action="store_true", help="dispute the record")
+    add_repeatable(parser, "--validation", "how you checked it")
+    add_record_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Record the verification. It succeeds when it is written, also where it moves no tier."""
+    """Record the verification. It succeeds once written, even if the record's trust does not change."""
     request = {
         "reply_to_artifact_id": args.artifact,
         "supports_claim": not args.against,
         "summary": args.note,
         "validation": args.validation,
-        **writing_of(args),
+        **record_options_of(args),
     }
-    reply = ask(args, "artifact.verification", request)
+    reply = call_operation(args, "artifact.verification", request)
     if args.json:
         print_json(reply)
     else:
-        say_written("Recorded objection" if args.against else "Recorded verification", reply)
+        print_record_written("Recorded objection" if args.against else "Recorded verification", reply)
     return 0

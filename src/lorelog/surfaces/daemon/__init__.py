@@ -1,1 +1,4 @@
-"""The warm daemon: one process per user and home that answers for all others, and the thin client that asks it."""
+"""The daemon process: one per home, with models and indexes loaded, serving requests over a Unix socket.
+
+The client side is `daemon_client`, which must stay light.
+"""

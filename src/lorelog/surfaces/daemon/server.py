@@ -1,8 +1,8 @@
-"""The daemon's socket: one thread waits for all connections, others do the work.
+"""The daemon's socket server: one I/O thread for all connections, worker threads for the operations.
 
-Whoever waits never works and whoever works never waits for a socket: a hung embedder, a slow reader or a hundred callers leave
-status and stop answered at once. One request at a time is under way on each connection; what follows it waits in a
-bounded buffer.
+The I/O thread never runs operations, and workers never wait for a socket. A hanging embedder, a slow reader or a hundred
+clients therefore cannot delay `daemon.status` and `daemon.stop`. Each connection has one request in progress; further
+requests wait in a bounded buffer.
 """
 
 from __future__ import annotations
@@ -18,283 +18,301 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lorelog.core.errors import DaemonError, LorelogError, UsageError
-from lorelog.surfaces.daemon.answers import is_own, refusal, send_off, too_many
-from lorelog.surfaces.daemon.desk import Desk, House
-from lorelog.surfaces.daemon.job import Crew
-from lorelog.surfaces.daemon.line import Line
-from lorelog.surfaces.daemon.wire import BEAT_S, MOST_BYTES
+from lorelog.surfaces.daemon.connection import (
+    ClientConnection,
+    error_response,
+    is_same_user,
+    send_and_close,
+    too_many_connections,
+)
+from lorelog.surfaces.daemon.router import DaemonHooks, RequestRouter
+from lorelog.surfaces.daemon.worker_pool import WorkerPool
+from lorelog.surfaces.daemon_client.wire import HEARTBEAT_S, MAX_REQUEST_BYTES
 
 if TYPE_CHECKING:
-    from lorelog.surfaces.daemon.presence import Presence
-    from lorelog.surfaces.daemon.work import Work
+    from lorelog.surfaces.daemon.instance_lock import InstanceLock
+    from lorelog.surfaces.daemon.worker_pool import OperationRunner
 
 _TICK_S = 1.0
-_PAUSE_S = 0.05
-_LARGE = 65_536
+_STOPPING_POLL_S = 0.05
+_LARGE_REQUEST_BYTES = 65_536
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much is borne, and how long."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerLimits:
+    """Limits and timeouts of the server."""
 
     connections: int = 128
-    spare: int = 16
-    """Further ones that may ask for status and stop."""
+    reserved_connections: int = 16
+    """Further connections, for `daemon.*` operations only."""
     workers: int = 64
-    held_bytes: int = 4 * MOST_BYTES
-    """Of requests that have not come whole, all connections together."""
-    write_s: float = 30.0
-    """A reader that takes nothing for so long is let go."""
-    rest_s: float = 60.0
-    """The rest of a request that has begun must come in this time."""
-    quiet_s: float = 600.0
-    """A connection that asks nothing for so long is closed."""
+    buffered_bytes: int = 4 * MAX_REQUEST_BYTES
+    """Total size of incomplete requests over all connections."""
+    write_timeout_s: float = 30.0
+    """A client that reads nothing for this long is disconnected."""
+    request_timeout_s: float = 60.0
+    """An incomplete request must grow within this time."""
+    idle_timeout_s: float = 600.0
+    """A connection without a request is closed after this time."""
     linger_s: float = 5.0
-    leave_s: float = 4.0
-    """Running work is given this long when the daemon is told to stop."""
+    stop_timeout_s: float = 4.0
+    """How long running operations may take when the daemon stops."""
 
 
-class Server:
-    """Runs until it is told to leave, nobody needs it, or its place is not its own any more.
+class DaemonServer:
+    """Serves requests until it is told to stop, has been idle for too long, or its lock or socket file is replaced.
 
-    What is public is for the desk, and for the thread that waits; `post` alone may be called from any thread.
+    Implements `router.Transport`. Methods belong to the I/O thread; only `post` may be called from other threads.
     """
 
-    def __init__(self, listener: socket.socket, presence: Presence, work: Work, house: House, limits: Limits) -> None:
-        self._presence, self._work, self._house, self._limits = presence, work, house, limits
-        self._desk = Desk(self, presence.address, work, house, Crew(limits.workers))
-        self._lines: dict[int, Line] = {}
-        self._posted: deque[tuple[Line, Callable[[], None]]] = deque()
-        self._ticked = 0.0
-        self.leaving = ""
-        """`now`, `after work`, or nothing."""
-        self._why = ""
-        self._leave_by = float("inf")
+    def __init__(
+        self,
+        listener: socket.socket,
+        *,
+        instance_lock: InstanceLock,
+        runner: OperationRunner,
+        hooks: DaemonHooks,
+        limits: ServerLimits,
+    ) -> None:
+        self._instance_lock, self._runner, self._hooks, self._limits = instance_lock, runner, hooks, limits
+        self._router = RequestRouter(
+            self, address=instance_lock.address, runner=runner, hooks=hooks, pool=WorkerPool(limits.workers)
+        )
+        self._connections: dict[int, ClientConnection] = {}
+        self._callbacks: deque[tuple[ClientConnection, Callable[[], None]]] = deque()
+        self._ticked_at = 0.0
+        self.shutdown_mode = ""
+        """`now`, `after work`, or '' while the server runs."""
+        self._stop_reason = ""
+        self._stop_by = float("inf")
         self._selector = selectors.DefaultSelector()
-        self._woken, self.waker = socket.socketpair()
-        for end in (self._woken, self.waker):
+        self._wake_reader, self.waker = socket.socketpair()
+        """Writing to `waker` wakes the I/O thread: 0 for a posted callback, otherwise the number of a signal."""
+        for end in (self._wake_reader, self.waker):
             end.setblocking(False)
-        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._selector.register(self._wake_reader, selectors.EVENT_READ)
         self._listener: socket.socket | None = listener
         self._selector.register(listener, selectors.EVENT_READ)
 
-    # -- the loop ----------------------------------------------------------------------------------------------------
-
     def run(self) -> str:
-        """Answer until it is time to leave; return why."""
-        while not self._may_leave():
-            for key, events in self._selector.select(_PAUSE_S if self.leaving else _TICK_S):
-                if key.fileobj is self._woken:
-                    self._wake_up()
+        """Serve requests until it is time to stop. Return the reason."""
+        while not self._may_exit():
+            for key, events in self._selector.select(_STOPPING_POLL_S if self.shutdown_mode else _TICK_S):
+                if key.fileobj is self._wake_reader:
+                    self._read_wakeups()
                 elif key.fileobj is self._listener:
                     self._accept()
-                elif line := self._lines.get(key.fd):
-                    self._attend(line, events)
-            while self._posted:
-                line, then = self._posted.popleft()
-                self._guarded(line, then)
-            if time.monotonic() - self._ticked >= _TICK_S:
+                elif connection := self._connections.get(key.fd):
+                    self._guarded(connection, partial(self._handle_events, connection, events))
+            while self._callbacks:
+                connection, callback = self._callbacks.popleft()
+                self._guarded(connection, callback)
+            if time.monotonic() - self._ticked_at >= _TICK_S:
                 self._tick()
-        for line in list(self._lines.values()):
-            self._drop(line)
-        return self._why
+        for connection in list(self._connections.values()):
+            self._drop(connection)
+        return self._stop_reason
 
-    def leave(self, why: str, *, after_work: bool = False) -> None:
-        """Begin to leave: nobody comes any more, and nothing more begins. Only for the thread that waits."""
-        how = "after work" if after_work else "now"
-        if self.leaving in {how, "now"}:
+    def shut_down(self, reason: str, *, after_work: bool = False) -> None:
+        """Begin to stop: accept no connection and start no operation."""
+        mode = "after work" if after_work else "now"
+        if self.shutdown_mode in {mode, "now"}:
             return
-        if not self.leaving:
-            self._why = why
-            self._presence.sign(how)
-            self._presence.hide()
+        if not self.shutdown_mode:
+            self._stop_reason = reason
+            self._instance_lock.write_holder(mode)
+            self._instance_lock.remove_socket()
             self._close_listener()
-            self._house.leaving()
-        self.leaving = how
-        self._work.close(how)
+            self._hooks.on_shutdown()
+        self.shutdown_mode = mode
+        self._runner.close(mode)
         if not after_work:
-            self._leave_by = time.monotonic() + self._limits.leave_s
+            self._stop_by = time.monotonic() + self._limits.stop_timeout_s
 
-    def post(self, line: Line, then: Callable[[], None]) -> None:
-        """Have the thread that waits do something about a line. From any thread."""
-        self._posted.append((line, then))
-        with suppress(OSError):  # full: it is about to wake up anyway
+    def post(self, connection: ClientConnection, callback: Callable[[], None]) -> None:
+        """Run a callback in the I/O thread; if it fails, the connection is closed."""
+        self._callbacks.append((connection, callback))
+        with suppress(OSError):  # the buffer is full: the thread is about to wake up anyway
             self.waker.send(b"\0")
 
-    def _guarded(self, line: Line, then: Callable[[], None]) -> None:
-        """Do something about a line; a fault of ours ends the line and not the daemon."""
-        try:
-            then()
-        except Exception as error:  # noqa: BLE001
-            self._work.note("connection", error)
-            self._drop(line)
-
-    def _may_leave(self) -> bool:
-        if not self.leaving:
-            return False
-        if time.monotonic() >= self._leave_by:
-            return True
-        unheard = any(line.job or line.outgoing for line in self._lines.values())
-        return not unheard and not self._work.running()
-
     def close(self) -> None:
-        """Close what it waits with, after it has left. A process that ends need not."""
+        """Close the selector and wake-up sockets after `run` has returned. Not needed if the process exits."""
         self._selector.close()
-        self._woken.close()
+        self._wake_reader.close()
         self.waker.close()
 
+    def connection_count(self) -> int:
+        """Return the number of open connections."""
+        return len(self._connections)
+
+    def send(self, connection: ClientConnection, response: dict[str, Any] | bytes) -> None:
+        """Queue a response, and restart the heartbeat interval."""
+        connection.send(response)
+        if connection.job is not None:
+            connection.job.last_sent_at = time.monotonic()
+        self._update_selector(connection)
+
+    def release(self, connection: ClientConnection) -> socket.socket:
+        """Hand over a connection's socket and stop serving it."""
+        self._selector.unregister(connection.socket)
+        self._connections.pop(connection.socket.fileno())
+        connection.socket.setblocking(True)
+        return connection.socket
+
+    def advance(self, connection: ClientConnection) -> None:
+        """Handle as many buffered requests of a connection as possible now."""
+        while connection.job is None and not connection.closing and not connection.outgoing:
+            raw = connection.next_line()
+            if raw is None:
+                break
+            if raw.strip():
+                self._router.handle(connection, raw)
+        idle = connection.job is None and not connection.outgoing
+        if connection.is_full() and idle and not connection.closing:
+            self._reject(connection, UsageError(f"a request may have at most {MAX_REQUEST_BYTES:,} bytes"))
+        if connection.at_eof and connection.job is not None:
+            connection.job.cancelled = True
+        if connection.at_eof and connection.job is None and not connection.outgoing:
+            if connection.incoming and not connection.closing:
+                connection.send(error_response(UsageError("the request ends without a newline")))
+            self._drop(connection)
+        elif connection.closing and not connection.outgoing and not connection.writes_shut_down:
+            connection.shut_down_writes(self._limits.linger_s)
+        self._update_selector(connection)
+
+    # -- the loop ----------------------------------------------------------------------------------------------------
+
+    def _guarded(self, connection: ClientConnection, callback: Callable[[], None]) -> None:
+        """Run a callback. An unexpected exception closes its connection and does not end the daemon."""
+        try:
+            callback()
+        except Exception as error:  # noqa: BLE001
+            self._runner.record_failure("connection", error)
+            self._drop(connection)
+
+    def _may_exit(self) -> bool:
+        if not self.shutdown_mode:
+            return False
+        if time.monotonic() >= self._stop_by:
+            return True
+        unanswered = any(connection.job or connection.outgoing for connection in self._connections.values())
+        return not unanswered and not self._runner.running()
+
     def _close_listener(self) -> None:
-        """Tell those who came a moment too late that nothing was done for them."""
+        """Tell clients that connected a moment too late that nothing was done for them."""
         if self._listener is None:
             return
         listener, self._listener = self._listener, None
         self._selector.unregister(listener)
         with suppress(OSError):
             while True:
-                connection, _ = listener.accept()
-                send_off(connection, refusal(DaemonError("the daemon is leaving"), leaving=True))
+                client, _ = listener.accept()
+                send_and_close(client, error_response(DaemonError("the daemon is stopping"), leaving=True))
         listener.close()
 
-    def _wake_up(self) -> None:
+    def _read_wakeups(self) -> None:
         with suppress(BlockingIOError):
-            for number in self._woken.recv(4096):
+            for number in self._wake_reader.recv(4096):
                 if number:  # a signal, written by the interpreter
-                    self.leave(f"signal {number}")
+                    self.shut_down(f"signal {number}")
 
     def _tick(self) -> None:
-        now = self._ticked = time.monotonic()
-        for line in list(self._lines.values()):
-            self._guarded(line, partial(self._look_after, line, now))
-        if self.leaving:
+        now = self._ticked_at = time.monotonic()
+        for connection in list(self._connections.values()):
+            self._guarded(connection, partial(self._check_timeouts, connection, now))
+        if self.shutdown_mode:
             return
-        if not self._presence.is_whole():
-            self.leave("its home or its socket is not its own any more")
-        elif self._house.idle_s and now - self._work.used > self._house.idle_s and not self._is_busy():
-            self.leave("nobody has asked for a while")
+        if not self._instance_lock.is_valid():
+            self.shut_down("its home was deleted or its socket replaced")
+        elif self._hooks.idle_s and now - self._runner.last_used_at > self._hooks.idle_s and not self._is_busy():
+            self.shut_down("idle for too long")
         else:
             try:
-                self._house.chores()
-            except Exception as error:  # noqa: BLE001  (a chore must not end the daemon)
-                self._work.note("chores", error)
+                self._hooks.on_tick()
+            except Exception as error:  # noqa: BLE001  (a failing background task must not end the daemon)
+                self._runner.record_failure("background", error)
 
     def _is_busy(self) -> bool:
-        return bool(self._desk.streams or self._work.running()) or any(line.job for line in self._lines.values())
+        if self._router.streams or self._runner.running():
+            return True
+        return any(connection.job for connection in self._connections.values())
 
-    def _look_after(self, line: Line, now: float) -> None:
-        limits, still = self._limits, now - line.moved
-        if line.outgoing:
-            stale = still > limits.write_s
-        elif line.closing:
-            stale = still > limits.linger_s or now > line.close_by
-        elif line.job is not None:
-            stale = False
-            if now - line.job.said >= BEAT_S - _TICK_S / 2:
-                self.say(line, {"working": round(now - line.job.since, 1)})
+    def _check_timeouts(self, connection: ClientConnection, now: float) -> None:
+        limits, idle_s = self._limits, now - connection.last_active_at
+        if connection.outgoing:
+            expired = idle_s > limits.write_timeout_s
+        elif connection.closing:
+            expired = idle_s > limits.linger_s or now > connection.close_by
+        elif connection.job is not None:
+            expired = False
+            if now - connection.job.last_sent_at >= HEARTBEAT_S - _TICK_S / 2:
+                self.send(connection, {"working": round(now - connection.job.started_at, 1)})
         else:
-            stale = still > (limits.rest_s if line.incoming else limits.quiet_s)
-        if stale:
-            self._drop(line)
+            expired = idle_s > (limits.request_timeout_s if connection.incoming else limits.idle_timeout_s)
+        if expired:
+            self._drop(connection)
 
     # -- connections -------------------------------------------------------------------------------------------------
 
     def _accept(self) -> None:
         while self._listener is not None:
             try:
-                connection, _ = self._listener.accept()
+                client, _ = self._listener.accept()
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
-                # Out of descriptors, most likely. Those who wait in the backlog go on waiting.
-                self._work.note("accept", error)
+                # Most likely out of descriptors. Clients in the backlog keep waiting.
+                self._runner.record_failure("accept", error)
                 time.sleep(0.05)
                 return
-            connection.setblocking(False)
-            crowd = len(self._lines)
-            if not is_own(connection):
-                send_off(connection, refusal(DaemonError("this daemon belongs to another user")))
-            elif crowd >= self._limits.connections + self._limits.spare:
-                send_off(connection, refusal(too_many()))
+            client.setblocking(False)
+            count = len(self._connections)
+            if not is_same_user(client):
+                send_and_close(client, error_response(DaemonError("this daemon belongs to another user")))
+            elif count >= self._limits.connections + self._limits.reserved_connections:
+                send_and_close(client, error_response(too_many_connections()))
             else:
-                line = Line(connection, crowded=crowd >= self._limits.connections)
-                self._lines[connection.fileno()] = line
-                self._selector.register(connection, selectors.EVENT_READ)
+                over_limit = count >= self._limits.connections
+                self._connections[client.fileno()] = ClientConnection(client, over_limit=over_limit)
+                self._selector.register(client, selectors.EVENT_READ)
 
-    def _attend(self, line: Line, events: int) -> None:
-        self._guarded(line, partial(self._move, line, events))
-
-    def _move(self, line: Line, events: int) -> None:
-        if events & selectors.EVENT_WRITE and line.outgoing:
-            line.flush()
+    def _handle_events(self, connection: ClientConnection, events: int) -> None:
+        if events & selectors.EVENT_WRITE and connection.outgoing:
+            connection.flush()
         if events & selectors.EVENT_READ:
-            line.receive()
-            if len(line.incoming) > _LARGE and self._held() > self._limits.held_bytes:
-                self._refuse(line, DaemonError("the daemon is busy with large requests", hint="try again"))
-        self.advance(line)
+            connection.receive()
+            if len(connection.incoming) > _LARGE_REQUEST_BYTES and self._exceeds_buffer_limit():
+                self._reject(connection, DaemonError("the daemon is busy with large requests", hint="try again"))
+        self.advance(connection)
 
-    def advance(self, line: Line) -> None:
-        """Go on with a line as far as it can go now."""
-        while line.job is None and not line.closing and not line.outgoing:
-            raw = line.next_line()
-            if raw is None:
-                break
-            if raw.strip():
-                self._desk.take(line, raw)
-        if line.is_full() and line.job is None and not line.closing and not line.outgoing:
-            self._refuse(line, UsageError(f"a request must not be larger than {MOST_BYTES:,} bytes"))
-        if line.ended and line.job is not None:
-            line.job.cancelled = True
-        if line.ended and line.job is None and not line.outgoing:
-            if line.incoming and not line.closing:
-                line.say(refusal(UsageError("the request ends before its line does")))
-            self._drop(line)
-        elif line.closing and not line.outgoing and not line.shut_down:
-            line.shut(self._limits.linger_s)
-        self._listen_to(line)
-
-    def _listen_to(self, line: Line) -> None:
-        number = line.connection.fileno()
-        if number < 0 or number not in self._lines:
+    def _update_selector(self, connection: ClientConnection) -> None:
+        number = connection.socket.fileno()
+        if number < 0 or number not in self._connections:
             return
-        wanted = (selectors.EVENT_READ if line.wants_more() else 0) | (selectors.EVENT_WRITE if line.outgoing else 0)
-        known = self._selector.get_map().get(number)
-        if known is None and wanted:
-            self._selector.register(line.connection, wanted)
-        elif known is not None and not wanted:
-            self._selector.unregister(line.connection)
-        elif known is not None and known.events != wanted:
-            self._selector.modify(line.connection, wanted)
+        events = (selectors.EVENT_READ if connection.can_receive() else 0) | (
+            selectors.EVENT_WRITE if connection.outgoing else 0
+        )
+        registered = self._selector.get_map().get(number)
+        if registered is None and events:
+            self._selector.register(connection.socket, events)
+        elif registered is not None and not events:
+            self._selector.unregister(connection.socket)
+        elif registered is not None and registered.events != events:
+            self._selector.modify(connection.socket, events)
 
-    def say(self, line: Line, answer: dict[str, Any] | bytes) -> bool:
-        stands = line.say(answer)
-        if line.job is not None:
-            line.job.said = time.monotonic()
-        self._listen_to(line)
-        return stands
+    def _reject(self, connection: ClientConnection, error: LorelogError) -> None:
+        """Send an error and close the connection: the rest of its input cannot be parsed."""
+        connection.send(error_response(error))
+        connection.shut_down_writes(self._limits.linger_s)
 
-    def _refuse(self, line: Line, error: LorelogError) -> None:
-        """Answer with an error and hang up: what follows cannot be understood."""
-        line.say(refusal(error))
-        line.shut(self._limits.linger_s)
-
-    def _drop(self, line: Line) -> None:
-        number = line.connection.fileno()
-        if line.job is not None:
-            line.job.cancelled = True
+    def _drop(self, connection: ClientConnection) -> None:
+        if connection.job is not None:
+            connection.job.cancelled = True
         with suppress(KeyError, ValueError):
-            self._selector.unregister(line.connection)
-        self._lines.pop(number, None)
-        line.close()
+            self._selector.unregister(connection.socket)
+        self._connections.pop(connection.socket.fileno(), None)
+        connection.close()
 
-    def release(self, line: Line) -> socket.socket:
-        """Give a connection away: to whoever speaks another language on it."""
-        self._selector.unregister(line.connection)
-        self._lines.pop(line.connection.fileno())
-        line.connection.setblocking(True)
-        return line.connection
-
-    def count(self) -> int:
-        """Return how many connections there are."""
-        return len(self._lines)
-
-    def _held(self) -> int:
-        return sum(len(line.incoming) for line in self._lines.values())
+    def _exceeds_buffer_limit(self) -> bool:
+        buffered = sum(len(connection.incoming) for connection in self._connections.values())
+        return buffered > self._limits.buffered_bytes

@@ -1,1 +1,1 @@
-"""HTTP asks: Loop's endpoints, every operation, health, metrics and the document that describes them all."""
+"""The HTTP surface: the operations as JSON endpoints, Loop's endpoints, metrics, and the wiki in a browser."""

@@ -1,14 +1,18 @@
-"""The application: which path leads where. Everything that is served passes the guard first."""
+"""The HTTP application: its routes, the metrics page, and applications mounted beside it.
+
+Every request passes the guard first. An application that takes a second to import (MCP) is loaded by its first request,
+so that it does not delay the start of the server. Metrics are in Prometheus' text format, version 0.0.4.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from anyio import to_thread
+from anyio import Event, create_task_group, to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -19,28 +23,84 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from lorelog.core.errors import LorelogError
 from lorelog.core.options import HttpOptions
 from lorelog.core.version import VERSION
-from lorelog.operations.dispatch import Caller
-from lorelog.surfaces.http.calls import Answer, Calls
-from lorelog.surfaces.http.faults import Refusal, broken, failed, json_answer, refused, unrouted
-from lorelog.surfaces.http.guard import Guard
+from lorelog.operations.dispatch import CallOperation, ClientIdentity
+from lorelog.surfaces.http.calls import OperationEndpoints
+from lorelog.surfaces.http.errors import (
+    HttpRefusalError,
+    internal_error_response,
+    json_response,
+    operation_error_response,
+    refusal_response,
+    routing_error_response,
+)
+from lorelog.surfaces.http.guard import RequestGuard
 from lorelog.surfaces.http.loop import LoopEndpoints
 from lorelog.surfaces.http.openapi import describe_api
-from lorelog.surfaces.http.prometheus import CONTENT_TYPE, exposition
+
+METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_GAUGES = {"answers", "hot_chunks", "hot_bytes"}
+"""Cache counters that hold a current value; the others only grow."""
+_QUANTILES = (("0.5", "p50_ms"), ("0.9", "p90_ms"), ("0.99", "p99_ms"))
+
+
+def render_metrics(reply: Mapping[str, Any], version: str) -> str:
+    """Return the reply of `memory.metrics` in Prometheus' text format."""
+    return "\n".join(_metric_lines(reply, version)) + "\n"
+
+
+def _metric_lines(reply: Mapping[str, Any], version: str) -> Iterator[str]:
+    operations, cache = reply["operations"], reply["cache"]
+    yield from _render_metric("build_info", "gauge", "Version of the server.", [({"version": version}, 1)])
+    yield from _render_metric(
+        "uptime_seconds", "gauge", "Seconds since the process started.", [({}, reply["uptime_s"])]
+    )
+    yield from _render_metric("resident_memory_bytes", "gauge", "Memory of the process.", [({}, reply["rss_bytes"])])
+    counts = [({"op": operation["op"]}, operation["count"]) for operation in operations]
+    yield from _render_metric("operations_total", "counter", "Calls of operations.", counts)
+    errors = [({"op": operation["op"]}, operation["errors"]) for operation in operations]
+    yield from _render_metric("operation_errors_total", "counter", "Failed calls of operations.", errors)
+    yield from _render_metric(
+        "operation_latency_seconds",
+        "gauge",
+        "Latency of the last thousand calls of each operation, by quantile.",
+        [
+            ({"op": operation["op"], "quantile": quantile}, operation[field] / 1000)
+            for operation in operations
+            for quantile, field in _QUANTILES
+        ],
+    )
+    events = [({"event": name}, value) for name, value in cache.items() if name not in _GAUGES]
+    yield from _render_metric("cache_events_total", "counter", "Cache events.", events)
+    held = [({"what": name}, value) for name, value in cache.items() if name in _GAUGES]
+    yield from _render_metric("cache_held", "gauge", "Entries and bytes in the caches.", held)
+
+
+def _render_metric(name: str, kind: str, help_text: str, samples: list[tuple[dict[str, str], float]]) -> Iterator[str]:
+    yield f"# HELP lorelog_{name} {help_text}"
+    yield f"# TYPE lorelog_{name} {kind}"
+    for labels, value in samples:
+        inner = ",".join(f'{label}="{_escape_label(text)}"' for label, text in labels.items())
+        yield f"lorelog_{name}{{{inner}}} {value!r}" if inner else f"lorelog_{name} {value!r}"
+
+
+def _escape_label(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Extra:
-    """Another application that is served beside ours, behind the same guard."""
+class MountedApp:
+    """Another application that is served beside this one, behind the same guard."""
 
     path: str
-    """Exactly this path, with every method."""
+    """The exact path; all methods are passed on."""
     app: ASGIApp
-    running: Callable[[], AbstractAsyncContextManager[Any]] | None = None
-    """What it needs around its life, entered before the first request."""
+    lifespan: Callable[[], AbstractAsyncContextManager[Any]] | None = None
+    """Context of the application, entered before the first request."""
 
 
-class _AsItIs:
-    """Keeps a function from being taken for one that answers requests."""
+class RawHandler:
+    """Wraps an ASGI function, which Starlette would take for a request handler."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -49,53 +109,55 @@ class _AsItIs:
         await self._app(scope, receive, send)
 
 
-class App:
-    """What a server runs. `stop` tells the operations under way to come to an end."""
+class HttpApp:
+    """The application that a server runs."""
 
-    def __init__(self, guarded: ASGIApp, calls: Calls) -> None:
+    def __init__(self, guarded: ASGIApp, calls: OperationEndpoints) -> None:
         self._guarded = guarded
         self._calls = calls
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer."""
+        """Handle one request."""
         await self._guarded(scope, receive, send)
 
     def stop(self) -> None:
-        """Have long operations end soon; what they did is kept. May be called from any thread."""
+        """Cancel long operations; their finished work is kept. May be called from any thread."""
         self._calls.stopping.set()
 
 
-def build_app(answer: Answer, options: HttpOptions, caller: Caller, mounts: Sequence[Extra] = ()) -> App:
-    """Return the application over whoever answers; `caller` says where requests stand that name no directory."""
-    calls = Calls(answer, caller)
+def build_app(
+    call: CallOperation, options: HttpOptions, caller: ClientIdentity, mounts: Sequence[MountedApp] = ()
+) -> HttpApp:
+    """Return the application. Requests that name no project use the directory of `caller`."""
+    calls = OperationEndpoints(call, caller)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with AsyncExitStack() as running:
-            for extra in mounts:
-                if extra.running is not None:
-                    await running.enter_async_context(extra.running())
+        async with AsyncExitStack() as contexts:
+            for mounted in mounts:
+                if mounted.lifespan is not None:
+                    await contexts.enter_async_context(mounted.lifespan())
             yield
 
     starlette = Starlette(
-        routes=[*_routes(calls, options), *(Route(extra.path, _AsItIs(extra.app)) for extra in mounts)],
+        routes=[*_routes(calls, options), *(Route(mounted.path, RawHandler(mounted.app)) for mounted in mounts)],
         lifespan=lifespan,
-        exception_handlers=dict.fromkeys((HTTPException, Refusal, LorelogError, Exception), _gone_wrong),
+        exception_handlers=dict.fromkeys((HTTPException, HttpRefusalError, LorelogError, Exception), _handle_error),
     )
-    starlette.router.redirect_slashes = False  # a redirect would repeat what the request said of our name
-    return App(Guard(starlette, options), calls)
+    starlette.router.redirect_slashes = False  # a redirect would echo the request's Host header
+    return HttpApp(RequestGuard(starlette, options), calls)
 
 
-def _routes(calls: Calls, options: HttpOptions) -> list[BaseRoute]:
+def _routes(calls: OperationEndpoints, options: HttpOptions) -> list[BaseRoute]:
     loop = LoopEndpoints(calls, options.max_body_bytes)
-    described = cache(lambda: describe_api(secured=bool(options.token)))
+    document = cache(lambda: describe_api(secured=bool(options.token)))
 
     async def metrics(request: Request) -> Response:
-        shape = await calls.carry_out(request, lambda ask: ask("memory.metrics", {}))
-        return Response(exposition(shape, VERSION), media_type=CONTENT_TYPE)
+        reply = await calls.run_job(request, lambda call: call("memory.metrics", {}))
+        return Response(render_metrics(reply, VERSION), media_type=METRICS_CONTENT_TYPE)
 
     async def openapi(request: Request) -> Response:
-        return json_answer(await to_thread.run_sync(described))
+        return json_response(await to_thread.run_sync(document))
 
     return [
         Route("/health", _health, methods=["GET"]),
@@ -113,14 +175,74 @@ def _routes(calls: Calls, options: HttpOptions) -> list[BaseRoute]:
 
 
 async def _health(request: Request) -> Response:
-    """Say that the server answers; whether the index is well is `memory.health`'s to say."""
-    return json_answer({"ok": True, "version": VERSION})
+    """Report that the server runs; `memory.health` checks the index."""
+    return json_response({"ok": True, "version": VERSION})
 
 
-async def _gone_wrong(request: Request, error: Exception) -> Response:
+async def _handle_error(request: Request, error: Exception) -> Response:
     path = request.url.path
     if isinstance(error, HTTPException):
-        return unrouted(path, error.status_code, error.detail, error.headers)
-    if isinstance(error, Refusal):
-        return refused(path, error)
-    return failed(path, error) if isinstance(error, LorelogError) else broken(path, error)
+        return routing_error_response(path, error.status_code, error.detail, error.headers)
+    if isinstance(error, HttpRefusalError):
+        return refusal_response(path, error)
+    return (
+        operation_error_response(path, error)
+        if isinstance(error, LorelogError)
+        else internal_error_response(path, error)
+    )
+
+
+AppLoader = Callable[[], tuple[ASGIApp, Callable[[], AbstractAsyncContextManager[Any]]]]
+"""Imports and builds an application; returns it with its lifespan."""
+
+
+def lazy_app(path: str, load: AppLoader) -> MountedApp:
+    """Return an application that is loaded by its first request."""
+    lazy = LazyApp(load)
+    return MountedApp(path, lazy, lazy.lifespan)
+
+
+class LazyApp:
+    """An application that is loaded by its first request."""
+
+    def __init__(self, load: AppLoader) -> None:
+        self._load = load
+        self._app: ASGIApp | None = None
+        self._failure = ""
+        self._requested: Event | None = None
+        self._loaded: Event | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._app is None and self._requested is not None and self._loaded is not None:
+            self._requested.set()
+            await self._loaded.wait()
+        if self._app is None:
+            raise LorelogError(f"{scope['path']} could not be loaded{self._failure}")
+        await self._app(scope, receive, send)
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        """Run the task that loads the application on request and closes it."""
+        self._requested, self._loaded = Event(), Event()
+        stopping = Event()
+        async with create_task_group() as group:
+            group.start_soon(self._run, self._requested, self._loaded, stopping)
+            yield
+            stopping.set()
+            self._requested.set()
+
+    async def _run(self, requested: Event, loaded: Event, stopping: Event) -> None:
+        await requested.wait()
+        if stopping.is_set():
+            return
+        try:
+            app, lifespan = await to_thread.run_sync(self._load)
+            async with lifespan():
+                self._app = app
+                loaded.set()
+                await stopping.wait()
+        except Exception as error:  # noqa: BLE001  (its own requests get the error; others are served)
+            self._failure = f": {type(error).__name__}"
+        finally:
+            self._app = None
+            loaded.set()

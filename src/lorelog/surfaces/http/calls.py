@@ -1,162 +1,247 @@
-"""Calling operations for people who may hang up: in threads, so many at once, and told to stop when nobody waits.
+"""Endpoints that call operations, with JSON replies or server-sent events.
 
-The event loop only ever waits. What works (a store, a model, a file) does so in a thread, and learns through its progress
-callback that whoever asked is gone or that the server is stopping: a long index run ends there, what it did is kept. A short
-write is not interrupted.
+    event: progress   data: {"stage", "done", "total"}
+    event: result     data: the reply
+    event: error      data: {"error": {"code", "message", "hint"}}
+
+The event loop only waits. Stores, models and files are used in worker threads, a limited number at a time. A thread
+learns from its progress callback that the client disconnected or the server is stopping: a long index run ends there
+and keeps its work, a short write is not interrupted. Progress that arrives faster than it is read is dropped, so a slow
+reader uses no memory; a comment every few seconds keeps an idle stream open.
 """
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
-from anyio import CapacityLimiter, create_task_group, fail_after, to_thread
+from anyio import CapacityLimiter, Event, create_task_group, fail_after, move_on_after, to_thread
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive
+from starlette.types import Receive, Scope, Send
 
 from lorelog.core.errors import Cancelled, UsageError
 from lorelog.core.ports import Progress
-from lorelog.operations.catalogue import find_operation
-from lorelog.operations.dispatch import Caller, read_request
+from lorelog.operations.catalogue import describe_all, find_operation
+from lorelog.operations.dispatch import BoundCall, CallOperation, ClientIdentity, read_request
 from lorelog.operations.operation import Operation
-from lorelog.operations.schema import catalogue
-from lorelog.surfaces.http.events import EventStream
-from lorelog.surfaces.http.faults import Refusal, json_answer
+from lorelog.surfaces.http.errors import HttpRefusalError, error_object, json_bytes, json_response
 
-Reply = TypeVar("Reply")
-Ask = Callable[[str, Mapping[str, Any]], dict[str, Any]]
-"""Carry out an operation for whoever sent the request."""
+KEEPALIVE_S = 5.0
+"""Seconds without progress after which a keep-alive comment is sent."""
+_MIN_INTERVAL_S = 0.1
+"""Minimum seconds between two progress events."""
+_EVENT_HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8")]
 
-BODY_S = 60.0
-"""Seconds that a whole body may take to come."""
-_AT_ONCE = 16
-_LONG_AT_ONCE = 4
-"""Index runs wait for each other, so a few of them may not take every thread that searches need."""
-_LONG = frozenset({"memory.index"})
+StreamJob = Callable[[Progress], dict[str, Any]]
 
 
-class Answer(Protocol):
-    """Who answers: a dispatcher's `call`, here or in the daemon."""
+class EventStream(Response):
+    """Runs a job in a thread and streams its progress and result."""
 
-    def __call__(
-        self, name: str, arguments: object, caller: Caller, progress: Progress | None = None, /
-    ) -> dict[str, Any]:
-        """Carry out an operation."""
+    def __init__(self, job: StreamJob, limiter: CapacityLimiter) -> None:
+        super().__init__()
+        self._job = job
+        self._limiter = limiter
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the stream."""
+        run = _StreamRun(self._job)
+        await send({"type": "http.response.start", "status": 200, "headers": _EVENT_HEADERS})
+        async with create_task_group() as group:
+            group.start_soon(_wait_for_disconnect, receive, run.gone)
+            group.start_soon(run.run_job, self._limiter)
+            try:
+                await run.send_events(send)
+            finally:
+                run.gone.set()
+                group.cancel_scope.cancel()
 
 
-class Calls:
-    """The operations, as requests reach them."""
+class _StreamRun:
+    """A running job: its thread reports progress, and the event loop sends the latest report."""
 
-    def __init__(self, answer: Answer, caller: Caller) -> None:
-        self._answer = answer
+    def __init__(self, job: StreamJob) -> None:
+        self._job = job
+        self._loop = asyncio.get_running_loop()
+        self._latest: dict[str, Any] | None = None
+        self._wake = Event()
+        self._done = Event()
+        self._final = b""
+        self.gone = threading.Event()
+
+    async def run_job(self, limiter: CapacityLimiter) -> None:
+        try:
+            reply = await to_thread.run_sync(self._job, self._progress, limiter=limiter, abandon_on_cancel=True)
+            self._final = _event("result", reply)
+        except Exception as error:  # noqa: BLE001  (every error is sent to the reader)
+            self._final = _event("error", {"error": error_object(error)})
+        self._done.set()
+        self._wake.set()
+
+    async def send_events(self, send: Send) -> None:
+        while not self._done.is_set():
+            with move_on_after(KEEPALIVE_S):
+                await self._wake.wait()
+            self._wake = Event()
+            if self._done.is_set():
+                break
+            latest, self._latest = self._latest, None
+            body = _event("progress", latest) if latest else b": working\n\n"
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+            with move_on_after(_MIN_INTERVAL_S):
+                await self._done.wait()
+        await send({"type": "http.response.body", "body": self._final, "more_body": False})
+
+    def _progress(self, stage: str, done: int, total: int) -> None:
+        """Receive a report in the job's thread."""
+        if self.gone.is_set():
+            raise Cancelled("the client disconnected")
+        self._loop.call_soon_threadsafe(self._set_latest, {"stage": stage, "done": done, "total": total})
+
+    def _set_latest(self, latest: dict[str, Any]) -> None:
+        self._latest = latest
+        self._wake.set()
+
+
+def _event(name: str, data: object) -> bytes:
+    return b"event: " + name.encode() + b"\ndata: " + json_bytes(data) + b"\n\n"
+
+
+JobReply = TypeVar("JobReply")
+
+BODY_TIMEOUT_S = 60.0
+"""Maximum seconds for a whole request body to arrive."""
+_MAX_CONCURRENT = 16
+_MAX_CONCURRENT_LONG = 4
+"""Index runs wait for each other, so they get few threads and cannot block searches."""
+_LONG_OPERATIONS = frozenset({"memory.index"})
+
+
+class OperationEndpoints:
+    """Endpoints of the operations."""
+
+    def __init__(self, call: CallOperation, caller: ClientIdentity) -> None:
+        self._call = call
         self._caller = caller
-        self._at_once = CapacityLimiter(_AT_ONCE)
-        self._long_at_once = CapacityLimiter(_LONG_AT_ONCE)
+        self._limiter_short = CapacityLimiter(_MAX_CONCURRENT)
+        self._limiter_long = CapacityLimiter(_MAX_CONCURRENT_LONG)
         self.stopping = threading.Event()
-        """Set when the server is to end."""
+        """Set when the server is stopping."""
 
     async def call(self, request: Request) -> Response:
-        """Answer POST /api/call/{op}: the body is the arguments, the answer the reply, or a stream of events."""
-        operation = offered(request.path_params["op"])
+        """Handle POST /api/call/{op}: the body has the arguments; reply with JSON or, if accepted, an event stream."""
+        operation = find_http_operation(request.path_params["op"])
         arguments = read_json(await read_body(request))
-        read_request(operation, arguments)  # refused with a status, also where the answer would be a stream
+        read_request(operation, arguments)  # an invalid request gets an error status even if a stream was requested
         if "text/event-stream" in request.headers.get("accept", ""):
-            return EventStream(lambda tell: self._job(operation.name, arguments, tell), self._limiter(operation.name))
-        shape = await self.carry_out(request, lambda ask: ask(operation.name, arguments), long=operation.name in _LONG)
-        return json_answer(shape)
+            return EventStream(
+                lambda report: self._run_streamed(operation.name, arguments, report), self._limiter(operation.name)
+            )
+        reply = await self.run_job(
+            request, lambda call: call(operation.name, arguments), long=operation.name in _LONG_OPERATIONS
+        )
+        return json_response(reply)
 
     async def list_operations(self, request: Request) -> Response:
-        """Answer GET /api/ops: every operation with its schemas, and where it can be asked for."""
-        return json_answer({"operations": await to_thread.run_sync(catalogue)})
+        """Handle GET /api/ops: list every operation with its schemas and surfaces."""
+        return json_response({"operations": await to_thread.run_sync(describe_all)})
 
-    async def carry_out(self, request: Request, job: Callable[[Ask], Reply], *, long: bool = False) -> Reply:
-        """Run a job in a thread, with a way to ask that is told to stop when the request's sender hangs up."""
-        gone = threading.Event()
-        outcome: list[Reply] = []
+    async def run_job(self, request: Request, job: Callable[[BoundCall], JobReply], *, long: bool = False) -> JobReply:
+        """Run a job in a thread; its calls of operations are cancelled when the client disconnects."""
+        disconnected = threading.Event()
+        outcome: list[JobReply] = []
         raised: list[Exception] = []
 
-        def work() -> Reply:
-            return job(lambda op, arguments: self._answer(op, arguments, self._caller, self._until(gone)))
+        def work() -> JobReply:
+            return job(lambda op, arguments: self._call(op, arguments, self._caller, self._cancel_on(disconnected)))
 
         async with create_task_group() as group:
-            group.start_soon(_await_departure, request.receive, gone)
+            group.start_soon(_wait_for_disconnect, request.receive, disconnected)
             try:
-                limiter = self._long_at_once if long else self._at_once
+                limiter = self._limiter_long if long else self._limiter_short
                 outcome.append(await to_thread.run_sync(work, limiter=limiter, abandon_on_cancel=True))
             except Exception as error:  # noqa: BLE001  (a task group would wrap it)
                 raised.append(error)
             finally:
-                gone.set()
+                disconnected.set()
                 group.cancel_scope.cancel()
         if raised:
             raise raised[0]
         return outcome[0]
 
-    def _job(self, op: str, arguments: Mapping[str, Any], tell: Progress) -> dict[str, Any]:
+    def _run_streamed(self, op: str, arguments: Mapping[str, Any], report: Progress) -> dict[str, Any]:
         def progress(stage: str, done: int, total: int) -> None:
             self._check_stopping()
-            tell(stage, done, total)
+            report(stage, done, total)
 
-        return self._answer(op, arguments, self._caller, progress)
+        return self._call(op, arguments, self._caller, progress)
 
-    def _until(self, gone: threading.Event) -> Progress:
+    def _cancel_on(self, disconnected: threading.Event) -> Progress:
         def progress(stage: str, done: int, total: int) -> None:
             self._check_stopping()
-            if gone.is_set():
-                raise Cancelled("whoever asked has gone")
+            if disconnected.is_set():
+                raise Cancelled("the client disconnected")
 
         return progress
 
     def _check_stopping(self) -> None:
         if self.stopping.is_set():
-            raise Cancelled("the server is stopping; what was done is kept", hint="ask again when it is back")
+            raise Cancelled("the server is stopping; finished work is kept", hint="repeat the request when it is back")
 
     def _limiter(self, op: str) -> CapacityLimiter:
-        return self._long_at_once if op in _LONG else self._at_once
+        return self._limiter_long if op in _LONG_OPERATIONS else self._limiter_short
 
 
-def offered(name: str) -> Operation[Any, Any]:
-    """Return an operation that may be asked for over HTTP. Raise Refusal with the nearest names, or with the reason."""
+def find_http_operation(name: str) -> Operation[Any, Any]:
+    """Return an operation that is available over HTTP. Raise HttpRefusalError with the nearest names or the reason."""
     try:
         operation = find_operation(name)
     except UsageError as error:
-        raise Refusal(404, "not_found", error.message, hint=error.hint.replace("'lorelog ops'", "/api/ops")) from None
+        raise HttpRefusalError(
+            404, "not_found", error.message, hint=error.hint.replace("'lorelog ops'", "/api/ops")
+        ) from None
     if "http" in operation.absent:
-        raise Refusal(403, "forbidden", f"{operation.name} is not offered over HTTP: {operation.absent['http']}")
+        raise HttpRefusalError(
+            403, "forbidden", f"{operation.name} is not available over HTTP: {operation.absent['http']}"
+        )
     return operation
 
 
 async def read_body(request: Request) -> bytes:
-    """Return a whole body; one that comes too slowly is refused, one that breaks off is never acted on."""
-    taken = bytearray()
+    """Return the whole body. Raise HttpRefusalError if it arrives too slowly; an incomplete body is never processed."""
+    body = bytearray()
     try:
-        with fail_after(BODY_S):
+        with fail_after(BODY_TIMEOUT_S):
             async for part in request.stream():
-                taken += part
+                body += part
     except TimeoutError:
-        raise Refusal(
-            408, "timeout", f"the body did not come within {BODY_S:.0f} seconds", headers={"Connection": "close"}
+        raise HttpRefusalError(
+            408,
+            "timeout",
+            f"the body did not arrive within {BODY_TIMEOUT_S:.0f} seconds",
+            headers={"Connection": "close"},
         ) from None
-    return bytes(taken)
+    return bytes(body)
 
 
 def read_json(body: bytes) -> dict[str, Any]:
-    """Return the object that a body holds; no body is an empty one. Raise UsageError for anything else."""
+    """Return the JSON object of a body; an empty body is an empty object. Raise UsageError for anything else."""
     if not body.strip():
         return {}
     try:
         value = msgspec.json.decode(body)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"the body is not JSON: {str(error)[:200]}", hint="send an object in UTF-8") from None
+        raise UsageError(f"the body is not JSON: {str(error)[:200]}", hint="send a JSON object in UTF-8") from None
     if not isinstance(value, dict):
         raise UsageError("the body must be a JSON object", hint="it holds the arguments by name")
     return value
 
 
-async def _await_departure(receive: Receive, gone: threading.Event) -> None:
+async def _wait_for_disconnect(receive: Receive, gone: threading.Event) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     gone.set()

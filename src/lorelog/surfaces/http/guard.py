@@ -1,9 +1,10 @@
-"""Who may ask, and how much at once: looked at before anything else of a request is.
+"""Checks of every request before anything else: host, origin, token, content type and size.
 
-A browser lets any page send requests to this machine. It cannot read the answers, but a request may do something, and a
-name that is pointed at 127.0.0.1 after the page was loaded (DNS rebinding) can read them too. So the name in `Host` must
-be this machine's, `Origin` must be our own if there is one, and what changes anything must be JSON, which no page may
-send elsewhere without asking first; we never say yes to that. Where a token is set, only /health goes without it.
+A browser lets any page send requests to this machine. The page cannot read the replies, but a request may have effects,
+and after DNS rebinding (a name pointed at 127.0.0.1 once the page is loaded) it can read them too. Therefore `Host`
+must be a name of this machine, `Origin` must be our own if present, and requests that change anything must be JSON, which a
+page cannot send to another origin without a preflight; preflights are never granted. With a token set, only /health is
+served without it.
 """
 
 from __future__ import annotations
@@ -23,13 +24,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lorelog.core.errors import LorelogError
 from lorelog.core.options import HttpOptions
-from lorelog.surfaces.http.faults import Refusal, broken, failed, refused
+from lorelog.surfaces.http.errors import (
+    HttpRefusalError,
+    internal_error_response,
+    operation_error_response,
+    refusal_response,
+)
 
-OPEN = "/health"
-"""What is answered without a token."""
+PUBLIC_PATH = "/health"
+"""The path that needs no token."""
 
-_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z._-]+)(?::[0-9]{1,5})?")
-_ALWAYS = (
+_HOST_PATTERN = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z._-]+)(?::[0-9]{1,5})?")
+_SECURITY_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
     (b"cross-origin-resource-policy", b"same-origin"),
@@ -37,68 +43,70 @@ _ALWAYS = (
 _log = logging.getLogger("lorelog.http")
 
 
-class Guard:
-    """Lets through what may come in, and turns whatever is raised below into an answer."""
+class RequestGuard:
+    """Passes on allowed requests, and turns exceptions of the application into error responses."""
 
     def __init__(self, app: ASGIApp, options: HttpOptions) -> None:
         self._app = app
         self._limit = options.max_body_bytes
-        self._token = _digest(options.token) if options.token else b""
-        self._names = known_names(options.host)
+        self._token = _hash_token(options.token) if options.token else b""
+        self._names = allowed_host_names(options.host)
         self._any_address = _is_unspecified(options.host)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        outgoing = _Outgoing(send)
+        outgoing = _HeaderSender(send)
         try:
             self._check(scope, Headers(scope=scope))
             await self._app(scope, self._limited(scope, receive), outgoing)
         except ClientDisconnect:
             return
-        except Refusal as error:
-            await outgoing.instead(refused(scope["path"], error), scope, receive)
+        except HttpRefusalError as error:
+            await outgoing.send_instead(refusal_response(scope["path"], error), scope, receive)
         except LorelogError as error:
-            await outgoing.instead(failed(scope["path"], error), scope, receive)
-        except Exception as error:  # noqa: BLE001  (whoever asked is told, whatever it was)
+            await outgoing.send_instead(operation_error_response(scope["path"], error), scope, receive)
+        except Exception as error:  # noqa: BLE001  (every error gets a response)
             if os.environ.get("LORELOG_DEBUG"):
-                _log.exception("a fault of lorelog itself")
-            await outgoing.instead(broken(scope["path"], error), scope, receive)
+                _log.exception("internal error")
+            await outgoing.send_instead(internal_error_response(scope["path"], error), scope, receive)
 
     def _check(self, scope: Scope, headers: Headers) -> None:
         host = self._checked_host(headers)
         _check_origin(headers, host)
-        if self._token and scope["path"] != OPEN:
+        if self._token and scope["path"] != PUBLIC_PATH:
             self._check_token(headers)
         if scope["method"] == "POST" and _media_type(headers) != "application/json":
-            raise Refusal(415, "media_type", "a POST must be application/json", hint="Content-Type: application/json")
+            raise HttpRefusalError(
+                415, "media_type", "a POST must be application/json", hint="Content-Type: application/json"
+            )
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length) > self._limit:
             raise self._too_large(scope)
 
     def _checked_host(self, headers: Headers) -> str:
-        given = headers.getlist("host")
-        found = _HOST.fullmatch(given[0]) if len(given) == 1 else None
-        if not found:
-            raise Refusal(400, "usage", "a request needs one Host header that names a host")
-        name = found[1].lower().rstrip(".")
-        if name in self._names or _is_loopback(name) or (self._any_address and _address(name)):
-            return given[0].lower()
-        raise Refusal(
+        hosts = headers.getlist("host")
+        match = _HOST_PATTERN.fullmatch(hosts[0]) if len(hosts) == 1 else None
+        if not match:
+            raise HttpRefusalError(400, "usage", "a request needs exactly one valid Host header")
+        name = match[1].lower().rstrip(".")
+        if name in self._names or _is_loopback(name) or (self._any_address and _parse_address(name)):
+            return hosts[0].lower()
+        raise HttpRefusalError(
             403,
             "forbidden",
-            f"this server is not called {name[:200]}",
-            hint="ask for localhost, or for the name in http.host",
+            f"{name[:200]} is not a name of this server",
+            hint="use localhost, or the name in http.host",
         )
 
     def _check_token(self, headers: Headers) -> None:
-        given = headers.getlist("authorization")
-        kind, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-        # Digests, so that the time taken tells nothing of the token, its length included.
-        if not hmac.compare_digest(_digest(token.strip()), self._token) or kind.lower() != "bearer":
-            raise Refusal(
+        values = headers.getlist("authorization")
+        kind, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
+        # Digests are compared so that timing reveals nothing about the token, not even its length.
+        if not hmac.compare_digest(_hash_token(token.strip()), self._token) or kind.lower() != "bearer":
+            raise HttpRefusalError(
                 401,
                 "unauthorized",
                 "the bearer token is missing or wrong",
@@ -107,26 +115,26 @@ class Guard:
             )
 
     def _limited(self, scope: Scope, receive: Receive) -> Receive:
-        """Count what comes in: a body need not say beforehand how long it is."""
-        taken = 0
+        """Count the bytes of the body, which may have no Content-Length."""
+        received = 0
 
         async def counted() -> Message:
-            nonlocal taken
+            nonlocal received
             message = await receive()
-            taken += len(message.get("body", b""))
-            if taken > self._limit:
+            received += len(message.get("body", b""))
+            if received > self._limit:
                 raise self._too_large(scope)
             return message
 
         return counted
 
-    def _too_large(self, scope: Scope) -> Refusal:
-        what = "file too large" if scope["method"] == "PUT" else "the request is too large"
-        return Refusal(413, "too_large", what, hint=f"http.max_body_bytes allows {self._limit:,} bytes")
+    def _too_large(self, scope: Scope) -> HttpRefusalError:
+        message = "file too large" if scope["method"] == "PUT" else "the request is too large"
+        return HttpRefusalError(413, "too_large", message, hint=f"http.max_body_bytes allows {self._limit:,} bytes")
 
 
-class _Outgoing:
-    """What is sent, with the headers that every answer bears."""
+class _HeaderSender:
+    """Adds the security headers to every response."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -136,29 +144,33 @@ class _Outgoing:
         if message["type"] == "http.response.start":
             self._started = True
             headers = list(message.get("headers", ()))
-            said = {name.lower() for name, _ in headers}
-            message = {**message, "headers": headers + [one for one in _ALWAYS if one[0] not in said]}
+            present = {name.lower() for name, _ in headers}
+            missing = [header for header in _SECURITY_HEADERS if header[0] not in present]
+            message = {**message, "headers": headers + missing}
         await self._send(message)
 
-    async def instead(self, response: Response, scope: Scope, receive: Receive) -> None:
-        """Send an answer in place of the one that was not begun; one that was begun can only be broken off."""
+    async def send_instead(self, response: Response, scope: Scope, receive: Receive) -> None:
+        """Send an error response if none was started; a started one can only be aborted."""
         if self._started:
-            raise ConnectionAbortedError("the answer was begun and could not be finished")
+            raise ConnectionAbortedError("the response was started and could not be finished")
         await response(scope, receive, self)
 
 
-def known_names(host: str) -> frozenset[str]:
-    """Return the names and addresses that this server is called by, beside those of loopback."""
+def allowed_host_names(host: str) -> frozenset[str]:
+    """Return the names and addresses of this server besides the loopback addresses."""
     names = {"localhost", host.lower().rstrip("."), f"[{host.lower()}]"}
     return frozenset(names | {socket.gethostname().lower()} if _is_unspecified(host) else names)
 
 
 def _check_origin(headers: Headers, host: str) -> None:
-    ours = {f"http://{host}", f"https://{host}"}
-    strangers = [one for one in headers.getlist("origin") if one.lower() not in ours]
-    if strangers or headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
-        raise Refusal(
-            403, "forbidden", "another site may not ask through a browser", hint="ask from a program, without Origin"
+    allowed = {f"http://{host}", f"https://{host}"}
+    foreign = [origin for origin in headers.getlist("origin") if origin.lower() not in allowed]
+    if foreign or headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
+        raise HttpRefusalError(
+            403,
+            "forbidden",
+            "requests from other sites are not allowed",
+            hint="send the request from a program, without Origin",
         )
 
 
@@ -166,21 +178,21 @@ def _media_type(headers: Headers) -> str:
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def _digest(token: str) -> bytes:
+def _hash_token(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
 
 
 def _is_loopback(name: str) -> bool:
-    address = _address(name)
+    address = _parse_address(name)
     return address is not None and address.is_loopback
 
 
 def _is_unspecified(host: str) -> bool:
-    address = _address(host)
+    address = _parse_address(host)
     return address is not None and address.is_unspecified
 
 
-def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _parse_address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address(name.strip("[]"))
     except ValueError:

@@ -1,13 +1,22 @@
-"""Loop's endpoints, as Loop's clients know them, over our operations.
+"""Loop's endpoints over our operations: search, index, and the indexed Markdown files.
 
-Two things differ, on purpose: nothing found is `[]`, not `null`, and a search does not index first. There are no channels
-here: `dir_path` says where one stands, and a `channel_id` alone is answered as by a Loop that has no channel lookup.
+They differ from Loop in two ways: an empty result is `[]`, not `null`, and a search does not index first. There are no
+channels: `dir_path` names the project, and a `channel_id` alone is rejected as by a Loop without channel lookup.
+
+A file can be read or replaced only if the index has a document of exactly its path. A directory or the file could be
+replaced by a link between that check and the open call; therefore each path component is opened by itself, from the
+root down, and links are refused. The new version is renamed into the directory that is already open.
 """
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
-from collections.abc import Mapping
+import secrets
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -16,178 +25,336 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from lorelog.core.errors import LorelogError, UsageError
-from lorelog.surfaces.http.calls import Ask, Calls, read_body
-from lorelog.surfaces.http.faults import Refusal, json_answer
-from lorelog.surfaces.http.files import checked_path, not_indexed, read_file, replace_file, tag_of
+from lorelog.core.processes import acquire_file_lock
+from lorelog.operations.dispatch import BoundCall
+from lorelog.surfaces.http.calls import OperationEndpoints, read_body
+from lorelog.surfaces.http.errors import HttpRefusalError, json_response
 
-_MOST_HITS = 1000
-_MOST_FILES = 100_000
+MARKDOWN_SUFFIXES = (".md", ".markdown")
 
-Scope = dict[str, Any]
-"""What an operation is told of where one stands."""
+_NO_FOLLOW = os.O_NOFOLLOW | os.O_CLOEXEC
+_DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | _NO_FOLLOW
+_LOCK_S = 10.0
+_REFUSED_ERRNOS = {errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO, errno.ENAMETOOLONG, errno.EINVAL}
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where one stands. Fields that are not known are passed over, as Loop does."""
+def check_path(path: str) -> str:
+    """Return a path that may belong to an indexed file. Raise HttpRefusalError for any other."""
+    if not path:
+        raise HttpRefusalError(400, "usage", "path is required")
+    if "\0" in path:
+        raise HttpRefusalError(400, "usage", "path must not contain NUL")
+    if not path.startswith("/"):
+        raise HttpRefusalError(400, "usage", "path must be absolute")
+    if not path.lower().endswith(MARKDOWN_SUFFIXES):
+        raise HttpRefusalError(400, "usage", "path must be a .md file")
+    return path
+
+
+def not_indexed_error() -> HttpRefusalError:
+    """Return the error for a path that is not a document visible from the project."""
+    return HttpRefusalError(403, "forbidden", "path is not an indexed memory file")
+
+
+def entity_tag(data: bytes) -> str:
+    """Return the entity tag of a file's content."""
+    return f'"{hashlib.sha256(data).hexdigest()}"'
+
+
+def read_file(path: str, limit: int) -> bytes:
+    """Return the content of an indexed file by its real path."""
+    with _translate_errors(), _open_parent(path) as directory, _open_file(path, directory, os.O_RDONLY) as descriptor:
+        return _read_whole(descriptor, limit)
+
+
+def replace_file(path: str, data: bytes, limit: int, expected: str = "") -> None:
+    """Replace an indexed file atomically and durably; keep its mode. `expected` lists the entity tags it may have."""
+    flags = os.O_RDWR if expected else os.O_WRONLY
+    with _translate_errors(), _open_parent(path) as directory, _open_file(path, directory, flags) as descriptor:
+        _lock_file(descriptor)
+        status = os.fstat(descriptor)
+        _check_unchanged(path, directory, status)
+        if expected not in ("", "*") and entity_tag(_read_whole(descriptor, limit)) not in _parse_tags(expected):
+            raise HttpRefusalError(
+                412, "changed", "file has changed", hint="read it again and apply your change to the new content"
+            )
+        _replace_atomically(path.rpartition("/")[2], directory, data, status)
+
+
+def _parse_tags(expected: str) -> list[str]:
+    return [tag.strip() for tag in expected.split(",")]
+
+
+@contextmanager
+def _open_parent(path: str) -> Iterator[int]:
+    """Open the directory of a path without following links."""
+    *parents, _ = path.split("/")[1:]
+    if any(part in {"", ".", ".."} for part in parents):
+        raise not_indexed_error()
+    descriptor = os.open("/", _DIRECTORY)
+    try:
+        for part in parents:
+            inner = os.open(part, _DIRECTORY, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = inner
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _open_file(path: str, directory: int, flags: int) -> Iterator[int]:
+    name = path.rpartition("/")[2]
+    descriptor = os.open(name, flags | _NO_FOLLOW | os.O_NONBLOCK, dir_fd=directory)  # opening a pipe would block
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise not_indexed_error()
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _read_whole(descriptor: int, limit: int) -> bytes:
+    parts, size = [], 0
+    while part := os.read(descriptor, 1 << 20):
+        parts.append(part)
+        size += len(part)
+        if size > limit:
+            raise HttpRefusalError(413, "too_large", "file too large")
+    return b"".join(parts)
+
+
+def _lock_file(descriptor: int) -> None:
+    """Acquire the lock that writers of journals hold."""
+    if not acquire_file_lock(descriptor, _LOCK_S):
+        raise HttpRefusalError(503, "store_busy", "file is locked by another program")
+
+
+def _check_unchanged(path: str, directory: int, opened: os.stat_result) -> None:
+    current = os.stat(path.rpartition("/")[2], dir_fd=directory, follow_symlinks=False)
+    if (opened.st_dev, opened.st_ino) != (current.st_dev, current.st_ino):
+        raise HttpRefusalError(409, "changed", "file was replaced by another program", hint="read it again")
+
+
+def _replace_atomically(name: str, directory: int, data: bytes, before: os.stat_result) -> None:
+    """Replace a file; readers see the old or the new content, also after a crash."""
+    # Hidden, so that scans ignore it; short, because `name` may already have the maximum length.
+    temporary = f".lorelog-{secrets.token_hex(8)}.tmp"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW, 0o600, dir_fd=directory)
+    try:
+        try:
+            with suppress(PermissionError):  # only root may change the owner
+                os.fchown(descriptor, before.st_uid, before.st_gid)
+            os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
+            remaining = memoryview(data)
+            while remaining:
+                remaining = remaining[os.write(descriptor, remaining) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=directory)
+        raise
+    _sync_directory(directory)
+
+
+def _sync_directory(directory: int) -> None:
+    """Flush the rename to disk where the file system supports it."""
+    with suppress(OSError):
+        descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def _translate_errors() -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise HttpRefusalError(404, "not_found", "file not found") from None
+    except PermissionError:
+        raise HttpRefusalError(403, "forbidden", "no permission to read or write the file") from None
+    except OSError as error:
+        if error.errno in _REFUSED_ERRNOS:
+            raise not_indexed_error() from None
+        full = error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+        raise HttpRefusalError(507 if full else 500, "store_unwritable", f"file: {error.strerror}") from None
+
+
+_MAX_HITS = 1000
+_MAX_FILES = 100_000
+
+LoopScope = dict[str, Any]
+"""Arguments that select the project."""
+
+
+class LoopDirectory(msgspec.Struct, frozen=True, kw_only=True):
+    """The project of a request. Unknown fields are ignored, as in Loop."""
 
     dir_path: str | None = None
     channel_id: str | None = None
 
 
-class Question(Place, frozen=True, kw_only=True):
-    """What is looked for."""
+class LoopSearch(LoopDirectory, frozen=True, kw_only=True):
+    """A search request."""
 
     query: str | None = None
     top_k: int | None = None
 
 
 class LoopEndpoints:
-    """Search, index, and the files of the index."""
+    """Handlers of Loop's endpoints."""
 
-    def __init__(self, calls: Calls, max_bytes: int) -> None:
+    def __init__(self, calls: OperationEndpoints, max_bytes: int) -> None:
         self._calls = calls
         self._limit = max_bytes
 
     async def search(self, request: Request) -> Response:
-        """Answer POST /api/memory/search."""
-        asked = _read(await read_body(request), Question)
-        if not asked.query:
-            raise Refusal(400, "usage", "query is required")
-        directory = _directory(asked.dir_path, asked.channel_id)
-        query = asked.query
-        wanted = {"k": min(asked.top_k, _MOST_HITS)} if asked.top_k and asked.top_k > 0 else {}
+        """Handle POST /api/memory/search."""
+        body = _decode_body(await read_body(request), LoopSearch)
+        if not body.query:
+            raise HttpRefusalError(400, "usage", "query is required")
+        directory = _check_directory(body.dir_path, body.channel_id)
+        query = body.query
+        limit = {"k": min(body.top_k, _MAX_HITS)} if body.top_k and body.top_k > 0 else {}
 
-        def search(ask: Ask) -> dict[str, Any]:
-            # A budget would leave out the texts that Loop's clients show.
-            return ask("memory.search", {"query": query, "token_budget": 0, **wanted, **_scope(directory)})
+        def search(call: BoundCall) -> dict[str, Any]:
+            # A token budget would omit the texts that Loop's clients show.
+            return call("memory.search", {"query": query, "token_budget": 0, **limit, **_scope_arguments(directory)})
 
-        reply = await self._calls.carry_out(request, search)
-        return json_answer({"results": [_result(hit) for hit in reply["hits"]]})
+        reply = await self._calls.run_job(request, search)
+        return json_response({"results": [_loop_result(hit) for hit in reply["hits"]]})
 
     async def index(self, request: Request) -> Response:
-        """Answer POST /api/memory/index with the number of files that were new or had changed."""
-        asked = _read(await read_body(request), Place)
-        directory = _directory(asked.dir_path, asked.channel_id)
-        return json_answer(
-            {"count": await self._calls.carry_out(request, lambda ask: _index(ask, directory), long=True)}
+        """Handle POST /api/memory/index; reply with the number of new and changed files."""
+        body = _decode_body(await read_body(request), LoopDirectory)
+        directory = _check_directory(body.dir_path, body.channel_id)
+        return json_response(
+            {"count": await self._calls.run_job(request, lambda call: _index_directory(call, directory), long=True)}
         )
 
     async def files(self, request: Request) -> Response:
-        """Answer GET /api/memory/files."""
+        """Handle GET /api/memory/files."""
         return await self._list(request, "")
 
     async def search_files(self, request: Request) -> Response:
-        """Answer GET /api/memory/files/search: those with `q` in their path, whatever its case."""
+        """Handle GET /api/memory/files/search: list files with `q` in their path, ignoring case."""
         return await self._list(request, request.query_params.get("q", "").lower())
 
     async def read(self, request: Request) -> Response:
-        """Answer GET /api/memory/file."""
-        directory = _directory_of(request)
-        path = checked_path(request.query_params.get("path", ""))
+        """Handle GET /api/memory/file."""
+        directory = _query_directory(request)
+        path = check_path(request.query_params.get("path", ""))
 
-        def read(ask: Ask) -> bytes:
-            _document(ask, path, directory)
+        def read(call: BoundCall) -> bytes:
+            _find_document(call, path, directory)
             return read_file(path, self._limit)
 
-        data = await self._calls.carry_out(request, read)
-        return PlainTextResponse(data, headers={"ETag": tag_of(data)})
+        data = await self._calls.run_job(request, read)
+        return PlainTextResponse(data, headers={"ETag": entity_tag(data)})
 
     async def write(self, request: Request) -> Response:
-        """Answer PUT /api/memory/file, and bring the index up to date with it."""
-        directory = _directory_of(request)
-        path = checked_path(request.query_params.get("path", ""))
+        """Handle PUT /api/memory/file: replace the file and update the index."""
+        directory = _query_directory(request)
+        path = check_path(request.query_params.get("path", ""))
         data = await read_body(request)
         _check_text(data)
         expected = request.headers.get("if-match", "")
 
-        def write(ask: Ask) -> dict[str, Any]:
-            document = _document(ask, path, directory)
+        def write(call: BoundCall) -> dict[str, Any]:
+            document = _find_document(call, path, directory)
             replace_file(path, data, self._limit, expected)
             return document
 
-        document = await self._calls.carry_out(request, write)
+        document = await self._calls.run_job(request, write)
         try:
-            await self._calls.carry_out(request, lambda ask: _index(ask, document["project"] or directory), long=True)
-        except LorelogError as error:  # the file is safe, and the next index run finds it
-            return json_answer({"ok": True, "indexed": False, "note": error.message})
-        return json_answer({"ok": True, "indexed": True})
+            await self._calls.run_job(
+                request, lambda call: _index_directory(call, document["project"] or directory), long=True
+            )
+        except LorelogError as error:  # the file is written, and the next index run reads it
+            return json_response({"ok": True, "indexed": False, "note": error.message})
+        return json_response({"ok": True, "indexed": True})
 
     async def _list(self, request: Request, part: str) -> Response:
-        directory = _directory_of(request)
+        directory = _query_directory(request)
 
-        def list_files(ask: Ask) -> dict[str, Any]:
-            return ask("memory.list", {"documents": True, "limit": _MOST_FILES, **_scope(directory)})
+        def list_files(call: BoundCall) -> dict[str, Any]:
+            return call("memory.list", {"documents": True, "limit": _MAX_FILES, **_scope_arguments(directory)})
 
-        reply = await self._calls.carry_out(request, list_files)
-        found = [one for one in reply["documents"] if part in one["source"].lower()]
-        return json_answer({"files": await to_thread.run_sync(_existing, found)})
+        reply = await self._calls.run_job(request, list_files)
+        documents = [document for document in reply["documents"] if part in document["source"].lower()]
+        return json_response({"files": await to_thread.run_sync(_existing_files, documents)})
 
 
-def _read(body: bytes, kind: type[msgspec.Struct]) -> Any:
+def _decode_body(body: bytes, kind: type[msgspec.Struct]) -> Any:
     try:
         return msgspec.json.decode(body, type=kind)
     except (ValueError, RecursionError):
-        raise Refusal(400, "usage", "invalid request body") from None
+        raise HttpRefusalError(400, "usage", "invalid request body") from None
 
 
-def _directory_of(request: Request) -> str:
-    return _directory(request.query_params.get("dir_path"), request.query_params.get("channel_id"))
+def _query_directory(request: Request) -> str:
+    return _check_directory(request.query_params.get("dir_path"), request.query_params.get("channel_id"))
 
 
-def _directory(dir_path: str | None, channel_id: str | None) -> str:
+def _check_directory(dir_path: str | None, channel_id: str | None) -> str:
     if not dir_path and not channel_id:
-        raise Refusal(400, "usage", "dir_path or channel_id is required")
+        raise HttpRefusalError(400, "usage", "dir_path or channel_id is required")
     if not dir_path:
-        raise Refusal(400, "usage", "channel lookup not configured")
+        raise HttpRefusalError(400, "usage", "channel lookup not configured")
     if not dir_path.startswith("/") or "\0" in dir_path:
-        raise Refusal(400, "usage", "dir_path must be absolute")
+        raise HttpRefusalError(400, "usage", "dir_path must be absolute")
     return dir_path
 
 
-def _scope(directory: str) -> Scope:
-    """Return where one stands; a directory that is gone is still the name that its memories are filed under."""
-    if os.path.isdir(directory):  # noqa: PTH112  (answers no where pathlib raises)
+def _scope_arguments(directory: str) -> LoopScope:
+    """Return the project arguments; memories of a deleted directory are still found under its path."""
+    if os.path.isdir(directory):  # noqa: PTH112  (returns False where pathlib raises)
         return {"project": directory}
     return {"project": "/", "projects": [os.path.normpath(directory), ""]}
 
 
-def _index(ask: Ask, directory: str) -> int:
+def _index_directory(call: BoundCall, directory: str) -> int:
     if not os.path.isdir(directory):  # noqa: PTH112
         return 0
     try:
-        changed: int = ask("memory.index", {"project": directory})["changed"]
-    except UsageError:  # nothing is known of this project yet
+        changed: int = call("memory.index", {"project": directory})["changed"]
+    except UsageError:  # nothing of this project is indexed yet
         return 0
     return changed
 
 
-def _document(ask: Ask, path: str, directory: str) -> dict[str, Any]:
-    """Return the document of exactly this path, if it can be seen from here."""
-    reply = ask("memory.list", {"documents": True, "source": path, "limit": 10, **_scope(directory)})
-    found: list[dict[str, Any]] = [one for one in reply["documents"] if one["source"] == path]
-    if not found:
-        raise not_indexed()
-    return found[0]
+def _find_document(call: BoundCall, path: str, directory: str) -> dict[str, Any]:
+    """Return the document of exactly this path. Raise HttpRefusalError if it is not visible from the project."""
+    reply = call("memory.list", {"documents": True, "source": path, "limit": 10, **_scope_arguments(directory)})
+    documents: list[dict[str, Any]] = [document for document in reply["documents"] if document["source"] == path]
+    if not documents:
+        raise not_indexed_error()
+    return documents[0]
 
 
-def _existing(documents: list[dict[str, Any]]) -> list[dict[str, str]]:
+def _existing_files(documents: list[dict[str, Any]]) -> list[dict[str, str]]:
     return [
-        {"file_path": one["source"], "dir_path": one["project"]}
-        for one in documents
-        if os.path.isfile(one["source"])  # noqa: PTH113
+        {"file_path": document["source"], "dir_path": document["project"]}
+        for document in documents
+        if os.path.isfile(document["source"])  # noqa: PTH113
     ]
 
 
 def _check_text(data: bytes) -> None:
-    """Refuse what no index run would read: it would take the document out of reach of whoever wrote it."""
+    """Raise HttpRefusalError for content that indexing rejects: its document would vanish from the index."""
     try:
         if "\0" not in data.decode():
             return
     except UnicodeDecodeError:
         pass
-    raise Refusal(400, "usage", "file must be UTF-8 text without NUL")
+    raise HttpRefusalError(400, "usage", "file must be UTF-8 text without NUL")
 
 
-def _result(hit: Mapping[str, Any]) -> dict[str, Any]:
-    shape = {"file_path": hit["source"], "score": hit["score"], "chunk_index": hit["start_line"] - 1}
-    return {**shape, "content": hit["content"]} if hit.get("content") else shape
+def _loop_result(hit: Mapping[str, Any]) -> dict[str, Any]:
+    result = {"file_path": hit["source"], "score": hit["score"], "chunk_index": hit["start_line"] - 1}
+    return {**result, "content": hit["content"]} if hit.get("content") else result

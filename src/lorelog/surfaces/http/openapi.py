@@ -1,6 +1,6 @@
-"""The OpenAPI document: every operation from its types, Loop's endpoints by hand.
+"""The OpenAPI document: operations are described from their types, Loop's endpoints by hand.
 
-Each operation has a path of its own in place of one path with a parameter, because each takes and answers something else.
+Each operation has its own path instead of one path with a parameter, because requests and replies differ.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from lorelog.core.version import VERSION
-from lorelog.operations.catalogue import OPERATIONS
+from lorelog.operations.catalogue import all_operations, operation_schemas
 from lorelog.operations.operation import Operation
-from lorelog.operations.replies import Shape
-from lorelog.operations.schema import schemas
+from lorelog.operations.replies import Json
 
-_PREFIX = "#/components/schemas/{name}"
-_TEXT: Shape = {"type": "string"}
-_ERROR: Shape = {
+_COMPONENT_REF = "#/components/schemas/{name}"
+_TEXT: Json = {"type": "string"}
+_ERROR: Json = {
     "type": "object",
     "required": ["error"],
     "properties": {
@@ -27,17 +26,17 @@ _ERROR: Shape = {
         }
     },
 }
-_PROGRESS = "Server-sent events: `progress` (stage, done, total), then `result` or `error`. Ask with `Accept`."
+_PROGRESS = "Server-sent events: `progress` (stage, done, total), then `result` or `error`. Request them with `Accept`."
 _REFUSALS = {
     "400": "The request is malformed.",
     "401": "The bearer token is missing or wrong.",
-    "403": "Not from this site, not by this name, or not over HTTP.",
-    "408": "The body came too slowly.",
+    "403": "Origin or host not allowed, or the operation is not available over HTTP.",
+    "408": "The body arrived too slowly.",
     "413": "The body is too large.",
     "415": "The body is not application/json.",
-    "default": "Anything else that went wrong.",
+    "default": "Any other error.",
 }
-_FILES: Shape = {
+_FILES: Json = {
     "type": "object",
     "required": ["files"],
     "properties": {
@@ -51,7 +50,7 @@ _FILES: Shape = {
         }
     },
 }
-_RESULTS: Shape = {
+_RESULTS: Json = {
     "type": "object",
     "required": ["results"],
     "properties": {
@@ -64,21 +63,21 @@ _RESULTS: Shape = {
                     "file_path": _TEXT,
                     "content": _TEXT,
                     "score": {"type": "number"},
-                    "chunk_index": {"type": "integer", "description": "The line it begins on, counted from 0."},
+                    "chunk_index": {"type": "integer", "description": "Index of its first line, from 0."},
                 },
             },
         }
     },
 }
-_PLACE: Shape = {
+_LOOP_BODY: Json = {
     "dir_path": {
         "type": ["string", "null"],
         "pattern": "^/[^\\u0000]*$",
-        "description": "A directory of the project to stand in, absolute. Needed, unless there is a channel_id.",
+        "description": "Absolute path of a directory of the project. Required.",
     },
-    "channel_id": {"type": ["string", "null"], "description": "Loop's channels; there are none here."},
+    "channel_id": {"type": ["string", "null"], "description": "A channel of Loop; not supported."},
 }
-_HERE = [
+_LOOP_QUERY = [
     {
         "name": name,
         "in": "query",
@@ -86,9 +85,9 @@ _HERE = [
         "schema": {**field, "type": "string"},
         "description": field["description"],
     }
-    for name, field in _PLACE.items()
+    for name, field in _LOOP_BODY.items()
 ]
-_PATH = {
+_PATH_PARAMETER = {
     "name": "path",
     "in": "query",
     "required": True,
@@ -97,19 +96,19 @@ _PATH = {
 }
 
 
-def describe_api(*, secured: bool) -> Shape:
-    """Return the document; `secured` where a token is asked for."""
-    components: Shape = {"Error": _ERROR}
-    paths: dict[str, Shape] = {**_own_paths(), **_loop_paths()}
-    for operation in OPERATIONS.values():
+def describe_api(*, secured: bool) -> Json:
+    """Return the document; `secured` if a token is required."""
+    components: Json = {"Error": _ERROR}
+    paths: dict[str, Json] = {**_own_paths(), **_loop_paths()}
+    for operation in all_operations().values():
         if "http" not in operation.absent:
-            paths[f"/api/call/{operation.name}"] = {"post": _call(operation, components)}
-    document: Shape = {
+            paths[f"/api/call/{operation.name}"] = {"post": _describe_call(operation, components)}
+    document: Json = {
         "openapi": "3.1.0",
         "info": {
             "title": "lorelog",
             "version": VERSION,
-            "description": "Memory for coding agents. The operations stand under /api/call, Loop's endpoints under /api/memory.",
+            "description": "Memory for coding agents. Operations are under /api/call, Loop's endpoints under /api/memory.",
         },
         "paths": paths,
         "components": {"schemas": components},
@@ -121,47 +120,47 @@ def describe_api(*, secured: bool) -> Shape:
     return document
 
 
-def _call(operation: Operation[Any, Any], components: Shape) -> Shape:
-    (request, reply), definitions = schemas(operation, _PREFIX)
+def _describe_call(operation: Operation[Any, Any], components: Json) -> Json:
+    request, reply, definitions = operation_schemas(operation, _COMPONENT_REF)
     name = operation.request.__name__
-    definitions[name] = _forgiving(definitions[name])
+    definitions[name] = _nullable_properties(definitions[name])
     components |= definitions
     return {
         "operationId": operation.name,
         "summary": operation.summary,
-        "description": operation.text,
+        "description": operation.description,
         "tags": [operation.name.partition(".")[0]],
         "requestBody": {"required": False, "content": {"application/json": {"schema": request}}},
         "responses": {
             "200": {
-                "description": "What it answers.",
+                "description": "The reply.",
                 "content": {
                     "application/json": {"schema": reply},
                     "text/event-stream": {"schema": {"type": "string", "description": _PROGRESS}},
                 },
             },
-            **_failures("application/json", {"404": "There is no such thing."}),
+            **_failures("application/json", {"404": "Not found."}),
         },
     }
 
 
-def _forgiving(schema: Shape) -> Shape:
-    """Return a request's schema in which a field that may be left out may as well be null."""
+def _nullable_properties(schema: Json) -> Json:
+    """Return a request's schema in which every optional field also accepts null."""
     required = schema.get("required", ())
     properties = {
-        name: field if name in required else _or_null(field) for name, field in schema.get("properties", {}).items()
+        name: field if name in required else _nullable(field) for name, field in schema.get("properties", {}).items()
     }
     return {**schema, "properties": properties}
 
 
-def _or_null(field: Shape) -> Shape:
+def _nullable(field: Json) -> Json:
     if {"type": "null"} in field.get("anyOf", ()):
         return field
-    outer: Shape = {name: field[name] for name in ("description", "default") if name in field}
+    outer: Json = {name: field[name] for name in ("description", "default") if name in field}
     return {"anyOf": [{k: v for k, v in field.items() if k not in outer}, {"type": "null"}], **outer}
 
 
-def _own_paths() -> dict[str, Shape]:
+def _own_paths() -> dict[str, Json]:
     health = {
         "type": "object",
         "required": ["ok", "version"],
@@ -173,40 +172,50 @@ def _own_paths() -> dict[str, Shape]:
         "properties": {"operations": {"type": "array", "items": {"type": "object"}}},
     }
     return {
-        "/health": {"get": _get("health", "Say that the server answers.", "application/json", health)},
-        "/metrics": {"get": _get("metrics", "Counters as Prometheus reads them.", "text/plain", _TEXT)},
+        "/health": {"get": _get("health", "Report that the server runs.", "application/json", health)},
+        "/metrics": {"get": _get("metrics", "Counters in Prometheus' format.", "text/plain", _TEXT)},
         "/openapi.json": {"get": _get("openapi", "This document.", "application/json", {"type": "object"})},
         "/api/ops": {"get": _get("ops", "Every operation with its schemas.", "application/json", ops)},
     }
 
 
-def _loop_paths() -> dict[str, Shape]:
-    question = {
+def _loop_paths() -> dict[str, Json]:
+    search = {
         "type": "object",
         "required": ["query"],
-        "properties": {"query": {"type": "string", "minLength": 1}, "top_k": {"type": ["integer", "null"]}, **_PLACE},
+        "properties": {
+            "query": {"type": "string", "minLength": 1},
+            "top_k": {"type": ["integer", "null"]},
+            **_LOOP_BODY,
+        },
     }
-    place = {"type": "object", "properties": _PLACE}
+    directory = {"type": "object", "properties": _LOOP_BODY}
     count = {"type": "object", "required": ["count"], "properties": {"count": {"type": "integer", "minimum": 0}}}
     part = {"name": "q", "in": "query", "required": False, "schema": _TEXT, "description": "Part of a path."}
     return {
-        "/api/memory/search": {"post": _loop("loopSearch", "Find what was learned.", _RESULTS, body=question)},
-        "/api/memory/index": {"post": _loop("loopIndex", "Refresh what is indexed of a project.", count, body=place)},
-        "/api/memory/files": {"get": _loop("loopFiles", "List the indexed files that exist.", _FILES, query=_HERE)},
+        "/api/memory/search": {"post": _loop("loopSearch", "Search memories.", _RESULTS, body=search)},
+        "/api/memory/index": {"post": _loop("loopIndex", "Update the index of a project.", count, body=directory)},
+        "/api/memory/files": {
+            "get": _loop("loopFiles", "List the indexed files that exist.", _FILES, query=_LOOP_QUERY)
+        },
         "/api/memory/files/search": {
-            "get": _loop("loopFilesSearch", "List those with `q` in their path.", _FILES, query=[*_HERE, part])
+            "get": _loop(
+                "loopFilesSearch", "List indexed files with `q` in their path.", _FILES, query=[*_LOOP_QUERY, part]
+            )
         },
         "/api/memory/file": {"get": _read_file(), "put": _write_file()},
     }
 
 
-def _read_file() -> Shape:
-    shape = _loop("loopFile", "Read an indexed file.", _TEXT, query=[*_HERE, _PATH], media="text/plain")
-    shape["responses"]["200"]["headers"] = {"ETag": {"schema": _TEXT, "description": "Names this content."}}
-    return shape
+def _read_file() -> Json:
+    endpoint = _loop(
+        "loopFile", "Read an indexed file.", _TEXT, query=[*_LOOP_QUERY, _PATH_PARAMETER], media="text/plain"
+    )
+    endpoint["responses"]["200"]["headers"] = {"ETag": {"schema": _TEXT, "description": "Entity tag of the content."}}
+    return endpoint
 
 
-def _write_file() -> Shape:
+def _write_file() -> Json:
     ok = {
         "type": "object",
         "required": ["ok", "indexed"],
@@ -219,31 +228,33 @@ def _write_file() -> Shape:
         "schema": {"type": "string", "pattern": '^("[0-9a-f]{64}"|\\*)$'},
         "description": "The ETag that the file must still have.",
     }
-    shape = _loop("loopWriteFile", "Replace an indexed file, and index it.", ok, query=[*_HERE, _PATH, match])
-    shape["requestBody"] = {"required": True, "content": {"text/plain": {"schema": _TEXT}}}
-    return shape
+    endpoint = _loop(
+        "loopWriteFile", "Replace an indexed file, and index it.", ok, query=[*_LOOP_QUERY, _PATH_PARAMETER, match]
+    )
+    endpoint["requestBody"] = {"required": True, "content": {"text/plain": {"schema": _TEXT}}}
+    return endpoint
 
 
 def _loop(
     name: str,
     summary: str,
-    reply: Shape,
+    reply: Json,
     *,
-    body: Shape | None = None,
-    query: list[Shape] | None = None,
+    body: Json | None = None,
+    query: list[Json] | None = None,
     media: str = "application/json",
-) -> Shape:
-    shape = _get(name, summary, media, reply)
-    shape["tags"] = ["loop"]
-    shape["responses"] |= _failures("text/plain", {"500": "The index could not be read or written."})
+) -> Json:
+    endpoint = _get(name, summary, media, reply)
+    endpoint["tags"] = ["loop"]
+    endpoint["responses"] |= _failures("text/plain", {"500": "The index could not be read or written."})
     if body:
-        shape["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+        endpoint["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
     if query:
-        shape["parameters"] = query
-    return shape
+        endpoint["parameters"] = query
+    return endpoint
 
 
-def _get(name: str, summary: str, media: str, reply: Shape) -> Shape:
+def _get(name: str, summary: str, media: str, reply: Json) -> Json:
     return {
         "operationId": name,
         "summary": summary,
@@ -254,8 +265,8 @@ def _get(name: str, summary: str, media: str, reply: Shape) -> Shape:
     }
 
 
-def _failures(media: str, more: Mapping[str, str]) -> Shape:
-    schema = _TEXT if media == "text/plain" else {"$ref": _PREFIX.format(name="Error")}
+def _failures(media: str, more: Mapping[str, str]) -> Json:
+    schema = _TEXT if media == "text/plain" else {"$ref": _COMPONENT_REF.format(name="Error")}
     return {
         status: {"description": meaning, "content": {media: {"schema": schema}}}
         for status, meaning in {**_REFUSALS, **more}.items()

@@ -1,7 +1,7 @@
-"""A wiki in a browser: pages from memory, read-only, for this machine.
+"""The wiki in a browser: read-only pages, served from memory on this machine.
 
-What is shown was compiled from records that anyone may have written. The Markdown escapes them to the letter, HTML in it is not
-let through, nothing is loaded from anywhere, and no script runs: the browser is told so, too.
+Pages are compiled from records that anyone may have written. The Markdown escapes their text, HTML in it is disabled,
+nothing is loaded from other hosts, and the Content-Security-Policy forbids scripts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from lorelog.core.options import HttpOptions
-from lorelog.surfaces.http.guard import Guard
+from lorelog.surfaces.http.guard import RequestGuard
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -39,80 +39,80 @@ blockquote { margin-left: 0; padding-left: 1rem; border-left: 3px solid color-mi
 :target { background: color-mix(in srgb, gold 35%, transparent); }
 """
 
-Pages = Callable[[], Mapping[str, str]]
-"""Returns the pages as they are now, without their marks, by path."""
+WikiPages = Callable[[], Mapping[str, str]]
+"""Returns the current pages by path, without their digest marks."""
 
 
 class WikiApp:
-    """Serves pages."""
+    """Serves the pages of a wiki."""
 
-    def __init__(self, pages: Pages, options: HttpOptions) -> None:
+    def __init__(self, pages: WikiPages, options: HttpOptions) -> None:
         self._pages = pages
-        self._turn = Lock()
+        self._lock = Lock()
         self._markdown: MarkdownIt | None = None
         routes = [
             Route("/style.css", self._style, methods=["GET"]),
             Route("/", self._page, methods=["GET"]),
             Route("/{name:path}", self._page, methods=["GET"]),
         ]
-        starlette = Starlette(routes=routes, exception_handlers={HTTPException: _missing})
+        starlette = Starlette(routes=routes, exception_handlers={HTTPException: _not_found_page})
         starlette.router.redirect_slashes = False
-        self._guarded = Guard(starlette, options)
+        self._guarded = RequestGuard(starlette, options)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer."""
+        """Handle one request."""
         await self._guarded(scope, receive, send)
 
     def stop(self) -> None:
-        """Nothing here takes long."""
+        """Do nothing: no request takes long."""
 
     async def _style(self, request: Request) -> Response:
         return PlainTextResponse(_STYLE, media_type="text/css", headers=_HEADERS)
 
     async def _page(self, request: Request) -> Response:
         name = request.path_params.get("name") or "index.md"
-        shown = await to_thread.run_sync(self._shown, name)
-        if shown is None:
+        page = await to_thread.run_sync(self._render, name)
+        if page is None:
             raise HTTPException(404)
-        return HTMLResponse(shown, headers=_HEADERS)
+        return HTMLResponse(page, headers=_HEADERS)
 
-    def _shown(self, name: str) -> str | None:
-        with self._turn:
+    def _render(self, name: str) -> str | None:
+        with self._lock:
             text = self._pages().get(name)
             if text is None:
                 return None
-            self._markdown = self._markdown or _renderer()
-            return _framed(name, *_rendered(self._markdown, text))
+            self._markdown = self._markdown or _make_renderer()
+            return _render_frame(name, *_render_page(self._markdown, text))
 
 
-async def _missing(request: Request, error: Exception) -> Response:
+async def _not_found_page(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     body = "<h1>There is no such page</h1>\n<p><a href='/'>Index</a></p>"
-    return HTMLResponse(_framed("", "No such page", body), status, headers=_HEADERS)
+    return HTMLResponse(_render_frame("", "No such page", body), status, headers=_HEADERS)
 
 
-def _renderer() -> MarkdownIt:
+def _make_renderer() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
-    # Images are the one thing that Markdown itself would load from elsewhere.
+    # Images are the only Markdown element that loads from other hosts.
     return MarkdownIt("commonmark", {"html": False, "linkify": False}).disable(["image", "html_block", "html_inline"])
 
 
-def _rendered(markdown: MarkdownIt, text: str) -> tuple[str, str]:
-    """Return a page's title and its HTML, with the anchors that its headings have elsewhere, too."""
-    from lorelog.services.records.wiki_words import anchor
+def _render_page(markdown: MarkdownIt, text: str) -> tuple[str, str]:
+    """Return a page's title and its HTML; headings get the same anchors as in the exported Markdown."""
+    from lorelog.services.records.markdown import heading_anchor
 
     tokens = markdown.parse(text)
     title = ""
     for token, inside in pairwise(tokens):
         if token.type == "heading_open" and token.level == 0:
-            shown = "".join(one.content for one in inside.children or ())
-            title = title or shown
-            token.attrSet("id", anchor(shown))
+            heading = "".join(child.content for child in inside.children or ())
+            title = title or heading
+            token.attrSet("id", heading_anchor(heading))
     return title, markdown.renderer.render(tokens, markdown.options, {})
 
 
-def _framed(name: str, title: str, body: str) -> str:
+def _render_frame(name: str, title: str, body: str) -> str:
     up = "../" * name.count("/")
     return (
         f"<!doctype html>\n<html lang='en'><head><meta charset='utf-8'><title>{escape(title)}</title>"

@@ -1,1 +1,1 @@
-"""How do agents ask? Memory as tools, resources and a prompt of the Model Context Protocol."""
+"""The MCP surface: tools for agents over stdio (through a proxy) and streamable HTTP."""

@@ -1,8 +1,7 @@
-"""From a tool's arguments to an operation, and from its answer to words. Knows no SDK: it runs in a worker thread.
+"""Tool calls: read a tool's arguments, call the operation, render its reply. Independent of the SDK; runs in a thread.
 
-Models are generous with types: they send "5" for 5 and an object as the text of its JSON. What was meant is plain in both
-cases, so it is taken. A name that is not known is refused, with the nearest one: a misspelt filter that is passed over
-would show what should have stayed out.
+Models are loose with types: they send "5" for 5, and an object as JSON text. Both are unambiguous and accepted. Unknown
+names are an error with the nearest name: ignoring a misspelt filter would show hits that it should have excluded.
 """
 
 from __future__ import annotations
@@ -14,151 +13,156 @@ from inspect import cleandoc
 from typing import Any
 
 from lorelog.core.errors import LorelogError, UsageError
-from lorelog.operations.catalogue import OPERATIONS, find_operation
-from lorelog.operations.schema import request_schema
-from lorelog.surfaces.mcp import texts
-from lorelog.surfaces.mcp.texts import Answer
+from lorelog.operations.catalogue import all_operations, find_operation, request_schema
+from lorelog.operations.dispatch import BoundCall
+from lorelog.surfaces.mcp import render
+from lorelog.surfaces.mcp.render import ToolResult
 from lorelog.surfaces.mcp.tools import TOOLS
 
-Schema = dict[str, Any]
-Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
-"""Carries out an operation."""
+JsonSchema = dict[str, Any]
 
-_SCHEMAS: dict[str, Schema] = {tool["name"]: tool["inputSchema"] for tool in TOOLS}
-_KINDS: dict[str, type] = {"string": str, "integer": int, "boolean": bool, "array": list, "object": dict}
+_SCHEMAS: dict[str, JsonSchema] = {tool["name"]: tool["inputSchema"] for tool in TOOLS}
+_JSON_TYPES: dict[str, type] = {"string": str, "integer": int, "boolean": bool, "array": list, "object": dict}
 
-_INSTEAD = {
+_TOOL_FOR_COMMAND = {
     "'lorelog ops'": "memory_call with op 'ops'",
     "'lorelog search'": "search_memory",
     "'lorelog expand'": "get_memory",
     "'lorelog index'": "index_memory",
 }
-"""What an agent has in place of a command."""
+"""The tool that replaces a command in hints for agents."""
 
 
-def call_tool(name: str, arguments: Mapping[str, Any], ask: Ask) -> Answer:
-    """Carry out a tool. What went wrong is an answer too: the model reads it and mends its call."""
+def call_tool(name: str, arguments: Mapping[str, Any], call: BoundCall) -> ToolResult:
+    """Call a tool. An error is a result too: the model reads it and corrects its call."""
     try:
-        return _TOOLS[name](read_arguments(name, arguments, _SCHEMAS[name]), ask)
+        return _TOOL_HANDLERS[name](read_arguments(name, arguments, _SCHEMAS[name]), call)
     except LorelogError as error:
-        return texts.failure(error.message, _for_agents(error.hint), error.code)
+        return render.render_error(error.message, _hint_for_agents(error.hint), error.code)
 
 
-def read_arguments(tool: str, given: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
-    """Return the arguments as the schema has them; null is as good as not given. Raise UsageError."""
-    properties: Schema = schema["properties"]
-    read: dict[str, Any] = {}
-    for name, value in given.items():
+def read_arguments(tool: str, arguments: Mapping[str, Any], schema: JsonSchema) -> dict[str, Any]:
+    """Return arguments of the schema's types; null counts as not given. Raise UsageError for invalid ones."""
+    properties: JsonSchema = schema["properties"]
+    values: dict[str, Any] = {}
+    for name, value in arguments.items():
         if name not in properties:
             near = get_close_matches(str(name), properties, n=1)
-            known = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(properties)}"
-            raise UsageError(f"{tool} has no argument {str(name)[:100]!r}", hint=known)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(properties)}"
+            raise UsageError(f"{tool} has no argument {str(name)[:100]!r}", hint=hint)
         if value is not None:
-            read[name] = _read_value(f"{tool}: {name}", value, properties[name])
+            values[name] = _read_value(f"{tool}: {name}", value, properties[name])
     for name in schema.get("required", ()):
-        if name not in read or (isinstance(read[name], str) and not read[name].strip()):
+        if name not in values or (isinstance(values[name], str) and not values[name].strip()):
             raise UsageError(f"{name} is required")
-    return read
+    return values
 
 
-def _read_value(name: str, value: Any, schema: Schema) -> Any:
+def _read_value(name: str, value: Any, schema: JsonSchema) -> Any:
     kind = schema["type"]
     if isinstance(value, str) and kind != "string":
-        value = _meant(value)
+        value = _parse_json_text(value)
     if isinstance(value, float) and kind == "integer" and value.is_integer():
         value = int(value)
     if kind == "array" and isinstance(value, str):
         value = [value]
-    if not isinstance(value, _KINDS[kind]) or (kind == "integer" and isinstance(value, bool)):
+    if not isinstance(value, _JSON_TYPES[kind]) or (kind == "integer" and isinstance(value, bool)):
         raise UsageError(f"{name} must be of type {kind}, not {json.dumps(value)[:100]}")
     if isinstance(value, dict) and "properties" in schema:
         return read_arguments(name, value, schema)
     return value
 
 
-def _meant(text: str) -> Any:
-    """Return what a text is the JSON of, or the text."""
+def _parse_json_text(text: str) -> Any:
+    """Return the value of JSON text, or the text itself if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
 
 
-def _for_agents(hint: str) -> str:
-    """Return a hint in words that an agent can follow: it may have no shell of ours."""
+def _hint_for_agents(hint: str) -> str:
+    """Return a hint that names tools instead of commands: an agent may have no shell."""
     name = hint.removeprefix("lorelog ops ")
     if name != hint:
-        return f'memory_call with op \'help\' and arguments {{"op": "{name}"}} shows what it takes'
-    for command, tool in _INSTEAD.items():
+        return f'memory_call with op \'help\' and arguments {{"op": "{name}"}} shows its arguments'
+    for command, tool in _TOOL_FOR_COMMAND.items():
         hint = hint.replace(command, tool)
     return hint
 
 
-def _search(given: dict[str, Any], ask: Ask) -> Answer:
-    arguments = {"query": given["query"], **given.get("filters", {})}
-    if given.get("top_k", 0) > 0:
-        arguments["k"] = given["top_k"]
-    if given.get("token_budget", 0) > 0:
-        arguments["token_budget"] = given["token_budget"]
-    return texts.search_answer(ask("memory.search", arguments))
+def _call_search(arguments: dict[str, Any], call: BoundCall) -> ToolResult:
+    request = {"query": arguments["query"], **arguments.get("filters", {})}
+    if arguments.get("top_k", 0) > 0:
+        request["k"] = arguments["top_k"]
+    if arguments.get("token_budget", 0) > 0:
+        request["token_budget"] = arguments["token_budget"]
+    return render.render_search(call("memory.search", request))
 
 
-def _get(given: dict[str, Any], ask: Ask) -> Answer:
-    return texts.expand_answer(ask("memory.expand", given))
+def _call_get(arguments: dict[str, Any], call: BoundCall) -> ToolResult:
+    return render.render_section(call("memory.expand", arguments))
 
 
-def _transcript(given: dict[str, Any], ask: Ask) -> Answer:
-    place = given.pop("id")
-    return texts.transcript_answer(ask("memory.transcript", {"place": place, **given}))
+def _call_transcript(arguments: dict[str, Any], call: BoundCall) -> ToolResult:
+    place = arguments.pop("id")
+    return render.render_transcript(call("memory.transcript", {"place": place, **arguments}))
 
 
-def _add(given: dict[str, Any], ask: Ask) -> Answer:
-    return texts.add_answer(ask("memory.add", {**given, "origin": "agent"}))
+def _call_add(arguments: dict[str, Any], call: BoundCall) -> ToolResult:
+    return render.render_add(call("memory.add", {**arguments, "origin": "agent"}))
 
 
-def _index(given: dict[str, Any], ask: Ask) -> Answer:
-    return texts.index_answer(ask("memory.index", given))
+def _call_index(arguments: dict[str, Any], call: BoundCall) -> ToolResult:
+    return render.render_index(call("memory.index", arguments))
 
 
-def _call(given: dict[str, Any], ask: Ask) -> Answer:
-    name, arguments = given["op"].strip(), given.get("arguments", {})
+def _call_operation(arguments: dict[str, Any], call: BoundCall) -> ToolResult:
+    name, request = arguments["op"].strip(), arguments.get("arguments", {})
     if name == "ops":
-        return _plain({"ops": {one: summary_of(one) for one in OPERATIONS}})
+        return _json_result({"ops": {name: operation_summary(name) for name in all_operations()}})
     if name == "help":
-        operation = find_operation(str(arguments.get("op", "")))
-        return _plain({"op": operation.name, "does": cleandoc(operation.text), "arguments": request_schema(operation)})
+        operation = find_operation(str(request.get("op", "")))
+        return _json_result(
+            {"op": operation.name, "does": cleandoc(operation.description), "arguments": request_schema(operation)}
+        )
     operation = find_operation(name)
     if "mcp" in operation.absent:
-        raise UsageError(f"{operation.name} cannot be asked for here: {operation.absent['mcp']}")
-    return _plain({"notice": texts.PLAIN_NOTICE, **ask(operation.name, _by_agent(operation.name, arguments))})
+        raise UsageError(f"{operation.name} is not available over MCP: {operation.absent['mcp']}")
+    return _json_result(
+        {"notice": render.PLAIN_NOTICE, **call(operation.name, _with_agent_origin(operation.name, request))}
+    )
 
 
-def _by_agent(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments in which new memories are the agent's own, as with add_memory, unless it says otherwise."""
+def _with_agent_origin(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments in which new memories have the origin `agent`, as with add_memory, unless one is given."""
     if name in {"memory.add", "memory.supersede"}:
         return {"origin": "agent", **arguments}
     memories = arguments.get("memories")
     if name != "memory.add_batch" or not isinstance(memories, list):
         return arguments
-    return {**arguments, "memories": [{"origin": "agent", **one} if isinstance(one, dict) else one for one in memories]}
+    return {
+        **arguments,
+        "memories": [{"origin": "agent", **memory} if isinstance(memory, dict) else memory for memory in memories],
+    }
 
 
-def summary_of(name: str) -> str:
-    """Return one line about an operation, with the reason where it cannot be asked for here."""
-    operation = OPERATIONS[name]
+def operation_summary(name: str) -> str:
+    """Return the summary of an operation, with the reason if it is not available over MCP."""
+    operation = all_operations()[name]
     reason = operation.absent.get("mcp")
-    return f"{operation.summary} Not here: {reason}." if reason else operation.summary
+    return f"{operation.summary} Not over MCP: {reason}." if reason else operation.summary
 
 
-def _plain(shape: dict[str, Any]) -> Answer:
-    return Answer(json.dumps(shape, ensure_ascii=False), shape)
+def _json_result(reply: dict[str, Any]) -> ToolResult:
+    return ToolResult(json.dumps(reply, ensure_ascii=False), reply)
 
 
-_TOOLS: dict[str, Callable[[dict[str, Any], Ask], Answer]] = {
-    "search_memory": _search,
-    "get_memory": _get,
-    "get_transcript": _transcript,
-    "add_memory": _add,
-    "index_memory": _index,
-    "memory_call": _call,
+_TOOL_HANDLERS: dict[str, Callable[[dict[str, Any], BoundCall], ToolResult]] = {
+    "search_memory": _call_search,
+    "get_memory": _call_get,
+    "get_transcript": _call_transcript,
+    "add_memory": _call_add,
+    "index_memory": _call_index,
+    "memory_call": _call_operation,
 }

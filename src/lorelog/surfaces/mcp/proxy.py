@@ -1,15 +1,16 @@
-"""Between an agent's pipes and the daemon: one small process for each agent, and no model in any of them.
+"""The proxy between an agent's pipes and the daemon: one small process per agent, none of which loads a model.
 
-Standard library only, so that it starts at once. What it adds to copying lines is that the agent never sees a daemon come
-and go. When one has gone (idle, replaced, killed), the next request starts another: the agent's handshake is repeated there
-and its second answer kept back. Requests that the lost one still had are answered with an error, not repeated: nobody knows
-whether they were carried out, and a memory written twice is worse than a call made twice. Nothing reconnects until there is
-something to ask, because a daemon that was let go for being idle should stay gone.
+Standard library only, for a fast start. It copies lines and hides restarts of the daemon from the agent. When a daemon
+has ended (idle, replaced, killed), the next request starts another one: the agent's handshake is repeated there and its
+second reply suppressed. Requests that were pending in the lost daemon get an error and are not repeated: they may have
+been executed, and a memory written twice is worse than a repeated call. The proxy reconnects only for a new request, so
+that a daemon that ended because it was idle stays ended.
 
-A host waits for a handshake and a list of tools before it shows its first prompt, and a daemon that has yet to start needs
-seconds, most of them for loading the SDK. So the proxy answers those two itself and has the daemon start meanwhile.
+A host waits for the handshake and the list of tools before it shows its first prompt, and a daemon takes seconds to
+start, mostly to load the SDK. Therefore the proxy answers those two requests itself while the daemon starts.
 
-One thread reads the agent and sends; one for each connection reads the daemon. Only whole lines go out.
+Threads: one reads from the agent and sends to the daemon; one per connection reads from the daemon. `_state` guards the
+current stream and pending requests, `_opening` serialises connecting, `_writing` serialises whole lines to the agent.
 """
 
 from __future__ import annotations
@@ -21,8 +22,7 @@ from _socket import SHUT_RDWR
 from contextlib import suppress
 
 from lorelog.core.errors import LorelogError
-from lorelog.surfaces.mcp.greeting import greeting, tool_list
-from lorelog.surfaces.mcp.lines import LONGEST, LineBuffer
+from lorelog.surfaces.mcp.protocol import MAX_MESSAGE_BYTES, LineBuffer, initialize_result, tools_list_result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,26 +30,29 @@ if TYPE_CHECKING:
     from socket import socket
     from typing import Any
 
+    from lorelog.surfaces.daemon_client.address import DaemonAddress
+
 PARSE_ERROR, INVALID_REQUEST, LOST = -32700, -32600, -32000
-"""What JSON-RPC calls these; the last is the SDK's own for a connection that closed."""
+"""Error codes of JSON-RPC; the last is the SDK's code for a closed connection."""
 
 _CHUNK = 65_536
 _GRACE_S = 1.5
-"""Seconds for answers that are still due when the agent has said its last: scripts close their end at once. It is less than
-the two seconds after which the official client ends a server by force."""
-_TRIES = 3
-_AGAIN = "lorelog:handshake"
+"""Seconds to wait for pending replies after the agent closed its end: scripts close it at once. Less than the two
+seconds after which the official client kills a server."""
+_CONNECT_TRIES = 3
+_REPLAY_ID = "lorelog:handshake"
 
-_GONE = (
-    "the lorelog daemon ended before it answered, and nobody knows whether the call was carried out; "
-    "try again, after looking with search_memory if it was to write"
+_DAEMON_GONE = (
+    "the lorelog daemon ended before it replied; the call may or may not have been executed; "
+    "try again, and check with search_memory first if it was a write"
 )
 
 
-class Proxy:
-    """Passes messages on until the agent leaves. `connect` opens a stream to a server, anew each time it is called.
+class McpProxy:
+    """Forwards messages until the agent disconnects. Each call of `connect` opens a new stream to a server.
 
-    `greets`: answer for a server that is not there yet. Who insists on a daemon should see at once that there is none.
+    With `greets` the proxy answers for a server that is still starting. It is off if a daemon is required, so that its
+    absence is visible at once.
     """
 
     def __init__(self, connect: Callable[[], socket], source: int, sink: int, *, greets: bool = True) -> None:
@@ -62,23 +65,23 @@ class Proxy:
         self._state = threading.Condition()
         self._stream: socket | None = None
         self._due: dict[str, socket] = {}
-        """Requests that wait for an answer, by id, each with the stream it went to."""
+        """Pending requests by id, each with the stream it was sent to."""
         self._sending: str | None = None
-        """The one of them that is on its way: whoever sends it knows best what became of it."""
+        """The pending request that is being sent; its sender handles a failure."""
         self._gone: list[socket] = []
-        """Streams that were given up, to be closed by the thread that sends: no other may close what it is using."""
+        """Dropped streams, to be closed by the sending thread: another thread must not close a stream in use."""
         self._hello: dict[str, Any] | None = None
         self._ready: bytes | None = None
         self._readied: socket | None = None
-        """The stream that has been told the agent is ready."""
+        """The stream that received `notifications/initialized`."""
 
     def run(self) -> None:
-        """Pass messages on until the agent closes its end, or nobody reads ours."""
+        """Forward messages until the agent closes either pipe."""
         lines = LineBuffer()
         try:
             while data := os.read(self._source, _CHUNK):
                 for line in lines.feed(data):
-                    self._take(line)
+                    self._handle_line(line)
         except BrokenPipeError:
             return
         with self._state:
@@ -87,10 +90,10 @@ class Proxy:
                 self._gone.append(self._stream)
         self._close_gone()
 
-    def _take(self, line: bytes | None) -> None:
-        """Take one line from the agent."""
+    def _handle_line(self, line: bytes | None) -> None:
+        """Handle one line from the agent."""
         if line is None:
-            self._refuse(None, INVALID_REQUEST, f"a message of more than {LONGEST:,} bytes was passed over")
+            self._refuse(None, INVALID_REQUEST, f"a message of more than {MAX_MESSAGE_BYTES:,} bytes was ignored")
             return
         if not line.strip():
             return
@@ -100,23 +103,23 @@ class Proxy:
             self._refuse(None, PARSE_ERROR, "a message was not JSON")
             return
         if not _is_message(message):
-            identity = message.get("id") if isinstance(message, dict) and _key(message) else None
-            self._refuse(identity, INVALID_REQUEST, "a message was JSON, but no JSON-RPC 2.0 request")
+            identity = message.get("id") if isinstance(message, dict) and _message_key(message) else None
+            self._refuse(identity, INVALID_REQUEST, "a message was JSON, but not a JSON-RPC 2.0 request")
             return
-        self._note(line, message)
+        self._remember(line, message)
         if not self._answer_here(message):
-            self._pass_on(line, message)
+            self._forward(line, message)
 
     def _answer_here(self, message: dict[str, Any]) -> bool:
-        """Answer what a host waits for at its start, unless a server is there to do so; say whether it was done."""
-        method, key = message.get("method"), _key(message)
+        """Answer a request of a host's start if no server is connected; return True if answered."""
+        method, key = message.get("method"), _message_key(message)
         if key is None or self._stream is not None or not self._greets:
             return False
         result = None
         if method == "initialize" and self._hello is None:
-            result = greeting(message.get("params"))
+            result = initialize_result(message.get("params"))
         elif method == "tools/list" and self._hello is not None:
-            result = tool_list(self._hello.get("params"), message.get("params"))
+            result = tools_list_result(self._hello.get("params"), message.get("params"))
         if result is None:
             return False
         if method == "initialize":
@@ -126,28 +129,28 @@ class Proxy:
         return True
 
     def _open_early(self) -> None:
-        with suppress(LorelogError):  # whoever asks next is told
+        with suppress(LorelogError):  # the next request gets the error
             self._open(repeats=True)
 
-    def _note(self, line: bytes, message: dict[str, Any]) -> None:
-        """Keep what a notification means for later."""
+    def _remember(self, line: bytes, message: dict[str, Any]) -> None:
+        """Remember the end of the handshake, and forget cancelled requests."""
         method = message.get("method")
         if method == "notifications/initialized":
             self._ready = line
         elif method == "notifications/cancelled" and isinstance(message.get("params"), dict):
-            with self._state:  # no answer is due any more
-                self._due.pop(_key({"id": message["params"].get("requestId")}) or "", None)
+            with self._state:  # no reply is expected any more
+                self._due.pop(_message_key({"id": message["params"].get("requestId")}) or "", None)
 
-    def _pass_on(self, line: bytes, message: dict[str, Any]) -> None:
-        key = _key(message) if "method" in message else None
+    def _forward(self, line: bytes, message: dict[str, Any]) -> None:
+        key = _message_key(message) if "method" in message else None
         if key is None and self._stream is None:
-            return  # a notification is about something that went with the stream; the handshake's is repeated
+            return  # a notification about a lost stream is moot; the one of the handshake is repeated
         opens = message.get("method") == "initialize"
         if line is self._ready:
-            with self._opening:  # not before the handshake that it ends
+            with self._opening:  # not before the handshake itself
                 self._send_ready(self._stream)
             return
-        for _ in range(_TRIES):
+        for _ in range(_CONNECT_TRIES):
             try:
                 stream = self._open(repeats=not opens)
             except LorelogError as error:
@@ -159,10 +162,10 @@ class Proxy:
                 return
             if key is None:
                 return
-        self._refuse(message.get("id"), LOST, _GONE)
+        self._refuse(message.get("id"), LOST, _DAEMON_GONE)
 
     def _deliver(self, stream: socket, line: bytes, key: str | None) -> bool:
-        """Send a line. False: its end did not go out, so nobody understood it, and it can be sent again."""
+        """Send a line; return False if it was not sent completely: it was not understood and can be sent again."""
         with self._state:
             self._sending = key
             if key is not None:
@@ -178,7 +181,7 @@ class Proxy:
         return sent
 
     def _open(self, *, repeats: bool) -> socket:
-        """Return the stream, a new one if there is none: with the handshake repeated on it."""
+        """Return the stream, or open a new one and repeat the handshake on it."""
         with self._opening:
             if (stream := self._stream) is not None:
                 return stream
@@ -187,12 +190,12 @@ class Proxy:
             self._stream = stream
             threading.Thread(target=self._listen, args=(stream,), daemon=True).start()
             if repeats and self._hello is not None:
-                self._send(stream, json.dumps({**self._hello, "id": _AGAIN}).encode())
+                self._send(stream, json.dumps({**self._hello, "id": _REPLAY_ID}).encode())
                 self._send_ready(stream)
             return stream
 
     def _send_ready(self, stream: socket | None) -> None:
-        """End the handshake, once on each stream."""
+        """Complete the handshake, once per stream."""
         with self._state:
             if stream is None or self._ready is None or self._readied is stream:
                 return
@@ -207,15 +210,15 @@ class Proxy:
         return True
 
     def _listen(self, stream: socket) -> None:
-        """Pass on what a server says, until it has gone."""
-        lines = LineBuffer(longest=1 << 40)
+        """Forward replies of a server until it disconnects."""
+        lines = LineBuffer(max_bytes=1 << 40)
         try:
             while data := stream.recv(_CHUNK):
                 for line in lines.feed(data):
                     if line:
-                        self._pass_back(line)
+                        self._forward_reply(line)
         except BrokenPipeError:
-            os._exit(0)  # nobody reads our answers any more
+            os._exit(0)  # the agent does not read replies any more
         except OSError:
             pass
         try:
@@ -223,102 +226,108 @@ class Proxy:
         except BrokenPipeError:
             os._exit(0)
 
-    def _pass_back(self, line: bytes) -> None:
+    def _forward_reply(self, line: bytes) -> None:
         try:
             message = json.loads(line)
         except ValueError:
             return
-        if "method" not in message and message.get("id") == _AGAIN:
+        if "method" not in message and message.get("id") == _REPLAY_ID:
             return
         self._write(line + b"\n")
         if "method" not in message:
             with self._state:
-                self._due.pop(_key(message) or "", None)
+                self._due.pop(_message_key(message) or "", None)
                 self._state.notify_all()
 
     def _drop(self, stream: socket) -> None:
-        """Give a stream up, and tell whoever waits for an answer on it."""
+        """Drop a stream, and reply with an error to its pending requests."""
         with self._state:
             if self._stream is stream:
                 self._stream = None
                 self._gone.append(stream)
-            lost = [key for key, where in self._due.items() if where is stream and key != self._sending]
+            lost = [key for key, target in self._due.items() if target is stream and key != self._sending]
             for key in lost:
                 del self._due[key]
             self._state.notify_all()
         for key in lost:
-            self._refuse(json.loads(key), LOST, _GONE)
+            self._refuse(json.loads(key), LOST, _DAEMON_GONE)
 
     def _close_gone(self) -> None:
         with self._state:
             streams, self._gone = self._gone, []
         for stream in streams:
-            with suppress(OSError):  # wakes who listens to it
+            with suppress(OSError):  # wakes its reader
                 stream.shutdown(SHUT_RDWR)
             stream.close()
 
     def _refuse(self, identity: object, code: int, message: str) -> None:
-        answer = {"jsonrpc": "2.0", "id": identity, "error": {"code": code, "message": message}}
-        self._write(json.dumps(answer).encode() + b"\n")
+        reply = {"jsonrpc": "2.0", "id": identity, "error": {"code": code, "message": message}}
+        self._write(json.dumps(reply).encode() + b"\n")
 
     def _write(self, data: bytes) -> None:
         with self._writing:
-            left = memoryview(data)
-            while left:
-                left = left[os.write(self._sink, left) :]
+            remaining = memoryview(data)
+            while remaining:
+                remaining = remaining[os.write(self._sink, remaining) :]
 
 
 def _is_message(message: object) -> bool:
-    """Say whether it could be a request, a notification or an answer; the server looks closer."""
+    """Return True if the message may be a request, a notification or a reply; the server validates it."""
     if not isinstance(message, dict):
         return False
     if "method" in message:
-        return isinstance(message["method"], str) and ("id" not in message or _key(message) is not None)
+        return isinstance(message["method"], str) and ("id" not in message or _message_key(message) is not None)
     return "id" in message and ("result" in message or "error" in message)
 
 
-def _key(message: dict[str, Any]) -> str | None:
-    """Return a request's or an answer's id as a key that tells 1 from "1"; None where it has none."""
+def _message_key(message: dict[str, Any]) -> str | None:
+    """Return the id of a request or reply as a key that distinguishes 1 from "1"; None without an id."""
     identity = message.get("id")
     if isinstance(identity, bool) or not isinstance(identity, int | str):
         return None
     return json.dumps(identity)
 
 
-def own_output() -> int:
-    """Return a descriptor for the agent's pipe that nobody else writes to: what is printed goes to stderr from now on."""
+def claim_stdout() -> int:
+    """Return a private descriptor of stdout, the agent's pipe, and redirect all other output to stderr."""
     sink = os.dup(1)
     os.dup2(2, 1)
     return sink
 
 
-def connector(mode: str, directory: str, environment: dict[str, str]) -> Callable[[], socket]:
-    """Return how streams are opened: to the daemon where `mode` lets it and one can be had, else to a server in here."""
+def make_connector(mode: str, directory: str, environment: dict[str, str]) -> Callable[[], socket]:
+    """Return a function that connects to the daemon if `mode` allows it, else to a server in this process."""
 
     def connect() -> socket:
         if mode != "off":
-            from lorelog.surfaces.daemon.client import open_stream
+            from lorelog.surfaces.daemon_client.client import open_stream
 
             try:
-                return open_stream("daemon.mcp", directory=directory, environment=environment, starts=True)
+                return open_stream("daemon.mcp", directory=directory, environment=environment, start=_start_daemon)
             except LorelogError:
                 if mode == "required":
                     raise
-        return serve_here(directory, environment)
+        return serve_in_process(directory, environment)
 
     return connect
 
 
-def serve_here(directory: str, environment: dict[str, str]) -> socket:
-    """Return a stream to a server in a thread of this process."""
+def _start_daemon(address: DaemonAddress) -> None:
+    from lorelog.surfaces.daemon_client.control import start
+
+    start(address)
+
+
+def serve_in_process(directory: str, environment: dict[str, str]) -> socket:
+    """Start a server in a thread and return a stream to it."""
     from socket import socketpair
 
-    from lorelog.operations.dispatch import Caller, Dispatcher
+    from lorelog.operations.dispatch import ClientIdentity, Dispatcher
     from lorelog.surfaces.mcp.session import serve_stream
-    from lorelog.wiring import Holdings
+    from lorelog.wiring import ResourcePool
 
     ours, theirs = socketpair()
-    caller = Caller(directory, environment)
-    answer = Dispatcher(Holdings().engine).call
-    threading.Thread(target=serve_stream, args=(theirs, answer, caller), daemon=True).start()
+    caller = ClientIdentity(directory, environment)
+    call = Dispatcher(ResourcePool().engine).call
+    threading.Thread(target=serve_stream, args=(theirs, call, caller), daemon=True).start()
     return ours

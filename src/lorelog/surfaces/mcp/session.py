@@ -1,7 +1,7 @@
-"""One agent's session over a connected socket: newline-delimited JSON-RPC, in the thread that calls.
+"""One agent's session over a connected socket: newline-delimited JSON-RPC, run in the calling thread.
 
-Each session has an event loop and a server of its own, so that one that is slow, or breaks, is slow or broken for itself
-only. To end it from outside, shut the socket down (`shutdown`, not `close`): the session then ends as if the agent had left.
+Each session has its own event loop and server, so that a slow or broken session does not affect others. To end one from
+outside, shut the socket down (`shutdown`, not `close`): the session then ends as if the agent had disconnected.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
-from lorelog.operations.dispatch import Caller
-from lorelog.surfaces.mcp.lines import LONGEST, LineBuffer
-from lorelog.surfaces.mcp.server import AnswerTo, build_server
+from lorelog.operations.dispatch import CallOperation, ClientIdentity
+from lorelog.surfaces.mcp.protocol import MAX_MESSAGE_BYTES, LineBuffer
+from lorelog.surfaces.mcp.server import build_server
 
 _CHUNK = 65_536
 
@@ -26,28 +26,28 @@ Incoming = MemoryObjectSendStream[SessionMessage | Exception]
 Outgoing = MemoryObjectSendStream[SessionMessage]
 
 
-def serve_stream(sock: socket.socket, answer: AnswerTo, caller: Caller) -> None:
-    """Serve a session until the other side leaves, and close the socket."""
+def serve_stream(sock: socket.socket, call: CallOperation, caller: ClientIdentity) -> None:
+    """Serve a session until the agent disconnects, then close the socket."""
     try:
         sock.setblocking(False)
-        anyio.run(_serve, sock, answer, caller)
+        anyio.run(_run_session, sock, call, caller)
     finally:
         sock.close()
 
 
-async def _serve(sock: socket.socket, answer: AnswerTo, caller: Caller) -> None:
-    server = build_server(answer, caller)
+async def _run_session(sock: socket.socket, call: CallOperation, caller: ClientIdentity) -> None:
+    server = build_server(call, caller)
     incoming, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, sent = anyio.create_memory_object_stream[SessionMessage](0)
     async with anyio.create_task_group() as group:
-        group.start_soon(_read, sock, incoming, outgoing.clone())
-        group.start_soon(_write, sock, sent)
+        group.start_soon(_read_messages, sock, incoming, outgoing.clone())
+        group.start_soon(_write_messages, sock, sent)
         await server.run(received, outgoing, server.create_initialization_options())
         group.cancel_scope.cancel()
 
 
-async def _read(sock: socket.socket, incoming: Incoming, outgoing: Outgoing) -> None:
-    """Hand messages to the server. What is none is answered here: the SDK would pass it over, and its sender would wait."""
+async def _read_messages(sock: socket.socket, incoming: Incoming, outgoing: Outgoing) -> None:
+    """Pass messages to the server. Invalid ones get an error here: the SDK ignores them, and the sender would wait."""
     loop = asyncio.get_running_loop()
     lines = LineBuffer()
     async with incoming, outgoing:
@@ -56,40 +56,42 @@ async def _read(sock: socket.socket, incoming: Incoming, outgoing: Outgoing) -> 
                 for line in lines.feed(data):
                     if line is not None and not line.strip():
                         continue
-                    message = _message(line)
+                    message = _parse_message(line)
                     if isinstance(message, types.JSONRPCError):
                         await outgoing.send(SessionMessage(message))
                     else:
                         await incoming.send(SessionMessage(message))
 
 
-async def _write(sock: socket.socket, sent: MemoryObjectReceiveStream[SessionMessage]) -> None:
+async def _write_messages(sock: socket.socket, sent: MemoryObjectReceiveStream[SessionMessage]) -> None:
     loop = asyncio.get_running_loop()
     async with sent:
         with suppress(OSError):
-            async for one in sent:
-                text = one.message.model_dump_json(by_alias=True, exclude_unset=True)
+            async for outgoing in sent:
+                text = outgoing.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await loop.sock_sendall(sock, text.encode() + b"\n")
 
 
-def _message(line: bytes | None) -> types.JSONRPCMessage:
-    """Return the message of a line, or the error that answers it."""
+def _parse_message(line: bytes | None) -> types.JSONRPCMessage:
+    """Return the message of a line, or the error to reply with."""
     if line is None:
-        return refusal(None, types.INVALID_REQUEST, f"a message of more than {LONGEST:,} bytes was passed over")
+        return error_message(
+            None, types.INVALID_REQUEST, f"a message of more than {MAX_MESSAGE_BYTES:,} bytes was ignored"
+        )
     try:
         return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
         pass
     try:
-        told = json.loads(line.decode())
+        value = json.loads(line.decode())
     except (ValueError, RecursionError):
-        return refusal(None, types.PARSE_ERROR, "a message was not JSON")
-    identity = told.get("id") if isinstance(told, dict) else None
+        return error_message(None, types.PARSE_ERROR, "a message was not JSON")
+    identity = value.get("id") if isinstance(value, dict) else None
     if isinstance(identity, bool) or not isinstance(identity, int | str):
         identity = None
-    return refusal(identity, types.INVALID_REQUEST, "a message was JSON, but no JSON-RPC 2.0 request")
+    return error_message(identity, types.INVALID_REQUEST, "a message was JSON, but not a JSON-RPC 2.0 request")
 
 
-def refusal(identity: int | str | None, code: int, message: str) -> types.JSONRPCError:
-    """Return an error that answers one message."""
+def error_message(identity: int | str | None, code: int, message: str) -> types.JSONRPCError:
+    """Return the error reply to one message."""
     return types.JSONRPCError(jsonrpc="2.0", id=identity, error=types.ErrorData(code=code, message=message))

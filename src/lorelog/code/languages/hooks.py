@@ -1,0 +1,170 @@
+"""Hooks for rules that a query cannot express: visibility, doc comments, receivers, use trees.
+
+A language without its own module uses these defaults. No hook recurses, and none walks up with `Node.parent`, which
+searches from the root and would make deep files quadratic.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lorelog.code.source import SourceText
+from lorelog.core.code import ImportStatement
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+CONTAINER = "container"
+"""Kind of a node that is not a symbol but the container of its definitions: an `impl` block, an extension."""
+MAX_SIGNATURE, MAX_DOCSTRING = 300, 2000
+VARIABLES = frozenset({"variable", "constant"})
+CALLABLES = frozenset({"function", "method"})
+CLASSES = frozenset({"class", "interface", "enum", "type", CONTAINER})
+
+_SPACE = re.compile(r"\s+")
+_BODY_START = re.compile(r"\{|;|=>|\n")
+_COMMENT_MARKS = re.compile(r"^[ \t]*(?:/\*+!?|//[/!]*|\*+/|\*(?!/)|#+!?|--\[=*\[|--+)?[ \t]?")
+_COMMENT_END = re.compile(r"[ \t]*(?:\*+/|\]=*\])[ \t]*$")
+_QUOTES = "\"'`<>"
+
+
+@dataclass(slots=True)
+class SymbolCandidate:
+    """A definition that may become a symbol. Hooks change it in place."""
+
+    kind: str
+    name: str
+    node: Node
+    name_node: Node
+    body: Node | None = None
+    doc: Node | None = None
+    bases: tuple[str, ...] = ()
+    of: str = ""
+    """A container that is written but does not enclose it: a receiver's type, the class of `A::b`."""
+    visibility: str = ""
+    signature: str | None = None
+    docstring: str | None = None
+    pattern: int = 0
+    """Index of the matching pattern of the query; of several patterns the first decides."""
+    is_member: bool = False
+    """Whether it belongs to the enclosing class in spite of a method between: `this.x = …` in a constructor."""
+    is_global: bool = False
+    """Whether it belongs to the file wherever it is, like a macro."""
+    above: tuple[Node, ...] = ()
+    """Comments directly above it, topmost first."""
+    captures: dict[str, list[Node]] = field(default_factory=dict)
+
+
+class LanguageHooks:
+    """Rules of a language, with defaults."""
+
+    comments: frozenset[str] = frozenset({"comment", "line_comment", "block_comment", "doc_comment"})
+    """Node types of comments."""
+    skipped_before_head: frozenset[str] = frozenset({"attribute_item", "decorator"})
+    """Node types that may be between a comment and its definition."""
+    annotation_nodes: frozenset[str] = frozenset({"decorator"})
+    """Node types of annotations, inside a definition or its modifiers, that precede its head."""
+    doc_marks: tuple[str, ...] = ()
+    """Prefixes of documentation comments; if empty, every comment documents the definition below."""
+    part_starts: re.Pattern[bytes] | None = None
+    """Matches the starts of top-level parts, for repair; None if files are never split."""
+    has_tags: bool = False
+    """Whether types have a separate namespace, and a parameter may be named like its type: `struct queue *queue`."""
+    default_visibility: str = "public"
+
+    def repair(self, data: bytes) -> bytes:
+        """Blank out constructs that the grammar is known to fail on; the length stays the same.
+
+        Called only for a file with errors; the result is used if it has fewer.
+        """
+        return data
+
+    def stub(self, part: bytes) -> bytes:
+        """Reduce a part of a file that cannot be parsed to its head; the length stays the same."""
+        return part
+
+    def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:
+        """Adjust a definition before its containers are known; return None to drop it."""
+        return candidate
+
+    def adjust_nested(
+        self, candidate: SymbolCandidate, around: Sequence[SymbolCandidate], source: SourceText
+    ) -> SymbolCandidate | None:
+        """Adjust a definition whose containers are known, outermost first; return None to drop it."""
+        return candidate
+
+    def visibility(self, candidate: SymbolCandidate, around: Sequence[SymbolCandidate], source: SourceText) -> str:
+        """Return the visibility of a definition."""
+        return self.default_visibility
+
+    def signature(self, candidate: SymbolCandidate, source: SourceText) -> str:
+        """Return the head of a definition on one line."""
+        start = self.head_start(candidate)
+        if candidate.body is not None and candidate.body.start_byte > candidate.name_node.start_byte:
+            return format_head(source.slice(start, min(candidate.body.start_byte, start + MAX_SIGNATURE * 8)))
+        text = source.slice(start, min(candidate.node.end_byte, start + MAX_SIGNATURE * 8))
+        if candidate.kind in VARIABLES:
+            return format_head(text)
+        name = candidate.name_node.end_byte - start
+        end = _BODY_START.search(text, min(max(name, 0), len(text)))
+        return format_head(text[: end.start()] if end else text)
+
+    def head_start(self, candidate: SymbolCandidate) -> int:
+        """Return the start byte of the head of a definition, after its annotations."""
+        start, before = candidate.node.start_byte, candidate.name_node.start_byte
+        nodes = [child for child in candidate.node.children[:8] if child.end_byte <= before]
+        for node in nodes:
+            if node.type not in self.annotation_nodes and node.type != "modifiers":
+                break
+            for mark in (node,) if node.type in self.annotation_nodes else node.children:
+                if mark.type not in self.annotation_nodes:
+                    return start
+                start = mark.end_byte
+        return start
+
+    def docstring(self, candidate: SymbolCandidate, source: SourceText) -> str:
+        """Return the documentation of a definition."""
+        if candidate.doc is not None:
+            return strip_comment_marks(source.text(candidate.doc))
+        texts = [source.text(node) for node in candidate.above]
+        if self.doc_marks:
+            texts = [text for text in texts if text.lstrip().startswith(self.doc_marks)]
+        return strip_comment_marks("\n".join(text.rstrip("\r\n") for text in texts))
+
+    def adjust_use(
+        self, name: str, kind: str, receiver: str, node: Node, source: SourceText
+    ) -> tuple[str, str, str] | None:
+        """Adjust name, kind and receiver of a use; return None to drop it. Called only if overridden."""
+        return name, kind, receiver
+
+    def read_imports(self, captures: dict[str, list[Node]], source: SourceText) -> Iterable[ImportStatement]:
+        """Yield the imports of a statement."""
+        modules = captures.get("import.module")
+        if not modules:
+            return
+        names, aliases = captures.get("import.name"), captures.get("import.alias")
+        name = source.text(names[0]) if names else ""
+        alias = source.text(aliases[0]) if aliases else ""
+        line, column = source.position(*(names or modules)[0].start_point)
+        yield ImportStatement(
+            source.text(modules[0]).strip(_QUOTES), name, "" if alias == name else alias, line, column
+        )
+
+
+def format_head(text: str) -> str:
+    """Format the head of a definition on one line, without the start of its body."""
+    line = _SPACE.sub(" ", text).strip().rstrip("{;=,").rstrip()
+    return line if len(line) <= MAX_SIGNATURE else f"{line[: MAX_SIGNATURE - 1]}…"
+
+
+def strip_comment_marks(text: str) -> str:
+    """Return the text of a comment without comment marks."""
+    lines = [
+        _COMMENT_END.sub("", _COMMENT_MARKS.sub("", line, count=1)).rstrip()
+        for line in text[: MAX_DOCSTRING * 2].splitlines()
+    ]
+    stripped = "\n".join(lines).strip()
+    return stripped if len(stripped) <= MAX_DOCSTRING else f"{stripped[: MAX_DOCSTRING - 1]}…"

@@ -1,0 +1,192 @@
+"""JavaScript and TypeScript: exports, definitions by assignment, the range of a definition, and Flow types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from lorelog.code.languages.hooks import LanguageHooks, SymbolCandidate, format_head
+from lorelog.code.repair import blank_bytes
+from lorelog.code.source import SourceText
+from lorelog.core.code import ImportStatement
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_EXPORTS = frozenset({"exports", "module.exports"})
+_MODULE = re.compile(rb"^[ \t]*(?:export|import)\b", re.MULTILINE)
+_LISTED = re.compile(
+    rb"^[ \t]*export\s*(?:type\s*)?\{([^}]*)\}|^[ \t]*export\s+default\s+(\w+)|^[ \t]*export\s*=\s*(\w+)", re.MULTILINE
+)
+_DECLARATIONS = frozenset({"lexical_declaration", "variable_declaration"})
+_PARAMETERS = frozenset({"required_parameter", "optional_parameter"})
+_DECLARED = re.compile(rb"(?:const|let|var|,)\s+(?:[\w$]+|\{[^{}]*\})\s*=\s*$")
+_VARIANCE = re.compile(rb"([<,]\s*)((?:(?:in|out|const)\s+){1,2})(?=[A-Za-z_$])")
+_SIGNATURES = re.compile(
+    rb"((?:[\w$>)\]}\"']|\*/)[ \t]*(?:\r?\n[ \t]*//[^\n]*|\r?\n[ \t]*(?:/?\*[^\n]*)?)*\r?\n)([ \t]+)<(?=[\w$]+[\s,>])"
+)
+_WORDS = frozenset({"undefined", "arguments", "bigint"})
+_HEAD = re.compile(rb"(?:export\s+)?(?:declare\s+)?(const|let|var|function|class|interface|type)\s+[\w$]+")
+_TAILS = {b"function": b"(){}", b"class": b"{}", b"interface": b"{}", b"type": b"=0"}
+_FLOW = (
+    re.compile(rb"([:<|(,=&]\s*)(\?)(?=[\w$({\[<'*])"),  # ?Type
+    re.compile(rb"(\{)(\|)"),  # {| exact |}
+    re.compile(rb"()(\|)(?=\})"),
+    re.compile(rb"(^[ \t]*|[{,]\s*)([+-])(?=[\w$]+\??\s*:|\[)", re.MULTILINE),  # +readonly: Type
+    re.compile(rb"([,{|;]\s*)(\.\.\.)(?=\s*\})"),  # {…, ...}
+    re.compile(rb"(^[ \t]*(?:export[ \t]+)?)(opaque)(?=[ \t]+type)", re.MULTILINE),
+    re.compile(rb"(import[ \t]+type)(of)(?=[ \t])"),
+    re.compile(rb"([=(,:?&|!\[]\s*\([\w$.\[\]]+)(:\s*[\w$.<>]+)(?=\)(?!\s*(?:=>|\{|:)))"),  # (value: Type)
+)
+"""Syntax of Flow that TypeScript does not have; blanked out if the file has errors."""
+_QUOTES = "\"'`"
+
+
+class JavaScriptHooks(LanguageHooks):
+    """Hooks for JavaScript and TypeScript."""
+
+    skipped_before_head = frozenset({"decorator"})
+    annotation_nodes = frozenset({"decorator"})
+    part_starts = re.compile(
+        rb"^(?:export|import|const|let|var|function|async|class|abstract|interface|type|enum|namespace|declare)\b",
+        re.MULTILINE,
+    )
+
+    def repair(self, data: bytes) -> bytes:
+        """Blank out variance (`<in out T>`), and end members before a line `<T>(…)`, which the grammar joins."""
+        if b"@flow" in data[:2_000]:
+            for pattern in _FLOW:
+                data = pattern.sub(lambda match: match[1] + b" " * len(match[2]), data)
+        data = _VARIANCE.sub(lambda match: match[1] + b" " * len(match[2]), data)
+        return _SIGNATURES.sub(lambda match: match[1] + match[2][:-1] + b";<", data)
+
+    def stub(self, part: bytes) -> bytes:
+        """Reduce a part to its head: `export const f: {…} = …` becomes `export const f`."""
+        head = _HEAD.match(part)
+        if head is None:
+            return blank_bytes(part)
+        tail, rest = _TAILS.get(head[1], b""), bytearray(blank_bytes(part[head.end() :]))
+        at = rest.find(b" " * len(tail))
+        if at >= 0:
+            rest[at : at + len(tail)] = tail
+        return head[0] + bytes(rest)
+
+    def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:
+        """Drop false definitions, and extend single or exported declarations to the whole statement."""
+        candidate.name = candidate.name.strip(_QUOTES)
+        if not _is_defined(candidate, source):
+            return None
+        _widen(candidate)
+        candidate.is_member = "h.constructor" in candidate.captures or candidate.node.type in _PARAMETERS
+        return candidate
+
+    def visibility(self, candidate: SymbolCandidate, around: Sequence[SymbolCandidate], source: SourceText) -> str:
+        """Return the modifier; by default a module's exports are public, and everything in a script is."""
+        if candidate.name.startswith("#"):
+            return "private"
+        written = next((child for child in candidate.node.children[:4] if child.type == "accessibility_modifier"), None)
+        if written is not None:
+            return source.text(written)
+        if around or candidate.kind == "method":
+            return "public"
+        names = _exported_names(source)
+        is_shown = (
+            names is None
+            or candidate.name in names
+            or "h.export" in candidate.captures
+            or "h.object" in candidate.captures
+        )
+        return "public" if is_shown else "private"
+
+    def signature(self, candidate: SymbolCandidate, source: SourceText) -> str:
+        """Return the head; a type alias has no body."""
+        if candidate.kind == "type":
+            return format_head(source.text(candidate.node))
+        return super().signature(candidate, source).removesuffix("=>").rstrip()
+
+    def read_imports(self, captures: dict[str, list[Node]], source: SourceText) -> Iterable[ImportStatement]:
+        """Read a default import as `default`; skip a `require` that the pattern of a declaration already matches."""
+        whole = captures["import"][0]
+        if "h.bare" in captures and _DECLARED.search(source.data, max(0, whole.start_byte - 400), whole.start_byte):
+            return
+        default = captures.get("h.default")
+        for statement in super().read_imports(captures, source):
+            if default:
+                line, column = source.position(*default[0].start_point)
+                yield ImportStatement(statement.module, "default", source.text(default[0]), line, column)
+            else:
+                yield statement
+
+    def adjust_use(
+        self, name: str, kind: str, receiver: str, node: Node, source: SourceText
+    ) -> tuple[str, str, str] | None:
+        """Drop keywords that the grammar reads as identifiers."""
+        return None if name in _WORDS and not receiver else (name, kind, receiver)
+
+
+def _is_defined(candidate: SymbolCandidate, source: SourceText) -> bool:
+    """Return False for false definitions: computed names, required modules, `exports.f = f`."""
+    captures = candidate.captures
+    if candidate.name.startswith("["):
+        return False
+    if "h.called" in captures:
+        candidate.kind = "constant" if _is_const(candidate, source) else "variable"
+        return source.text(captures["h.called"][0]) != "require"
+    if "h.object" in captures and not _is_member_assignment(candidate, source.text(captures["h.object"][0])):
+        return False
+    if any(source.text(value) == candidate.name for value in captures.get("h.value", ())):
+        return False
+    return all(source.text(method) == "constructor" for method in captures.get("h.constructor", ()))
+
+
+def _widen(candidate: SymbolCandidate) -> None:
+    """Extend a definition to its `const …;`, `declare` or `export`."""
+    for whole in candidate.captures.get("h.declaration", ()):
+        if whole.named_child_count == 1:
+            candidate.node = whole
+    for whole in candidate.captures.get("h.ambient", ()):
+        candidate.node = whole
+    for whole in candidate.captures.get("h.export", ()):
+        inner = whole.child_by_field_name("declaration")
+        if inner is None or inner.type not in _DECLARATIONS or inner.named_child_count == 1:
+            candidate.node = whole
+
+
+def _is_const(candidate: SymbolCandidate, source: SourceText) -> bool:
+    declarations = candidate.captures.get("h.declaration", ())
+    return any(source.data.startswith(b"const", declaration.start_byte) for declaration in declarations)
+
+
+def _is_member_assignment(candidate: SymbolCandidate, to: str) -> bool:
+    """Set the container of an assigned member (`exports.f`, `A.prototype.f`, `A.f`); return False if it is not one."""
+    if (to, candidate.name) == ("module", "exports") or candidate.name == "prototype":
+        return False
+    owner = to.removesuffix(".prototype")
+    if to in _EXPORTS or owner in _EXPORTS:
+        candidate.kind = "function" if candidate.kind == "method" else candidate.kind
+        return True
+    if owner == "this" or not owner.replace(".", "").replace("$", "").isidentifier():
+        return candidate.kind != "variable"
+    if candidate.kind == "variable" and (not owner[:1].isupper() or "." in owner):
+        return False
+    candidate.of = owner
+    return True
+
+
+@lru_cache(maxsize=1)
+def _exported_names(source: SourceText) -> frozenset[str] | None:
+    """Return the names in a module's export lists; None for a script."""
+    if not _MODULE.search(source.data):
+        return None
+    names: set[str] = set()
+    for listed in _LISTED.finditer(source.data):
+        for part in (listed[1] or listed[2] or listed[3] or b"").split(b","):
+            words = part.split()
+            if words:
+                names.add(words[-3 if b"as" in words and len(words) >= 3 else -1].decode("utf-8", "replace"))
+    return frozenset(names)
+
+
+HOOKS = JavaScriptHooks()

@@ -1,0 +1,258 @@
+"""Python scopes: which names are local to a function, and hints about the values of local variables.
+
+A name that is bound anywhere in a function is local to it; functions do not see the names of an enclosing class;
+comprehensions and lambdas have their own scopes; `global` and `nonlocal` override this. Functions, classes and imports
+inside a function are bound there too, but they are symbols or names of other files, and are not local.
+
+The type of `x` in `x.close()` decides which method is meant. Annotations of parameters, attributes and module variables
+are in signatures, which the index stores. Those of local variables are only in the body, so hints are recorded during
+the walk and appended to the receiver of a use: `x=Foo` for a variable assigned from a call of `Foo`, `x:Foo` for one
+that is annotated or checked by `isinstance`, `x~y.z` for one assigned from another name, `x*y.z` and `x*=f` for one
+that iterates over a name or over the result of a call, and `?=Foo` for a call itself. The last hint above the use
+counts.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from lorelog.code.source import SourceText
+from lorelog.code.symbols import MAX_NAME
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+
+_MAX_SCOPES = 200
+_MAX_HINT_SCOPES = 50
+_MAX_CONDITIONS = 20
+_MAX_HINTS = 50
+_WRAPPERS = frozenset({"parenthesized_expression", "await"})
+_ITEM_PRESERVING = frozenset({"reversed", "sorted", "list", "tuple", "set", "frozenset", "iter"})
+
+
+class ScopeKind(Enum):
+    """The construct that opens a scope."""
+
+    MODULE = 0
+    CLASS = 1
+    FUNCTION = 2
+    COMPREHENSION = 3
+    HEAD = 4
+    """Decorators, defaults and annotations of a definition, which are evaluated outside of it; and type parameters."""
+
+
+class PythonScope:
+    """A scope of names."""
+
+    __slots__ = (
+        "_local_names",
+        "blocks",
+        "bound",
+        "container",
+        "depth",
+        "globals",
+        "hints",
+        "kind",
+        "nonlocals",
+        "owner",
+        "parent",
+        "self_name",
+        "shared",
+        "symbol",
+    )
+
+    def __init__(self, kind: ScopeKind, parent: PythonScope | None, symbol: int = -1, container: str = "") -> None:
+        self.kind = kind
+        self.parent = parent
+        self.symbol = symbol
+        """Index of the symbol that encloses uses in this scope."""
+        self.container = container
+        """Qualified name of the enclosing definition."""
+        self.depth: int = 0 if parent is None else parent.depth
+        """Number of enclosing definitions."""
+        self.bound: set[str] = set()
+        self.shared: set[str] = set()
+        """Names of definitions and imports, which are not local."""
+        self.globals: set[str] = set()
+        self.nonlocals: set[str] = set()
+        self.owner: PythonScope | None = None
+        """The class of a method."""
+        self.self_name = ""
+        """Name of the instance or class in a method."""
+        self.blocks: dict[str, list[int]] = {}
+        """Branches in which a variable of a module or class was defined."""
+        self.hints: dict[str, list[tuple[int, str]]] = {}
+        """Hints about local variables, each with the byte from which it holds."""
+        self._local_names: dict[str, bool] = {}
+
+    def is_local(self, name: str) -> bool:
+        """Return True if a name is a local variable of a function."""
+        is_local = self._local_names.get(name)
+        if is_local is None:
+            is_local = self._local_names[name] = self._find_local(name)
+        return is_local
+
+    def _find_local(self, name: str) -> bool:
+        scope: PythonScope | None = self
+        for _ in range(_MAX_SCOPES):
+            if scope is None or scope.kind is ScopeKind.MODULE or name in scope.globals:
+                return False
+            if scope.kind is ScopeKind.CLASS:
+                if scope is self and (name in scope.bound or name in scope.shared):
+                    return False
+            elif name not in scope.nonlocals and (name in scope.bound or name in scope.shared):
+                return name not in scope.shared
+            scope = scope.parent
+        return False
+
+    def binder(self) -> PythonScope:
+        """Return the scope in which an assignment binds a name."""
+        scope = self
+        while scope.kind is ScopeKind.HEAD and scope.parent is not None:
+            scope = scope.parent
+        return scope
+
+    def walrus_scope(self) -> PythonScope:
+        """Return the scope in which `:=` binds a name; comprehensions are skipped."""
+        scope = self
+        while scope.kind in (ScopeKind.COMPREHENSION, ScopeKind.HEAD) and scope.parent is not None:
+            scope = scope.parent
+        return scope
+
+    def class_of(self, name: str) -> PythonScope | None:
+        """Return the class of `name` if it is the instance parameter of an enclosing method."""
+        scope: PythonScope | None = self
+        for _ in range(_MAX_SCOPES):
+            if scope is None:
+                return None
+            if scope.self_name == name:
+                return scope.owner
+            if name in scope.bound:
+                return None
+            scope = scope.parent
+        return None
+
+
+def assignment_hint(statement: Node | None, target: Node, source: SourceText) -> str:
+    """Return the hint for the only target of an assignment, or an empty string."""
+    if statement is None or statement.child_by_field_name("left") != target:
+        return ""
+    typed = statement.child_by_field_name("type")
+    if typed is not None:
+        text = source.text(typed)
+        return f":{text}" if len(text) <= MAX_NAME and "\n" not in text else ""
+    return expression_hint(statement.child_by_field_name("right"), source)
+
+
+def expression_hint(node: Node | None, source: SourceText) -> str:
+    """Return the hint for a call of a dotted name, or for a dotted name."""
+    for _ in range(3):
+        if node is None or node.type not in _WRAPPERS or node.named_child_count != 1:
+            break
+        node = node.named_child(0)
+    if node is None:
+        return ""
+    if node.type == "call":
+        name = plain_name(node.child_by_field_name("function"), source)
+        return f"={name}" if name else ""
+    name = plain_name(node, source)
+    return f"~{name}" if name else ""
+
+
+def as_target_hint(node: Node | None, source: SourceText) -> str:
+    """Return the hint for a name after `as`: the result of a call, or an exception class."""
+    value = expression_hint(node, source)
+    if value.startswith("~"):
+        return f":{value[1:]}" if value.rpartition(".")[2].lstrip("~_")[:1].isupper() else ""
+    return value
+
+
+def narrow_types(scope: PythonScope, condition: Node, end: int, source: SourceText) -> None:
+    """Record the types that `isinstance` checks in a condition, which hold up to a byte."""
+    if scope.kind in (ScopeKind.MODULE, ScopeKind.CLASS):
+        return
+    pending = [condition]
+    for _ in range(_MAX_CONDITIONS):
+        if not pending:
+            return
+        node = pending.pop()
+        is_chain = node.type == "boolean_operator" and any(child.type == "and" for child in node.children)
+        if is_chain or node.type == "parenthesized_expression":
+            pending += node.named_children
+        elif node.type == "call":
+            name, classes = _isinstance_check(node, source)
+            if classes and hint_at(scope, name, node.end_byte) != f":{classes}":  # visited again inside of it
+                before = hint_at(scope, name, node.start_byte)
+                add_hint(scope, name, node.end_byte, f":{classes}")
+                add_hint(scope, name, end, before)
+
+
+def _isinstance_check(node: Node, source: SourceText) -> tuple[str, str]:
+    """Return the variable and the classes of a call of `isinstance`."""
+    function, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
+    if function is None or arguments is None or source.text(function) != "isinstance":
+        return "", ""
+    if arguments.named_child_count != 2 or arguments.named_children[0].type != "identifier":
+        return "", ""
+    variable, classes = arguments.named_children
+    nodes = classes.named_children if classes.type == "tuple" else [classes]
+    names = [plain_name(node, source) for node in nodes]
+    return source.text(variable), " | ".join(names) if all(names) and len(names) <= _MAX_CONDITIONS else ""
+
+
+def loop_hints(target: Node | None, value: Node | None, source: SourceText) -> dict[str, str]:
+    """Return hints for the variables of a loop."""
+    if target is None or value is None:
+        return {}
+    names = [source.text(child) if child.type == "identifier" else "" for child in target.named_children]
+    function = value.child_by_field_name("function") if value.type == "call" else None
+    callee = plain_name(function, source)
+    arguments = value.child_by_field_name("arguments") if callee else None
+    first = arguments.named_child(0) if arguments is not None and arguments.named_child_count else None
+    if target.type == "identifier":
+        if callee in _ITEM_PRESERVING and first is not None:
+            value = first
+        hint = expression_hint(value, source)
+        return {source.text(target): f"*{hint.lstrip('~')}"} if hint else {}
+    if len(names) != 2 or not callee:
+        return {}
+    if callee == "enumerate" and first is not None:
+        hint = expression_hint(first, source)
+        return {names[1]: f"*{hint.lstrip('~')}"} if hint and names[1] else {}
+    owner, _, last = callee.rpartition(".")
+    if last != "items" or not owner:
+        return {}
+    return {name: f"*={owner}.{view}" for name, view in zip(names, ("keys", "values"), strict=True) if name}
+
+
+def plain_name(node: Node | None, source: SourceText) -> str:
+    """Return a name with or without dots; empty for any other expression."""
+    if node is None or node.type not in ("identifier", "attribute") or node.end_byte - node.start_byte > MAX_NAME:
+        return ""
+    text = source.text(node)
+    return text if all(part.isidentifier() for part in text.split(".")) else ""
+
+
+def add_hint(scope: PythonScope, name: str, end: int, hint: str) -> None:
+    """Record a hint about a local variable from a byte on."""
+    if scope.hints or hint:
+        scope.hints.setdefault(name, []).append((end, hint))
+
+
+def hint_at(scope: PythonScope, receiver: str, start: int) -> str:
+    """Return the hint at a byte for the variable that a receiver starts with."""
+    name = receiver.partition(".")[0]
+    around: PythonScope | None = scope
+    for _ in range(_MAX_HINT_SCOPES):
+        if around is None or around.kind is ScopeKind.MODULE:
+            return ""
+        if name in around.hints:
+            return max(
+                ((end, hint) for end, hint in around.hints[name][-_MAX_HINTS:] if end <= start), default=(0, "")
+            )[1]
+        if name in around.bound and around.kind is not ScopeKind.CLASS:
+            return ""
+        around = around.parent
+    return ""

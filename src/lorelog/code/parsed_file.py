@@ -1,0 +1,165 @@
+"""Read and parse one file into the rows that a parser process sends to the writer.
+
+Rows are plain tuples because they cross a pipe. Uses are packed here already, since several processes parse and one
+writes.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import defaultdict
+from typing import NamedTuple
+
+from lorelog.code.database import BASES_SEPARATOR, MAX_PER_FILE, pack_uses
+from lorelog.code.languages.registry import DETECTION_BYTES, detect_language
+from lorelog.code.names import base_name, module_tail
+from lorelog.code.source import MAX_SOURCE_BYTES, decode_source
+from lorelog.code.tables import digest_of
+from lorelog.core.code import FileExtract, NameUse, Symbol
+from lorelog.core.document import FileStamp
+
+RECIPE = "1"
+"""Version of the extraction: raise it when the same bytes would give other symbols, uses or imports."""
+
+SymbolRow = tuple[str, str, int, int, int, int, int, int, str, str, str, str, str, str]
+"""Name, kind, span, position of the name, signature, docstring, visibility, container, bases, digest."""
+ImportRow = tuple[str, str, str, str, int, int]
+"""Module, its last part, name, alias, line, column."""
+
+
+class ParsedFile(NamedTuple):
+    """The result of parsing one file."""
+
+    path: str
+    """Relative to its root."""
+    stamp: tuple[int, int, int]
+    digest: str
+    language: str = ""
+    lines: int = 0
+    broken: int = 0
+    problem: str = ""
+    unchanged: bool = False
+    """The bytes are those of the requested digest; nothing was parsed."""
+    missing: bool = False
+    symbols: tuple[SymbolRow, ...] = ()
+    bases: tuple[tuple[int, str], ...] = ()
+    """Index of a symbol, and the name of one of its bases."""
+    uses: tuple[tuple[str, bytes], ...] = ()
+    imports: tuple[ImportRow, ...] = ()
+
+
+class ParseRequest(NamedTuple):
+    """A file to parse."""
+
+    path: str
+    digest: str = ""
+    """Digest of the indexed content: if the bytes still have it, the file is not parsed."""
+    size: int = 0
+
+
+def parse_file(root: str, request: ParseRequest) -> ParsedFile:
+    """Read and parse one file. A failure is part of the result."""
+    try:
+        stamp, content = _read_file(f"{root.rstrip('/')}/{request.path}")
+    except FileNotFoundError:
+        return ParsedFile(request.path, (0, 0, 0), "", missing=True)
+    except OSError as error:
+        return ParsedFile(request.path, (0, 0, 0), "", problem=f"cannot be read: {error.strerror or error}")
+    if content is None:
+        problem = "too large" if stamp[0] > MAX_SOURCE_BYTES else "not a regular file"
+        return ParsedFile(request.path, stamp, "", problem=problem)
+    digest = digest_of(content)
+    if digest == request.digest:
+        return ParsedFile(request.path, stamp, digest, unchanged=True)
+    return _parse_content(ParsedFile(request.path, stamp, digest), content)
+
+
+def _parse_content(file: ParsedFile, content: bytes) -> ParsedFile:
+    language = detect_language(file.path, content[:DETECTION_BYTES])
+    if language is None:
+        return file
+    decoded = decode_source(content, language)
+    if decoded.refusal:
+        return file._replace(language=language, problem=decoded.refusal)
+    from lorelog.code.extract import extract
+
+    return build_rows(file.path, file.stamp, file.digest, extract(decoded.source, language))
+
+
+def build_rows(path: str, stamp: tuple[int, int, int], digest: str, extract: FileExtract) -> ParsedFile:
+    """Convert the extract of a file to rows."""
+    symbols = extract.symbols[:MAX_PER_FILE]
+    bases = {(index, base_name(base)) for index, symbol in enumerate(symbols) for base in symbol.bases if base}
+    imports = tuple(
+        (
+            statement.module,
+            module_tail(statement.module),
+            statement.name,
+            statement.alias,
+            statement.line,
+            statement.column,
+        )
+        for statement in extract.imports[:MAX_PER_FILE]
+    )
+    return ParsedFile(
+        path,
+        stamp,
+        digest,
+        extract.language,
+        extract.lines,
+        extract.broken,
+        symbols=tuple(_symbol_row(symbol) for symbol in symbols),
+        bases=tuple(sorted(bases)),
+        uses=_pack_by_name(extract),
+        imports=imports,
+    )
+
+
+def _symbol_row(symbol: Symbol) -> SymbolRow:
+    return (
+        symbol.name,
+        str(symbol.kind),
+        *symbol.span,
+        symbol.name_line,
+        symbol.name_column,
+        symbol.signature,
+        symbol.docstring,
+        symbol.visibility,
+        symbol.container,
+        BASES_SEPARATOR.join(symbol.bases),
+        symbol.digest,
+    )
+
+
+def _pack_by_name(extract: FileExtract) -> tuple[tuple[str, bytes], ...]:
+    """Return the packed uses by name, without those that can only mean a local variable."""
+    visible_names = {symbol.name for symbol in extract.symbols}
+    for statement in extract.imports:
+        module = statement.module
+        visible_names.update((statement.name, statement.alias, module_tail(module), module.partition(".")[0]))
+    by_name: dict[str, list[NameUse]] = defaultdict(list)
+    for use in extract.uses:
+        if not use.local or use.name in visible_names:
+            by_name[use.name].append(use)
+    return tuple((name, pack_uses(uses)) for name, uses in by_name.items() if name)
+
+
+def _read_file(path: str) -> tuple[tuple[int, int, int], bytes | None]:
+    """Return a file's stamp and bytes; no bytes if it is too large or not a regular file. Links are not followed."""
+    # O_NONBLOCK: opening a pipe would wait for its writer.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(descriptor)
+        file_stamp = FileStamp.from_stat(status)
+        stamp = (file_stamp.size, file_stamp.mtime_ns, file_stamp.inode)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_SOURCE_BYTES:
+            return stamp, None
+        pieces: list[bytes] = []
+        remaining = MAX_SOURCE_BYTES + 1  # it may grow while it is read
+        while remaining > 0 and (piece := os.read(descriptor, min(remaining, 1 << 20))):
+            pieces.append(piece)
+            remaining -= len(piece)
+        return stamp, b"".join(pieces)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,396 @@
+"""The structure of a Markdown text: comments, headings, fences, front matter and sections.
+
+One pass, linear in the length of the text. Lines are numbered from 0 here; chunks count from 1. The rules are
+CommonMark's except where following them would lose a memory or produce an unusable title:
+
+- An unclosed comment is plain text: a forgotten `-->` must not hide the rest of a journal. A comment is unclosed if
+  another `<!--` follows on a later line before any `-->`, if the text ends, or, for a comment inside a paragraph, if
+  the paragraph ends. Each rule stops the search where the next one starts, so 10,000 unclosed comments cost one pass.
+- A comment in inline code is text. Code spans are matched within a line only.
+- A line longer than 500 characters, or with a bare carriage return inside, is text even after a `#`: titles are stored
+  with every chunk below them, and text that is only in a title is not searched.
+- A fence inside a list item (indented by four or more, or after a list marker) ends at the latest before a line that
+  is not indented. Lists are not parsed, and an unclosed fence must not swallow the headings after it.
+- A setext heading needs a paragraph of exactly one line above its underline.
+
+A `Section` excludes its subsections, so each line belongs to one section and an anchor applies only to the text under
+its own heading. `section_bounds` includes them, because a reader who expands a chunk wants the whole entry.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lorelog.ingest.metadata import front_matter_length
+
+COMMENT_OPEN = "<!--"
+COMMENT_CLOSE = "-->"
+
+_BACKTICKS = re.compile("`+")
+_COMMENT_TOKEN = re.compile("`+|<!--")
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """An HTML comment: its first line (from 0) and the text between its delimiters."""
+
+    line: int
+    text: str
+
+
+class CommentReader:
+    """Collects the comments of a text line by line, and the columns they hide."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._lines = lines
+        self._spans: tuple[int, dict[int, int]] = (-1, {})
+        self.comments: list[Comment] = []
+        self.hidden: dict[int, list[tuple[int, int]]] = {}
+
+    def read(self, number: int, *, one_line: bool = False) -> int:
+        """Hide the comments that begin on a line; return the last line of the last one."""
+        position = 0
+        while (start := self._next_open(number, position)) >= 0:
+            line = self._lines[number]
+            close = line.find(COMMENT_CLOSE, start + 2)  # `<!-->` and `<!--->` close themselves
+            if close >= 0:
+                self._hide(number, start, close + 3)
+                self.comments.append(Comment(number, line[start + 4 : close]))
+                position = close + 3
+                continue
+            last = -1 if one_line else self._closing_line(number, start)
+            if last < 0:
+                break
+            position = self._hide_lines(number, start, last)
+            number = last
+        return number
+
+    def _next_open(self, number: int, position: int) -> int:
+        """Return the column of the next `<!--` that is not in inline code, or -1."""
+        line = self._lines[number]
+        if line.find(COMMENT_OPEN, position) < 0:
+            return -1
+        if self._spans[0] != number:
+            self._spans = (number, _code_spans(line))
+        spans = self._spans[1]
+        while token := _COMMENT_TOKEN.search(line, position):
+            if token[0] == COMMENT_OPEN:
+                return token.start()
+            position = spans.get(token.start(), token.end())
+        return -1
+
+    def _closing_line(self, number: int, start: int) -> int:
+        """Return the line on which a comment closes that is open at the end of line `number`, or -1."""
+        inline = bool(self._lines[number][:start].strip())
+        for later in range(number + 1, len(self._lines)):
+            line = self._lines[later]
+            close = line.find(COMMENT_CLOSE)
+            reopened = line.find(COMMENT_OPEN)
+            if close >= 0 and (reopened < 0 or close < reopened):
+                return later
+            if reopened >= 0 or (inline and not line.strip()):
+                return -1
+        return -1
+
+    def _hide_lines(self, first: int, start: int, last: int) -> int:
+        """Hide everything up to the first closing delimiter on line `last`; return the column after it."""
+        lines = self._lines
+        end = lines[last].find(COMMENT_CLOSE)
+        self._hide(first, start, len(lines[first]))
+        for number in range(first + 1, last):
+            self._hide(number, 0, len(lines[number]))
+        self._hide(last, 0, end + 3)
+        inner = [lines[first][start + 4 :], *lines[first + 1 : last], lines[last][:end]]
+        self.comments.append(Comment(first, "\n".join(inner)))
+        return end + 3
+
+    def _hide(self, number: int, start: int, end: int) -> None:
+        self.hidden.setdefault(number, []).append((start, end))
+
+
+def _code_spans(line: str) -> dict[int, int]:
+    """Map the column of each run of backticks to the end of the code span it would open."""
+    following: dict[int, int] = {}
+    spans: dict[int, int] = {}
+    for run in reversed(list(_BACKTICKS.finditer(line))):
+        length = run.end() - run.start()
+        if length in following:
+            spans[run.start()] = following[length]
+        following[length] = run.end()
+    return spans
+
+
+MAX_TITLE_CHARS = 500
+
+_BLOCK_START_CHARS = frozenset("#`~=-+*0123456789")
+_FENCE = re.compile(r"[ \t]*((?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)*)(`{3,}|~{3,})")
+_NOT_A_TITLE = re.compile(
+    r"(?:[-*+]|[0-9]{1,9}[.)])(?:[ \t]|$)"  # list item
+    r"|[>|]"  # quote, table
+    r"|<[A-Za-z/!?]"  # HTML block
+    r"|\[[^\]]+\]:"  # link definition
+)
+_THEMATIC_BREAK = re.compile(r"[ \t]*([-*_])(?:[ \t]*\1){2,}[ \t]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading and its lines: one, or two if it is underlined."""
+
+    first: int
+    last: int
+    level: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outline:
+    """The lines of a text and their classification."""
+
+    lines: Sequence[str]
+    headings: Sequence[Heading]
+    atomic_blocks: Mapping[int, int]
+    """Fences and front matter, which should not be cut: first line to last line."""
+    comments: Sequence[Comment]
+    hidden: Mapping[int, Sequence[tuple[int, int]]]
+    """Columns covered by comments, by line."""
+    front_matter: int
+    """Number of front matter lines at the top."""
+
+    def visible(self, number: int, start: int = 0, end: int | None = None) -> str:
+        """Return a line, or a part of it, without comments."""
+        line = self.lines[number]
+        stop = len(line) if end is None else end
+        spans = self.hidden.get(number)
+        if not spans:
+            return line[start:stop]
+        kept: list[str] = []
+        position = start
+        for index in range(max(0, bisect_left(spans, (start, 0)) - 1), len(spans)):
+            first, last = spans[index]
+            if first >= stop:
+                break
+            if last > position:
+                kept.append(line[position:first])
+                position = last
+        kept.append(line[position:stop])
+        return "".join(kept)
+
+    def has_text(self, first: int, last: int) -> bool:
+        """Return True if these lines contain anything except blanks and comments."""
+        return any(self.visible(number).strip() for number in range(first, last + 1))
+
+
+def read_outline(text: str) -> Outline:
+    """Classify the lines of a text."""
+    return _OutlineParser(text.split("\n")).parse()
+
+
+def is_blank(line: str) -> bool:
+    return not line or line.isspace()
+
+
+class _OutlineParser:
+    """Classifies the lines in one pass. `_barrier` is the last line that cannot belong to a paragraph."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+        self._headings: list[Heading] = []
+        self._atomic_blocks: dict[int, int] = {}
+        self._comments = CommentReader(lines)
+        self._front = front_matter_length(lines)
+        self._barrier = self._front - 1
+        if self._front:
+            self._atomic_blocks[0] = self._front - 1
+
+    def parse(self) -> Outline:
+        number = self._front
+        count = len(self._lines)
+        while number < count:
+            line = self._lines[number]
+            bare = line.lstrip(" \t")
+            if (bare and bare[0] in _BLOCK_START_CHARS) or COMMENT_OPEN in line:
+                number = self._classify(number, line, bare)
+            number += 1
+        return Outline(
+            lines=self._lines,
+            headings=self._headings,
+            atomic_blocks=self._atomic_blocks,
+            comments=self._comments.comments,
+            hidden=self._comments.hidden,
+            front_matter=self._front,
+        )
+
+    def _classify(self, number: int, line: str, bare: str) -> int:
+        """Classify the block that begins on a line; return its last line."""
+        if ("```" in line or "~~~" in line) and (end := self._fence_end(number, line)) >= 0:
+            self._atomic_blocks[number] = self._barrier = end
+            return end
+        shallow = _indent(line, bare) <= 3
+        if shallow and bare[0] == "#" and self._parse_atx_heading(number, bare):
+            return number
+        if shallow and bare[0] in "=-" and self._parse_setext_heading(number, bare):
+            return number
+        if COMMENT_OPEN not in line:
+            return number
+        last = self._comments.read(number)
+        if last > number or (bare.startswith(COMMENT_OPEN) and number in self._comments.hidden):
+            self._barrier = last
+        return last
+
+    def _fence_end(self, number: int, line: str) -> int:
+        """Return the last line of the fence that opens on a line, or -1 if none does."""
+        opening = _FENCE.match(line)
+        if not opening or (opening[2][0] == "`" and "`" in line[opening.end() :]):
+            return -1
+        indent = _indent(line, line[opening.start(2) :])
+        in_list = bool(opening[1]) or indent >= 4
+        mark = opening[2]
+        for later in range(number + 1, len(self._lines)):
+            other = self._lines[later]
+            bare = other.strip()
+            if bare.startswith(mark) and not bare.strip(mark[0]) and _indent(other, other.lstrip(" \t")) <= indent + 3:
+                return later
+            if in_list and bare and other[0] not in " \t":
+                return self._last_filled(later - 1)
+        return len(self._lines) - 1
+
+    def _last_filled(self, number: int) -> int:
+        while is_blank(self._lines[number]):
+            number -= 1
+        return number
+
+    def _parse_atx_heading(self, number: int, bare: str) -> bool:
+        level = len(bare) - len(bare.lstrip("#"))
+        if level > 6 or (len(bare) > level and not bare[level].isspace()) or not _may_be_title(bare):
+            return False
+        self._comments.read(number, one_line=True)
+        title = self._title(number).lstrip("#").strip()
+        unclosed = title.rstrip("#")
+        if unclosed != title and (not unclosed or unclosed[-1].isspace()):
+            title = unclosed.rstrip()
+        self._headings.append(Heading(number, number, level, title))
+        self._barrier = number
+        return True
+
+    def _parse_setext_heading(self, number: int, bare: str) -> bool:
+        above = number - 1
+        if bare.rstrip().strip(bare[0]) or above <= self._barrier:
+            return False
+        title = self._lines[above].lstrip(" \t")
+        if is_blank(title) or _indent(self._lines[above], title) > 3 or not _may_be_title(title):
+            return False
+        if _NOT_A_TITLE.match(title) or _THEMATIC_BREAK.match(title) or not self._opens_paragraph(above):
+            return False
+        self._headings.append(Heading(above, number, 1 if bare[0] == "=" else 2, self._title(above)))
+        self._barrier = number
+        return True
+
+    def _opens_paragraph(self, number: int) -> bool:
+        before = number - 1
+        if before <= self._barrier:
+            return True
+        line = self._lines[before]
+        return is_blank(line) or _THEMATIC_BREAK.match(line) is not None
+
+    def _title(self, number: int) -> str:
+        line = self._lines[number]
+        for first, last in reversed(self._comments.hidden.get(number, ())):
+            line = line[:first] + line[last:]
+        return line.strip()
+
+
+def _indent(line: str, bare: str) -> int:
+    """Return the width of the text before `bare`, with tab stops every four columns."""
+    before = line[: len(line) - len(bare)]
+    return len(before.expandtabs(4)) if before else 0
+
+
+def _may_be_title(bare: str) -> bool:
+    return len(bare) <= MAX_TITLE_CHARS and "\r" not in bare.rstrip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A run of lines without blank lines at either end. Lines count from 0, both ends inclusive."""
+
+    first: int
+    last: int
+    body: int
+    """The first line after the heading; equal to `first` if there is no heading."""
+    level: int
+    title: str
+    path: tuple[str, ...]
+    """Titles from the outermost enclosing heading to the section's own, without empty titles."""
+    parent: int
+    """Index of the section whose heading encloses this one, or -1."""
+
+
+def read_sections(outline: Outline) -> list[Section]:
+    """Return all sections in file order; text before the first heading is a section of level 0."""
+    headings = outline.headings
+    count = len(outline.lines)
+    sections: list[Section] = []
+    end = _last_nonblank_line(outline, 0, headings[0].first if headings else count)
+    first = next((number for number in range(end + 1) if not is_blank(outline.lines[number])), end + 1)
+    if first <= end:
+        sections.append(Section(first=first, last=end, body=first, level=0, title="", path=(), parent=-1))
+    enclosing: list[int] = []
+    for index, heading in enumerate(headings):
+        following = headings[index + 1].first if index + 1 < len(headings) else count
+        while enclosing and sections[enclosing[-1]].level >= heading.level:
+            enclosing.pop()
+        parent = enclosing[-1] if enclosing else -1
+        enclosing.append(len(sections))
+        above = sections[parent].path if parent >= 0 else ()
+        sections.append(
+            Section(
+                first=heading.first,
+                last=_last_nonblank_line(outline, heading.last, following),
+                body=heading.last + 1,
+                level=heading.level,
+                title=heading.title,
+                path=(*above, heading.title) if heading.title else above,
+                parent=parent,
+            )
+        )
+    return sections
+
+
+def _last_nonblank_line(outline: Outline, first: int, following: int) -> int:
+    """Return the last line before `following` that is not blank, or `first` if all are blank."""
+    last = following - 1
+    while last > first and is_blank(outline.lines[last]):
+        last -= 1
+    return last
+
+
+def section_bounds(text: str, line: int, level: int) -> tuple[int, int]:
+    """Return the first and last line (1-based, inclusive) of the section of `level` around `line`, with subsections.
+
+    Level 0 is the preamble: from the top to the first heading.
+    """
+    return outline_section_bounds(read_outline(text), line, level)
+
+
+def outline_section_bounds(outline: Outline, line: int, level: int) -> tuple[int, int]:
+    """Return the same bounds from an outline."""
+    lines, headings = outline.lines, outline.headings
+    at = min(max(line - 1, 0), len(lines) - 1)
+    first = 0
+    if level:
+        first = max(
+            (heading.first for heading in headings if heading.first <= at and heading.level <= level), default=0
+        )
+    bounding = (
+        heading.first
+        for heading in headings
+        if heading.first > max(at, first) and (heading.level <= level or not level)
+    )
+    last = min(bounding, default=len(lines)) - 1
+    while last > first and is_blank(lines[last]):
+        last -= 1
+    return first + 1, last + 1

@@ -1,0 +1,177 @@
+"""Remove secrets and private passages from text before it is stored.
+
+This is the last step before text from a session is written to disk. Passages marked `<private>` are removed entirely;
+secrets are replaced by `[redacted:KIND]` and the text around them is unchanged, so that a note stays readable and still
+shows that there was a key, and of which kind. Missing a secret is the worse error, but a rule that removes commit hashes
+and identifiers makes notes useless; so a rule needs a known form, context or name, never just a random-looking word.
+
+All rules run on the same text and their spans are merged; then the result is scanned again until nothing matches, so
+redaction is idempotent. Markers count as placeholders. Time is linear in the length of the text: no pattern backtracks
+over a run it has read (see `vendor_rules`), and the number of rounds is limited.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from lorelog.core.errors import ConfigError
+from lorelog.ingest.redaction.detectors import (
+    SecretSpan,
+    assignment_spans,
+    command_argument_spans,
+    command_password_spans,
+    cookie_spans,
+    header_spans,
+    password_file_spans,
+    private_key_spans,
+    separated_value_spans,
+    url_credential_spans,
+)
+from lorelog.ingest.redaction.values import MARKER, is_placeholder, looks_random
+from lorelog.ingest.redaction.vendor_rules import matching_rules
+
+_MAX_MARKER_CHARS = 64
+_MAX_ROUNDS = 8  # real texts need two; the limit is for adversarial ones
+_PRIVATE_TAG = re.compile(
+    r"(?:<|&lt;|\\u003c)(/?)\s{0,8}private(?:\s[^<>]{0,1000})?(?:>|&gt;|\\u003e)", re.IGNORECASE | re.ASCII
+)
+_DATA_URI = re.compile(r";base64,[A-Za-z0-9+/=_-]*+")
+
+
+@dataclass(frozen=True, slots=True)
+class RedactionResult:
+    """A text without its secrets, and the number of replacements by kind."""
+
+    text: str
+    kinds: Mapping[str, int] = field(default_factory=dict)
+
+
+def redact(text: str, patterns: Sequence[str] = ()) -> RedactionResult:
+    """Return a text with secrets replaced by `[redacted:KIND]` and private passages by `[private]`.
+
+    `patterns` are additional regular expressions; a group named `secret` limits the replaced part. They are the user's
+    own, so nothing protects from one that takes exponential time. Raise ConfigError if one is malformed.
+    """
+    custom = _compile_patterns(tuple(patterns))
+    kinds: Counter[str] = Counter()
+    for _ in range(_MAX_ROUNDS):
+        text, hidden = _strip_private(text)
+        spans = [*_custom_spans(text, custom), *_secret_spans(text)]
+        if hidden:
+            kinds["private"] += hidden
+        replaced = _replace_spans(text, spans, kinds)
+        if replaced == text:
+            break
+        text = replaced
+    return RedactionResult(text, dict(kinds))
+
+
+@lru_cache(maxsize=64)
+def _compile_patterns(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
+    compiled = []
+    for pattern in patterns:
+        try:
+            compiled.append(re.compile(pattern))
+        except (re.error, OverflowError, RecursionError) as error:
+            raise ConfigError(
+                f"redact.patterns contains '{pattern}', which is not a valid regular expression: {error}",
+                hint="use the syntax of Python's re module, and double backslashes in quoted TOML strings",
+            ) from error
+    return tuple(compiled)
+
+
+def _strip_private(text: str) -> tuple[str, int]:
+    """Remove the text between `<private>` tags, including nested ones; an unclosed tag removes the rest."""
+    kept, position, depth, hidden = [], 0, 0, 0
+    for tag in _PRIVATE_TAG.finditer(text):
+        if tag[1]:
+            if depth == 1:
+                position = tag.end()
+            depth = max(0, depth - 1)
+        else:
+            if depth == 0:
+                kept += [text[position : tag.start()], "[private]"]
+                hidden += 1
+            depth += 1
+    if not hidden:
+        return text, 0
+    return "".join(kept if depth else [*kept, text[position:]]), hidden
+
+
+def _custom_spans(text: str, patterns: tuple[re.Pattern[str], ...]) -> Iterator[SecretSpan]:
+    for pattern in patterns:
+        group: str | int = "secret" if "secret" in pattern.groupindex else 0
+        for match in pattern.finditer(text):
+            start, end = match.span(group)
+            if start < end:
+                yield start, end, "custom"
+
+
+def _secret_spans(text: str) -> Iterator[SecretSpan]:
+    lowered = text.replace("İ", "i").lower()  # the only letter whose lower case is longer: offsets must agree
+    yield from private_key_spans(text)
+    yield from _skip_data_uris(text, _vendor_spans(text))
+    yield from url_credential_spans(text)
+    yield from header_spans(text, lowered)
+    yield from cookie_spans(text, lowered)
+    yield from command_password_spans(text)
+    yield from password_file_spans(text, lowered)
+    yield from command_argument_spans(text)
+    yield from _skip_data_uris(text, assignment_spans(text, lowered))
+    yield from _skip_data_uris(text, separated_value_spans(text))
+
+
+def _vendor_spans(text: str) -> Iterator[SecretSpan]:
+    for rule in matching_rules(text):
+        for match in rule.pattern.finditer(text):
+            start, end = match.span("secret" if rule.pattern.groups else 0)
+            value = text[start - rule.prefix_chars : end]
+            if not is_placeholder(value) and (not rule.must_look_random or looks_random(value, sure=True)):
+                yield start - rule.prefix_chars, end, rule.kind
+
+
+def _skip_data_uris(text: str, spans: Iterator[SecretSpan]) -> Iterator[SecretSpan]:
+    """Drop spans inside data URIs: encoded images contain every short sequence of letters sooner or later."""
+    if ";base64," not in text:
+        yield from spans
+        return
+    uris = [match.span() for match in _DATA_URI.finditer(text)]
+    for start, end, kind in spans:
+        index = bisect_right(uris, (start, len(text))) - 1
+        if index < 0 or uris[index][1] <= start:
+            yield start, end, kind
+
+
+def _replace_spans(text: str, spans: list[SecretSpan], kinds: Counter[str]) -> str:
+    """Replace each group of overlapping spans by one marker; the first rule determines its kind."""
+    if not spans:
+        return text
+    markers = [match.span() for match in MARKER.finditer(text)]
+    kept, position = [], 0
+    for start, end, rank in _merge_spans(spans):
+        nearby = markers[bisect_left(markers, (start - _MAX_MARKER_CHARS, 0)) : bisect_left(markers, (end, 0))]
+        cut = any(low < start < high or low < end < high for low, high in nearby)
+        if cut or not MARKER.sub("", text[start:end]).strip():
+            continue
+        kind = spans[rank][2]
+        kept += [text[position:start], f"[redacted:{kind}]"]
+        kinds[kind] += 1
+        position = end
+    return "".join([*kept, text[position:]])
+
+
+def _merge_spans(spans: list[SecretSpan]) -> list[tuple[int, int, int]]:
+    """Merge overlapping spans; each result has the lowest list index among its parts."""
+    merged: list[tuple[int, int, int]] = []
+    for start, end, rank in sorted((start, end, rank) for rank, (start, end, _) in enumerate(spans)):
+        if merged and start < merged[-1][1]:
+            before = merged.pop()
+            merged.append((before[0], max(before[1], end), min(before[2], rank)))
+        else:
+            merged.append((start, end, rank))
+    return merged

@@ -1,0 +1,135 @@
+"""Judge whether a value is a secret: recognise placeholders, well-known defaults and random text.
+
+Random text is distinguished from language by the length of its words. Identifiers consist of words of four or more
+letters (`tokenCount2`); in keys a word ends at every second letter (`f3K9aQ`). Entropy alone cannot separate them at the
+length of a key: a sentence without spaces has as much of it as thirty hexadecimal digits.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from math import log2
+
+MARKER = re.compile(r"\[(?:redacted:[a-z0-9-]{1,40}|private)\]")
+
+_PLACEHOLDER_PREFIX = re.compile(
+    r"""
+    \\?[$<{^] | \*+$ | %(?:\w+%$|[sdrv]$|\() | \#\{ | your | (?:fake|sample|todo|fixme|foobar)(?:[_-]|$)
+    | (?:exports|module|self|this|ctx|req|request|args|options|params|props|config|settings|window)\.[A-Za-z_]
+    | (?:env|file|cmd|vault|arn|ref\+\w+|secret|secrets|op|keyring|keychain)[:.]
+    """,
+    re.VERBOSE | re.IGNORECASE | re.ASCII,
+)
+# Tested with `in`: a dozen substring searches are faster than one slow pattern.
+_PLACEHOLDER_PARTS = (
+    *("${", "$(", "{{", "process.env", "import.meta.env", "deno.env", "bun.env", "os.environ", "getenv", "env["),
+    *("example", "placeholder", "changeme", "change-me", "change_me", "changeit", "change-this", "change_this"),
+    "redacted",
+    *("dummy", "insert-", "insert_", "replace-", "replace_", "replaceme", "-your-", "_your_", "goes-here", "goes_here"),
+    *("xxxx", "***", "...", "…", "•••", "-----", "____"),
+)
+_WELL_KNOWN_VALUES = frozenset(
+    """
+    null none nil true false undefined empty string str text number int bool boolean bytes any object unknown void
+    optional required password passwd pass pwd passphrase secret token key apikey api_key api-key auth credential
+    credentials bearer basic digest oauth oauth2 jwt default test testing tests foo bar baz demo admin root user username
+    guest postgres mysql redis mongo mongodb rabbitmq minio sa letmein hidden masked private public secure value abc
+    abc123 test123 xxx yyy zzz yes no on off session cookie header query hash hashed encrypted plain sensitive self
+    mypassword mysecret mytoken password1 password12 password123 pass123 pass1234 secret123 token123 user123 admin123
+    uint8array uint16array uint32array int8array int16array int32array 123456 1234567 12345678 123456789
+    new current old invalid valid missing wrong correct prompt stdin env file vault keychain keyring input output type
+    """.split()  # noqa: SIM905  forty quoted words are harder to read
+)
+_REFERENCE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*+(?:[.(\[]|::|->|\?\.).*", re.ASCII | re.DOTALL)
+_IDENTIFIER = re.compile(r"^[A-Za-z_$][A-Za-z_]*+[0-9]?$", re.ASCII)
+_UUID = re.compile(r"^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$", re.IGNORECASE)
+_HASH = re.compile(
+    r"^(?:(?:md5|sha(?:1|224|256|384|512))[-:=]|W/)|^(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{128})$",
+    re.IGNORECASE,
+)
+_PATH = re.compile(r"^(?:[./~]|[A-Za-z]:\\|\w+://|[\w.@-]+(?:/[\w.@-]+)+\.\w{1,5}$)", re.ASCII)
+_SEPARATORS = re.compile(r"[^A-Za-z0-9+=]+")
+_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_LONG_HEX = re.compile(r"[0-9a-f]{32,}+$|[0-9A-F]{32,}+$")
+_COMMON_PAIRS = frozenset(
+    """
+    th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le ve co me de hi ri ro ic ne
+    ea ra ce li ch ll be ma si om ur ca el ta la ns di fo ho pe ec pr no ct us ac ot il tr ly nc et ut ss so rs un lo
+    ge ie ee em ad ol rt po na ul ni ts mo pa im mi ai sh su id os iv ia am ci pl
+    """.split()  # noqa: SIM905
+)
+_DIGIT = re.compile(r"[0-9]")
+_CHARSET = re.compile(r"^[A-Za-z0-9+/=_~.:%-]+$", re.ASCII)
+
+
+def is_placeholder(value: str) -> bool:
+    """Return True if a value is a placeholder for a secret, or is a well-known default."""
+    stripped = MARKER.sub("", value).strip().strip("\"'`\\").strip()
+    lowered = stripped.lower()
+    return (
+        len(set(stripped)) < 4
+        or lowered in _WELL_KNOWN_VALUES
+        or bool(_PLACEHOLDER_PREFIX.match(stripped))
+        or any(part in lowered for part in _PLACEHOLDER_PARTS)
+        or _is_sequential(stripped)
+    )
+
+
+def looks_random(value: str, min_chars: int = 16, *, sure: bool = False) -> bool:
+    """Return True if a value is long enough and its words are as short as those of random text.
+
+    With `sure`, the form of the value already suggests a key and the threshold is lower.
+    """
+    if len(value) < min_chars or not _CHARSET.match(value) or _PATH.match(value):
+        return False
+    if _UUID.match(value) or (_LONG_HEX.match(value) and entropy(value) >= 2.8):
+        return True
+    longest = max(_SEPARATORS.split(value), key=len)  # identifiers join words; keys contain separators only by chance
+    if len(longest) < min(10, min_chars - 4):
+        return _word_density(value) >= 0.5 and entropy(value) >= 2.8
+    one_case = longest in {longest.lower(), longest.upper()}
+    min_density = 0.5 if not _DIGIT.search(longest) else 0.23 if one_case or sure else 0.3
+    long = len(value) >= 32  # longer values are closer to the mean
+    short_words = _word_density(longest) >= min_density or (
+        not one_case and _word_density(value) >= (0.36 if long else 0.42)
+    )
+    return (short_words or _has_rare_letter_pairs(longest)) and entropy(value) >= 2.8
+
+
+def _has_rare_letter_pairs(word: str) -> bool:
+    """Return True if a word has hardly any letter pairs common in language; without a digit the limit is lower."""
+    pairs = [first + second for first, second in pairwise(word.lower()) if first.isalpha() and second.isalpha()]
+    limit = 0.33 if _DIGIT.search(word) else 0.2 if word not in {word.lower(), word.upper()} else 0.0
+    return len(word) >= 16 and len(pairs) >= 5 and sum(pair in _COMMON_PAIRS for pair in pairs) <= len(pairs) * limit
+
+
+def _word_density(value: str) -> float:
+    """Return words per letter: about 0.5 for random text, at most 0.25 for language."""
+    parts = _PARTS.findall(value)
+    return len(parts) / (sum(map(len, parts)) or 1)
+
+
+def is_name_like(value: str) -> bool:
+    """Return True if a value is a code reference, an identifier, a path or a sentence."""
+    return bool(_REFERENCE.match(value) or _IDENTIFIER.match(value) or _PATH.match(value))
+
+
+def is_fingerprint(value: str) -> bool:
+    """Return True if a value has the form of a UUID or a hash, which are rarely credentials."""
+    return bool(_UUID.match(value) or _HASH.match(value))
+
+
+def entropy(value: str) -> float:
+    """Return the Shannon entropy of a value, in bits per character."""
+    size = len(value)
+    counts = [value.count(character) for character in set(value)]
+    return -sum(count / size * log2(count / size) for count in counts)
+
+
+def _is_sequential(value: str) -> bool:
+    """Return True if most characters follow their predecessor, as in `0123456789abcdef`."""
+    if len(value) < 12:
+        return False
+    steps = sum(ord(after) - ord(before) in {0, 1} for before, after in pairwise(value))
+    return steps > len(value) * 0.6

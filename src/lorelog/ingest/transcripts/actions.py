@@ -1,0 +1,154 @@
+"""Extract from a tool call the files it writes, the command it runs, and how it failed.
+
+Hosts have different tools and names but similar arguments. So the arguments decide, and the tool's name only where
+writing a file must be distinguished from reading it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from lorelog.core.session import ToolAction
+from lorelog.core.stack_trace import LocatedTrace
+
+MAX_ERROR_CHARS = 200
+MAX_COMMAND_CHARS = 1000
+_MAX_FILES = 20
+"""Files of one call that are kept."""
+_MAX_REASON_CHARS = 20_000
+"""Characters at the start and at the end of a result that are searched for a reason."""
+_WRITE_TOOL_NAME = re.compile(r"write|edit|patch|create|replace|insert|notebook|rename|move|delete", re.IGNORECASE)
+_PATH_KEYS = ("file_path", "filePath", "notebook_path", "path", "filename", "file", "target_file")
+_PATCH_KEYS = ("patch", "patchText", "patch_text", "input", "diff")
+_PATCH_FILE_LINE = re.compile(
+    r"^\*\*\* (?:Add|Update|Delete) File: (.+)$|^\*\*\* Move to: (.+)$|^\+\+\+ b/(.+)$", re.MULTILINE
+)
+_EDITOR_COMMANDS = frozenset({"view", "create", "str_replace", "insert", "undo_edit"})
+"""Sub-commands of an editor tool in the argument that other tools use for a shell command."""
+_SHELL_NAME = re.compile(r"(?:^|/)(?:ba|z|da|fi)?sh$")
+_EXIT_CODE = re.compile(
+    r"^(?:Process exited with code|Exit code:?|exit status|\(exit code) ?(-?\d+)", re.MULTILINE | re.IGNORECASE
+)
+_WRAPPER_TAG = re.compile(r"</?(?:tool_use_error|error|output|stderr|stdout)>")
+_REASON_WORD = re.compile(
+    r"error|exception|fail|cannot|can't|not found|no such|denied|refused|unexpected|invalid|undefined|missing|rejected",
+    re.IGNORECASE,
+)
+_MAX_ERROR_SCAN_CHARS = 100_000
+"""Characters at the start and at the end of a result that are searched for errors."""
+_MAX_ERRORS = 10
+_READ_ONLY_COMMAND = re.compile(
+    r"\s*(?:cd\s+\S+\s*(?:&&|;)\s*)?(?:cat|bat|head|tail|less|more|e?grep|rg|ag|ack|sed|awk|ls|find|echo|printf|jq|wc|diff|tree|man|"
+    r"git\s+(?:log|show|diff|grep|blame|stash)|lorelog)\b"
+)
+"""Commands that only show text; errors in their output happened elsewhere."""
+_REJECTION_TEXT = "The user doesn't want to proceed with this tool use"
+_NOISE_LINE = re.compile(
+    r"^(?:Exit code:? -?\d+|Chunk ID: .*|Wall time: .*|Process exited with .*|Original token count: .*|Output:|"
+    r"Command failed.*:|[=_*-]{3,} .* [=_*-]{3,}|Traceback \(most recent call last\):|[\W_]*)$",
+    re.IGNORECASE,
+)
+
+
+def parse_action(name: str, arguments: object) -> ToolAction:
+    """Return the action of a call with these arguments."""
+    arguments = _parse_arguments(arguments)
+    if isinstance(arguments, str):
+        patched = _patched_files(arguments)
+        return ToolAction(name, patched) if patched or name == "apply_patch" else ToolAction(name)
+    if isinstance(arguments, list):
+        arguments = {"command": arguments}
+    if not isinstance(arguments, dict):
+        return ToolAction(name)
+    command = _command_text(arguments)
+    files = _patched_files(command) if "*** Begin Patch" in command else ()
+    if not command:
+        files = _written_files(name, arguments)
+    return ToolAction(name, files, "" if files else command)
+
+
+def parse_failure(text: str, *, failed: bool) -> tuple[bool, str]:
+    """Return whether a tool's result reports a failure, and the line with the reason."""
+    exit_code = _EXIT_CODE.search(text[:1000])
+    failed = failed or bool(exit_code and exit_code[1] != "0")
+    return failed, _find_reason(text) if failed else ""
+
+
+def extract_errors(text: str, action: ToolAction) -> tuple[LocatedTrace, ...]:
+    """Return the errors in a result: all if the action failed, else only those of a command with a location.
+
+    A command may have failed although the last part of its pipe succeeded. Errors in text that a command only shows, or
+    that another tool reads, happened at another time.
+    """
+    if not action.failed and (not action.command or _READ_ONLY_COMMAND.match(action.command)):
+        return ()
+    if text.startswith(_REJECTION_TEXT) or action.error == "rejected by the user":
+        return ()
+    from lorelog.ingest.tracebacks.finder import find_traces, may_contain_error, shorten_trace
+    from lorelog.ingest.tracebacks.messages import message_trace
+
+    text = _keep_ends(text, _MAX_ERROR_SCAN_CHARS)
+    traces = find_traces(text, _MAX_ERRORS) if may_contain_error(text) else []
+    if not action.failed:
+        traces = [located for located in traces if located.trace.frames]
+    elif not traces and action.error:
+        traces = [LocatedTrace(message_trace(action.error), action.error, 1, 1)]
+    return tuple(map(shorten_trace, traces))
+
+
+def _keep_ends(text: str, size: int) -> str:
+    return text if len(text) <= 2 * size else f"{text[:size]}\n{text[-size:]}"
+
+
+def _find_reason(text: str) -> str:
+    lines = [line.strip() for line in _WRAPPER_TAG.sub("", _keep_ends(text, _MAX_REASON_CHARS)).splitlines()]
+    candidates = [line for line in lines if line and not _NOISE_LINE.match(line)]
+    if not candidates:
+        return ""
+    if candidates[0].startswith(_REJECTION_TEXT):
+        return "rejected by the user"
+    if "Traceback (most recent call last):" in lines:
+        return candidates[-1][:MAX_ERROR_CHARS]
+    return next((line for line in candidates if _REASON_WORD.search(line)), candidates[0])[:MAX_ERROR_CHARS]
+
+
+def _parse_arguments(arguments: object) -> object:
+    if isinstance(arguments, str) and arguments.lstrip()[:1] in {"{", "["}:
+        try:
+            parsed: object = json.loads(arguments)
+        except (ValueError, RecursionError):
+            return arguments
+        return parsed
+    return arguments
+
+
+def _command_text(arguments: dict[str, Any]) -> str:
+    command = arguments.get("command") or arguments.get("cmd")
+    if isinstance(command, list) and all(isinstance(word, str) for word in command):
+        shell = len(command) > 2 and _SHELL_NAME.search(command[0]) and command[1].startswith("-")
+        command = command[-1] if shell else " ".join(command)
+    words = arguments.get("args")
+    if isinstance(command, str) and isinstance(words, list) and all(isinstance(word, str) for word in words):
+        command = " ".join([command, *words])
+    if not isinstance(command, str) or command in _EDITOR_COMMANDS:
+        return ""
+    return command if "*** Begin Patch" in command else command[:MAX_COMMAND_CHARS]
+
+
+def _written_files(name: str, arguments: dict[str, Any]) -> tuple[str, ...]:
+    for key in _PATCH_KEYS:
+        if isinstance(arguments.get(key), str) and (patched := _patched_files(arguments[key])):
+            return patched
+    if arguments.get("command") == "view" or not _WRITE_TOOL_NAME.search(name):
+        return ()
+    edits = arguments.get("edits") if isinstance(arguments.get("edits"), list) else []
+    holders = [arguments, *(edit for edit in edits or () if isinstance(edit, dict))]
+    paths = (holder.get(key) for holder in holders for key in _PATH_KEYS)
+    return tuple(dict.fromkeys(path.strip() for path in paths if isinstance(path, str) and path.strip()))[:_MAX_FILES]
+
+
+def _patched_files(text: str) -> tuple[str, ...]:
+    paths = (next(filter(None, match.groups())).strip() for match in _PATCH_FILE_LINE.finditer(text))
+    return tuple(dict.fromkeys(paths))[:_MAX_FILES]

@@ -1,0 +1,372 @@
+"""Build turns within limits, so that neither a long conversation nor a long answer exhausts memory."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from lorelog.core.session import ToolAction, ToolCall, TranscriptTurn, TurnDigest
+from lorelog.ingest.transcripts.actions import extract_errors, parse_action, parse_failure
+
+MAX_TEXT_CHARS = 20_000
+"""Length of the request, and of the answer, of one turn."""
+MAX_RESULT_CHARS = 500
+MAX_INPUT_CHARS = 300
+MAX_TOOL_CALLS = 100
+"""Tool calls of one turn that are kept, from the first; the others are counted."""
+_MAX_LAST_TEXTS = 4
+"""Last texts by the assistant that are kept in a turn's digest."""
+_MAX_ACTIONS = 400
+_MAX_ERRORS = 50
+"""First errors of a turn that are kept in its digest."""
+_MAX_ID_CHARS = 200
+_MAX_NAME_CHARS = 100
+_DESCRIPTIVE_ARGUMENTS = (
+    *("command", "cmd", "file_path", "filePath", "pattern", "query", "path", "url", "description", "prompt", "skill"),
+)
+"""Arguments that describe a call, best first."""
+_MIN_MILLISECONDS = 100_000_000_000
+"""Larger numbers are milliseconds since 1970, smaller ones seconds; as seconds this is the year 5138."""
+COMPACTED_NOTE = "the conversation was compacted; the original messages are shown"
+
+JsonObject = dict[str, Any]
+
+
+@dataclass(slots=True)
+class TranscriptStats:
+    """Counts and notes collected while a transcript is read."""
+
+    skipped: int = 0
+    broken: int = 0
+    session: str = ""
+    notes: dict[str, int] = field(default_factory=dict)
+    """Remarks for the reader of the transcript, with their number of occurrences."""
+
+    def note(self, text: str) -> None:
+        """Count a remark."""
+        self.notes[text] = self.notes.get(text, 0) + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedTurn:
+    """A turn, all ids by which the host refers to it, and the digest from which its note is made."""
+
+    turn: TranscriptTurn
+    aliases: frozenset[str]
+    digest: TurnDigest = field(default_factory=TurnDigest)
+    start_time: float | None = None
+    """Seconds since 1970; None if unknown."""
+    text_count: int = 0
+    """Number of texts by the assistant."""
+    call_count: int = 0
+    """Number of tool calls, including those that are not kept."""
+    is_open: bool = False
+    """The turn may continue: nothing marks its end, and a request or a tool call came last."""
+
+
+class _BoundedText:
+    """Text up to a limit; beyond it only the length is counted."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._length = 0
+        self.omitted_chars = 0
+
+    def add(self, text: str) -> None:
+        text = text.strip()
+        if not text:
+            return
+        room = max(0, MAX_TEXT_CHARS - self._length)
+        self.omitted_chars += len(text) - min(room, len(text))
+        if room:
+            self._pieces.append(text[:room])
+            self._length += min(room, len(text))
+
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
+
+    def __str__(self) -> str:
+        text = "\n\n".join(self._pieces)
+        return f"{text}… [{self.omitted_chars:,} more characters]" if self.omitted_chars else text
+
+
+class TurnBuilder:
+    """A turn that is being read."""
+
+    def __init__(self, identity: object = "", time: object = "", *, sidechain: bool = False) -> None:
+        self.identity = to_text(identity)
+        self.time = ""
+        self.start_time: float | None = None
+        self.set_start_time(time)
+        self.sidechain = sidechain
+        self.interrupted = False
+        self.failed = False
+        """The host gave up on the turn."""
+        self.ended = False
+        """The host marked the turn as ended."""
+        self.pending = False
+        """The host marked the turn as unfinished."""
+        self._assistant_spoke_last = False
+        self.aliases: set[str] = {self.identity} - {""}
+        self._user = _BoundedText()
+        self._assistant = _BoundedText()
+        self._tools: list[ToolCall] = []
+        self._calls: dict[str, int] = {}
+        self._omitted_calls = 0
+        self._last_texts: deque[str] = deque(maxlen=_MAX_LAST_TEXTS)
+        self._text_count = 0
+        self._actions: list[ToolAction] = []
+        self._actions_by_call: dict[str, int] = {}
+        self._error_count = 0
+
+    @property
+    def has_request(self) -> bool:
+        """True if the turn has a request."""
+        return bool(self._user)
+
+    @property
+    def has_answer(self) -> bool:
+        """True if the assistant wrote something or called a tool."""
+        return bool(self._assistant or self._tools)
+
+    @property
+    def has_words(self) -> bool:
+        """True if the assistant wrote something."""
+        return bool(self._assistant)
+
+    @property
+    def has_tools(self) -> bool:
+        """True if a tool was called."""
+        return bool(self._tools)
+
+    def add_alias(self, *names: object) -> None:
+        """Add ids by which this turn may be requested."""
+        self.aliases.update(name for name in names if isinstance(name, str) and name)
+
+    def set_start_time(self, time: object) -> None:
+        """Set the time at which the turn began."""
+        when = parse_time(time)
+        self.time = iso_time(time)
+        self.start_time = None if when is None else when.timestamp()
+
+    def add_request(self, text: object) -> None:
+        self._user.add(to_text(text))
+        self._assistant_spoke_last = False
+
+    def add_text(self, text: object) -> None:
+        """Add a text by the assistant."""
+        words = to_text(text)
+        self._assistant.add(words)
+        if words.strip():
+            self._last_texts.append(words)
+            self._text_count += 1
+            self._assistant_spoke_last = True
+
+    def add_call(self, call: object, name: object, arguments: object) -> None:
+        """Add a tool call; the first of equal ids counts."""
+        identity = to_text(call)
+        if identity and identity in self._actions_by_call:
+            return
+        self._assistant_spoke_last = False
+        tool = to_text(name).strip()[:_MAX_NAME_CHARS] or "tool"
+        self._actions_by_call[identity or f"unnamed {len(self._actions_by_call)}"] = len(self._actions)
+        if len(self._actions) < _MAX_ACTIONS:
+            self._actions.append(parse_action(tool, arguments))
+        if len(self._tools) >= MAX_TOOL_CALLS:
+            self._omitted_calls += 1
+            return
+        if identity:
+            self._calls[identity] = len(self._tools)
+        short, cut = truncate_text(describe_arguments(arguments), MAX_INPUT_CHARS)
+        self._tools.append(ToolCall(tool, short, truncated=cut))
+
+    def add_result(self, call: object, result: object, *, failed: bool = False) -> None:
+        """Add a tool's result; a result without a known call is dropped."""
+        index = self._actions_by_call.get(to_text(call))
+        if index is None:
+            return
+        text = result_text(result)
+        if index < len(self._actions) and not self._actions[index].failed:
+            has_failed, reason = parse_failure(text, failed=failed)
+            action = replace(self._actions[index], failed=has_failed, error=to_text(reason))
+            traces = extract_errors(to_text(text), action) if self._error_count < _MAX_ERRORS else ()
+            self._error_count += len(traces)
+            self._actions[index] = replace(action, traces=traces)
+        number = self._calls.get(to_text(call))
+        if number is None or self._tools[number].result:
+            return
+        before = self._tools[number]
+        short, cut = truncate_text(text, MAX_RESULT_CHARS)
+        self._tools[number] = ToolCall(before.name, before.input, short, failed, before.truncated or cut)
+
+    def parsed_turn(self, number: int, identity: str) -> ParsedTurn:
+        """Return the turn in its current state, with its aliases and its digest."""
+        over = self.ended or self.interrupted or self.failed
+        return ParsedTurn(
+            turn=self.build(number, identity),
+            aliases=frozenset(self.aliases),
+            digest=TurnDigest(
+                str(self._user), tuple(self._last_texts), tuple(self._actions), self.interrupted, self.failed
+            ),
+            start_time=self.start_time,
+            text_count=self._text_count,
+            call_count=len(self._actions_by_call),
+            is_open=not over and (self.pending or not self._assistant_spoke_last),
+        )
+
+    def build(self, number: int, identity: str) -> TranscriptTurn:
+        """Return the turn in its current state."""
+        return TranscriptTurn(
+            id=identity,
+            number=number,
+            time=self.time,
+            user=str(self._user),
+            assistant=str(self._assistant),
+            tools=tuple(self._tools),
+            sidechain=self.sidechain,
+            interrupted=self.interrupted,
+            truncated=bool(
+                self._user.omitted_chars
+                or self._assistant.omitted_chars
+                or self._omitted_calls
+                or any(tool.truncated for tool in self._tools)
+            ),
+            tools_left_out=self._omitted_calls,
+        )
+
+
+def number_turns(builders: Iterable[TurnBuilder]) -> Iterator[ParsedTurn]:
+    """Build the turns in order with unique ids, skipping empty ones."""
+    used: set[str] = set()
+    number = 0
+    for builder in builders:
+        if not builder.has_request and not builder.has_answer:
+            continue
+        number += 1
+        base = "".join(builder.identity.split())[:_MAX_ID_CHARS] or f"turn-{number}"
+        identity, copy = base, 1
+        while identity in used:
+            copy += 1
+            identity = f"{base}#{copy}"
+        used.add(identity)
+        yield builder.parsed_turn(number, identity)
+
+
+def to_text(value: object) -> str:
+    """Return a value as encodable text: JSON may contain half of a surrogate pair."""
+    if not isinstance(value, str):
+        return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
+    return value if value.isascii() else value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
+def message_text(content: object, kinds: Iterable[str] = ("text",)) -> str:
+    """Return the text of a message whose content is a text or a list of blocks; `kinds` are the text block types."""
+    if isinstance(content, str):
+        return to_text(content)
+    text_types = frozenset(kinds)
+    texts = (to_text(block.get("text")) for block in content_blocks(content) if object_type(block) in text_types)
+    return "\n\n".join(text for text in texts if text.strip())
+
+
+def content_blocks(content: object) -> list[JsonObject]:
+    """Return the blocks of a message's content; a plain text is one block."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+
+
+def object_type(record: JsonObject) -> str:
+    """Return an object's type, or an empty text if it is not a string."""
+    kind = record.get("type")
+    return kind if isinstance(kind, str) else ""
+
+
+def as_object(value: object) -> JsonObject:
+    """Return a JSON object; an empty one for any other value."""
+    return value if isinstance(value, dict) else {}
+
+
+def truncate_text(text: str, limit: int) -> tuple[str, bool]:
+    """Return at most `limit` characters with the number of omitted ones, and whether any were omitted."""
+    text = to_text(text.strip("\r\n").rstrip())
+    return (f"{text[:limit]}… [{len(text) - limit:,} more characters]", True) if len(text) > limit else (text, False)
+
+
+def describe_arguments(arguments: object) -> str:
+    """Return the most descriptive argument of a call, else all arguments as JSON."""
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments) if arguments.lstrip()[:1] in {"{", "["} else arguments
+        except (ValueError, RecursionError):
+            return arguments
+    if isinstance(arguments, dict):
+        value = next((arguments[key] for key in _DESCRIPTIVE_ARGUMENTS if arguments.get(key)), None)
+        if isinstance(value, list) and all(isinstance(word, str) for word in value):
+            return " ".join(value)
+        if isinstance(value, str):
+            return value
+    if arguments is None or arguments in ({}, []):
+        return ""
+    return arguments if isinstance(arguments, str) else _to_json(arguments)
+
+
+def result_text(result: object) -> str:
+    """Return a tool's result as text: hosts wrap it in blocks, objects, or JSON within a string."""
+    if isinstance(result, str):
+        return _unwrap_output(result)
+    if isinstance(result, list):
+        texts = (
+            to_text(block.get("text"))
+            if isinstance(block.get("text"), str)
+            else f"[{to_text(block.get('type')) or 'data'}]"
+            for block in content_blocks(result)
+        )
+        return "\n".join(texts)
+    if isinstance(result, dict):
+        for key in ("output", "content", "text", "result", "error", "message"):
+            if result.get(key):
+                return result_text(result[key])
+    return "" if result is None else _to_json(result)
+
+
+def iso_time(value: object) -> str:
+    """Return a time as ISO text in UTC, to the second; empty if it is not a time."""
+    when = parse_time(value)
+    return "" if when is None else when.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse_time(value: object) -> datetime | None:
+    """Parse ISO text, or seconds or milliseconds since 1970, to a time in UTC; None if it is neither."""
+    try:
+        if isinstance(value, str):
+            when = datetime.fromisoformat(value)
+        elif isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0:
+            when = datetime.fromtimestamp(value / 1000 if value > _MIN_MILLISECONDS else value, UTC)
+        else:
+            return None
+        if when.tzinfo is None:
+            when = when.replace(tzinfo=UTC)
+        return when.astimezone(UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _unwrap_output(text: str) -> str:
+    if text.startswith('{"output"'):
+        try:
+            output = as_object(json.loads(text)).get("output")
+        except (ValueError, RecursionError):
+            return text
+        return output if isinstance(output, str) else text
+    return text
+
+
+def _to_json(value: object) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (ValueError, TypeError, RecursionError):
+        return ""

@@ -1,0 +1,132 @@
+"""Registry of chat model providers; every model implements `core.ports.LanguageModel`.
+
+As with embedders, a provider's module is imported when its model is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from lorelog.core.errors import ConfigError
+from lorelog.core.options import LanguageOptions
+from lorelog.core.ports import LanguageModel
+
+LoadModel = Callable[[LanguageOptions, str, Mapping[str, str]], LanguageModel | None]
+_AGENT_PROGRAMS = ("claude", "codex")
+"""Agents whose programs are tried, in this order, for work that belongs to no session."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatProvider:
+    """Registry entry of a provider, available without loading its module."""
+
+    load: LoadModel
+    window_tokens: int
+    """Usual context window of its models; the settings override it."""
+    key_variables: tuple[str, ...] = ()
+    """Environment variables for the key if the settings name none; the first that is set is used."""
+    url_variable: str = ""
+    """Environment variable for the base URL if the settings have none."""
+
+
+def _load_openai(options: LanguageOptions, host: str, environment: Mapping[str, str]) -> LanguageModel:
+    from lorelog.models.chat.openai import OpenAILanguageModel
+
+    return OpenAILanguageModel(options)
+
+
+def _load_anthropic(options: LanguageOptions, host: str, environment: Mapping[str, str]) -> LanguageModel:
+    from lorelog.models.chat.anthropic import ADAPTER
+    from lorelog.models.chat.remote import RemoteLanguageModel
+
+    return RemoteLanguageModel(options, ADAPTER)
+
+
+def _load_gemini(options: LanguageOptions, host: str, environment: Mapping[str, str]) -> LanguageModel:
+    from lorelog.models.chat.gemini import ADAPTER
+    from lorelog.models.chat.remote import RemoteLanguageModel
+
+    return RemoteLanguageModel(options, ADAPTER)
+
+
+def _load_ollama(options: LanguageOptions, host: str, environment: Mapping[str, str]) -> LanguageModel:
+    from lorelog.models.ollama.client import OllamaLanguageModel
+
+    return OllamaLanguageModel(options)
+
+
+def _load_command(options: LanguageOptions, host: str, environment: Mapping[str, str]) -> LanguageModel:
+    from lorelog.models.chat.command import CommandLanguageModel
+
+    return CommandLanguageModel(options, environment)
+
+
+def _load_agent_cli(options: LanguageOptions, host: str, environment: Mapping[str, str]) -> LanguageModel | None:
+    """Return the model of the session's agent, or else of the agent named in the settings or found on the PATH.
+
+    None for an agent that only its plugin can call.
+    """
+    from lorelog.models.chat.agent_cli import AGENT_CLI_ADAPTERS, AgentCliLanguageModel, find_program
+
+    if not host:
+        agent, _, model = options.model.partition("/")
+        if agent in AGENT_CLI_ADAPTERS:
+            return AgentCliLanguageModel(agent, replace(options, model=model), environment)
+        installed = (name for name in _AGENT_PROGRAMS if find_program(AGENT_CLI_ADAPTERS[name].program, environment))
+        host = next(installed, _AGENT_PROGRAMS[0])
+    return AgentCliLanguageModel(host, options, environment) if host in AGENT_CLI_ADAPTERS else None
+
+
+CHAT_PROVIDERS: Mapping[str, ChatProvider] = MappingProxyType(
+    {
+        "openai": ChatProvider(_load_openai, 100_000, ("OPENAI_API_KEY",), "OPENAI_BASE_URL"),
+        "anthropic": ChatProvider(_load_anthropic, 180_000, ("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL"),
+        "gemini": ChatProvider(_load_gemini, 500_000, ("GEMINI_API_KEY", "GOOGLE_API_KEY")),
+        "ollama": ChatProvider(_load_ollama, 8192, ("OLLAMA_API_KEY",), "OLLAMA_HOST"),
+        "command": ChatProvider(_load_command, 32_000),
+        "host": ChatProvider(_load_agent_cli, 100_000),
+    }
+)
+
+
+def open_language_model(options: LanguageOptions, host: str, environment: Mapping[str, str]) -> LanguageModel | None:
+    """Return the model that the options select, for work about a session of `host`, or about no session if it is empty.
+
+    None if only the host itself can call its model, through its plugin. Raise ConfigError for an unknown provider.
+    """
+    return _find_provider(options).load(resolve_language_options(options, environment), host, environment)
+
+
+def check_language_model(options: LanguageOptions, environment: Mapping[str, str]) -> str:
+    """Return the name of the model that would be used. Raise LorelogError if its key or program is missing. Sends nothing."""
+    model = open_language_model(options, "", environment)
+    check = getattr(model, "check", None)
+    if check is not None:
+        check()
+    return f"{model.provider}/{model.model}" if model is not None else options.provider
+
+
+def resolve_language_options(options: LanguageOptions, environment: Mapping[str, str]) -> LanguageOptions:
+    """Return the options with defaults from the provider and its environment variables where the settings have none."""
+    provider = _find_provider(options)
+    variables = (options.key_variable,) if options.key_variable else provider.key_variables
+    variable = next((name for name in variables if environment.get(name)), next(iter(variables), ""))
+    secret: type[str] = type(options.api_key)  # keep a type whose repr hides the key
+    return replace(
+        options,
+        api_key=options.api_key or secret(environment.get(variable, "")),
+        key_variable=variable,
+        base_url=options.base_url or environment.get(provider.url_variable, ""),
+        window_tokens=options.window_tokens or provider.window_tokens,
+    )
+
+
+def _find_provider(options: LanguageOptions) -> ChatProvider:
+    provider = CHAT_PROVIDERS.get(options.provider)
+    if provider is None:
+        raise ConfigError(
+            f"unknown language model provider {options.provider!r}", hint=f"use one of: {', '.join(CHAT_PROVIDERS)}"
+        )
+    return provider

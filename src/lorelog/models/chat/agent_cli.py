@@ -1,0 +1,379 @@
+"""Language model of a coding agent, called through the agent's own program: `claude -p`, `codex exec`.
+
+Nothing has to be configured or paid for in addition: the user is signed in to the agent already. The program reads somebody's
+conversation, so a prompt injection in it must achieve nothing: no tools, plugins, hooks, MCP servers or session on disk, and
+an empty working directory. LORELOG_HOOKS=off keeps our own hooks from capturing the summary of a capture if an agent runs
+them after all.
+
+The child leads its own process group: when the time is up, and also after it has exited, everything it started is killed
+except processes that left the group. Its stdout is read up to a limit; its stderr is discarded.
+
+OpenCode and OpenClaw have no such command that exits reliably; their models are called by their plugins.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import IO, Any, cast
+
+from lorelog.core.errors import ModelFault, ModelUnavailable
+from lorelog.core.options import LanguageOptions
+from lorelog.core.ports import Completion
+
+MAX_OUTPUT_BYTES = 1 << 20
+_SHELL_HINT = "run the command in a shell"
+_POLL_S = 0.1
+"""How often to check whether the child has exited while a process that it started keeps its output open."""
+
+
+def run_child(
+    command: Sequence[str], stdin: bytes, environment: Mapping[str, str], timeout_s: float
+) -> tuple[int, bytes]:
+    """Run a command; return its exit status and output. Raise ModelError if it takes too long."""
+    deadline = time.monotonic() + timeout_s
+    with tempfile.TemporaryDirectory(prefix="lorelog-", ignore_cleanup_errors=True) as empty:
+        try:
+            child = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd=empty,
+                env=dict(environment),
+                start_new_session=True,
+                bufsize=0,
+            )
+        except (OSError, ValueError) as error:  # ValueError: a NUL in an argument
+            reason = getattr(error, "strerror", None) or error
+            raise ModelUnavailable(f"{command[0]} cannot be started: {reason}", hint=_SHELL_HINT) from error
+        try:
+            output = _exchange(child, stdin, deadline)
+            _wait(child, deadline)
+        except TimeoutError:
+            raise ModelUnavailable(
+                f"{os.path.basename(command[0])} did not exit within {timeout_s:g} s",  # noqa: PTH119
+                hint="raise llm.timeout_s or summarize.timeout_s",
+            ) from None
+        finally:
+            _kill(child)
+        return child.returncode, output
+
+
+def _exchange(child: subprocess.Popen[bytes], stdin: bytes, deadline: float) -> bytes:
+    """Write the input and read the output concurrently, until the output ends or the child exits."""
+    source, sink = cast("IO[bytes]", child.stdout), cast("IO[bytes]", child.stdin)
+    os.set_blocking(source.fileno(), False)
+    os.set_blocking(sink.fileno(), False)
+    output = bytearray()
+    with selectors.DefaultSelector() as selector:
+        selector.register(source, selectors.EVENT_READ)
+        selector.register(sink, selectors.EVENT_WRITE)
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            ready = {key.fileobj for key, _ in selector.select(min(left, _POLL_S))}
+            if sink in ready:
+                stdin = _write_some(sink, stdin)
+                if not stdin:
+                    selector.unregister(sink)
+                    sink.close()
+            ended = _has_ended(child)  # checked before the last read, so that all output is in the pipe
+            piece = _read_some(source) if ended or source in ready else None
+            output += piece or b""
+            if piece == b"" or (ended and piece is None):
+                break
+            if len(output) > MAX_OUTPUT_BYTES:
+                raise ModelFault(f"the program printed more than {MAX_OUTPUT_BYTES >> 10} KiB", hint=_SHELL_HINT)
+    return bytes(output)
+
+
+def _write_some(sink: IO[bytes], data: bytes) -> bytes:
+    """Write some bytes; return the rest. Return nothing if the child has closed its input: it need not read it all."""
+    try:
+        return data[os.write(sink.fileno(), data[: 1 << 16]) :]
+    except BlockingIOError:
+        return data
+    except OSError:
+        return b""
+
+
+def _read_some(source: IO[bytes]) -> bytes | None:
+    try:
+        return os.read(source.fileno(), 1 << 16)
+    except BlockingIOError:
+        return None
+
+
+def _wait(child: subprocess.Popen[bytes], deadline: float) -> None:
+    while not _has_ended(child):
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        time.sleep(0.01)
+
+
+def _has_ended(child: subprocess.Popen[bytes]) -> bool:
+    """Return True if the child has exited, without reaping it if possible: until then its group id is not reused."""
+    if child.returncode is not None:
+        return True
+    if not hasattr(os, "waitid"):
+        return child.poll() is not None
+    return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+    for stream in (child.stdin, child.stdout):
+        if stream is not None:
+            with contextlib.suppress(OSError):
+                stream.close()
+    child.wait()
+
+
+_SIGN_IN_SUFFIXES = ("USE_", "SKIP_", "OAUTH_", "API_KEY_", "CLIENT_", "DISABLE_NONESSENTIAL")
+"""Suffixes of the CLAUDE_CODE_ variables that configure sign-in; the others belong to the session that started us."""
+_SESSION_PREFIXES = (
+    "CLAUDE_PLUGIN_",
+    "CLAUDE_PROJECT_",
+    "CLAUDE_ENV_",
+    "CLAUDE_PID",
+    "CLAUDECODE",
+    "PLUGIN_ROOT",
+    "PLUGIN_DATA",
+)
+_THINKING_TOKENS = 1400
+"""Output tokens reserved for thinking."""
+_INSTALL_FOLDERS = (
+    "~/.local/bin",
+    "~/.claude/local",
+    "~/.npm-global/bin",
+    "~/.bun/bin",
+    "~/.volta/bin",
+    "/usr/local/bin",
+    "/opt/homebrew/bin",
+)
+"""Where agents are installed if our PATH does not contain them."""
+_DISABLED_FEATURES = (
+    "hooks",
+    "plugins",
+    "apps",
+    "shell_tool",
+    "unified_exec",
+    "multi_agent",
+    "goals",
+    "view_image",
+    "skill_search",
+)
+"""Features of Codex that are useless for writing a few lines. With them a call costs 5,000 tokens more."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentCliRequest:
+    """A prompt for an agent's program."""
+
+    program: str
+    system: str
+    text: str
+    model: str
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentCliAdapter:
+    """Command line, environment and output format of one agent's program."""
+
+    program: str
+    default_model: str
+    extra_tokens: int
+    command: Callable[[AgentCliRequest, Mapping[str, str]], list[str]]
+    stdin_text: Callable[[AgentCliRequest], str]
+    variables: Callable[[AgentCliRequest], dict[str, str]]
+    read: Callable[[int, bytes], Completion]
+
+
+class AgentCliLanguageModel:
+    """Completes by running an agent's program once."""
+
+    provider = "host"
+
+    def __init__(self, host: str, options: LanguageOptions, environment: Mapping[str, str]) -> None:
+        self._adapter = AGENT_CLI_ADAPTERS[host]
+        self._timeout_s = options.timeout_s
+        self._environment = environment
+        self._model = options.model or self._adapter.default_model
+        self.model = f"{host}/{self._model or 'default'}"
+        self.extra_tokens = self._adapter.extra_tokens
+
+    def check(self) -> str:
+        """Return the path of the agent's program, or raise ModelUnavailable. Starts nothing."""
+        program = find_program(self._adapter.program, self._environment)
+        if not program:
+            raise ModelUnavailable(
+                f"the program {self._adapter.program!r} was not found", hint="install it, or add its folder to the PATH"
+            )
+        return program
+
+    def complete(self, system: str, text: str, most_tokens: int) -> Completion:
+        adapter = self._adapter
+        program = self.check()
+        system, text = (part.encode("utf-8", "replace").decode().replace("\0", " ") for part in (system, text))
+        request = AgentCliRequest(program, system, text, self._model, most_tokens)
+        environment = {**child_environment(self._environment), **adapter.variables(request)}
+        command = adapter.command(request, self._environment)
+        status, output = run_child(command, adapter.stdin_text(request).encode(), environment, self._timeout_s)
+        return adapter.read(status, output)
+
+
+def find_program(name: str, environment: Mapping[str, str]) -> str:
+    """Return the path of a program on the PATH or in a usual folder, or an empty string."""
+    home = environment.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
+    # A relative entry would depend on the current directory of this process.
+    folders = [folder for folder in environment.get("PATH", "").split(os.pathsep) if os.path.isabs(folder)]  # noqa: PTH117
+    folders += [folder.replace("~", home, 1) if folder.startswith("~") else folder for folder in _INSTALL_FOLDERS]
+    if environment.get("NPM_CONFIG_PREFIX"):
+        folders.append(f"{environment['NPM_CONFIG_PREFIX']}/bin")
+    return shutil.which(name, path=os.pathsep.join(folders)) or ""
+
+
+def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a child: ours without the session that started us, and with our hooks off."""
+    kept = {
+        name: value
+        for name, value in environment.items()
+        if not name.startswith(_SESSION_PREFIXES)
+        and (not name.startswith("CLAUDE_CODE_") or name.removeprefix("CLAUDE_CODE_").startswith(_SIGN_IN_SUFFIXES))
+    }
+    return {**kept, "LORELOG_HOOKS": "off"}
+
+
+def _claude_command(request: AgentCliRequest, environment: Mapping[str, str]) -> list[str]:
+    command = [request.program, "-p", "--output-format", "json", "--model", request.model, "--effort", "low"]
+    command += ["--setting-sources", "", "--no-session-persistence", "--tools", "", "--strict-mcp-config"]
+    return [*command, "--disable-slash-commands", "--system-prompt", request.system]
+
+
+def _claude_variables(request: AgentCliRequest) -> dict[str, str]:
+    return {
+        "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(request.max_tokens + _THINKING_TOKENS),
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+    }
+
+
+def _read_claude(status: int, output: bytes) -> Completion:
+    """Parse the one object that it prints. Errors are objects too, some of them with status 0."""
+    try:
+        reply = _as_object(json.loads(output))
+    except (ValueError, RecursionError):
+        reply = {}
+    usage = _as_object(reply.get("usage"))
+    tokens_in = sum(_token_count(usage, f"{kind}input_tokens") for kind in ("", "cache_creation_", "cache_read_"))
+    if status != 0 or reply.get("is_error"):
+        error_type = ModelFault if tokens_in else ModelUnavailable
+        raise error_type(f"claude reported a failure (status {status})", hint="try claude in a shell")
+    if not isinstance(reply.get("result"), str):
+        raise ModelFault("claude answered without a result")
+    return Completion(reply["result"], tokens_in, _token_count(usage, "output_tokens"))
+
+
+def _codex_command(request: AgentCliRequest, environment: Mapping[str, str]) -> list[str]:
+    settings = [f"features.{name}=false" for name in _DISABLED_FEATURES]
+    settings += ['web_search="disabled"', "project_doc_max_bytes=0", "notify=[]", "skills.bundled.enabled=false"]
+    settings += ['approval_policy="never"', 'model_reasoning_effort="low"']
+    settings += [f"mcp_servers.{name}.enabled=false" for name in _codex_servers(environment)]
+    command = [request.program, "exec", "--json", "--ephemeral", "--skip-git-repo-check", "--sandbox", "read-only"]
+    command += ["--ignore-rules", "--color", "never"]
+    command += ["--model", request.model] if request.model else []
+    return [*command, *(word for setting in settings for word in ("-c", setting)), "-"]
+
+
+def _codex_servers(environment: Mapping[str, str]) -> list[str]:
+    """Return the MCP servers that Codex would start, to be disabled one by one: no option disables all of them.
+
+    Raise ModelUnavailable if the configuration cannot be read: a program with tools must not read a conversation.
+    """
+    home = environment.get("CODEX_HOME") or f"{environment.get('HOME') or os.path.expanduser('~')}/.codex"  # noqa: PTH111
+    try:
+        with open(f"{home}/config.toml", "rb") as file:  # noqa: PTH123
+            servers = tomllib.load(file).get("mcp_servers", {})
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError) as error:
+        raise ModelUnavailable(f"{home}/config.toml cannot be read: {error}") from error
+    names = list(servers) if isinstance(servers, dict) else []
+    unsafe = [name for name in names if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii()]
+    if unsafe:
+        raise ModelUnavailable(f"the MCP server {unsafe[0]!r} of Codex cannot be disabled by name")
+    return names
+
+
+def _codex_input(request: AgentCliRequest) -> str:
+    # Not as a replacement of its own instructions: with a subscription Codex rejects others.
+    return f"{request.system}\n\n{request.text}\n"
+
+
+def _read_codex(status: int, output: bytes) -> Completion:
+    """Parse the events, one per line: the last message and the usage of the turn. Unknown events are ignored."""
+    text, usage = "", None
+    for line in output.splitlines():
+        try:
+            event = _as_object(json.loads(line))
+        except (ValueError, RecursionError):
+            continue
+        item = _as_object(event.get("item"))
+        if event.get("type") == "item.completed" and item.get("type") == "agent_message":
+            text = str(item.get("text", ""))
+        if event.get("type") == "turn.completed":
+            usage = _as_object(event.get("usage"))
+    if status != 0 or usage is None:
+        # A program that has written a message or reported usage may have used a paid model.
+        error_type = ModelFault if text or usage else ModelUnavailable
+        raise error_type(f"codex did not finish its turn (status {status})", hint="try codex in a shell")
+    return Completion(text, _token_count(usage, "input_tokens"), _token_count(usage, "output_tokens"))
+
+
+def _as_object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _token_count(usage: Mapping[str, Any], name: str) -> int:
+    value = usage.get(name)
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+AGENT_CLI_ADAPTERS: Mapping[str, AgentCliAdapter] = MappingProxyType(
+    {
+        "claude": AgentCliAdapter(
+            program="claude",
+            default_model="haiku",
+            extra_tokens=1000 + _THINKING_TOKENS,
+            command=_claude_command,
+            stdin_text=lambda request: request.text,
+            variables=_claude_variables,
+            read=_read_claude,
+        ),
+        # Its own instructions are 4,500 tokens, and its thinking is not limited.
+        "codex": AgentCliAdapter(
+            program="codex",
+            default_model="",
+            extra_tokens=7000,
+            command=_codex_command,
+            stdin_text=_codex_input,
+            variables=lambda _: {},
+            read=_read_codex,
+        ),
+    }
+)

@@ -1,0 +1,281 @@
+"""Registry of embedding providers, one module each; every embedder implements `core.ports.Embedder`.
+
+A provider's module is imported when its embedder is opened: listing providers, checking a setting or printing help must
+not load numpy, onnxruntime or an HTTP client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from threading import Lock
+from time import monotonic
+from types import MappingProxyType
+
+from lorelog.core.errors import ConfigError
+from lorelog.core.options import AUTO_PROVIDER, EmbedOptions
+from lorelog.core.ports import EmbeddedTexts, Embedder, TokenReportingEmbedder, Vector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingProvider:
+    """Registry entry of a provider, available without loading its module."""
+
+    default_model: str
+    batch_size: int
+    """Texts per request unless the settings say otherwise."""
+    load: Callable[[EmbedOptions], Embedder]
+    accepts_any_model: bool = False
+    """Whether any model name is passed to the server; otherwise only the default model exists."""
+    parallel_batches: int = 1
+    """Batches in flight at a time."""
+    key_variable: str = ""
+    url_variable: str = ""
+    """Environment variables for the key and the base URL if the settings have none."""
+
+
+_LOCAL_PROVIDERS = ("builtin", "fake")
+"""Providers that need neither a server nor a package."""
+
+
+def _load_builtin(options: EmbedOptions) -> Embedder:
+    from lorelog.models.embed.builtin import BuiltinEmbedder
+
+    return BuiltinEmbedder(options)
+
+
+def _remote_loader(name: str) -> Callable[[EmbedOptions], Embedder]:
+    """Return the loader of the provider whose adapter is in the module of its name."""
+
+    def load(options: EmbedOptions) -> Embedder:
+        from importlib import import_module
+
+        from lorelog.models.embed.remote import RemoteEmbedder
+
+        adapter = import_module(f"lorelog.models.embed.{name}").ADAPTER
+        return RemoteEmbedder(options, adapter, PROVIDERS[name].parallel_batches)
+
+    return load
+
+
+def _load_ollama(options: EmbedOptions) -> Embedder:
+    from lorelog.models.ollama.client import OllamaEmbedder
+
+    return OllamaEmbedder(options, PROVIDERS["ollama"].parallel_batches)
+
+
+def _load_local(options: EmbedOptions) -> Embedder:
+    from lorelog.models.embed.local import LocalEmbedder
+
+    return LocalEmbedder(options)
+
+
+def _load_onnx(options: EmbedOptions) -> Embedder:
+    from lorelog.models.embed.onnx import OnnxEmbedder
+
+    return OnnxEmbedder(options)
+
+
+def _load_fake(options: EmbedOptions) -> Embedder:
+    from lorelog.models.embed.fake import FakeEmbedder
+
+    return FakeEmbedder()
+
+
+def _vendor_provider(name: str, model: str, batch_size: int, url_variable: str = "") -> EmbeddingProvider:
+    return EmbeddingProvider(
+        default_model=model,
+        batch_size=batch_size,
+        load=_remote_loader(name),
+        accepts_any_model=True,
+        parallel_batches=4,
+        key_variable=f"{name.upper()}_API_KEY",
+        url_variable=url_variable,
+    )
+
+
+PROVIDERS: Mapping[str, EmbeddingProvider] = MappingProxyType(
+    {
+        "builtin": EmbeddingProvider(default_model="e5-small-v2", batch_size=32, load=_load_builtin),
+        "openai": _vendor_provider("openai", "text-embedding-3-small", 256, "OPENAI_BASE_URL"),
+        "google": _vendor_provider("google", "gemini-embedding-001", 100),
+        "voyage": _vendor_provider("voyage", "voyage-3-lite", 128),
+        "jina": _vendor_provider("jina", "jina-embeddings-v4", 128),
+        "mistral": _vendor_provider("mistral", "mistral-embed", 64),
+        "ollama": EmbeddingProvider(
+            default_model="nomic-embed-text",
+            batch_size=512,
+            load=_load_ollama,
+            accepts_any_model=True,
+            key_variable="OLLAMA_API_KEY",
+            url_variable="OLLAMA_HOST",
+        ),
+        "local": EmbeddingProvider(
+            default_model="all-MiniLM-L6-v2", batch_size=512, load=_load_local, accepts_any_model=True
+        ),
+        "onnx": EmbeddingProvider(
+            default_model="gpahal/bge-m3-onnx-int8", batch_size=32, load=_load_onnx, accepts_any_model=True
+        ),
+        "fake": EmbeddingProvider(default_model="fake-64", batch_size=256, load=_load_fake),
+    },
+)
+
+
+def resolve_embed_options(options: EmbedOptions, environment: Mapping[str, str]) -> EmbedOptions:
+    """Return the options with key and base URL filled in from the provider's environment variables.
+
+    `environment` is the caller's: a daemon's own environment differs.
+    """
+    provider = PROVIDERS.get(options.provider)
+    if provider is None or not provider.key_variable:
+        return options
+    if options.provider == "google" and environment.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in {"1", "true"}:
+        # Texts would go to a different Google service than the configured one.
+        raise ConfigError(
+            "GOOGLE_GENAI_USE_VERTEXAI selects Vertex AI, which is not supported: only the Gemini API is",
+            hint="unset the variable, or choose another embedding.provider",
+        )
+    variable = options.key_variable or provider.key_variable
+    secret: type[str] = type(options.api_key)  # keep a type whose repr hides the key
+    return replace(
+        options,
+        api_key=options.api_key or secret(environment.get(variable, "")),
+        key_variable=variable,
+        base_url=options.base_url or environment.get(provider.url_variable, ""),
+    )
+
+
+def open_embedder(options: EmbedOptions) -> Embedder:
+    """Return the embedder that the options select. Raise ConfigError for an unknown provider or model."""
+    provider = PROVIDERS.get(options.provider)
+    if provider is None:
+        raise ConfigError(
+            f"unknown embedding provider {options.provider!r}",
+            hint=_suggest(options.provider, list(PROVIDERS)),
+        )
+    if options.model not in {"", provider.default_model} and not provider.accepts_any_model:
+        raise ConfigError(
+            f"the provider {options.provider!r} has no model {options.model!r}",
+            hint=_suggest(options.model, [provider.default_model]),
+        )
+    if not provider.accepts_any_model:
+        _check_fixed_model(options)
+    return provider.load(
+        replace(
+            options,
+            model=options.model or provider.default_model,
+            batch_size=options.batch_size or provider.batch_size,
+            key_variable=options.key_variable or provider.key_variable,
+        )
+    )
+
+
+def previous_embedder(options: EmbedOptions, name: str) -> Embedder | None:
+    """Return the embedder that made the vectors of `name` (`provider/model`), or None if it must not be used.
+
+    Only the built-in providers and the currently configured provider qualify: texts are not sent to a server that is no
+    longer configured.
+    """
+    provider, _, model = name.partition("/")
+    if provider == options.provider:
+        base_name, _, _ = model.partition("+")
+        base_model, _, size = base_name.rpartition("@")
+        dimensions = int(size) if base_model and size.isdecimal() else 0
+        previous = replace(options, model=base_model if dimensions else base_name, dimensions=dimensions)
+    elif provider in _LOCAL_PROVIDERS:
+        previous = EmbedOptions(provider, model)
+    else:
+        return None
+    for candidate in (previous, replace(previous, query_prefix=AUTO_PROVIDER, document_prefix=AUTO_PROVIDER)):
+        with suppress(ConfigError):
+            embedder = open_embedder(candidate)
+            if embedder.model == model:
+                return embedder
+    return None
+
+
+def max_texts_in_flight(options: EmbedOptions) -> int:
+    """Return how many texts to pass to one `embed_documents` call: all that can be in flight at a time."""
+    provider = PROVIDERS[options.provider]
+    return (options.batch_size or provider.batch_size) * provider.parallel_batches
+
+
+def is_remote(options: EmbedOptions) -> bool:
+    """Return True if texts are sent to a server, local or remote."""
+    return bool(PROVIDERS[options.provider].key_variable)
+
+
+def _check_fixed_model(options: EmbedOptions) -> None:
+    """Raise ConfigError if a setting would change the vectors of a model that has one fixed form."""
+    overrides = {
+        "embedding.dimensions": options.dimensions != 0,
+        "embedding.query_prefix": options.query_prefix != AUTO_PROVIDER,
+        "embedding.document_prefix": options.document_prefix != AUTO_PROVIDER,
+    }
+    for key, is_set in overrides.items():
+        if is_set:
+            raise ConfigError(
+                f"{key} cannot be set for the provider {options.provider!r}: its model is fixed",
+                hint=f"lorelog config unset {key}, or choose another embedding.provider",
+            )
+
+
+def _suggest(name: str, valid: list[str]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name.lower(), valid, n=2, cutoff=0.5)
+    return f"did you mean {' or '.join(near)}?" if near else f"use one of: {', '.join(valid)}"
+
+
+class SharedEmbedder:
+    """An embedder shared by several callers that unloads its model after a period without calls."""
+
+    def __init__(self, inner: Embedder) -> None:
+        self._inner = inner
+        self._lock = Lock()
+        self._users = 0
+        self._used: float | None = None
+        self.provider = inner.provider
+        self.model = inner.model
+
+    def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
+        with self._in_use():
+            return self._inner.embed_documents(texts)
+
+    def embed_query(self, text: str) -> Vector:
+        with self._in_use():
+            return self._inner.embed_query(text)
+
+    def embed_query_with_usage(self, text: str) -> EmbeddedTexts:
+        """Embed a query; include its token count if the model reports one."""
+        with self._in_use():
+            if isinstance(self._inner, TokenReportingEmbedder):
+                return self._inner.embed_query_with_usage(text)
+            return EmbeddedTexts((self._inner.embed_query(text),))
+
+    def close_if_idle(self, idle_s: float) -> bool:
+        """Unload the model unless it is in use or was used within `idle_s`; return True if it is unloaded."""
+        with self._lock:
+            if self._used is None:
+                return True
+            if self._users or monotonic() - self._used < idle_s:
+                return False
+            self._used = None
+            self._inner.close()
+            return True
+
+    def close(self) -> None:
+        self._inner.close()
+
+    @contextmanager
+    def _in_use(self) -> Iterator[None]:
+        with self._lock:
+            self._users += 1
+            self._used = monotonic()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                self._used = monotonic()

@@ -1,0 +1,280 @@
+"""Encoders that turn one text into one unit vector with onnxruntime: e5-small-v2, and any other ONNX export.
+
+Imported lazily by `builtin`, `onnx` and `rerank`, after onnxruntime's telemetry is switched off. A session has one thread:
+parallelism comes from several callers, for the reason given in `builtin`. Spinning is off, as idle threads would burn a core
+each. The memory arena is on: without it the allocator fragments under several callers (255 MB resident against 198 at 247
+tokens, 315 against 277 at 500).
+
+How to read a model's output is taken from the files shipped with it. A network that outputs one vector per text
+(`sentence_embedding`, or `dense_vecs` of bge-m3) is used as is. Otherwise its last hidden states are pooled as
+`1_Pooling/config.json` says, or as its family does, or by their mean. A model that needs layers after pooling which the
+export lacks is rejected: its vectors would match no other program's.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from onnxruntime.capi import onnxruntime_pybind11_state as foreign
+from tokenizers import Tokenizer
+
+from lorelog.core.errors import ModelFault, ModelUnavailable
+from lorelog.core.ports import Vector
+from lorelog.models.embed.families import PromptPrefixes, find_family, prefixes_from_prompts
+from lorelog.models.onnx_files import ModelFiles
+
+E5_MAX_TOKENS = 512
+REINSTALL_HINT = "reinstall lorelog; in a source checkout run: python scripts/fetch_model.py"
+
+# onnxruntime's errors share no base class but Exception.
+LOAD_ERRORS: tuple[type[Exception], ...] = (
+    foreign.Fail,
+    foreign.InvalidArgument,
+    foreign.InvalidGraph,
+    foreign.InvalidProtobuf,
+    foreign.NoSuchFile,
+    foreign.NotImplemented,
+)
+RUN_ERRORS: tuple[type[Exception], ...] = (foreign.Fail, foreign.InvalidArgument, foreign.RuntimeException)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedText:
+    """A text's vector, the number of tokens read, and whether the text was truncated."""
+
+    vector: Vector
+    tokens: int
+    truncated: bool
+
+
+class E5Encoder:
+    """A loaded tokenizer and session. Thread-safe."""
+
+    def __init__(self, folder: Path) -> None:
+        self._tokenizer = _load_e5_tokenizer(folder / "tokenizer.json")
+        self._session = _load_e5_session(folder / "model.onnx")
+
+    def encode(self, text: str) -> EncodedText:
+        # The tokenizer rejects lone surrogates (from a file name or an argument that was not UTF-8).
+        encoding = self._tokenizer.encode(text.encode("utf-8", "replace").decode())
+        ids = np.array([encoding.ids], dtype=np.int64)
+        feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        try:
+            (states,) = self._session.run(["last_hidden_state"], feed)
+        except RUN_ERRORS as error:
+            raise ModelFault(f"the built-in model failed on a text of {ids.size} tokens: {error}") from error
+        # Nothing is padded, so the attention mask is all ones and the masked mean is the mean.
+        mean = states[0].mean(axis=0, dtype=np.float64)
+        unit = (mean / np.linalg.norm(mean)).astype("<f4")
+        return EncodedText(unit.tobytes(), ids.size, bool(encoding.overflowing))
+
+
+def _load_e5_tokenizer(path: Path) -> Any:
+    try:
+        # Not from_file: it raises bare Exception.
+        tokenizer = Tokenizer.from_buffer(path.read_bytes())
+    except FileNotFoundError:
+        raise _missing_file_error(path) from None
+    except (OSError, ValueError) as error:
+        raise ModelUnavailable(f"the built-in model's {path} cannot be read: {error}", hint=REINSTALL_HINT) from error
+    # The file asks for padding to 512 tokens, which would make every query as slow as a page.
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(E5_MAX_TOKENS)
+    return tokenizer
+
+
+def _load_e5_session(path: Path) -> Any:
+    if not path.is_file():
+        raise _missing_file_error(path)
+    try:
+        return open_session(path)
+    except LOAD_ERRORS as error:
+        raise ModelUnavailable(f"the built-in model's {path} cannot be loaded: {error}", hint=REINSTALL_HINT) from error
+
+
+def open_session(path: Path) -> Any:
+    """Open an ONNX file with the options used for all models. Raise one of LOAD_ERRORS on failure."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # x86 without VNNI saturates products of unsigned and signed bytes; this selects exact arithmetic.
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def _missing_file_error(path: Path) -> ModelUnavailable:
+    return ModelUnavailable(f"the built-in model is not installed: {path} is missing", hint=REINSTALL_HINT)
+
+
+DEFAULT_TOKENS = 512
+MAX_TOKENS = 8192
+"""Stored texts are never longer, and the cost grows with the square of the length."""
+POOLED_OUTPUTS = ("sentence_embedding", "dense_vecs")
+HIDDEN_STATE_OUTPUTS = ("last_hidden_state", "token_embeddings")
+_INPUTS = {"input_ids", "attention_mask", "token_type_ids", "position_ids"}
+_POOLINGS = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+_HINT = "embedding.model must be an encoder exported to ONNX with its tokenizer.json"
+
+
+class OnnxTextEncoder:
+    """A loaded tokenizer and session. Thread-safe."""
+
+    def __init__(self, files: ModelFiles, model: str) -> None:
+        self._name = str(files.weights)
+        metadata = _ModelMetadata(files.tokenizer.parent)
+        self.prefixes = metadata.prefixes()
+        """Prefixes defined by the model itself, or None."""
+        self._tokenizer = _load_tokenizer(files.tokenizer, metadata)
+        self._session = _load_session(files.weights)
+        self._types = input_types(self._session)
+
+        if unknown := self._types.keys() - _INPUTS:
+            raise ModelUnavailable(f"{self._name} needs the inputs {', '.join(sorted(unknown))}", hint=_HINT)
+        self._output, self._pooling = self._find_output(metadata, model)
+
+    def encode(self, text: str) -> EncodedText:
+        encoding = self._tokenizer.encode(text.encode("utf-8", "replace").decode())
+        size = len(encoding.ids)
+        inputs = {
+            "input_ids": encoding.ids,
+            "attention_mask": [1] * size,
+            "token_type_ids": encoding.type_ids,
+            "position_ids": range(size),
+        }
+        feed = {name: np.array([list(inputs[name])], dtype=kind) for name, kind in self._types.items()}
+        try:
+            (states,) = self._session.run([self._output], feed)
+        except RUN_ERRORS as error:
+            raise ModelFault(f"the model {self._name} failed on a text of {size} tokens: {error}") from error
+        vector = _pool(np.asarray(states)[0], self._pooling)
+        length = np.linalg.norm(vector)
+        if vector.ndim != 1 or not np.isfinite(length) or not length:
+            raise ModelFault(f"the model {self._name} returned no vector for a text of {size} tokens", hint=_HINT)
+        return EncodedText((vector / length).astype("<f4").tobytes(), size, bool(encoding.overflowing))
+
+    def _find_output(self, metadata: _ModelMetadata, model: str) -> tuple[str, str]:
+        """Return the output to read and how to pool it; the pooling is empty if the output is a vector already."""
+        ranks = {output.name: len(output.shape) for output in self._session.get_outputs()}
+        for name in POOLED_OUTPUTS:
+            if ranks.get(name) == 2:
+                return name, ""
+        states = [name for name in (*HIDDEN_STATE_OUTPUTS, *ranks) if ranks.get(name) == 3]
+        if states:
+            if missing := metadata.extra_layer():
+                raise ModelUnavailable(
+                    f"{self._name} lacks the layer {missing} that its model needs after pooling",
+                    hint="choose an export with a sentence_embedding output, or set embedding.provider to local",
+                )
+            return states[0], metadata.pooling() or find_family(model).pooling
+        if len(ranks) == 1 and 2 in ranks.values():
+            return next(iter(ranks)), ""
+        raise ModelUnavailable(f"none of the outputs of {self._name} is a vector: {', '.join(ranks)}", hint=_HINT)
+
+
+def input_types(session: Any) -> dict[str, Any]:
+    """Return the integer type of each input of a session."""
+    return {node.name: np.int32 if "int32" in node.type else np.int64 for node in session.get_inputs()}
+
+
+def _pool(states: Any, pooling: str) -> Any:
+    if pooling == "cls":
+        return states[0].astype(np.float64)
+    if pooling == "lasttoken":
+        return states[-1].astype(np.float64)
+    if pooling == "max":
+        return states.max(axis=0).astype(np.float64)
+    # Nothing is padded, so the attention mask is all ones and the masked mean is the mean.
+    return states.mean(axis=0, dtype=np.float64) if pooling else states.astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class _ModelMetadata:
+    """Configuration files next to a model's tokenizer; each of them may be missing."""
+
+    folder: Path
+
+    def pooling(self) -> str:
+        config = self._read_object("1_Pooling/config.json")
+        mode = config.get("pooling_mode")
+        if isinstance(mode, str) and mode in _POOLINGS.values():
+            return mode
+        chosen = [name for name, is_on in config.items() if name.startswith("pooling_mode_") and is_on is True]
+        if not chosen:
+            return ""
+        if len(chosen) > 1 or chosen[0] not in _POOLINGS:
+            raise ModelUnavailable(
+                f"the model in {self.folder} uses the pooling {', '.join(chosen)}, which is not supported",
+                hint="set embedding.provider to local",
+            )
+        return _POOLINGS[chosen[0]]
+
+    def extra_layer(self) -> str:
+        """Return the folder of a layer after pooling that changes vectors; normalizing does not."""
+        for module in self._read_list("modules.json"):
+            kind = str(module.get("type", "")).rpartition(".")[2] if isinstance(module, dict) else ""
+            if kind not in {"Transformer", "Pooling", "Normalize", ""}:
+                return str(module.get("path") or kind)
+        return ""
+
+    def prefixes(self) -> PromptPrefixes | None:
+        prompts = self._read_object("config_sentence_transformers.json").get("prompts")
+        return prefixes_from_prompts(prompts)
+
+    def max_tokens(self) -> int:
+        """Return how many tokens the model reads, or 0 if it does not say."""
+        config = self._read_object("config.json")
+        positions = config.get("max_position_embeddings")
+        if isinstance(positions, int) and "roberta" in str(config.get("model_type")):
+            positions -= 2  # the first ones are for padding
+        limits = (
+            self._read_object("sentence_bert_config.json").get("max_seq_length"),
+            self._read_object("tokenizer_config.json").get("model_max_length"),
+            positions,
+        )
+        return next((limit for limit in limits if isinstance(limit, int) and 0 < limit <= 1_000_000), 0)
+
+    def _read_object(self, name: str) -> dict[str, Any]:
+        content = self._read_json(name)
+        return content if isinstance(content, dict) else {}
+
+    def _read_list(self, name: str) -> list[Any]:
+        content = self._read_json(name)
+        return content if isinstance(content, list) else []
+
+    def _read_json(self, name: str) -> object:
+        try:
+            return json.loads((self.folder / name).read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, RecursionError) as error:
+            raise ModelUnavailable(f"{self.folder / name} cannot be read: {error}") from error
+
+
+def _load_tokenizer(path: Path, metadata: _ModelMetadata) -> Any:
+    try:
+        tokenizer = Tokenizer.from_buffer(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ModelUnavailable(f"the model's {path} cannot be read: {error}", hint=_HINT) from error
+    max_tokens = metadata.max_tokens() or (tokenizer.truncation or {}).get("max_length", DEFAULT_TOKENS)
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(min(max_tokens, MAX_TOKENS))
+    return tokenizer
+
+
+def _load_session(path: Path) -> Any:
+    try:
+        return open_session(path)
+    except LOAD_ERRORS as error:
+        raise ModelUnavailable(f"the model's {path} cannot be loaded: {error}", hint=_HINT) from error

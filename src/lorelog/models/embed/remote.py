@@ -1,0 +1,306 @@
+"""Embedding over HTTP: batching, concurrency and error handling shared by all vendors.
+
+Texts are sent in batches within the vendor's limits, a few in flight at once, and results keep the order of the texts.
+Vendors tokenize differently, so tokens are estimated from characters: three ASCII characters make one token (prose has four
+to five, code three), any other character makes two. That usually overestimates; where digits and hashes make it too low, the
+server rejects the batch.
+
+The first batch is sent alone: a wrong key, a wrong name or an unreachable server is then reported once, and the dimension is
+known before anything depends on it. No text is sent only to learn the dimension.
+
+A batch that a server finds too large is sent again in halves; a single text that is too long is sent without its second half
+and counts as truncated. Every text must get one finite vector of the known dimension. A text that a server rejects, or has
+no embedding for, must not block the index: it is isolated by bisecting its batch, and the others get their vectors. If one of
+several batches fails, the vectors of the others are attached to the error, since they were paid for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from threading import Event, Lock
+from time import monotonic
+
+from lorelog.core.errors import ModelError, ModelFault, ModelUnavailable
+from lorelog.core.options import EmbedOptions
+from lorelog.core.ports import EmbeddedTexts, Vector
+from lorelog.core.vectors import unit_vector
+from lorelog.models.embed.adapter import (
+    EmbeddingAdapter,
+    EmbedRequest,
+    NonFiniteEmbedding,
+    decode_embedding,
+    order_embeddings,
+    truncate_vectors,
+)
+from lorelog.models.embed.families import (
+    NO_PREFIXES,
+    find_family,
+    resolve_dimensions,
+    resolve_prefixes,
+    vector_model_name,
+)
+from lorelog.models.http import Credentials, Endpoint, HttpReply, MalformedReply, RateLimiter, parse_object
+
+
+def estimate_tokens(text: str) -> int:
+    """Return an estimate of the tokens in a text, usually too high."""
+    size = len(text)
+    ascii_size = size if text.isascii() else sum(letter < "\x80" for letter in text)
+    return ascii_size // 3 + 2 * (size - ascii_size) + 1
+
+
+def split_batches(texts: Sequence[str], max_texts: int, max_tokens: int) -> Iterator[Sequence[str]]:
+    """Yield all texts in order, in batches within both limits; a text above the token limit is a batch of its own."""
+    start, tokens = 0, 0
+    for position, text in enumerate(texts):
+        size = estimate_tokens(text)
+        if position > start and (position - start >= max_texts or tokens + size > max_tokens):
+            yield texts[start:position]
+            start, tokens = position, 0
+        tokens += size
+    if start < len(texts):
+        yield texts[start:]
+
+
+_TOO_LARGE = re.compile(
+    rb"too (many|large|long)|tokens per |per request|context (length|size)|batch size|at most \d+ requests|payload size|"
+    rb"exceed[^.]{0,60}(length|limit|max|tokens)|max_tokens",
+    re.IGNORECASE,
+)
+"""Server messages for a request that is too large. A false match costs a few requests before the error is reported."""
+_MIN_TEXT_LETTERS = 200
+"""Length below which a text is not truncated further."""
+
+_TIMEOUT_COOLDOWN_S = 30.0
+"""Pause for queries after a timeout: otherwise every search would wait for the timeout again."""
+_MIN_REFUSED_TEXTS = 4
+"""After this many rejected texts in a row, the cause is not their content."""
+
+
+class _TextRejected(Exception):
+    """An error that may concern one text of a batch rather than all."""
+
+    def __init__(self, fault: ModelFault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _BatchResult:
+    """Outcome of a batch: a vector per text, empty for rejected texts and after an error."""
+
+    vectors: list[Vector]
+    tokens: int = 0
+    truncated: int = 0
+    refused: dict[int, str] = field(default_factory=dict)
+    error: ModelError | None = None
+    is_uncertain: bool = False
+    """Whether the error may concern only some of the texts."""
+
+    def __add__(self, other: _BatchResult) -> _BatchResult:
+        shifted = {len(self.vectors) + position: reason for position, reason in other.refused.items()}
+        return _BatchResult(
+            vectors=self.vectors + other.vectors,
+            tokens=self.tokens + other.tokens,
+            truncated=self.truncated + other.truncated,
+            refused={**self.refused, **shifted},
+            error=self.error or other.error,
+            is_uncertain=self.is_uncertain if self.error else other.is_uncertain,
+        )
+
+
+class RemoteEmbedder:
+    """Embeds over HTTP through a vendor's adapter."""
+
+    def __init__(self, options: EmbedOptions, adapter: EmbeddingAdapter, parallel_batches: int) -> None:
+        self.provider = adapter.provider
+        self.dimension = 0
+        """Length of its vectors; 0 until the first reply."""
+        self._name = options.model
+        self._adapter = adapter
+        self._parallel_batches = parallel_batches
+        default_prefixes = adapter.default_prefixes(self._name)
+        # A server may run a model that needs prefixes though its API adds none; only then are vectors marked.
+        known_prefixes = default_prefixes if default_prefixes != NO_PREFIXES else find_family(self._name).prefixes
+        self._prefixes = resolve_prefixes(options, known_prefixes)
+        default_size = adapter.default_dimensions(self._name)
+        self._size = resolve_dimensions(self._name, options.dimensions or default_size, adapter.takes_dimensions)
+        document_prefix = self._prefixes.document
+        self.model = vector_model_name(
+            self._name,
+            # A blank distinguishes "no prefix" from "the default prefix".
+            (document_prefix or " ") if document_prefix != default_prefixes.document else "",
+            self._size.kept if self._size.kept != default_size else 0,
+        )
+        self._endpoint = Endpoint(
+            options.base_url or adapter.base_url, options.timeout_s, limiter=RateLimiter(parallel_batches)
+        )
+        self._credentials = Credentials(self._endpoint, options.api_key, options.key_variable, adapter.key)
+        self._batch_size = min(options.batch_size or adapter.max_texts, adapter.max_texts)
+        self._lock = Lock()
+        self._packed = True
+        self._cooldown_until = 0.0
+
+    def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
+        prepared = [_sanitize_text(self._prefixes.document + text) for text in texts]
+        total = _BatchResult(vectors=[])
+        for result in self._embed_all(list(split_batches(prepared, self._batch_size, self._adapter.max_tokens))):
+            total += result
+        if total.error is not None:
+            total.error.done = {position: vector for position, vector in enumerate(total.vectors) if vector}
+            total.error.tokens = total.tokens
+            raise total.error
+        return EmbeddedTexts(tuple(total.vectors), total.truncated, total.tokens, total.refused)
+
+    def embed_query(self, text: str) -> Vector:
+        """Return the vector normalized; a single one does not need numpy."""
+        return self.embed_query_with_usage(text).vectors[0]
+
+    def embed_query_with_usage(self, text: str) -> EmbeddedTexts:
+        """Return the query's vector with its token count."""
+        if monotonic() < self._cooldown_until:
+            raise ModelUnavailable(self._format_message(f"timed out; queries skip it for {_TIMEOUT_COOLDOWN_S:g} s"))
+        try:
+            result = self._embed([_sanitize_text(self._prefixes.query + text)], is_query=True)
+        except _TextRejected as rejected:
+            raise rejected.fault from rejected
+        except ModelUnavailable as error:
+            if isinstance(error.__cause__, TimeoutError):
+                self._cooldown_until = monotonic() + _TIMEOUT_COOLDOWN_S
+            raise
+        return EmbeddedTexts((unit_vector(result.vectors[0]),), result.truncated, result.tokens)
+
+    def describe_server(self) -> str:
+        """Return the server's host. Raise ModelUnavailable if a key is missing. Opens no connection."""
+        self._credentials.headers()
+        return self._endpoint.host
+
+    def close(self) -> None:
+        self._endpoint.close()
+
+    def _embed_all(self, batches: list[Sequence[str]]) -> list[_BatchResult]:
+        """Embed batches independently of each other; after an error none is started."""
+        failed = Event()
+
+        def embed(batch: Sequence[str]) -> _BatchResult:
+            if failed.is_set():
+                return _failed_batch(batch)
+            result = self._try_embed(batch)
+            if result.error is not None:
+                failed.set()
+            return result
+
+        results = [embed(batch) for batch in batches[: 0 if self.dimension else 1]]
+        rest = batches[len(results) :]
+        if len(rest) < 2 or self._parallel_batches < 2:
+            return results + [embed(batch) for batch in rest]
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(min(self._parallel_batches, len(rest)), thread_name_prefix="lorelog-ask") as pool:
+            futures = [pool.submit(embed, batch) for batch in rest]
+            try:
+                return results + [future.result() for future in futures]
+            except BaseException:
+                failed.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _try_embed(self, texts: Sequence[str], *, bisect: bool = True) -> _BatchResult:
+        """Embed texts; errors are part of the result."""
+        try:
+            return self._embed(texts)
+        except _TextRejected as rejected:
+            if bisect:
+                return self._bisect(texts, rejected.fault)
+            return _failed_batch(texts, rejected.fault, is_uncertain=True)
+        except ModelError as error:
+            return _failed_batch(texts, error)
+
+    def _bisect(self, texts: Sequence[str], fault: ModelFault) -> _BatchResult:
+        """Find the rejected texts. If nothing was ever accepted, few requests are made: the texts are not the cause."""
+        if len(texts) == 1:
+            if self.dimension:
+                return _BatchResult(vectors=[b""], refused={0: fault.message})
+            return _failed_batch(texts, fault, is_uncertain=True)
+        half = len(texts) // 2
+        left = self._try_embed(texts[:half])
+        is_fatal = left.error is not None and not left.is_uncertain
+        if is_fatal or len(left.refused) == half >= _MIN_REFUSED_TEXTS:
+            return _failed_batch(texts, left.error if isinstance(left.error, ModelUnavailable) else fault)
+        right = self._try_embed(texts[half:], bisect=bool(self.dimension))
+        if left.error is not None and self.dimension:  # the other half worked, so the texts are the cause
+            left = self._try_embed(texts[:half])
+        return left + right
+
+    def _embed(self, texts: Sequence[str], *, is_query: bool = False) -> _BatchResult:
+        reply = self._post(texts, is_query=is_query)
+        if reply.status in {400, 422} and b"encoding_format" in reply.body and self._packed:
+            self._packed = False  # an older server; remembered, so that this happens once
+            reply = self._post(texts, is_query=is_query)
+        if reply.status == 413 or (reply.status in {400, 422} and _TOO_LARGE.search(reply.body)):
+            if len(texts) > 1:
+                half = len(texts) // 2
+                left = self._try_embed(texts[:half])
+                return left + (self._try_embed(texts[half:]) if left.error is None else _failed_batch(texts[half:]))
+            if len(texts[0]) > _MIN_TEXT_LETTERS:
+                head = self._embed([texts[0][: len(texts[0]) // 2]], is_query=is_query)
+                return _BatchResult(vectors=head.vectors, tokens=head.tokens, truncated=1)
+        if reply.status != 200:
+            raise self._refusal(reply)
+        try:
+            return self._read(reply, len(texts))
+        except NonFiniteEmbedding as error:
+            raise _TextRejected(ModelFault(self._format_message(f"answered {error}"))) from error
+        except MalformedReply as error:
+            detail = self._credentials.error_text(reply.body)
+            raise ModelFault(self._format_message(f"answered {error}{detail}")) from error
+
+    def _refusal(self, reply: HttpReply) -> ModelError | _TextRejected:
+        error = self._credentials.error_for_reply(reply, f"embed with {self._name}")
+        if isinstance(error, ModelFault) and (reply.status in {400, 422} or reply.status >= 500):
+            return _TextRejected(error)
+        return error
+
+    def _post(self, texts: Sequence[str], *, is_query: bool) -> HttpReply:
+        request = EmbedRequest(self._name, texts, is_query, self._size.requested, self._packed)
+        payload = json.dumps(self._adapter.body(request)).encode()
+        return self._endpoint.post(self._adapter.path(request), payload, self._credentials.headers(), urgent=is_query)
+
+    def _read(self, reply: HttpReply, expected: int) -> _BatchResult:
+        response = self._adapter.read(parse_object(reply.body, "JSON without a list of embeddings"))
+        vectors = [decode_embedding(embedding) for embedding in order_embeddings(response, expected)]
+        if self._size.kept and not self._size.requested:
+            vectors = truncate_vectors(vectors, self._size.kept)
+        self._check_dimension({len(vector) // 4 for vector in vectors})
+        tokens = response.tokens
+        is_count = isinstance(tokens, int) and not isinstance(tokens, bool) and tokens > 0
+        return _BatchResult(vectors=vectors, tokens=tokens if is_count else 0)  # type: ignore[arg-type]
+
+    def _check_dimension(self, dimensions: set[int]) -> None:
+        """Take the dimension of the first vectors as that of all, and reject others."""
+        (dimension,) = dimensions if len(dimensions) == 1 else (0,)
+        with self._lock:
+            expected = self._size.requested or self.dimension
+            if dimension and dimension == (expected or dimension):
+                self.dimension = dimension
+                self._cooldown_until = 0.0
+                return
+        if self._size.requested:
+            received = ", ".join(map(str, sorted(dimensions)))
+            raise MalformedReply(f"vectors of {received} dimensions where embedding.dimensions asks for {expected}")
+        raise MalformedReply("vectors of different dimensions")
+
+    def _format_message(self, event: str) -> str:
+        return f"{self._endpoint.host} ({self._name}) {event}"
+
+
+def _failed_batch(texts: Sequence[str], error: ModelError | None = None, *, is_uncertain: bool = False) -> _BatchResult:
+    return _BatchResult(vectors=[b""] * len(texts), error=error, is_uncertain=is_uncertain)
+
+
+def _sanitize_text(text: str) -> str:
+    """Return a text that servers accept: most reject an empty text, and a lone surrogate is not valid JSON."""
+    return text.encode("utf-8", "replace").decode() or " "

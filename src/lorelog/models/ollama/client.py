@@ -1,0 +1,189 @@
+"""Embeddings and completions from an Ollama server, an existing one or a container started on demand.
+
+Embeddings: the API adds no prefixes, so ours are added. The server truncates long texts itself. One small request is in
+flight at a time: the server computes on this machine, and a reply must arrive within the time limit.
+
+Completions: the server silently drops the beginning of a prompt that exceeds its window, and the default window is small. So
+a window is always sent, and always the same, since another would reload the model. Thinking is switched off; thoughts that
+some models write anyway, between tags, are removed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from lorelog.core.errors import ModelUnavailable
+from lorelog.core.options import EmbedOptions, LanguageOptions, OllamaOptions
+from lorelog.core.ports import Completion
+from lorelog.models.chat.remote import (
+    ChatAdapter,
+    ChatRequest,
+    RemoteLanguageModel,
+    complete_lines,
+    nested_object,
+    sum_counts,
+)
+from lorelog.models.embed.adapter import EmbeddingAdapter, EmbedRequest, EmbedResponse
+from lorelog.models.embed.families import PromptPrefixes, find_family, takes_no_dimensions
+from lorelog.models.embed.remote import RemoteEmbedder
+from lorelog.models.http import HttpReply, KeyHeader, MalformedReply
+
+if TYPE_CHECKING:
+    from lorelog.models.ollama.container import OllamaContainer
+
+PORT = 11434
+
+
+def server_url(address: str) -> str:
+    """Return the URL for an address from OLLAMA_HOST or a setting, interpreted as Ollama does.
+
+    Scheme and port may be missing; 0.0.0.0, which a server listens on, is reached at loopback.
+    """
+    address = address.strip().strip("\"'").rstrip("/") or "127.0.0.1"
+    full = address if "://" in address else f"http://{address}"
+    try:
+        parts = urlsplit(full)
+        port = parts.port
+    except ValueError:
+        return full  # rejected when it is opened
+    if "@" in parts.netloc or parts.scheme not in {"http", "https"}:
+        return full
+    host = parts.hostname or "127.0.0.1"
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # nothing listens here
+    default_port = {"http": 80, "https": 443}[parts.scheme] if "://" in address else PORT
+    bracketed = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{bracketed}:{port or default_port}{parts.path}"
+
+
+class _Server:
+    """Sends requests to an Ollama server, starting its container and pulling the model if the settings allow it."""
+
+    def __init__(self, options: OllamaOptions, url: str, model: str) -> None:
+        from lorelog.models.ollama.container import OllamaContainer
+
+        self._container = OllamaContainer(options, url) if options.manage else None
+        self._model = model
+
+    def send(self, post: Callable[[], HttpReply], host: str) -> HttpReply:
+        reply = self._send_managed(self._container, post) if self._container else post()
+        if reply.status == 404 and b"not found" in reply.body:
+            raise ModelUnavailable(
+                f"the Ollama server at {host} does not have the model {self._model}",
+                hint=f"run: ollama pull {self._model}",
+            )
+        return reply
+
+    def _send_managed(self, container: OllamaContainer, post: Callable[[], HttpReply]) -> HttpReply:
+        container.ensure(self._model)
+        try:
+            reply = post()
+        except ModelUnavailable:
+            if container.is_reachable():
+                raise
+            container.ensure(self._model, recheck=True)  # it was stopped in the meantime
+            reply = post()
+        if reply.status == 404 and container.pull(self._model):
+            reply = post()
+        if reply.status == 200:
+            container.record_use()
+        return reply
+
+
+def _embed_path(request: EmbedRequest) -> str:
+    return "api/embed"
+
+
+def _embed_body(request: EmbedRequest) -> dict[str, Any]:
+    return {"model": request.model, "input": list(request.texts)}
+
+
+def _read_embeddings(reply: dict[str, Any]) -> EmbedResponse:
+    embeddings = reply.get("embeddings")
+    if not isinstance(embeddings, list):
+        raise MalformedReply("JSON without a list of embeddings")
+    return EmbedResponse(embeddings, tokens=reply.get("prompt_eval_count"))
+
+
+def _default_prefixes(model: str) -> PromptPrefixes:
+    return find_family(model).prefixes
+
+
+EMBEDDING_ADAPTER = EmbeddingAdapter(
+    provider="ollama",
+    base_url=f"http://127.0.0.1:{PORT}",
+    max_texts=512,
+    max_tokens=16_000,
+    path=_embed_path,
+    body=_embed_body,
+    read=_read_embeddings,
+    takes_dimensions=takes_no_dimensions,  # it would truncate any model's vectors, even where that is meaningless
+    default_prefixes=_default_prefixes,
+    key=KeyHeader(required=False),
+)
+
+
+class OllamaEmbedder(RemoteEmbedder):
+    """Embeds with an Ollama server."""
+
+    def __init__(self, options: EmbedOptions, parallel_batches: int) -> None:
+        url = server_url(options.base_url)
+        super().__init__(replace(options, base_url=url), EMBEDDING_ADAPTER, parallel_batches)
+        self._server = _Server(options.ollama, url, self._name)
+
+    def _post(self, texts: Sequence[str], *, is_query: bool) -> HttpReply:
+        return self._server.send(partial(super()._post, texts, is_query=is_query), self._endpoint.host)
+
+
+DEFAULT_CHAT_MODEL = "llama3.2"
+_THINK_BLOCK = re.compile(r"\A\s*<think>.*?(?:</think>\s*|\Z)", re.DOTALL)
+
+
+def _chat_path(model: str, base_url: str) -> str:
+    return "api/chat"
+
+
+def _chat_body(request: ChatRequest) -> dict[str, Any]:
+    messages = [{"role": "system", "content": request.system}, {"role": "user", "content": request.text}]
+    options = {"num_predict": request.max_tokens, "num_ctx": request.window_tokens}
+    body = {"model": request.model, "messages": messages, "stream": False, "options": options}
+    return {**body, "think": False} if request.variant else body
+
+
+def _read_completion(reply: dict[str, Any]) -> Completion:
+    text = nested_object(reply, "message").get("content")
+    if reply.get("done") is not True:
+        raise MalformedReply("a message that is not done")
+    cut = reply.get("done_reason") == "length"
+    text = _THINK_BLOCK.sub("", text) if isinstance(text, str) else text
+    return Completion(
+        complete_lines(text, cut=cut), sum_counts(reply, "prompt_eval_count"), sum_counts(reply, "eval_count"), cut
+    )
+
+
+CHAT_ADAPTER = ChatAdapter(
+    provider="ollama",
+    base_url=f"http://127.0.0.1:{PORT}",
+    default_model=DEFAULT_CHAT_MODEL,
+    path=_chat_path,
+    body=_chat_body,
+    read=_read_completion,
+    key=KeyHeader(required=False),
+    variants=("think", ""),
+)
+
+
+class OllamaLanguageModel(RemoteLanguageModel):
+    """Completes with an Ollama server."""
+
+    def __init__(self, options: LanguageOptions) -> None:
+        url = server_url(options.base_url)
+        super().__init__(replace(options, base_url=url), CHAT_ADAPTER)
+        self._server = _Server(options.ollama, url, self.model)
+
+    def _post(self, request: ChatRequest) -> HttpReply:
+        return self._server.send(partial(super()._post, request), self._endpoint.host)

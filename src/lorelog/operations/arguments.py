@@ -1,0 +1,49 @@
+"""Parsing of days and paths in requests."""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import date, timedelta
+from typing import TYPE_CHECKING
+
+from lorelog.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from lorelog.operations.operation import RequestContext
+
+_PERIOD = re.compile(r"(\d{1,5})\s*([dwmy])")
+_UNIT_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
+
+
+def parse_future_day(text: str, today: date | None = None) -> str:
+    """Return the ISO day for an ISO day, `today`, `tomorrow`, or a period from now such as `14d`, `2w`, `3m`, `1y`."""
+    return _parse_day(text, today, {"today": 0, "tomorrow": 1}, sign=1)
+
+
+def parse_past_day(text: str, today: date | None = None) -> str:
+    """Return the ISO day for an ISO day, `today`, `yesterday`, or an age such as `7d`, `2w`, `3m`, `1y`."""
+    return _parse_day(text, today, {"today": 0, "yesterday": -1}, sign=-1)
+
+
+def _parse_day(text: str, today: date | None, names: dict[str, int], *, sign: int) -> str:
+    today = today or date.today()  # noqa: DTZ011  (the user's local day)
+    word = text.strip().lower()
+    period = _PERIOD.fullmatch(word)
+    try:
+        if period:
+            return (today + sign * timedelta(days=int(period[1]) * _UNIT_DAYS[period[2]])).isoformat()
+        if word in names:
+            return (today + timedelta(days=names[word])).isoformat()
+        return date.fromisoformat(word).isoformat()
+    except (ValueError, OverflowError):
+        examples = f"2026-03-05, {', '.join(names)}, or a number of days, weeks, months or years"
+        raise UsageError(f"{text!r} is not a day", hint=f"write {examples} such as 7d, 2w, 3m, 1y") from None
+
+
+def resolve_path(path: str, call: RequestContext) -> str:
+    """Return a path relative to the caller's directory as an absolute one; a leading `!` is kept."""
+    mark, bare = ("!", path[1:]) if path.startswith("!") else ("", path)
+    if not bare:
+        raise UsageError("a path is empty", hint="is it an unset variable? '.' is the current directory")
+    return mark + os.path.join(call.directory, os.path.expanduser(bare))  # noqa: PTH111, PTH118  (may not be a path yet)

@@ -1,0 +1,327 @@
+"""Requests and replies of `code.*`. Fields that memd has too have memd's names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from lorelog.core.memory import FileProblem
+from lorelog.operations.replies import OperationReply, SparseReply
+from lorelog.operations.requests import OperationRequest, Path
+
+SymbolName = Annotated[str, Meta(min_length=1, max_length=1000)]
+SymbolKindName = Literal["function", "method", "class", "interface", "type", "enum", "variable", "constant", "module"]
+UseKinds = Annotated[Sequence[Literal["call", "read", "write", "type", "import"]], Meta(max_length=10)]
+CertaintyName = Literal["exact", "likely", "name"]
+_Language = Annotated[Annotated[str, Meta(max_length=64)], Meta(description="Only code in this language.")]
+_Kind = Annotated[SymbolKindName | None, Meta(description="Only symbols of this kind.")]
+
+
+class CodeIndexRequest(OperationRequest, frozen=True):
+    """A working tree to index."""
+
+    path: Annotated[
+        Path | None,
+        Meta(
+            description="A folder or file of the working tree, to index only that part; the current tree if not given."
+        ),
+    ] = None
+    force: Annotated[bool, Meta(description="Parse every file again, changed or not.")] = False
+
+
+class CodeForgetRequest(OperationRequest, frozen=True):
+    """A working tree to forget."""
+
+    path: Annotated[Path | None, Meta(description="A path of the working tree; the current tree if not given.")] = None
+
+
+class CodeRequest(OperationRequest, frozen=True, kw_only=True):
+    """Which code to search, and how many results to return."""
+
+    all_projects: Annotated[bool, Meta(description="Search every indexed working tree, not only this one.")] = False
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of results.")] = 100
+
+
+class SymbolRequest(CodeRequest, frozen=True):
+    """A symbol, and properties that distinguish it from others of its name."""
+
+    name: Annotated[
+        SymbolName, Meta(description="Name of a symbol, optionally with its container: parse, Engine.search.")
+    ]
+    path: Annotated[
+        Path | None, Meta(description="Only the symbol that is defined in this file, or below this folder.")
+    ] = None
+    line: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="With path: only the symbol whose definition has this line."),
+    ] = None
+    container: Annotated[
+        Annotated[str, Meta(max_length=1000)], Meta(description="Only symbols inside this class or other symbol.")
+    ] = ""
+    kind: _Kind = None
+    language: _Language = ""
+
+
+class DefinitionRequest(SymbolRequest, frozen=True, kw_only=True):
+    """A symbol whose definition to find."""
+
+
+class ReferencesRequest(SymbolRequest, frozen=True, kw_only=True):
+    """A symbol whose uses to find."""
+
+    uses: Annotated[UseKinds, Meta(description="Only these kinds of uses; all if none are given.")] = []
+    certainty: Annotated[
+        CertaintyName, Meta(description="Minimum certainty of a use; `name` includes every use of the same name.")
+    ] = "likely"
+    below: Annotated[Path | None, Meta(description="Only uses in this file, or below this folder.")] = None
+
+
+class CallersRequest(SymbolRequest, frozen=True, kw_only=True):
+    """A symbol whose callers to find."""
+
+    depth: Annotated[int, Meta(ge=1, le=3, description="2 also finds the callers of its callers, 3 theirs.")] = 1
+    certainty: Annotated[
+        CertaintyName, Meta(description="Minimum certainty of a call; `name` includes every call of the same name.")
+    ] = "likely"
+    below: Annotated[Path | None, Meta(description="Only calls in this file, or below this folder.")] = None
+
+
+class ImportsRequest(CodeRequest, frozen=True):
+    """A module whose importers to find."""
+
+    module: Annotated[SymbolName, Meta(description="A module, a package, a file of the project, or an imported name.")]
+    below: Annotated[Path | None, Meta(description="Only imports in this file, or below this folder.")] = None
+
+
+class OutlineRequest(CodeRequest, frozen=True):
+    """A file or folder whose symbols to list."""
+
+    path: Annotated[Path, Meta(description="A file, or a folder to list the top-level symbols of its files.")] = "."
+    depth: Annotated[
+        Annotated[int, Meta(ge=1, le=40)] | None,
+        Meta(description="Number of nesting levels; if not given, all for a file and one for a folder."),
+    ] = None
+
+
+class _NameRequest(CodeRequest, frozen=True):
+    query: Annotated[SymbolName, Meta(description="Part of a name, its initials, or a misspelling of it.")]
+
+
+class CodeSearchRequest(_NameRequest, frozen=True, kw_only=True):
+    """Part of a symbol's name."""
+
+    kind: _Kind = None
+    language: _Language = ""
+    below: Annotated[Path | None, Meta(description="Only in this file, or below this folder.")] = None
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of results.")] = 20
+
+
+class CodeIndexReply(OperationReply, frozen=True, kw_only=True):
+    """Result of indexing code."""
+
+    root: str
+    files: int
+    changed: int
+    unchanged: int
+    touched: int
+    removed: int
+    symbols: int
+    bytes: int
+    broken: int
+    languages: dict[str, int]
+    left_out: dict[str, int]
+    problems: tuple[FileProblem, ...]
+    notes: tuple[str, ...]
+    seconds: float
+
+
+class CodeForgetReply(OperationReply, frozen=True, kw_only=True):
+    """The forgotten working tree, and its number of files."""
+
+    root: str
+    files: int
+
+
+class SkippedFile(OperationReply, frozen=True, kw_only=True):
+    """A file that was not indexed, and why."""
+
+    path: str
+    reason: str
+
+
+class CodeTree(OperationReply, frozen=True, kw_only=True):
+    """An indexed working tree."""
+
+    path: str
+    project: str
+    parts: tuple[str, ...]
+    exists: bool
+    files: int
+    symbols: int
+    languages: dict[str, int]
+    indexed_at: str | None
+    commit: str | None
+    left_out: tuple[SkippedFile, ...]
+    left_out_total: int
+
+
+class CodeStatusReply(OperationReply, frozen=True, kw_only=True):
+    """All indexed working trees, and the size of their index."""
+
+    trees: tuple[CodeTree, ...]
+    bytes: int
+
+
+class SymbolInfo(OperationReply, frozen=True, kw_only=True):
+    """A symbol in its file. Lines and columns count from 1; the end is exclusive."""
+
+    name: str
+    kind: str
+    container: str
+    line_start: int
+    line_end: int
+    col_start: int
+    col_end: int
+    name_line: int
+    name_col: int
+    signature: str
+    docstring: str
+    visibility: str
+
+
+class DefinitionInfo(SymbolInfo, frozen=True, kw_only=True):
+    """A symbol, and its file."""
+
+    file_path: str
+    path: str
+    language: str
+
+
+class ReferenceInfo(OperationReply, frozen=True, kw_only=True):
+    """A use of a symbol."""
+
+    file_path: str
+    path: str
+    line: int
+    col: int
+    use: str
+    name: str
+    container: str
+    certainty: str
+    text: str
+
+
+class CallerInfo(OperationReply, frozen=True, kw_only=True):
+    """A caller of a symbol, and the location of the call."""
+
+    caller_name: str
+    caller_file: str
+    caller_kind: str
+    caller_container: str
+    caller_line: int
+    path: str
+    call_line: int
+    call_col: int
+    callee: str
+    depth: int
+    certainty: str
+    text: str
+
+
+class ImportInfo(OperationReply, frozen=True, kw_only=True):
+    """An import statement."""
+
+    importing_file: str
+    path: str
+    import_line: int
+    import_col: int
+    module: str
+    name: str
+    alias: str
+    text: str
+
+
+class FileOutlineInfo(OperationReply, frozen=True, kw_only=True):
+    """A file, and its symbols."""
+
+    file_path: str
+    path: str
+    language: str
+    lines: int
+    broken: int
+    problem: str
+    symbols: tuple[SymbolInfo, ...]
+
+
+class DefinitionsReply(OperationReply, frozen=True, kw_only=True):
+    """Definitions, nearest first."""
+
+    name: str
+    definitions: tuple[DefinitionInfo, ...]
+    total: int
+    notes: tuple[str, ...]
+
+
+class ReferencesReply(OperationReply, frozen=True, kw_only=True):
+    """Uses of a symbol: the most certain first, then the nearest to its definition."""
+
+    name: str
+    definitions: tuple[DefinitionInfo, ...]
+    references: tuple[ReferenceInfo, ...]
+    total: int
+    doubtful: int
+    notes: tuple[str, ...]
+
+
+class CallersReply(OperationReply, frozen=True, kw_only=True):
+    """Callers of a symbol, the shortest call chain first."""
+
+    name: str
+    definitions: tuple[DefinitionInfo, ...]
+    callers: tuple[CallerInfo, ...]
+    total: int
+    doubtful: int
+    notes: tuple[str, ...]
+
+
+class ImportsReply(OperationReply, frozen=True, kw_only=True):
+    """Files that import a module."""
+
+    module: str
+    imports: tuple[ImportInfo, ...]
+    total: int
+    notes: tuple[str, ...]
+
+
+class OutlineReply(OperationReply, frozen=True, kw_only=True):
+    """Symbols of a file, or of the files in a folder."""
+
+    path: str
+    files: tuple[FileOutlineInfo, ...]
+    total: int
+    notes: tuple[str, ...]
+
+
+class CodeSearchReply(OperationReply, frozen=True, kw_only=True):
+    """Symbols, the most similar name first."""
+
+    query: str
+    definitions: tuple[DefinitionInfo, ...]
+    total: int
+    notes: tuple[str, ...]
+
+
+class CodeAnswer(SparseReply, frozen=True, kw_only=True):
+    """Answer to a search query that asks about code; only the lists that the query asks for are present."""
+
+    verb: str
+    about: str
+    definitions: tuple[DefinitionInfo, ...] = ()
+    references: tuple[ReferenceInfo, ...] = ()
+    callers: tuple[CallerInfo, ...] = ()
+    imports: tuple[ImportInfo, ...] = ()
+    files: tuple[FileOutlineInfo, ...] = ()
+    total: int
+    notes: tuple[str, ...]

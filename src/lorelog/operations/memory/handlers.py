@@ -1,0 +1,371 @@
+"""Handlers of `memory.*` and `roots.*`. A docstring is the help text of its operation on every surface."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UnsetType
+
+from lorelog.core.document import GLOBAL_PROJECT
+from lorelog.core.errors import UsageError
+from lorelog.core.memory import (
+    AddReply,
+    DeleteReply,
+    DuplicatesReply,
+    EpisodeReply,
+    ExpandReply,
+    ExpiryReply,
+    FeedbackReply,
+    GetReply,
+    HealthReply,
+    IndexReport,
+    ListReply,
+    NewMemory,
+    SupersedeReply,
+)
+from lorelog.core.options import ListOptions, SearchOptions
+from lorelog.core.query import Filters, Fusion, Lane, SearchReply, TrustFilter
+from lorelog.engine import Engine
+from lorelog.operations.arguments import parse_future_day, parse_past_day, resolve_path
+from lorelog.operations.memory import schema
+from lorelog.operations.operation import RequestContext
+from lorelog.operations.replies import reply_from
+from lorelog.operations.requests import EmptyRequest, FilteredRequest, OperationRequest
+from lorelog.services.places.root_selection import IndexTargets
+
+if TYPE_CHECKING:
+    from lorelog.core.memory import CompactReply
+    from lorelog.core.session import TranscriptReply
+    from lorelog.services.evaluation.search_quality import EvaluateReply
+    from lorelog.services.places.roots import RootStatus
+
+
+_SEARCH_OPTIONS = tuple(
+    field.name for field in fields(SearchOptions) if field.name in schema.SearchRequest.__struct_fields__
+)
+"""Fields that a search request shares with `SearchOptions`; one that is not given keeps its setting."""
+_OPTION_ENUMS = {"lane": Lane, "fusion": Fusion, "trust": TrustFilter}
+
+
+def search(engine: Engine, request: schema.SearchRequest, call: RequestContext) -> SearchReply:
+    """Search memories, notes and records, best hit first.
+
+    Keywords and vectors are searched together. Each hit has its location, its relevance and trust, and the number of
+    tokens it takes to read more.
+    """
+    options: dict[str, Any] = {
+        name: _OPTION_ENUMS[name](value) if name in _OPTION_ENUMS else value
+        for name in _SEARCH_OPTIONS
+        if (value := getattr(request, name)) is not None
+    }
+    return engine.search(
+        request.query,
+        replace(engine.defaults.search, filters=_filters(request, call), **options),
+        all_projects=request.all_projects,
+    )
+
+
+def expand(engine: Engine, request: schema.ExpandRequest, call: RequestContext) -> ExpandReply:
+    """Show the whole section around a hit, read from its file."""
+    return engine.expand(request.id, lines=request.lines)
+
+
+def get(engine: Engine, request: schema.IdentityRequest, call: RequestContext) -> GetReply:
+    """Return one memory by its id, or report that it is deleted or unknown."""
+    return engine.get(request.id)
+
+
+def transcript(engine: Engine, request: schema.TranscriptRequest, call: RequestContext) -> TranscriptReply:
+    """Show the conversation that a memory was captured from, around its turn."""
+    if not call.own and "/" in request.place:
+        raise UsageError(
+            "a conversation must be named by the id of its memory", hint="only the shell and Python accept paths"
+        )
+    directory = call.directory if call.own else None  # a bare name could also be a file
+    from lorelog.services.sessions.transcripts import read_transcript
+
+    return read_transcript(request.place, engine.store, turn=request.turn, context=request.context, directory=directory)
+
+
+def list_memories(engine: Engine, request: schema.ListRequest, call: RequestContext) -> ListReply:
+    """List memories or documents, newest first."""
+    if request.documents and request.due:
+        raise UsageError("due applies to memories only", hint="use either documents or due, not both")
+    return engine.list(
+        _filters(request, call),
+        documents=request.documents,
+        limit=request.limit,
+        all_projects=request.all_projects,
+        options=ListOptions(request.include_superseded, request.include_expired, request.due),
+    )
+
+
+def add(engine: Engine, request: schema.AddRequest, call: RequestContext) -> AddReply:
+    """Add a memory: append it to today's journal. It is searchable at once."""
+    _check_project_known(engine, request, call)
+    return engine.add([_new_memory(request)], to_global=request.to_global)[0]
+
+
+def add_batch(engine: Engine, request: schema.AddBatchRequest, call: RequestContext) -> Sequence[AddReply]:
+    """Add several memories at once: all of them are written, or none."""
+    _check_project_known(engine, request, call)
+    return engine.add([_new_memory(memory) for memory in request.memories], to_global=request.to_global)
+
+
+def delete(engine: Engine, request: schema.IdentityRequest, call: RequestContext) -> DeleteReply:
+    """Hide a memory from every search and list; its file is not changed.
+
+    It stays hidden when the index is rebuilt. `memory.restore` shows it again.
+    """
+    return engine.delete(request.id)
+
+
+def restore(engine: Engine, request: schema.IdentityRequest, call: RequestContext) -> DeleteReply:
+    """Show a deleted memory again, with the current text of its file."""
+    return engine.restore(request.id)
+
+
+def supersede(engine: Engine, request: schema.SupersedeRequest, call: RequestContext) -> SupersedeReply:
+    """Replace a memory by a new one and hide the old one.
+
+    Both stay in their files; the new memory's anchor names the old one. Deleting the new memory shows the old one
+    again.
+    """
+    memory = NewMemory(request.text, request.type, tuple(dict.fromkeys(request.tags)), request.origin)
+    return engine.lifecycle().supersede(request.id, memory)
+
+
+def set_expiry(engine: Engine, request: schema.ExpiryRequest, call: RequestContext) -> ExpiryReply:
+    """Set the last day on which a memory is shown, or the day from which it is due for review.
+
+    A field that is not given stays unchanged; null removes it. The memory's file is not changed.
+    """
+    return engine.lifecycle().set_expiry(
+        request.id, _parse_expiry(request.expires), _parse_expiry(request.review_after)
+    )
+
+
+def feedback(engine: Engine, request: schema.FeedbackRequest, call: RequestContext) -> FeedbackReply:
+    """Record whether a memory answers a query.
+
+    `lorelog eval --feedback` measures search with these judgements, and a memory marked irrelevant ranks lower when the
+    same query is searched again.
+    """
+    return engine.lifecycle().judge(request.query, request.id, request.relevance)
+
+
+def find_near_duplicates(
+    engine: Engine, request: schema.NearDuplicatesRequest, call: RequestContext
+) -> DuplicatesReply:
+    """Find memories that say nearly the same, and suggest which one to keep. Changes nothing."""
+    from lorelog.services.memories.near_duplicates import NearDuplicateOptions
+
+    options = NearDuplicateOptions(Filters(types=tuple(request.types)), request.threshold, request.limit)
+    return engine.lifecycle().near_duplicates(options, all_projects=request.all_projects)
+
+
+def consolidate_episode(engine: Engine, request: schema.EpisodeRequest, call: RequestContext) -> EpisodeReply:
+    """Summarize the memories of an episode in one memory, with one sentence of each. Uses no model.
+
+    Repeated calls write the summary of an episode only once.
+    """
+    return engine.lifecycle().consolidate(
+        request.episode_id, limit=request.max_chunks, retain=request.retain_source_chunks
+    )
+
+
+def compact(engine: Engine, request: schema.CompactRequest, call: RequestContext) -> CompactReply:
+    """Summarize the project's memories in one memory that cites its sources.
+
+    The sources stay in place and rank below their summary. A source is summarized only once.
+    """
+    from lorelog.core.memory import CompactOptions
+
+    options = CompactOptions(
+        filters=Filters(
+            source_prefix=resolve_path(request.source, call) if request.source else "",
+            since=parse_past_day(request.since) if request.since else "",
+            until=parse_past_day(request.until) if request.until else "",
+        ),
+        output_dir=resolve_path(request.output_dir, call) if request.output_dir else "",
+        llm=request.llm,
+        prompt_file=resolve_path(request.prompt_file, call) if request.prompt_file else "",
+        dry_run=request.dry_run,
+    )
+    reply = engine.compact(options, call.progress, call.yield_write_slot)
+    return replace(reply, notes=(*reply.notes, *engine.defaults.warnings))
+
+
+def index(engine: Engine, request: schema.IndexRequest, call: RequestContext) -> IndexReport:
+    """Update the index from Markdown files.
+
+    Only files whose size, modification time or inode changed are read. A file that cannot be read is listed in
+    `problems` and does not stop the run.
+    """
+    if request.rollback or request.forget_old:
+        return _switch_vectors(engine, request)
+    if request.anyway and not request.reembed:
+        raise UsageError("anyway requires reembed", hint="lorelog index --reembed --anyway")
+    if request.exclude and not request.paths:
+        raise UsageError("exclude requires paths", hint="to exclude files everywhere, set index.exclude")
+    if request.paths and not call.own:
+        raise UsageError(
+            "only the shell and Python can choose the files to index",
+            hint="without paths, the indexed ones are refreshed",
+        )
+    _check_project_known(engine, request, call)
+    project = GLOBAL_PROJECT if request.to_global else engine.place.project.id if request.project else None
+    paths = tuple(resolve_path(path, call) for path in request.paths)
+    return engine.index(
+        IndexTargets(paths, project, tuple(request.exclude)) if paths else None,
+        force=request.force,
+        vectors=request.vectors,
+        reembed="anyway" if request.anyway else request.reembed,
+        ignore_files=request.ignore_files,
+        progress=call.progress,
+    )
+
+
+def _switch_vectors(engine: Engine, request: schema.IndexRequest) -> IndexReport:
+    allowed = schema.IndexRequest(
+        project=request.project, tenant=request.tenant, rollback=request.rollback, forget_old=request.forget_old
+    )
+    if request != allowed or (request.rollback and request.forget_old):
+        raise UsageError(
+            "rollback and forget_old cannot be combined with each other or with other options",
+            hint="lorelog index --rollback, or lorelog index --forget-old",
+        )
+    from lorelog.services.indexing.reembed import drop_old_vectors, roll_back
+
+    return drop_old_vectors(engine.store) if request.forget_old else roll_back(engine.store)
+
+
+def stats(engine: Engine, request: EmptyRequest, call: RequestContext) -> schema.StatsReply:
+    """Show the size of the index: documents, chunks, vectors, projects, bytes on disk."""
+    sizes = engine.store.stats()
+    return reply_from(
+        sizes,
+        schema.StatsReply,
+        projects=dict(sizes.projects),
+        coverage=engine.store.coverage(Filters()),
+        model=engine.model,
+    )
+
+
+def health(engine: Engine, request: schema.HealthRequest, call: RequestContext) -> HealthReply:
+    """Check the index and report what needs attention."""
+    return engine.health(duplicates=request.duplicates)
+
+
+def metrics(engine: Engine, request: EmptyRequest, call: RequestContext) -> schema.MetricsReply:
+    """Show the counters of this process: calls, failures, durations, caches.
+
+    A command that runs without the daemon has counted nothing yet.
+    """
+    import os
+    import time
+
+    from lorelog.operations.meter import resident_bytes
+
+    return schema.MetricsReply(
+        pid=os.getpid(),
+        uptime_s=round(time.monotonic() - call.meter.started, 3),
+        rss_bytes=resident_bytes(),
+        operations=tuple(
+            schema.OperationLatency(
+                op=count.op,
+                count=count.count,
+                errors=count.errors,
+                p50_ms=round(count.quantile(0.5) * 1000, 3),
+                p90_ms=round(count.quantile(0.9) * 1000, 3),
+                p99_ms=round(count.quantile(0.99) * 1000, 3),
+            )
+            for count in call.meter.counts()
+        ),
+        cache=engine.caches.counters()._asdict(),
+    )
+
+
+def reset(engine: Engine, request: EmptyRequest, call: RequestContext) -> schema.ResetReply:
+    """Delete the index. Your files stay, and `memory.index` rebuilds it."""
+    engine.store.reset()
+    return schema.ResetReply(deleted=str(engine.place.tenant_folder / "index"))
+
+
+def evaluate(engine: Engine, request: schema.EvaluateRequest, call: RequestContext) -> EvaluateReply:
+    """Measure how well search answers judged questions: by keywords, by vectors, and by both."""
+    from pathlib import Path
+
+    from lorelog.services.evaluation.search_quality import EvaluationOptions, read_judged_questions
+
+    if request.feedback and (request.queries or request.qrels):
+        raise UsageError(
+            "feedback cannot be combined with files of judgements", hint="use either files or feedback, not both"
+        )
+    if request.feedback:
+        judged = engine.lifecycle().judged_questions()
+    elif request.queries and request.qrels:
+        judged = read_judged_questions(
+            Path(resolve_path(request.queries, call)), Path(resolve_path(request.qrels, call))
+        )
+    else:
+        raise UsageError("judged questions are missing", hint="give queries and qrels, or feedback")
+    options = EvaluationOptions(
+        judged=judged,
+        options=replace(engine.defaults.search, filters=_filters(request, call)),
+        k=request.k,
+        lane=Lane(request.lane) if request.lane else None,
+    )
+    return engine.evaluate(options, all_projects=request.all_projects, progress=call.progress)
+
+
+def list_roots(engine: Engine, request: EmptyRequest, call: RequestContext) -> Sequence[RootStatus]:
+    """List the files and directories that are indexed and watched by the daemon."""
+    return engine.roots()
+
+
+def add_roots(engine: Engine, request: schema.IndexRequest, call: RequestContext) -> IndexReport:
+    """Index files and directories, and let the daemon watch them from now on."""
+    if not request.paths:
+        raise UsageError("paths are missing", hint="name files or directories")
+    return index(engine, request, call)
+
+
+def remove_roots(engine: Engine, request: schema.RootsRequest, call: RequestContext) -> schema.RemovedRoots:
+    """Stop indexing roots and the roots inside them, and drop their documents from the index; the files stay."""
+    paths = tuple(resolve_path(path, call) for path in request.paths)
+    return schema.RemovedRoots(forgotten=paths, documents=engine.forget_roots(list(paths)))
+
+
+def _new_memory(memory: schema.AddRequest | schema.MemoryText) -> NewMemory:
+    tags = tuple(dict.fromkeys(memory.tags))
+    expires = parse_future_day(memory.expires) if memory.expires else ""
+    return NewMemory(memory.text, memory.type, tags, memory.origin, expires=expires)
+
+
+def _parse_expiry(day: str | UnsetType | None) -> str | None:
+    """Return an ISO day, "" to remove the day, or None to keep it. `never` is for clients that cannot send null."""
+    if isinstance(day, UnsetType):
+        return None
+    return "" if day is None or day.strip().lower() == "never" else parse_future_day(day)
+
+
+def _check_project_known(engine: Engine, request: OperationRequest, call: RequestContext) -> None:
+    """Raise UsageError if a remote client names a project that the user never indexed."""
+    if not call.own and request.project and not engine.has_indexed_project():
+        raise UsageError(
+            f"{request.project} is not a known project", hint="index a file of the project in a shell first"
+        )
+
+
+def _filters(request: FilteredRequest, call: RequestContext) -> Filters:
+    return Filters(
+        projects=None if request.projects is None else tuple(request.projects),
+        source_prefix=resolve_path(request.source, call) if request.source else "",
+        since=parse_past_day(request.since) if request.since else "",
+        until=parse_past_day(request.until) if request.until else "",
+        types=tuple(request.types),
+        tags=tuple(request.tags),
+    )

@@ -1,0 +1,219 @@
+"""Conversion of core values to the `…Json` replies of `schema`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from lorelog.core.query import NO_LIFECYCLE_STATE
+from lorelog.operations.memory import schema
+from lorelog.operations.replies import freshness_json, grounding_ref, reply_from, to_json, verification_hint
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lorelog.core.code import CodeReply
+    from lorelog.core.document import Anchor, Document, StoredChunk
+    from lorelog.core.memory import (
+        AddReply,
+        Duplicate,
+        DuplicatesReply,
+        ExpandReply,
+        GetReply,
+        HealthReply,
+        IndexReport,
+        ListReply,
+        SupersedeReply,
+    )
+    from lorelog.core.query import Hit, LifecycleState, SearchReply
+    from lorelog.operations.code.schema import CodeAnswer
+    from lorelog.operations.replies import Json
+    from lorelog.services.evaluation.search_quality import EvaluateReply
+    from lorelog.services.places.roots import RootStatus
+
+_MAX_DUPLICATE_TEXT = 300
+"""Characters of a near-duplicate's text: enough to recognise it."""
+
+
+def search_json(reply: SearchReply, request: schema.SearchRequest | None = None) -> schema.SearchJson:
+    """Return search hits, with score parts if requested."""
+    explain = request is not None and request.explain
+    return reply_from(
+        reply,
+        schema.SearchJson,
+        lane=str(reply.lane),
+        hits=tuple(hit_json(hit, explain=explain) for hit in reply.hits),
+        code=_code_answer(reply.code),
+    )
+
+
+def hit_json(hit: Hit, *, explain: bool = False) -> schema.HitJson:
+    """Return one hit. With a token budget only `packed` holds text: the budget is for that."""
+    changed: dict[str, Any] = {
+        "anchor": _anchor_json(hit.anchor),
+        "fate": _fate_json(hit.fate),
+        "verification_hint": verification_hint(hit.trust),
+        "grounding_refs": tuple(map(grounding_ref, hit.grounding)),
+        "freshness": freshness_json(hit.verdict),
+        "explanation": hit.explanation.parts if explain else UNSET,
+    }
+    if hit.packed is None:
+        changed["packed"] = UNSET
+    else:
+        changed |= dict.fromkeys(("content", "snippet", "matches", "tokens"), UNSET)
+    return reply_from(hit, schema.HitJson, **changed)
+
+
+def expand_json(reply: ExpandReply, _: object = None) -> schema.ExpandJson:
+    """Return an expanded section."""
+    location = schema.TranscriptLocationInfo(
+        address=reply.transcript, exists=reply.transcript_exists, tokens=reply.transcript_tokens
+    )
+    return reply_from(
+        chunk_json(reply.chunk, reply.fate),
+        schema.ExpandJson,
+        content=reply.content,
+        start_line=reply.start_line,
+        end_line=reply.end_line,
+        tokens=reply.tokens,
+        transcript=location if reply.transcript else None,
+        covered=reply.covered,
+        covers=reply.covers,
+        trust=reply.trust,
+        notes=reply.notes,
+    )
+
+
+def get_json(reply: GetReply, _: object = None) -> schema.GetJson:
+    """Return a memory, or whether it was deleted."""
+    return schema.GetJson(
+        found=reply.exists,
+        deleted=bool(reply.deleted_at),
+        deleted_at=reply.deleted_at,
+        superseded_by=reply.fate.superseded_by,
+        expired=reply.fate.expired,
+        memory=None if reply.memory is None else chunk_json(reply.memory, reply.fate),
+        trust=None if reply.memory is None else reply.trust,
+    )
+
+
+def list_json(reply: ListReply, _: object = None) -> schema.ListJson:
+    """Return documents or memories."""
+    return schema.ListJson(
+        documents=tuple(map(_document_json, reply.documents)),
+        memories=tuple(chunk_json(memory, reply.fates.get(memory.id)) for memory in reply.memories),
+        more=reply.more,
+    )
+
+
+def index_json(report: IndexReport, _: object = None) -> schema.IndexJson:
+    """Return the report of an index run."""
+    reembedding = report.reembedding
+    return reply_from(
+        report,
+        schema.IndexJson,
+        failed=len({problem.path for problem in report.problems}),
+        reembedding=None if reembedding is None else reply_from(reembedding, schema.ReembedJson),
+    )
+
+
+def add_batch_json(replies: Sequence[AddReply], _: object = None) -> schema.AddBatchJson:
+    """Return the new memories."""
+    return schema.AddBatchJson(memories=tuple(replies))
+
+
+def supersede_json(reply: SupersedeReply, _: object = None) -> schema.SupersedeJson:
+    """Return the new memory and the id of the old one."""
+    return reply_from(reply.added, schema.SupersedeJson, supersedes=reply.old)
+
+
+def duplicates_json(reply: DuplicatesReply, _: object = None) -> schema.DuplicatesJson:
+    """Return groups of near-duplicates."""
+    groups = tuple(
+        tuple(_duplicate_json(duplicate, keep=not rank) for rank, duplicate in enumerate(group))
+        for group in reply.groups
+    )
+    return reply_from(reply, schema.DuplicatesJson, groups=groups)
+
+
+def health_json(reply: HealthReply, _: object = None) -> schema.HealthJson:
+    """Return the results of the health checks."""
+    return reply_from(reply, schema.HealthJson)
+
+
+def roots_json(roots: Sequence[RootStatus], _: object = None) -> schema.RootsJson:
+    """Return the indexed roots."""
+    return schema.RootsJson(
+        roots=tuple(
+            reply_from(status.root, schema.RootJson, exists=status.exists, documents=status.documents)
+            for status in roots
+        )
+    )
+
+
+def evaluate_json(reply: EvaluateReply, _: object = None) -> schema.EvaluateJson:
+    """Return measured search quality."""
+    rankings = tuple(
+        {
+            "name": ranking.name,
+            "measures": [{"name": name, **to_json(value)} for name, value in ranking.measures.items()],
+            "ours_ahead": to_json(ranking.ours_ahead),
+        }
+        for ranking in reply.rankings
+    )
+    missing = tuple(schema.MissingDocument(document=name, reason=reason) for name, reason in reply.unknown)
+    return reply_from(reply, schema.EvaluateJson, rankings=rankings, unknown=missing, failed=len(reply.problems))
+
+
+def chunk_json(stored: StoredChunk, fate: LifecycleState | None = None) -> schema.ChunkJson:
+    """Return a chunk; its lifecycle state only if there is anything to report."""
+    return reply_from(
+        stored.chunk,
+        schema.ChunkJson,
+        id=stored.id,
+        project=stored.project,
+        anchor=_anchor_json(stored.chunk.anchor),
+        fate=_fate_json(fate),
+    )
+
+
+def _fate_json(fate: LifecycleState | None) -> Any:
+    return UNSET if fate is None or fate == NO_LIFECYCLE_STATE else fate
+
+
+def _code_answer(reply: CodeReply | None) -> CodeAnswer | None:
+    if reply is None:
+        return None
+    from lorelog.operations.code.serialize import code_answer
+
+    return code_answer(reply)
+
+
+def _anchor_json(anchor: Anchor | None) -> Json | None:
+    """Return the non-empty fields of an anchor; of `covers` only the count, as `expand` lists the chunks."""
+    if anchor is None:
+        return None
+    fields: Json = {name: value for name, value in to_json(anchor).items() if value}
+    return fields | {"covers": len(anchor.covers)} if anchor.covers else fields
+
+
+def _document_json(document: Document) -> schema.DocumentJson:
+    return reply_from(document, schema.DocumentJson, chunks=document.chunk_count, bytes=document.stamp.size)
+
+
+def _duplicate_json(duplicate: Duplicate, *, keep: bool) -> schema.DuplicateJson:
+    from lorelog.retrieval.dedupe import normalized_text
+
+    stored, chunk = duplicate.stored, duplicate.stored.chunk
+    text = normalized_text(stored)
+    return reply_from(
+        chunk,
+        schema.DuplicateJson,
+        id=stored.id,
+        memory=chunk.anchor.memory if chunk.anchor else "",
+        project=stored.project,
+        similarity=round(duplicate.similarity, 4),
+        keep=keep,
+        text=text if len(text) <= _MAX_DUPLICATE_TEXT else text[: _MAX_DUPLICATE_TEXT - 1] + "…",
+    )

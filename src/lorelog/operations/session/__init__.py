@@ -1,0 +1,43 @@
+"""Operations on agents' sessions: `session.*`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lorelog.core.errors import ModelError, StoreBusy, StoreUnwritable
+from lorelog.core.session import CaptureReply, SessionStatus
+from lorelog.operations.operation import Operation
+from lorelog.operations.requests import EmptyRequest
+from lorelog.operations.session import handlers, schema
+
+_ABSENT_FOR_HOOKS = "hooks of agents call it and show its reply themselves; search_memory finds the same memories"
+_ABSENT_READS_SESSIONS = "it reads conversations that the caller names; hooks on this machine call it"
+
+OPERATIONS: tuple[Operation[Any, Any], ...] = (
+    Operation(
+        "session.recall",
+        schema.RecallRequest,
+        schema.RecallJson,
+        handlers.recall_memories,
+        handlers.recall_json,
+        errors=(ModelError, StoreUnwritable, StoreBusy),
+        warms=True,
+        absent={"mcp": _ABSENT_FOR_HOOKS},
+    ),
+    Operation(
+        "session.capture",
+        schema.CaptureRequest,
+        CaptureReply,
+        handlers.capture_session,
+        errors=(StoreUnwritable, StoreBusy),
+        writes=True,
+        absent={"http": _ABSENT_READS_SESSIONS, "mcp": _ABSENT_READS_SESSIONS},
+    ),
+    Operation(
+        "session.status",
+        EmptyRequest,
+        SessionStatus,
+        handlers.get_session_status,
+        errors=(StoreUnwritable, StoreBusy),
+    ),
+)

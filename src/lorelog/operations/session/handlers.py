@@ -1,0 +1,87 @@
+"""Handlers of `session.*`. A docstring is the help text of its operation on every surface."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from lorelog.core.errors import UsageError
+from lorelog.core.session import CaptureReply, HookEvent, SessionStatus, parse_iso_time
+from lorelog.engine import Engine
+from lorelog.operations.arguments import parse_past_day
+from lorelog.operations.operation import RequestContext
+from lorelog.operations.replies import freshness_json, grounding_ref, reply_from, verification_hint
+from lorelog.operations.requests import EmptyRequest
+from lorelog.operations.session import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lorelog.services.sessions.recall import RecalledMemory
+
+
+def capture_session(engine: Engine, request: schema.CaptureRequest, call: RequestContext) -> CaptureReply:
+    """Write the finished turns of an agent's session to the journals of their days, each once.
+
+    Used for spooled hook events and for backfilling. The host's transcript is read in place; the journal gets a
+    redacted note of each turn. Repeated calls write nothing new.
+    """
+    from lorelog.services.sessions.capture import Backfill
+    from lorelog.services.sessions.capture import capture_session as capture_turns
+
+    if not call.own:
+        raise UsageError("only clients on this machine can choose a conversation", hint="lorelog hosts backfill")
+    if request.at and parse_iso_time(request.at) is None:
+        raise UsageError(f"{request.at!r} is not a time", hint="write it as 2026-03-05T14:30:00.000Z")
+    fields = msgspec.structs.asdict(request)
+    fields["directory"] = request.directory or call.directory
+    if request.transcript:
+        fields["transcript"] = os.path.join(call.directory, os.path.expanduser(request.transcript))  # noqa: PTH111, PTH118
+    event = HookEvent.from_mapping(fields, datetime.now(UTC))
+    context = replace(engine.capture_context(), yield_write_lock=call.yield_write_slot, traces=engine.traces)
+    if not request.everything:
+        return capture_turns(event, context, progress=call.progress)
+    backfill = Backfill(parse_past_day(request.since) if request.since else "", dry_run=request.dry_run)
+    return capture_turns(event, context, backfill, progress=call.progress)
+
+
+def get_session_status(engine: Engine, request: EmptyRequest, call: RequestContext) -> SessionStatus:
+    """Show the last capture of each host, the number of turns captured today, and the events still waiting."""
+    from lorelog.services.sessions.capture_context import session_status
+
+    return session_status(engine.place)
+
+
+def recall_memories(engine: Engine, request: schema.RecallRequest, call: RequestContext) -> Sequence[RecalledMemory]:
+    """Return the few memories that match a prompt, each at most once per session.
+
+    For the hook that a host runs on every prompt. Use memory.search for replies that do not depend on the session.
+    """
+    from lorelog.services.sessions.recall import UserPrompt
+
+    def check_cancelled() -> None:
+        if call.progress is not None:
+            call.progress("recall", 0, 0)
+
+    prompt = UserPrompt(request.host, request.session, request.prompt)
+    return engine.recall(prompt, k=request.k, min_relevance=request.min_relevance, wanted=check_cancelled)
+
+
+def recall_json(memories: Sequence[RecalledMemory], _: object = None) -> schema.RecallJson:
+    """Return recalled memories under their JSON names."""
+    return schema.RecallJson(
+        hits=tuple(
+            reply_from(
+                memory,
+                schema.RecalledMemoryJson,
+                grounding_refs=tuple(map(grounding_ref, memory.grounding)),
+                verification_hint=verification_hint(memory.trust),
+                freshness=freshness_json(memory.verdict),
+            )
+            for memory in memories
+        )
+    )

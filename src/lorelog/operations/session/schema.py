@@ -1,0 +1,95 @@
+"""Requests and replies of `session.*`. docs/json.md explains the reply fields."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from lorelog.core.record import Trust
+from lorelog.operations.replies import FreshnessJson, GroundingRef, OperationReply, VerificationHint
+from lorelog.operations.requests import OperationRequest, Text
+
+
+class RecallRequest(OperationRequest, frozen=True, kw_only=True):
+    """A prompt, and the session in which it was typed."""
+
+    prompt: Annotated[Text, Meta(description="The text of the prompt.")]
+    host: Annotated[str, Meta(max_length=64, description="The agent: claude, codex, opencode, openclaw.")] = ""
+    session: Annotated[
+        str,
+        Meta(
+            max_length=500,
+            description="Id of its session. A session is shown each memory once, and none that was captured from it.",
+        ),
+    ] = ""
+    k: Annotated[
+        Annotated[int, Meta(ge=0, le=100)] | None,
+        Meta(description="Maximum number of memories; session.hits if not given."),
+    ] = None
+    min_relevance: Annotated[
+        Annotated[float, Meta(ge=0, le=1)] | None,
+        Meta(description="Minimum relevance; session.hits_relevance if not given."),
+    ] = None
+
+
+class CaptureRequest(OperationRequest, frozen=True, kw_only=True):
+    """An event of an agent's session, as its hook recorded it."""
+
+    host: Annotated[str, Meta(min_length=1, max_length=64, description="The agent: claude, codex, opencode, openclaw.")]
+    session: Annotated[str, Meta(min_length=1, max_length=500, description="The host's id of the session.")]
+    transcript: Annotated[
+        str, Meta(max_length=4096, description="The file with the conversation; a database holds several.")
+    ] = ""
+    moment: Annotated[
+        Literal["session-start", "prompt", "turn-end", "turn-failed", "compact", "session-end"],
+        Meta(description="The event; it determines which turns are finished."),
+    ] = "turn-end"
+    turn: Annotated[str, Meta(max_length=500, description="The host's id of the turn, or of its prompt.")] = ""
+    at: Annotated[str, Meta(max_length=40, description="Time of the event, ISO with a zone; now if not given.")] = ""
+    offset: Annotated[int, Meta(ge=-1440, le=1440, description="UTC offset of the local time, in minutes.")] = 0
+    directory: Annotated[
+        str, Meta(max_length=4096, description="Working directory of the session; the caller's if not given.")
+    ] = ""
+    branch: Annotated[str, Meta(max_length=500, description="The checked-out Git branch.")] = ""
+    commit: Annotated[str, Meta(max_length=64, description="The checked-out commit.")] = ""
+    agent: Annotated[str, Meta(max_length=200, description="Which of the host's agents it is.")] = ""
+    source: Annotated[
+        str,
+        Meta(
+            max_length=64, description="How the session began (startup, resume, clear, compact, fork) or why it ended."
+        ),
+    ] = ""
+    answer: Annotated[
+        str,
+        Meta(
+            max_length=64,
+            description="First 16 hex digits of the SHA-256 of the last answer; capture waits until the transcript "
+            "contains it.",
+        ),
+    ] = ""
+    again: Annotated[bool, Meta(description="The turn had ended before and was continued.")] = False
+    everything: Annotated[bool, Meta(description="Capture all turns of the session, for backfilling.")] = False
+    since: Annotated[str, Meta(max_length=40, description="With everything: only turns from this day on.")] = ""
+    dry_run: Annotated[bool, Meta(description="With everything: report the turns to capture, write nothing.")] = False
+
+
+class RecalledMemoryJson(OperationReply, frozen=True, kw_only=True):
+    """A memory that matches a prompt."""
+
+    id: str
+    text: str
+    source: str
+    date: str
+    relevance: float
+    origin: str
+    trust: Trust
+    grounding_refs: tuple[GroundingRef, ...]
+    verification_hint: VerificationHint
+    freshness: FreshnessJson
+
+
+class RecallJson(OperationReply, frozen=True, kw_only=True):
+    """Memories that match a prompt, best first."""
+
+    hits: tuple[RecalledMemoryJson, ...]

@@ -1,0 +1,26 @@
+"""Operations on the store and on the cost of models: `memory.cost` and `memory.check_store`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lorelog.core.errors import StoreBusy, StoreUnreachable, StoreUnwritable
+from lorelog.operations.operation import Operation
+from lorelog.operations.store import handlers
+from lorelog.services.llm.receipts import CostReply
+
+_ABSENT_MAINTENANCE = "it reads every row, and repair is maintenance of the machine it runs on"
+
+OPERATIONS: tuple[Operation[Any, Any], ...] = (
+    Operation("memory.cost", handlers.CostRequest, CostReply, handlers.report_cost),
+    Operation(
+        "memory.check_store",
+        handlers.StoreRequest,
+        handlers.StoreJson,
+        handlers.check_store,
+        handlers.store_json,
+        errors=(StoreUnreachable, StoreBusy, StoreUnwritable),
+        writes=True,
+        absent={"http": _ABSENT_MAINTENANCE, "mcp": _ABSENT_MAINTENANCE},
+    ),
+)

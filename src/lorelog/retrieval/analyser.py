@@ -1,0 +1,192 @@
+"""Turns text into words: those that the lexical lane indexes, and the terms of a query.
+
+Compounds are kept whole and by their parts (`tokens`); English parts are stemmed; scripts without spaces become
+single characters and pairs. Decisions a reader may question:
+
+- Stop words are dropped from queries only, never from documents: a query made of nothing else ("to be or not to be",
+  "it") must still find its text, and BM25 compares a chunk's length with the average, which stop words raise alike.
+  Single characters are treated the same way.
+- Negations are stop words because OR semantics cannot honour them. `I`, `my`, `we` and `you` are not: in memories and
+  dialogues they tell who speaks, and queries that keep them find more (measured; also against longer lists).
+- Words are cached by the text between white space, and by raw token. Text repeats itself, so almost all the work is
+  one split at white space and one dictionary look-up per piece, both in C: a third of the time of tokenizing every
+  time. No token contains white space, so a piece gives the same words in any text. Full caches are cleared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from typing import Protocol
+
+from lorelog.core.query import Term
+from lorelog.retrieval.tokens import (
+    MAX_TOKEN_CHARS,
+    compose,
+    find_matches,
+    find_spans,
+    find_tokens,
+    fold,
+    is_unspaced,
+    split_token,
+)
+
+STOP_WORDS = frozenset(
+    """
+    a an the this that these those such it its they them their he him his she her hers
+    and or but if then as not no of at by for with into to in on there
+    is are was were be been do does did has have had can could will would should
+    what which who whom whose when where why how i.e e.g
+    """.split()  # noqa: SIM905 (a list literal would take a screen)
+)
+
+
+MAX_QUERY_TERMS = 1024
+"""Unique terms of one query: a query that pastes a whole log is still answered quickly."""
+
+_MAX_CACHED = 1 << 16
+_MAX_CACHED_TOKEN_CHARS = 128
+_MAX_CACHED_PIECE_CHARS = 40
+_RULES_VERSION = "2"
+"""Raise when these rules change so that the same text may give other words."""
+
+
+class _Stemmer(Protocol):
+    def stemWord(self, word: str) -> str: ...  # noqa: N802
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSpan:
+    """A token at its position in the text, with its words."""
+
+    start: int
+    end: int
+    words: tuple[str, ...]
+
+
+class _TokenCache(dict[str, tuple[str, ...]]):
+    """Cache of words by raw token."""
+
+    def __init__(self, stemmer: _Stemmer) -> None:
+        super().__init__()
+        self._stem = stemmer.stemWord
+
+    def __missing__(self, token: str) -> tuple[str, ...]:
+        if token.isalpha() and token.isascii() and len(token) <= MAX_TOKEN_CHARS and token[1:].islower():
+            words: tuple[str, ...] = (self._stem(token.lower()),)
+        elif token.isascii() and token.isdigit() and len(token) <= MAX_TOKEN_CHARS:
+            words = (token,)
+        elif is_unspaced(token):
+            words = tuple(_unspaced_words(compose(token)))
+        else:
+            words = tuple(dict.fromkeys(word for word, _ in self.derive(token)))
+        if len(token) <= _MAX_CACHED_TOKEN_CHARS:
+            if len(self) >= _MAX_CACHED:
+                self.clear()
+            self[token] = words
+        return words
+
+    def derive(self, token: str) -> Iterator[tuple[str, bool]]:
+        """Yield the words of a token of a script with spaces, each with whether it is a stop word."""
+        composed = compose(token)
+        # Normalisation can introduce white space or symbols (fractions, Arabic ligatures), so split again.
+        tokens = (composed,) if token.isascii() else find_tokens(composed)
+        for part in tokens:
+            if is_unspaced(part):
+                yield from ((word, False) for word in _unspaced_words(part))
+                continue
+            for text, is_part in split_token(part):
+                folded = fold(text)[:MAX_TOKEN_CHARS]
+                if not folded:
+                    continue
+                stopped = folded in STOP_WORDS
+                yield (self._stem(folded) if is_part and folded.isascii() and folded.isalpha() else folded), stopped
+
+
+class _PieceCache(dict[str, tuple[str, ...]]):
+    """Cache of words by piece between white space; long pieces, such as a Chinese sentence, are not cached."""
+
+    def __init__(self, memory: _TokenCache) -> None:
+        super().__init__()
+        self._memory = memory
+
+    def __missing__(self, piece: str) -> tuple[str, ...]:
+        if piece.isascii() and piece.isalpha():  # the usual case: a single token
+            words = self._memory[piece]
+        else:
+            words = tuple(chain.from_iterable(map(self._memory.__getitem__, find_tokens(piece))))
+        if len(piece) <= _MAX_CACHED_PIECE_CHARS:
+            if len(self) >= _MAX_CACHED:
+                self.clear()
+            self[piece] = words
+        return words
+
+
+class WordAnalyser:
+    """The only analyser. Threads may share it: neither the caches nor the stemmer release the GIL."""
+
+    def __init__(self) -> None:
+        import Stemmer
+
+        self._memory = _TokenCache(Stemmer.Stemmer("english", 0))
+        self._pieces = _PieceCache(self._memory)
+        self.version = f"words-{_RULES_VERSION}, stemmer {Stemmer.version()}"
+
+    def words(self, text: str) -> list[str]:
+        """Return the words of a text in order, with repeats. No word contains white space."""
+        return list(chain.from_iterable(map(self._pieces.__getitem__, text.split())))
+
+    def query_terms(self, text: str) -> list[Term]:
+        """Return the terms of a query: each word once, stop words only if there is nothing else."""
+        wanted: dict[str, None] = {}
+        stopped: dict[str, None] = {}
+        seen: set[str] = set()
+        for start, end in find_spans(text):
+            token = text[start:end]
+            if token in seen:
+                continue
+            seen.add(token)
+            for word, is_stopped in self._query_words(token):
+                (stopped if is_stopped else wanted)[word] = None
+            if len(wanted) >= MAX_QUERY_TERMS:
+                break
+        chosen = list(wanted or stopped)
+        return [Term(word) for word in chosen[:MAX_QUERY_TERMS]]
+
+    def spans(self, text: str) -> Iterator[TokenSpan]:
+        """Yield the tokens of a text with their positions and words; together they are `words(text)`."""
+        for start, end in find_spans(text):
+            yield TokenSpan(start, end, self._memory[text[start:end]])
+
+    def matching_spans(self, text: str, wanted: frozenset[str]) -> Iterator[TokenSpan]:
+        """Yield the `spans` that have a wanted word."""
+        # Most pieces do not match: those are rejected in C.
+        pieces = text.split(" ")
+        others = list(map(wanted.isdisjoint, map(self._pieces.__getitem__, pieces)))
+        if all(others):
+            return
+        start = 0
+        for piece, is_other in zip(pieces, others, strict=True):
+            if not is_other:
+                for match in find_matches(piece):
+                    words = self._memory[match[0]]
+                    if not wanted.isdisjoint(words):
+                        yield TokenSpan(start + match.start(), start + match.end(), words)
+            start += len(piece) + 1
+
+    def _query_words(self, token: str) -> Iterator[tuple[str, bool]]:
+        if not is_unspaced(token):
+            yield from self._memory.derive(token)
+            return
+        run = compose(token)
+        pairs = [run[i : i + 2] for i in range(min(len(run) - 1, MAX_QUERY_TERMS))]
+        yield from ((word, False) for word in pairs or [run])
+
+
+def _unspaced_words(run: str) -> Iterator[str]:
+    """Yield each character of a run and each pair of adjacent characters."""
+    yield from run[:1]
+    for first, second in pairwise(run):
+        yield first + second
+        yield second

@@ -1,0 +1,130 @@
+"""Ranking metrics and their confidence intervals: pure arithmetic over judged queries.
+
+Each metric is computed per query and then averaged, so that a query with many answers counts no more than one with
+few. Only judged queries count: those with at least one document with a gain above zero. Gain is linear, and the ideal
+ranking of nDCG contains all judged documents, retrieved or not.
+
+Intervals are bootstrapped: queries are resampled with replacement a thousand times from a fixed seed, so that the
+same values always give the same interval. Two rankings of the same queries are compared query by query, which is far
+more sensitive than checking whether their intervals overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum, log2, nan
+
+RANKING_DEPTH = 100
+"""Depth to which the first relevant document is searched."""
+
+_RESAMPLES = 1_000
+_SEED = 20_260_301
+_RESAMPLE_BATCH = 1 << 21
+_BINS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class MeanInterval:
+    """A mean and its 95 % confidence interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def metric_names(k: int = 10) -> tuple[str, ...]:
+    """Return the names of the metrics at a depth, in display order."""
+    shares = tuple(f"R@{depth}" for depth in sorted({1, 5, k}))
+    return (*shares, f"all@{k}", f"nDCG@{k}", "MRR")
+
+
+def measure_ranking(ranked: Sequence[str], gains: Mapping[str, float], k: int = 10) -> dict[str, float]:
+    """Return the metrics of one query's ranking, best first, by name.
+
+    `gains` are its judged documents. Of a document that is ranked twice only the first position counts.
+    """
+    relevant = {name for name, gain in gains.items() if gain > 0}
+    if not relevant:
+        raise ValueError("a query without a relevant document cannot be measured")
+    places: dict[str, int] = {}
+    for name in ranked:
+        places.setdefault(name, len(places) + 1)
+    retrieved = {name: places[name] for name in relevant if name in places}
+    values = {f"R@{depth}": sum(place <= depth for place in retrieved.values()) / len(relevant) for depth in {1, 5, k}}
+    values[f"all@{k}"] = float(sum(place <= k for place in retrieved.values()) == len(relevant))
+    values[f"nDCG@{k}"] = _discounted_gain(retrieved, gains, k) / _ideal_gain(gains, k)
+    first = min(retrieved.values(), default=RANKING_DEPTH + 1)
+    values["MRR"] = 1.0 / first if first <= RANKING_DEPTH else 0.0
+    return {name: values[name] for name in metric_names(k)}
+
+
+def _discounted_gain(places: Mapping[str, int], gains: Mapping[str, float], k: int) -> float:
+    return fsum(gains[name] / log2(place + 1) for name, place in places.items() if place <= k)
+
+
+def _ideal_gain(gains: Mapping[str, float], k: int) -> float:
+    best = sorted((gain for gain in gains.values() if gain > 0), reverse=True)[:k]
+    return fsum(gain / log2(place + 1) for place, gain in enumerate(best, 1))
+
+
+def mean_interval(values: Sequence[float]) -> MeanInterval:
+    """Return the mean of one value per query, with its bootstrap interval."""
+    if not values:
+        raise ValueError("there is nothing to average")
+    import numpy as np
+
+    samples = np.asarray(values, dtype=np.float64)
+    draw = np.random.default_rng(_SEED)
+    rows = max(1, _RESAMPLE_BATCH // len(samples))
+    means: list[float] = []
+    while len(means) < _RESAMPLES:
+        drawn = draw.integers(0, len(samples), size=(min(rows, _RESAMPLES - len(means)), len(samples)))
+        means += samples[drawn].mean(axis=1).tolist()
+    low, high = np.percentile(means, (2.5, 97.5)).tolist()
+    return MeanInterval(fsum(values) / len(values), low, high)
+
+
+def paired_difference(first: Sequence[float], second: Sequence[float]) -> MeanInterval:
+    """Return by how much the first ranking is better on average, with the paired bootstrap interval.
+
+    Both have one value per query, in the same order. An interval that contains zero is not a significant difference.
+    """
+    return mean_interval([left - right for left, right in zip(first, second, strict=True)])
+
+
+def auroc(scores: Sequence[float], labels: Sequence[bool]) -> float:
+    """Return how often a true score outranks a false one, ties counted half; NaN if either kind is missing."""
+    order = sorted(zip(scores, labels, strict=True), key=lambda pair: pair[0])
+    positives = sum(labels)
+    negatives = len(order) - positives
+    if not positives or not negatives:
+        return nan
+    wins = 0.0
+    below = start = 0
+    while start < len(order):
+        end = start
+        while end < len(order) and order[end][0] == order[start][0]:
+            end += 1
+        true = sum(label for _, label in order[start:end])
+        false = end - start - true
+        wins += true * (below + false / 2)
+        below += false
+        start = end
+    return wins / (positives * negatives)
+
+
+def calibration_error(probabilities: Sequence[float], labels: Sequence[bool], bins: int = _BINS) -> float:
+    """Return the expected calibration error: the gap between prediction and outcome, averaged over bins of equal
+    width.
+    """
+    sums: dict[int, list[float]] = {}
+    for probability, label in zip(probabilities, labels, strict=True):
+        if not 0.0 <= probability <= 1.0:
+            raise ValueError(f"{probability} is not a probability")
+        kept = sums.setdefault(min(int(probability * bins), bins - 1), [0.0, 0.0])
+        kept[0] += probability
+        kept[1] += label
+    if not sums:
+        return nan
+    return fsum(abs(promised - true) for promised, true in sums.values()) / len(labels)

@@ -1,0 +1,487 @@
+"""Index the code of a working tree: list its files, parse the changed ones, write code.db.
+
+Git lists the files because it knows best: tracked files that match an ignore pattern, patterns outside of the tree,
+submodules. Its list is then filtered by our own rules (`.lorelogignore`, `index.exclude`). Without Git the tree is
+walked, and some folders of generated files are skipped that Git would ignore.
+
+A file is read only if its stamp changed, and parsed only if its bytes changed. Several processes parse, and this one
+writes. Results become visible every few seconds, so a stopped or killed run is continued by the next one. A bad file
+never stops a run. A damaged code.db is rebuilt, since everything in it comes from the files.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import KW_ONLY, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lorelog.code.git import Git
+from lorelog.code.languages.registry import may_be_code
+from lorelog.code.parsed_file import RECIPE, ParsedFile, ParseRequest
+from lorelog.code.parser_pool import ParserPool
+from lorelog.code.writer import CodeWriter, IndexedFile, open_writer
+from lorelog.core.document import FileStamp
+from lorelog.core.errors import StoreBusy, StoreDamaged, StoreUnwritable
+from lorelog.core.memory import FileProblem
+from lorelog.core.options import ScanOptions
+from lorelog.core.paths import is_below
+from lorelog.core.ports import Progress
+from lorelog.ingest.files import os_error_text, printable_path
+from lorelog.ingest.scan import IgnoreRules, read_ignore_file, real_paths, root_ignore_rules
+
+_VENDORED_FOLDERS = frozenset({"node_modules", "bower_components", "__pycache__", "site-packages"})
+_FOLDER_MARKERS = ("pyvenv.cfg", "CACHEDIR.TAG", ".git")
+"""Files that mark a folder as generated, or as a separate repository."""
+_PROJECT_FOLDER = ".lorelog"
+_LOCK_TIMEOUT_S = 3600.0
+_LOCK_POLL_S = 0.5
+_MAX_BATCH_FILES = 64
+_MAX_BATCH_ROWS = 20_000
+_READ_FAILURE = "cannot be read"
+_PARSE_FAILURE = "could not be parsed"
+_NO_STAMP = (0, 0, 0)
+
+
+@dataclass(slots=True)
+class CodeListing:
+    """Candidate files of a working tree. Paths are relative to it."""
+
+    files: list[str] = field(default_factory=list)
+    """Sorted."""
+    problems: list[FileProblem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+    """Folders that could not be listed: files indexed from there may still exist."""
+
+
+def list_code_files(root: str, parts: Sequence[str], options: ScanOptions, *, only: Sequence[str] = ()) -> CodeListing:
+    """Return the files below a root that may be code, sorted.
+
+    `parts` limits the listing to some folders; `only` to some files and folders, all of which Git then lists.
+    """
+    listing = CodeListing()
+    tracked = Git(root).files(only)
+    if tracked is None:
+        _CodeTreeWalk(root, options, listing).run()
+    else:
+        rules = _CodeIgnoreRules(root, options)
+        listing.files = [path for path in tracked if may_be_code(path) and rules.keeps(path)]
+        listing.problems += rules.problems
+    selected = sorted(path for path in listing.files if _is_selected(path, parts) and _is_selected(path, only))
+    listing.files = [path for path in selected if _is_unicode(path)]
+    listing.problems += [
+        FileProblem(printable_path(f"{root}/{path}"), "has a name that is not valid UTF-8", "rename it")
+        for path in selected
+        if not _is_unicode(path)
+    ]
+    return listing
+
+
+class _CodeIgnoreRules:
+    """The ignore rules that apply to files listed by Git."""
+
+    def __init__(self, root: str, options: ScanOptions) -> None:
+        self._root = root
+        self._ours = sorted(frozenset(options.ignore_files) - {".gitignore"})
+        self._excluded = real_paths(options.exclude_paths)
+        self._top = root_ignore_rules(root, (*options.exclude, *options.exclude_in.get(root, ())))
+        self._rules: dict[str, IgnoreRules | None] = {}
+        self.problems: list[FileProblem] = []
+
+    def keeps(self, path: str) -> bool:
+        """Return True if a file is not ignored."""
+        rules = self._rules_in(path.rpartition("/")[0])
+        if rules is None or not (rules.layers or rules.overrides or self._excluded):
+            return rules is not None
+        whole = f"{self._root}/{path}"
+        return whole not in self._excluded and not rules.excludes(whole, is_directory=False)
+
+    def _rules_in(self, folder: str) -> IgnoreRules | None:
+        """Return the rules of a folder; None if it is ignored, or its rules cannot be read."""
+        if folder not in self._rules:
+            self._rules[folder] = self._read(folder, self._rules_in(folder.rpartition("/")[0]) if folder else self._top)
+        return self._rules[folder]
+
+    def _read(self, folder: str, rules: IgnoreRules | None) -> IgnoreRules | None:
+        whole = f"{self._root}/{folder}" if folder else self._root
+        if rules is None or folder == _PROJECT_FOLDER or any(is_below(whole, path) for path in self._excluded):
+            return None
+        if folder and rules.excludes(whole, is_directory=True):
+            return None
+        try:
+            for name in self._ours:
+                # Git may ignore this file, so it is not in the list; a link could point out of the tree.
+                file = Path(whole, name)
+                if file.is_file() and not file.is_symlink():
+                    rules = rules.with_ignore_file(whole, read_ignore_file(file))
+        except OSError as error:  # rules that cannot be read may protect secrets
+            message = f"{printable_path(whole)} is left out: its ignore file cannot be read: {os_error_text(error)}"
+            self.problems.append(
+                FileProblem(printable_path(whole), message, "check the permissions of its ignore file")
+            )
+            return None
+        return rules
+
+
+class _CodeTreeWalk:
+    """A walk through a tree that is not a Git repository."""
+
+    def __init__(self, root: str, options: ScanOptions, listing: CodeListing) -> None:
+        self._root = root
+        self._ignore_names = frozenset(options.ignore_files)
+        self._excluded = real_paths(options.exclude_paths)
+        self._patterns = (*options.exclude, *options.exclude_in.get(root, ()))
+        self._listing = listing
+        self._nested_repositories = 0
+
+    def run(self) -> None:
+        pending = [(self._root, root_ignore_rules(self._root, self._patterns))]
+        while pending:
+            folder, rules = pending.pop()
+            try:
+                with os.scandir(folder) as scan:
+                    entries = list(scan)
+                names = {entry.name for entry in entries}
+                if folder != self._root and not names.isdisjoint(_FOLDER_MARKERS):
+                    self._nested_repositories += ".git" in names
+                    continue
+                for name in sorted(names & self._ignore_names):
+                    rules = rules.with_ignore_file(folder, read_ignore_file(Path(folder, name)))
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError as error:
+                self._add_unreadable(folder, error)
+                continue
+            pending += [(entry.path, rules) for entry in entries if self._visit(entry, rules)]
+        if self._nested_repositories:
+            count = self._nested_repositories
+            note = (
+                "1 nested repository was skipped; index it"
+                if count == 1
+                else f"{count} nested repositories were skipped; index them"
+            )
+            self._listing.notes.append(f"{note} from inside")
+
+    def _visit(self, entry: os.DirEntry[str], rules: IgnoreRules) -> bool:
+        """Add a file to the listing; return True for a folder to walk."""
+        try:
+            is_folder, is_file = entry.is_dir(follow_symlinks=False), entry.is_file(follow_symlinks=False)
+        except OSError:
+            return False
+        if is_folder and (entry.name.startswith(".") or entry.name in _VENDORED_FOLDERS):
+            return False
+        if not is_folder and not (is_file and may_be_code(entry.name)):
+            return False
+        if entry.path in self._excluded or rules.excludes(entry.path, is_directory=is_folder):
+            return False
+        if is_file:
+            self._listing.files.append(entry.path[len(self._root.rstrip("/")) + 1 :])
+        return is_folder
+
+    def _add_unreadable(self, folder: str, error: OSError) -> None:
+        self._listing.unreadable.append(folder[len(self._root.rstrip("/")) + 1 :])
+        self._listing.problems.append(
+            FileProblem(
+                printable_path(folder),
+                f"{printable_path(folder)} cannot be read: {os_error_text(error)}",
+                "check its permissions",
+            )
+        )
+
+
+def _is_selected(path: str, parts: Sequence[str]) -> bool:
+    return not parts or any(path == part or path.startswith(f"{part}/") for part in parts)
+
+
+def _is_unicode(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class CodeIndexJob:
+    """The working tree to index, and how."""
+
+    root: str
+    project: str
+    _: KW_ONLY
+    parts: tuple[str, ...] = ()
+    """Folders to index; all if empty."""
+    scan: ScanOptions = field(default_factory=ScanOptions)
+    force: bool = False
+    """Parse every file again."""
+    only: tuple[str, ...] = ()
+    """Check only these files and folders: those that changed."""
+    waits: bool = True
+    """Wait for another run; otherwise raise StoreBusy."""
+    processes: int = 0
+    """Number of parser processes; 0 for one per processor."""
+    nice: int = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeIndexReport:
+    """The result of an index run."""
+
+    root: str
+    files: int
+    """Code files, including those that could not be indexed."""
+    changed: int
+    unchanged: int
+    touched: int
+    """Files with a new stamp and the same bytes: not parsed again."""
+    removed: int
+    symbols: int
+    """In the changed files."""
+    bytes: int
+    """In the changed files."""
+    broken: int
+    """Changed files that could be parsed only in part."""
+    languages: dict[str, int]
+    """Changed files by language."""
+    left_out: dict[str, int]
+    """Changed files that were not indexed, by reason: minified, binary, too large."""
+    problems: tuple[FileProblem, ...]
+    notes: tuple[str, ...]
+    seconds: float
+
+
+def index_code(database: Path, job: CodeIndexJob, progress: Progress | None = None) -> CodeIndexReport:
+    """Bring code.db up to date with a working tree. `progress` may raise to stop the run; finished work is kept."""
+    try:
+        return _CodeIndexRun(job, progress or _no_progress).run(database)
+    except StoreDamaged as damage:
+        # The writer has deleted the damaged file.
+        retry = _CodeIndexRun(job, progress or _no_progress)
+        retry.notes.append(f"{damage.message}; it was rebuilt")
+        return retry.run(database)
+
+
+def _no_progress(stage: str, done: int, total: int) -> None:
+    """Ignore progress."""
+
+
+class _CodeIndexRun:
+    def __init__(self, job: CodeIndexJob, progress: Progress) -> None:
+        self._job = job
+        self._progress = progress
+        self._started = time.monotonic()
+        self._counts: Counter[str] = Counter()
+        self._languages: Counter[str] = Counter()
+        self._left_out: Counter[str] = Counter()
+        self._problems: list[FileProblem] = []
+        self._inside = {"": True}
+        self.notes: list[str] = []
+
+    def run(self, database: Path) -> CodeIndexReport:
+        job = self._job
+        with self._exclusive_writer(database) as writer:
+            self.notes += [writer.note] if writer.note else []
+            root = writer.root(job.root, job.project, job.parts)
+            # Committed at once: files written by a run that is stopped must belong to a root.
+            writer.commit()
+            listing = list_code_files(job.root, job.parts, job.scan, only=job.only)
+            self._problems += listing.problems
+            self.notes += listing.notes
+            changed, removed = self._compare(listing, self._indexed_files(writer, root))
+            writer.remove(removed)
+            self._counts["removed"] = len(removed)
+            self._parse(writer, root, changed)
+            if not job.only:
+                writer.finish(root, datetime.now(UTC).isoformat(timespec="seconds"), Git(job.root).head())
+        return self._report()
+
+    # -- compare -----------------------------------------------------------------------------------------------------
+
+    def _indexed_files(self, writer: CodeWriter, root: int) -> Iterator[IndexedFile]:
+        if not self._job.only:
+            return writer.files(root)
+        indexed = {file.path: file for path in self._job.only for file in writer.files_at(root, path)}
+        return iter([indexed[path] for path in sorted(indexed)])
+
+    def _compare(self, listing: CodeListing, indexed: Iterator[IndexedFile]) -> tuple[list[ParseRequest], list[int]]:
+        """Merge the listed and the indexed files, both sorted; return what to parse, and the ids of removed files."""
+        changed: list[ParseRequest] = []
+        removed: list[int] = []
+        old = next(indexed, None)
+        for path in listing.files:
+            while old is not None and old.path < path:
+                removed += self._removed_ids(old, listing)
+                old = next(indexed, None)
+            same = old if old is not None and old.path == path else None
+            if same is not None:
+                old = next(indexed, None)
+            status = self._status(path)
+            if status is None:
+                if same is not None:
+                    removed += self._removed_ids(same, listing)
+                continue
+            request = self._parse_request(path, FileStamp.from_stat(status), same)
+            if request is not None:
+                changed.append(request)
+            elif same is not None and (same.language or same.problem):
+                self._counts["unchanged"] += 1
+        while old is not None:
+            removed += self._removed_ids(old, listing)
+            old = next(indexed, None)
+        return changed, removed
+
+    def _status(self, path: str) -> os.stat_result | None:
+        """Return the status of a regular file; None if it is missing, a link, behind a link, or not a file."""
+        if not self._is_inside(path.rpartition("/")[0]):
+            return None
+        try:
+            status = os.lstat(f"{self._job.root.rstrip('/')}/{path}")
+        except FileNotFoundError:
+            return None  # tracked by Git, and deleted
+        except OSError as error:
+            self._fail(path, f"{_READ_FAILURE}: {error.strerror or error}", "check the permissions of its folder")
+            return None
+        return status if stat.S_ISREG(status.st_mode) else None
+
+    def _is_inside(self, folder: str) -> bool:
+        """Return True if no link leads to a folder: Git may still list files from before the link."""
+        if folder not in self._inside:
+            above = self._is_inside(folder.rpartition("/")[0])
+            self._inside[folder] = above and not Path(self._job.root, folder).is_symlink()
+        return self._inside[folder]
+
+    def _parse_request(self, path: str, stamp: FileStamp, old: IndexedFile | None) -> ParseRequest | None:
+        if old is None or self._job.force or old.recipe != RECIPE:
+            return ParseRequest(path, "", stamp.size)
+        if (stamp.size, stamp.mtime_ns, stamp.inode) != (old.size, old.mtime_ns, old.inode):
+            return ParseRequest(path, old.digest, stamp.size)
+        return ParseRequest(path, "", stamp.size) if old.problem.startswith(_READ_FAILURE) else None
+
+    def _removed_ids(self, old: IndexedFile, listing: CodeListing) -> list[int]:
+        """Return the id of a file that is deleted or no longer selected; nothing if that cannot be determined."""
+        if any(is_below(old.path, folder) for folder in listing.unreadable):
+            return []
+        try:
+            os.lstat(f"{self._job.root.rstrip('/')}/{old.path}")
+        except PermissionError:
+            return []
+        except OSError:
+            pass
+        return [old.id]
+
+    # -- parse and write ---------------------------------------------------------------------------------------------
+
+    def _parse(self, writer: CodeWriter, root: int, changed: Sequence[ParseRequest]) -> None:
+        if not changed:
+            return
+        self._progress("code", 0, len(changed))
+        with ParserPool(self._job.root, processes=self._job.processes, nice=self._job.nice) as pool:
+            try:
+                for batch in _batches(self._with_progress(pool.parse(changed), len(changed))):
+                    self._put(writer, root, batch)
+            except OSError as error:
+                raise StoreUnwritable(
+                    f"parser process could not be started: {error.strerror or error}",
+                    hint="free some memory and try again",
+                ) from error
+
+    def _with_progress(self, files: Iterable[ParsedFile], total: int) -> Iterator[ParsedFile]:
+        for done, file in enumerate(files, 1):
+            yield file
+            self._progress("code", done, total)
+
+    def _put(self, writer: CodeWriter, root: int, batch: Sequence[ParsedFile]) -> None:
+        same = [file for file in batch if file.unchanged]
+        writer.touch(root, same)
+        self._counts["touched"] += len(same)
+        writer.remove([old.id for file in batch if file.missing for old in writer.files_at(root, file.path)])
+        new = [self._stamped(file) for file in batch if not file.unchanged and not file.missing]
+        writer.put(root, new, RECIPE)
+        for file in new:
+            self._count(file)
+
+    def _stamped(self, file: ParsedFile) -> ParsedFile:
+        """Add the stamp to a file whose parser crashed, so that it is retried only after it changes."""
+        if file.stamp != _NO_STAMP or not file.problem.startswith(_PARSE_FAILURE):
+            return file
+        status = self._status(file.path)
+        if status is None:
+            return file
+        stamp = FileStamp.from_stat(status)
+        return file._replace(stamp=(stamp.size, stamp.mtime_ns, stamp.inode))
+
+    def _count(self, file: ParsedFile) -> None:
+        if file.problem.startswith((_READ_FAILURE, _PARSE_FAILURE)):
+            hint = "check its permissions" if file.problem.startswith(_READ_FAILURE) else "the run went on without it"
+            self._fail(file.path, file.problem, hint)
+        if not file.language and not file.problem:
+            return  # a name without a suffix, and not code
+        self._counts["changed"] += 1
+        self._counts["symbols"] += len(file.symbols)
+        self._counts["bytes"] += file.stamp[0]
+        self._counts["broken"] += bool(file.broken)
+        if file.problem and not file.problem.startswith((_READ_FAILURE, _PARSE_FAILURE)):
+            self._left_out[file.problem] += 1
+        elif file.language:
+            self._languages[file.language] += 1
+
+    def _fail(self, path: str, message: str, hint: str) -> None:
+        shown = printable_path(f"{self._job.root.rstrip('/')}/{path}")
+        self._problems.append(FileProblem(shown, f"{shown} {message}", hint))
+
+    # -- lock and report ---------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _exclusive_writer(self, database: Path) -> Iterator[CodeWriter]:
+        """Hold the writer lock; while another run holds it, wait if the job allows it."""
+        deadline = time.monotonic() + _LOCK_TIMEOUT_S
+        waited = False
+        with ExitStack() as stack:
+            while True:
+                try:
+                    writer = stack.enter_context(open_writer(database, wait_s=_LOCK_POLL_S if waited else 0))
+                    break
+                except StoreBusy as busy:
+                    if not self._job.waits or time.monotonic() > deadline:
+                        raise
+                    self.notes += [] if waited else [f"waited: {busy.message}"]
+                    waited = True
+                    self._progress("waiting", 0, 0)
+            yield writer
+
+    def _report(self) -> CodeIndexReport:
+        counts = self._counts
+        return CodeIndexReport(
+            root=self._job.root,
+            files=counts["changed"] + counts["unchanged"] + counts["touched"],
+            changed=counts["changed"],
+            unchanged=counts["unchanged"],
+            touched=counts["touched"],
+            removed=counts["removed"],
+            symbols=counts["symbols"],
+            bytes=counts["bytes"],
+            broken=counts["broken"],
+            languages=dict(self._languages.most_common()),
+            left_out=dict(self._left_out.most_common()),
+            problems=tuple(self._problems),
+            notes=tuple(self.notes),
+            seconds=round(time.monotonic() - self._started, 3),
+        )
+
+
+def _batches(files: Iterable[ParsedFile]) -> Iterator[list[ParsedFile]]:
+    batch: list[ParsedFile] = []
+    rows = 0
+    for file in files:
+        batch.append(file)
+        rows += len(file.symbols) + len(file.uses) + len(file.imports)
+        if len(batch) >= _MAX_BATCH_FILES or rows >= _MAX_BATCH_ROWS:
+            yield batch
+            batch, rows = [], 0
+    if batch:
+        yield batch

@@ -1,0 +1,424 @@
+"""Answer questions about code: definitions, references, callers, imports, outlines and name search.
+
+Results are sorted nearest first. Questions are answered from the current working tree; if that is not indexed, from
+another worktree of the same project, with a note.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from lorelog.code.tables import CodeFile, CodeRoot, CodeTables, StoredDefinition, StoredImport, StoredUse
+from lorelog.core.code import (
+    Certainty,
+    CodeCaller,
+    CodeLocation,
+    CodeReference,
+    CodeReply,
+    CodeVerb,
+    FileOutline,
+    ImportSite,
+    SymbolKind,
+    UseKind,
+)
+from lorelog.core.errors import NotFound
+from lorelog.core.paths import is_below
+from lorelog.services.code.lookup import (
+    SymbolQuery,
+    find_external_uses,
+    find_importers,
+    find_targets,
+    sort_by_distance,
+    to_definitions,
+)
+from lorelog.services.code.references import ReferenceResolver
+from lorelog.services.code.scope import CodeScope
+from lorelog.services.code.view import CLASSES, FUNCTIONS, CodeView, definition_key
+
+_MAX_FILE_BYTES = 4 << 20
+_MAX_LINE_CHARS = 200
+_CERTAINTY_RANK = {Certainty.EXACT: 0, Certainty.LIKELY: 1, Certainty.NAME: 2}
+_CONSTRUCTORS = ("__init__", "__new__", "__post_init__", "constructor", "initialize", "init")
+_MAX_FOLLOWED = 300
+"""Callers whose own callers are looked for, at each depth."""
+_MAX_OUTLINE_DEPTH = 40
+_SUGGESTION_SIMILARITY = 0.6
+_NOT_INDEXED = "no code is indexed here; run 'lorelog code index' in the working tree"
+
+_RankedUse = tuple[StoredUse, Certainty]
+
+
+@dataclass(frozen=True, slots=True)
+class CodeQueryOptions:
+    """Limits and filters of a query."""
+
+    limit: int = 100
+    certainty: Certainty = Certainty.LIKELY
+    uses: frozenset[UseKind] = frozenset()
+    """Kinds of uses to return; all if empty."""
+    below: str = ""
+    """Absolute path that a use must be at or below."""
+
+
+class LineReader:
+    """Reads the lines that results point at, each file once.
+
+    The index may be older than its files: if the name is no longer in the line, the text is left out and the file is
+    noted.
+    """
+
+    def __init__(self) -> None:
+        self._lines_by_path: dict[str, list[str]] = {}
+        self._changed: set[str] = set()
+
+    def at(self, spot: CodeLocation, name: str) -> str:
+        """Return a stripped line; empty if the file is missing, too large, or no longer has the name there."""
+        lines = self._lines(spot.absolute_path)
+        text = lines[spot.line - 1] if spot.line <= len(lines) else ""
+        if name and name not in text:
+            self._changed.add(spot.path)
+            return ""
+        text = text.strip()
+        return text if len(text) <= _MAX_LINE_CHARS else text[: _MAX_LINE_CHARS - 1] + "…"
+
+    def read_import(self, stored: StoredImport) -> ImportSite:
+        """Return an import with its line."""
+        statement = stored.what
+        spot = CodeLocation(stored.root, stored.path, stored.language, statement.line, statement.column)
+        return ImportSite(spot, statement.module, statement.name, statement.alias, self.at(spot, ""))
+
+    def notes(self) -> list[str]:
+        """Return a note if files changed since they were indexed."""
+        if not self._changed:
+            return []
+        others = len(self._changed) - 1
+        more = f" and {others} more" if others else ""
+        return [f"{min(self._changed)}{more} changed since the last index run; run 'lorelog code index'"]
+
+    def _lines(self, path: str) -> list[str]:
+        if path not in self._lines_by_path:
+            try:
+                with open(path, "rb") as file:  # noqa: PTH123
+                    content = file.read(_MAX_FILE_BYTES + 1)
+            except OSError:
+                content = b""
+            if len(content) > _MAX_FILE_BYTES:
+                content = b""
+            self._lines_by_path[path] = content.decode("utf-8", "replace").split("\n")
+        return self._lines_by_path[path]
+
+
+class CodeNavigator:
+    """Answers from one working tree. Results are sorted by their distance from `near`, an absolute path."""
+
+    def __init__(self, scope: CodeScope, near: str = "") -> None:
+        self._tables: CodeTables = scope.tables
+        self._near = near or scope.root
+        self._roots, self._notes = _searched_roots(scope)
+        self._resolvers: dict[str, tuple[CodeView, ReferenceResolver]] = {}
+
+    @property
+    def has_index(self) -> bool:
+        """Whether any code is indexed in this scope."""
+        return bool(self._roots)
+
+    def find_definition(self, query: SymbolQuery, limit: int = 100) -> CodeReply:
+        """Find the definitions of a symbol."""
+        targets = self._targets(query)
+        notes = [] if targets or not self._roots else self._similar_name_notes(query)
+        return CodeReply(
+            CodeVerb.DEFINITION,
+            query.qualified_name,
+            to_definitions(targets[:limit]),
+            total=len(targets),
+            notes=(*self._notes, *notes),
+        )
+
+    def find_references(self, query: SymbolQuery, options: CodeQueryOptions) -> CodeReply:
+        """Find the uses of a symbol."""
+        targets = self._targets(query)
+        uses = [
+            (used, certainty)
+            for used, certainty in self._uses(query, targets)
+            if (not options.uses or used.use.kind in options.uses) and _is_at_or_below(used.absolute, options.below)
+        ]
+        kept, doubtful = self._filter_by_certainty(uses, options, is_defined=bool(targets))
+        kept.sort(key=lambda ranked: _sort_key(ranked, targets))
+        lines = LineReader()
+        references = tuple(_reference(used, certainty, lines) for used, certainty in kept[: options.limit])
+        notes = self._undefined_notes(query, has_uses=bool(kept)) if not targets else []
+        return CodeReply(
+            CodeVerb.REFERENCES,
+            query.qualified_name,
+            to_definitions(targets),
+            references,
+            total=len(kept),
+            doubtful=doubtful,
+            notes=(*self._notes, *notes, *lines.notes()),
+        )
+
+    def find_callers(self, query: SymbolQuery, options: CodeQueryOptions, depth: int = 1) -> CodeReply:
+        """Find the callers of a symbol, and with a greater depth the callers of those."""
+        targets = self._targets(query)
+        seen = {(target.root, *definition_key(target)) for target in targets}
+        callers: list[CodeCaller] = []
+        doubtful = 0
+        callees: list[tuple[str, list[StoredDefinition]]] = [(_callee_name(query, targets), targets)]
+        for step in range(1, depth + 1):
+            next_callees: list[tuple[str, list[StoredDefinition]]] = []
+            for callee, definitions in callees[:_MAX_FOLLOWED]:
+                group = [*definitions, *self._constructed_classes(definitions)]
+                calls = [ranked for ranked in self._uses(query, group) if ranked[0].use.kind is UseKind.CALL]
+                kept, left_out = self._filter_by_certainty(calls, options, is_defined=bool(targets))
+                doubtful += left_out if step == 1 else 0
+                kept.sort(key=lambda ranked: _sort_key(ranked, definitions))
+                for used, certainty in kept:
+                    if _is_at_or_below(used.absolute, options.below):
+                        callers.append(_caller(used, certainty, callee, step))
+                    for function in self._enclosing_function(used):
+                        key = (function.root, *definition_key(function))
+                        if key not in seen:
+                            seen.add(key)
+                            next_callees.append((function.symbol.qualified_name, [function]))
+            callees = next_callees
+        lines = LineReader()
+        shown_callers = tuple(replace(caller, text=lines.at(caller.spot, "")) for caller in callers[: options.limit])
+        notes = self._undefined_notes(query, has_uses=bool(callers)) if not targets else []
+        return CodeReply(
+            CodeVerb.CALLERS,
+            query.qualified_name,
+            to_definitions(targets),
+            callers=shown_callers,
+            total=len(callers),
+            doubtful=doubtful,
+            notes=(*self._notes, *notes, *lines.notes()),
+        )
+
+    def find_imports(self, module: str, options: CodeQueryOptions) -> CodeReply:
+        """Find the imports of a module, or of a name from a module."""
+        importers = [
+            importer
+            for root in self._roots
+            for importer in find_importers(self._tables, root.path, module)
+            if _is_at_or_below(importer.absolute, options.below)
+        ]
+        lines = LineReader()
+        imports = tuple(lines.read_import(importer) for importer in importers[: options.limit])
+        notes = (*self._notes, *lines.notes())
+        return CodeReply(CodeVerb.IMPORTS, module, imports=imports, total=len(importers), notes=notes)
+
+    def outline(self, path: str, depth: int | None, limit: int = 100) -> CodeReply:
+        """List the symbols of a file, or of the files of a folder. Raise NotFound if no code is indexed there.
+
+        `path` is absolute. Without `depth`, a file is listed in full, and a folder with its top-level symbols.
+        """
+        for root in self._roots:
+            if not is_below(path, root.path):
+                continue
+            relative = os.path.relpath(path, root.path)
+            relative = "" if relative == "." else relative
+            files = self._tables.files(root.path, relative)
+            if not files:
+                continue
+            is_file = len(files) == 1 and files[0].path == relative
+            levels = depth or (_MAX_OUTLINE_DEPTH if is_file else 1)
+            outlines = tuple(self._file_outline(file, levels) for file in files[:limit])
+            return CodeReply(CodeVerb.OUTLINE, path, files=outlines, total=len(files), notes=self._notes)
+        if not self._roots or os.path.isdir(path):  # noqa: PTH112
+            return CodeReply(CodeVerb.OUTLINE, path, notes=self._notes)
+        raise NotFound(
+            f"no code is indexed at {path}",
+            hint="index it with 'lorelog code index', or find names with 'lorelog code search'",
+        )
+
+    def search(self, text: str, query: SymbolQuery, options: CodeQueryOptions) -> CodeReply:
+        """Find symbols by a part of their name, by initials, or by a misspelling."""
+        is_filtered = bool(query.kind or query.language or options.below)
+        roots = [root.path for root in self._roots]
+        matches = [
+            match
+            for match, _ in self._tables.search_names(text, roots, options.limit * (20 if is_filtered else 1))
+            if (not query.kind or match.symbol.kind == query.kind)
+            and (not query.language or match.language == query.language)
+            and _is_at_or_below(match.absolute, options.below)
+        ]
+        definitions = to_definitions(matches[: options.limit])
+        return CodeReply(CodeVerb.SEARCH, text, definitions, total=len(matches), notes=self._notes)
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    def _resolver(self, root: str) -> tuple[CodeView, ReferenceResolver]:
+        if root not in self._resolvers:
+            code = CodeView(self._tables, root)
+            self._resolvers[root] = code, ReferenceResolver(code)
+        return self._resolvers[root]
+
+    def _targets(self, query: SymbolQuery) -> list[StoredDefinition]:
+        targets = [target for root in self._roots for target in find_targets(self._resolver(root.path)[0], query)]
+        return sort_by_distance(targets, self._near)
+
+    def _uses(self, query: SymbolQuery, targets: Sequence[StoredDefinition]) -> Iterator[_RankedUse]:
+        if not targets:
+            for root in self._roots:
+                yield from find_external_uses(self._resolver(root.path)[0], query.name, query.container)
+            return
+        for tree in dict.fromkeys(target.root for target in targets):
+            _, resolver = self._resolver(tree)
+            seen: set[tuple[str, int, int]] = set()
+            for used, certainty in resolver.references([target for target in targets if target.root == tree]):
+                position = (used.path, used.use.line, used.use.column)
+                if position not in seen:
+                    seen.add(position)
+                    yield used, certainty
+
+    @staticmethod
+    def _filter_by_certainty(
+        uses: list[_RankedUse], options: CodeQueryOptions, *, is_defined: bool
+    ) -> tuple[list[_RankedUse], int]:
+        """Return the uses that are certain enough, and the number of the others.
+
+        If the symbol is not defined here and no use is certain enough, all are returned.
+        """
+        max_rank = _CERTAINTY_RANK[options.certainty]
+        kept = [ranked for ranked in uses if _CERTAINTY_RANK[ranked[1]] <= max_rank]
+        if not kept and not is_defined:
+            return uses, 0
+        return kept, len(uses) - len(kept)
+
+    def _enclosing_function(self, used: StoredUse) -> list[StoredDefinition]:
+        around = used.enclosing
+        if around is None or around.kind not in FUNCTIONS:
+            return []
+        code, _ = self._resolver(used.root)
+        return [
+            definition
+            for definition in code.defined_at(around.name, used.path)
+            if definition.symbol.span == around.span and definition.symbol.qualified_name == around.qualified_name
+        ]
+
+    def _constructed_classes(self, targets: Sequence[StoredDefinition]) -> list[StoredDefinition]:
+        """Return the classes whose constructors are among some definitions: calling the class calls those."""
+        return [
+            cls
+            for target in targets
+            if target.symbol.container
+            and target.symbol.name in {*_CONSTRUCTORS, target.symbol.container.rpartition(".")[2]}
+            for cls in self._resolver(target.root)[0].defined_at(
+                target.symbol.container.rpartition(".")[2], target.path
+            )
+            if cls.symbol.qualified_name == target.symbol.container and cls.symbol.kind in CLASSES
+        ]
+
+    def _file_outline(self, file: CodeFile, levels: int) -> FileOutline:
+        return FileOutline(
+            root=file.root,
+            path=file.path,
+            language=file.language,
+            lines=file.lines,
+            symbols=tuple(
+                symbol
+                for symbol in self._tables.symbols_of(file.root, file.path)
+                if _nesting_level(symbol.container) < levels
+            ),
+            broken=file.broken,
+            problem=file.problem,
+        )
+
+    def _undefined_notes(self, query: SymbolQuery, *, has_uses: bool) -> list[str]:
+        if not self._roots:
+            return []
+        if has_uses:
+            return [f"{query.qualified_name} is not defined in this code; these are uses of the name"]
+        return self._similar_name_notes(query)
+
+    def _similar_name_notes(self, query: SymbolQuery) -> list[str]:
+        matches = self._tables.search_names(query.name, [root.path for root in self._roots], 20)
+        similar = list(dict.fromkeys(match.symbol.name for match, score in matches if score >= _SUGGESTION_SIMILARITY))
+        hint = f"; did you mean {' or '.join(similar[:3])}?" if similar else ""
+        return [f"{query.qualified_name} is not defined in this code{hint}"]
+
+
+def _searched_roots(scope: CodeScope) -> tuple[list[CodeRoot], tuple[str, ...]]:
+    """Return the working trees to search, and notes about them."""
+    if scope.all_projects:
+        roots = scope.tables.roots()
+        return roots, () if roots else (_NOT_INDEXED,)
+    own = scope.tables.root(scope.root)
+    if own is not None:
+        return [own], () if own.indexed_at else ("the code is still being indexed; results are incomplete",)
+    roots = scope.tables.roots()
+    project = scope.workspace.project
+    around = [root for root in roots if is_below(scope.root, root.path) or is_below(root.path, scope.root)]
+    if around and not project.git:
+        return around, ()
+    others = [root for root in roots if root.project == project.id]
+    if others:
+        note = (
+            f"this working tree is not indexed; results are from {others[0].path} (to index it: 'lorelog code index')"
+        )
+        return others[:1], (note,)
+    return [], (_NOT_INDEXED,)
+
+
+def _is_at_or_below(path: str, below: str) -> bool:
+    return not below or is_below(path, below)
+
+
+def _sort_key(ranked: _RankedUse, targets: Sequence[StoredDefinition]) -> tuple[int, int, str, str, int, int]:
+    used, certainty = ranked
+    rank, distance = _CERTAINTY_RANK[certainty], _distance(used, targets)
+    return rank, distance, used.root, used.path, used.use.line, used.use.column
+
+
+def _distance(used: StoredUse, targets: Sequence[StoredDefinition]) -> int:
+    """Return 0 for a use in the file of a definition, 1 in its folder, 2 in the same top-level folder, 3 elsewhere."""
+    nearest = 3
+    for target in targets[:50]:
+        if used.path == target.path:
+            return 0
+        if os.path.dirname(used.path) == os.path.dirname(target.path):  # noqa: PTH120
+            nearest = min(nearest, 1)
+        elif used.path.partition("/")[0] == target.path.partition("/")[0]:
+            nearest = min(nearest, 2)
+    return nearest
+
+
+def _nesting_level(container: str) -> int:
+    return container.count(".") + 1 if container else 0
+
+
+def _callee_name(query: SymbolQuery, targets: Sequence[StoredDefinition]) -> str:
+    names = {target.symbol.qualified_name for target in targets}
+    return names.pop() if len(names) == 1 else query.qualified_name
+
+
+def _location(used: StoredUse) -> CodeLocation:
+    return CodeLocation(used.root, used.path, used.language, used.use.line, used.use.column)
+
+
+def _reference(used: StoredUse, certainty: Certainty, lines: LineReader) -> CodeReference:
+    spot = _location(used)
+    return CodeReference(
+        spot=spot,
+        name=used.use.name,
+        use=used.use.kind,
+        certainty=certainty,
+        container=used.enclosing.qualified_name if used.enclosing else "",
+        text=lines.at(spot, used.use.name),
+    )
+
+
+def _caller(used: StoredUse, certainty: Certainty, callee: str, depth: int) -> CodeCaller:
+    around = used.enclosing
+    return CodeCaller(
+        spot=_location(used),
+        name=around.name if around else used.path.rpartition("/")[2],
+        kind=around.kind if around else SymbolKind.MODULE,
+        container=around.container if around else "",
+        line_start=around.span.start_line if around else 1,
+        callee=callee,
+        depth=depth,
+        certainty=certainty,
+    )

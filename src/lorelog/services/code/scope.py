@@ -1,0 +1,26 @@
+"""The working tree that questions about code are answered for. Kept tiny: every cold search imports it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lorelog.services.places.workspace import Workspace
+
+if TYPE_CHECKING:
+    from lorelog.code.tables import CodeTables
+
+
+@dataclass(frozen=True, slots=True)
+class CodeScope:
+    """The code tables and the workspace of a request."""
+
+    tables: CodeTables
+    workspace: Workspace
+    all_projects: bool = False
+    """Whether the code of all working trees is searched."""
+
+    @property
+    def root(self) -> str:
+        """Real path of the current working tree: linked worktrees have code of their own, and share memories."""
+        return self.workspace.project.root

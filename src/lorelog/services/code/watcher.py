@@ -1,0 +1,284 @@
+"""Keep the code index up to date: follow the working trees that a user has indexed as their files change.
+
+One daemon thread receives file events, waits until they settle, and indexes just those files. If events are
+unavailable, or too many files changed, it compares the stamps of the whole tree. It yields to everything else: parsing
+is nice and runs in one process, pauses while a request is answered, never waits for another run, and rests in
+proportion to its last run.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+from typing import Any
+
+from lorelog.code.languages.registry import may_be_code
+from lorelog.core.errors import Cancelled, LorelogError, StoreBusy
+from lorelog.core.options import ScanOptions, WatchOptions
+from lorelog.core.paths import is_below
+from lorelog.services.code.index_run import CodeIndexJob, CodeIndexReport, index_code
+from lorelog.services.code.working_trees import REGISTRY_FILE, CodeRootRegistry
+from lorelog.services.places.workspace import CODE_DATABASE
+from lorelog.services.watch.events import DELETED, FileEventBatch, FileEventSource, WatchUnavailable
+
+# ruff: noqa: PTH112, PTH118  (os.path is faster, and runs for every event)
+
+_DISCOVERY_S = 3.0
+"""Interval for checking whether working trees were registered, deleted or restored."""
+_POLL_S = 60.0
+"""Interval for comparing a tree when file events are unavailable."""
+_MAX_QUIET_PERIODS = 20
+_PAUSE_FACTOR = 20
+"""A tree rests for this many times the duration of its last update."""
+_COMPARE_PAUSE_FACTOR = 100
+"""The same for comparing a whole tree without events."""
+_MAX_CHANGED_PATHS = 200
+"""With more changed paths, the whole tree is compared."""
+_RETRY_PERIODS = 20
+"""Debounce periods until a retry after another run was active or an update failed; doubled with each failure."""
+_MAX_RETRY_S = 600.0
+_NICE = 15
+
+TreeKey = tuple[str, str]
+"""A tenant and the path of a working tree."""
+
+
+@dataclass(slots=True)
+class _WatchedTree:
+    project: str
+    parts: tuple[str, ...]
+    identity: object = None
+    """Device and inode of the directory; None while it does not exist."""
+    whole: bool = True
+    """Whether the whole tree must be compared."""
+    paths: set[str] = field(default_factory=set)
+    first: float = 0.0
+    last: float = 0.0
+    not_before: float = 0.0
+    compare_at: float = float("inf")
+    failures: int = 0
+
+
+class CodeWatcher:
+    """Follows the registered working trees of a home until it is stopped.
+
+    `scan_at` returns the scan options of a tenant in a directory. `may_continue` may block for a moment, and returns
+    False to stop. `on_run` receives the report or the error of each run, on the watcher's own thread.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        scan_at: Callable[[str, str], ScanOptions],
+        options: WatchOptions,
+        *,
+        may_continue: Callable[[], bool] = lambda: True,
+        on_run: Callable[[CodeIndexReport | Exception], None] = lambda _: None,
+    ) -> None:
+        self._tenants = home / "tenants"
+        self._scan_at = scan_at
+        self._options = options
+        self._quiet_s = options.debounce_ms / 1000
+        self._may_continue, self._on_run = may_continue, on_run
+        self._event_queue: SimpleQueue[FileEventBatch | None] = SimpleQueue()
+        self._events = FileEventSource(self._event_queue.put)
+        self._trees: dict[TreeKey, _WatchedTree] = {}
+        self._registry_stamps: object = None
+        self._unavailable = ""
+        self._runs = 0
+        self._stopped = Event()
+        self._thread = Thread(target=self._run, name="lorelog-code", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread; every tree is compared once, soon."""
+        self._thread.start()
+
+    def stop(self, wait_s: float = 1.0) -> bool:
+        """Stop the thread; return whether it has ended. Finished work is kept."""
+        self._stopped.set()
+        self._event_queue.put(None)
+        if self._thread.is_alive():
+            self._thread.join(wait_s)
+        return not self._thread.is_alive()
+
+    def state(self) -> dict[str, Any]:
+        """Return the watcher's state as JSON values."""
+        return {"roots": sorted({path for _, path in self._trees}), "runs": self._runs, "deaf": self._unavailable}
+
+    # -- the thread --------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        discover_at = 0.0
+        try:
+            while not self._stopped.is_set():
+                if time.monotonic() >= discover_at:
+                    discover_at = time.monotonic() + _DISCOVERY_S
+                    self._guarded(self._discover_trees)
+                for key in list(self._trees):
+                    if not self._stopped.is_set() and self._is_due(self._trees[key]):
+                        self._guarded(lambda key=key: self._update_tree(key))  # type: ignore[misc]
+                self._receive_events(max(0.05, min(discover_at - time.monotonic(), self._quiet_s / 2)))
+        finally:
+            self._events.close()
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except Exception as error:  # noqa: BLE001  (a failure in one tree must not stop the others)
+            self._on_run(error)
+
+    # -- discovery ---------------------------------------------------------------------------------------------------
+
+    def _discover_trees(self) -> None:
+        stamps = tuple(sorted(self._registry_files()))
+        current = {path: _identity(path) for _, path in self._trees}
+        previous = {path: tree.identity for (_, path), tree in self._trees.items()}
+        if stamps == self._registry_stamps and current == previous and not self._unavailable:
+            return
+        self._registry_stamps = stamps
+        registered = {
+            (tenant, path): entry for tenant in self._tenant_names() for path, entry in self._registered(tenant)
+        }
+        self._trees = {key: self._trees.get(key) or _WatchedTree(*entry) for key, entry in registered.items()}
+        for key, (project, parts) in registered.items():
+            tree = self._trees[key]
+            identity = _identity(key[1])
+            if (tree.project, tree.parts, tree.identity) != (project, parts, identity):
+                tree.project, tree.parts, tree.identity, tree.whole = project, parts, identity, True
+        self._listen()
+
+    def _registered(self, tenant: str) -> Iterator[tuple[str, tuple[str, tuple[str, ...]]]]:
+        try:
+            yield from CodeRootRegistry(self._tenants / tenant).all().items()
+        except LorelogError as error:
+            self._on_run(error)
+
+    def _tenant_names(self) -> list[str]:
+        try:
+            return sorted(entry.name for entry in os.scandir(self._tenants) if entry.is_dir(follow_symlinks=False))
+        except OSError:
+            return []
+
+    def _registry_files(self) -> Iterator[tuple[str, int, int]]:
+        for tenant in self._tenant_names():
+            with suppress(OSError):
+                status = (self._tenants / tenant / REGISTRY_FILE).stat()
+                yield tenant, status.st_mtime_ns, status.st_ino
+
+    def _listen(self) -> None:
+        existing = sorted({path for (_, path), tree in self._trees.items() if tree.identity is not None})
+        try:
+            self._events.listen(existing, [])
+            self._unavailable = ""
+        except FileNotFoundError:
+            self._registry_stamps = None  # deleted meanwhile: discover again
+        except WatchUnavailable as error:
+            self._unavailable = str(error)
+
+    # -- events ------------------------------------------------------------------------------------------------------
+
+    def _receive_events(self, wait_s: float) -> None:
+        with suppress(Empty):
+            batch = self._event_queue.get(timeout=wait_s)
+            while True:
+                if batch is not None:
+                    self._add_event(batch)
+                batch = self._event_queue.get_nowait()
+
+    def _add_event(self, batch: FileEventBatch) -> None:
+        if batch.fault:
+            self._registry_stamps = None
+            for tree in self._trees.values():
+                tree.whole = True
+        for kind, path in batch.changes:
+            for (_, root), tree in self._trees.items():
+                if path != root and is_below(path, root):
+                    self._add_change(kind, path, root, tree)
+
+    def _add_change(self, kind: int, path: str, root: str, tree: _WatchedTree) -> None:
+        relative = path[len(root.rstrip("/")) + 1 :]
+        *above, name = relative.split("/")
+        if ".git" in above or name == ".git":
+            return
+        if name in {".gitignore", ".lorelogignore"} or _is_in_nested_repository(root, above):
+            tree.whole = True
+        elif may_be_code(name) or kind == DELETED or os.path.isdir(path):
+            tree.paths.add(relative)
+        else:
+            return
+        tree.last = time.monotonic()
+        tree.first = tree.first or tree.last
+
+    # -- updates -----------------------------------------------------------------------------------------------------
+
+    def _is_due(self, tree: _WatchedTree) -> bool:
+        now = time.monotonic()
+        if tree.identity is None or now < tree.not_before:
+            return False
+        if tree.whole or tree.paths:
+            return now >= min(tree.last + self._quiet_s, tree.first + _MAX_QUIET_PERIODS * self._quiet_s)
+        return now >= tree.compare_at
+
+    def _update_tree(self, key: TreeKey) -> None:
+        tenant, root = key
+        tree = self._trees[key]
+        if not self._may_continue():
+            return
+        whole = tree.whole or not tree.paths or len(tree.paths) > _MAX_CHANGED_PATHS
+        paths, tree.whole, tree.paths, tree.first = tree.paths, False, set(), 0.0
+        started = time.monotonic()
+        try:
+            job = CodeIndexJob(
+                root,
+                tree.project,
+                parts=tree.parts,
+                scan=self._scan_at(tenant, root),
+                only=() if whole else tuple(sorted(paths)),
+                waits=False,
+                processes=1,
+                nice=_NICE,
+            )
+            report = index_code(self._tenants / tenant / CODE_DATABASE, job, self._check_cancelled)
+        except Exception as error:
+            tree.whole, tree.paths = whole, paths | tree.paths
+            tree.failures += not isinstance(error, StoreBusy)
+            tree.not_before = time.monotonic() + min(_RETRY_PERIODS * self._quiet_s * 2**tree.failures, _MAX_RETRY_S)
+            if not isinstance(error, StoreBusy | Cancelled):
+                raise
+            return
+        took = time.monotonic() - started
+        tree.failures = 0
+        tree.not_before = time.monotonic() + _PAUSE_FACTOR * took
+        if whole:
+            interval = _POLL_S if self._unavailable else self._options.reconcile_s or float("inf")
+            tree.compare_at = time.monotonic() + max(interval, _COMPARE_PAUSE_FACTOR * took)
+        self._runs += 1
+        self._on_run(report)
+
+    def _check_cancelled(self, stage: str, done: int, total: int) -> None:
+        if self._stopped.is_set() or not self._may_continue():
+            raise Cancelled("the code watcher was stopped")
+
+
+def _identity(path: str) -> object:
+    try:
+        status = os.stat(path)  # noqa: PTH116
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _is_in_nested_repository(root: str, above: list[str]) -> bool:
+    """Return True for a path in a nested repository: if that is a submodule, only the whole tree can be listed."""
+    folder = root
+    for name in above:
+        folder = os.path.join(folder, name)
+        if os.path.lexists(os.path.join(folder, ".git")):
+            return True
+    return False

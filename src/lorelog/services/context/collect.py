@@ -1,0 +1,234 @@
+"""Collects the items of the context file: the best of each section, in turns.
+
+Memories that match the queries come first in each turn, then decisions in force, failures, open tasks and hot memories:
+with a small budget an agent sees one of each before a second of any.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+
+from lorelog.core.errors import ModelUnavailable
+from lorelog.core.query import Hit
+from lorelog.core.record import UNTRUSTED_ORIGINS, Record, Trust
+from lorelog.records.digest_builders import DigestScope, build_library, current_versions, latest_with_field
+from lorelog.records.digests import DigestItem, DigestRole
+from lorelog.records.tables import Task
+from lorelog.retrieval.token_estimate import estimate_tokens
+from lorelog.services.context.budget import ContextFile, ContextHeader, ContextItem, fit_to_budget
+from lorelog.services.context.relevance import dedupe_hits, hot_hits, newest_hits
+from lorelog.services.context.scope import ContextScope
+from lorelog.services.records.store import RecordStore
+
+MAX_PER_SECTION = 5
+"""Limit for decisions, failures, tasks and hot memories each."""
+_MAX_LISTED = 25
+"""More than shown, because implied decisions of other records are listed as well and then omitted here."""
+_SUMMARY_KINDS = ("task_progress", "task_finish", "revision")
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRequest:
+    """Options of a context file."""
+
+    queries: tuple[str, ...] = ()
+    k: int = 2
+    """Memories for each query; without queries, the newest ones."""
+    token_budget: int = 700
+    form: str = "markdown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentContext:
+    """The context file and how it was made."""
+
+    request: ContextRequest
+    project: str
+    tenant: str
+    file: ContextFile
+    hit_counts: tuple[tuple[str, int], ...]
+    """Number of hits by query."""
+    is_estimated: bool
+    """Whether tokens were estimated, because the tokenizer is not available."""
+    notes: tuple[str, ...] = ()
+
+
+def build_agent_context(scope: ContextScope, request: ContextRequest) -> AgentContext:
+    """Return the context file for an agent, within the token budget."""
+    queries = tuple(dict.fromkeys(query.strip() for query in request.queries if query.strip()))
+    workspace = scope.record_scope.workspace
+    notes: list[str] = []
+    by_rank, hit_counts = _collect_memories(scope, queries, request.k, notes)
+    records = _records_of_hits(scope, (hit for hits in by_rank for hit in hits))
+    memories = [[_item_of_hit(hit, "memories", records) for hit in hits] for hits in by_rank]
+    shown = {hit.id for hits in by_rank for hit in hits}
+    hot = [_item_of_hit(hit, "hot", {}) for hit in hot_hits(scope, MAX_PER_SECTION) if hit.id not in shown]
+    has_records = scope.record_scope.records.exists()
+    others = _collect_records(scope, " ".join(queries), set(records)) if has_records else ([], [], [])
+    items = _interleave(memories, (*others, hot))
+    header = ContextHeader(workspace.project.name, workspace.tenant, queries)
+    is_estimated = False
+    try:
+        file = fit_to_budget(header, items, request.token_budget, scope.count_tokens, request.form)
+    except ModelUnavailable as error:
+        notes.append(f"tokens were estimated: {error.message}")
+        file, is_estimated = fit_to_budget(header, items, request.token_budget, estimate_tokens, request.form), True
+    return AgentContext(
+        request=replace(request, queries=queries),
+        project=workspace.project.id,
+        tenant=workspace.tenant,
+        file=file,
+        hit_counts=tuple(hit_counts),
+        is_estimated=is_estimated,
+        notes=tuple(notes),
+    )
+
+
+def _collect_memories(
+    scope: ContextScope, queries: Sequence[str], k: int, notes: list[str]
+) -> tuple[list[list[Hit]], list[tuple[str, int]]]:
+    """Return hits by rank, without duplicates across queries; without queries, the newest memories one by one."""
+    if not queries:
+        return [[hit] for hit in newest_hits(scope, k)], []
+    options = replace(scope.record_scope.options, k=k, filters=scope.filters, token_budget=0)
+    replies = [scope.record_scope.search(query, options) for query in queries]
+    notes += dict.fromkeys(note for reply in replies for note in reply.notes)
+    ranks = zip_longest(*(reply.hits for reply in replies))
+    by_rank = [[hit for hit in rank if hit is not None] for rank in ranks]
+    kept = dedupe_hits(hit for rank in by_rank for hit in rank)
+    unique = [[hit for hit in rank if any(hit is other for other in kept)] for rank in by_rank]
+    return unique, [(query, len(reply.hits)) for query, reply in zip(queries, replies, strict=True)]
+
+
+def _interleave(ranks: Sequence[Sequence[ContextItem]], others: Sequence[Sequence[ContextItem]]) -> list[ContextItem]:
+    """Return items in order of usefulness: a rank of memories, one of each other section, and so on."""
+    ordered: list[ContextItem] = []
+    for turn in range(max(map(len, (ranks, *others)))):
+        ordered += ranks[turn] if turn < len(ranks) else ()
+        ordered += [other[turn] for other in others if turn < len(other)]
+    return ordered
+
+
+def _records_of_hits(scope: ContextScope, hits: Iterable[Hit]) -> dict[str, Record]:
+    """Return the records behind hits, by id, so that a record has the same citation in every section."""
+    ids = [hit.grounding[0].record for hit in hits if hit.grounding]
+    return {record.id: record for record in scope.record_scope.records.tables().by_ids(ids)} if ids else {}
+
+
+def _item_of_hit(hit: Hit, section: str, records: Mapping[str, Record]) -> ContextItem:
+    origin = hit.anchor.origin if hit.anchor is not None else ""
+    source = hit.grounding[0] if hit.grounding else None
+    record = records.get(source.record) if source else None
+    text = hit.content if hit.anchor is None and source is None else _strip_comments(hit.content)
+    return ContextItem(
+        section=section,
+        id=source.record if source else hit.id,
+        hash=record.hash if record else hit.content_hash,
+        kind=(_format_kind(record) if record else source.kind if source else hit.type) or "memory",
+        tier=str(hit.trust.tier),
+        date=hit.date[:10],
+        text=_record_text(text, record) if record else text,
+        origin=origin,
+        tainted=hit.trust.tainted or origin in UNTRUSTED_ORIGINS,
+        stale=hit.verdict.label,
+    )
+
+
+def _record_text(text: str, record: Record) -> str:
+    """Return a record's text from its page; a decision in the same form as in its section, if that is shorter."""
+    decision = _format_decision(record) if record.kind == "decision" else ""
+    return decision if 0 < len(decision) <= len(text) else text
+
+
+def _strip_comments(content: str) -> str:
+    """Return an entry without its comments, and without its heading, which is a time."""
+    lines = _COMMENT.sub(" ", content).split("\n")
+    return "\n".join(lines[1:] if lines[0].startswith("#") and any(map(str.strip, lines[1:])) else lines)
+
+
+def _collect_records(
+    scope: ContextScope, query: str, cited: set[str]
+) -> tuple[list[ContextItem], list[ContextItem], list[ContextItem]]:
+    """Return decisions in force, failures and open tasks; those that share words with the query come first."""
+    store = scope.record_scope.records
+    tables = store.tables()
+    view = DigestScope(scope.projects, scope.record_scope.workspace.project.name)
+    listed = {
+        role: build_library(tables, store.trust, view, role, query=query, limit=_MAX_LISTED).items
+        for role in (DigestRole.DECISIONS, DigestRole.FAILURES)
+    }
+    decisions = [_item_of_record(item, "decisions") for item in listed[DigestRole.DECISIONS] if item.explicit]
+    failures = [_item_of_record(item, "failures") for item in listed[DigestRole.FAILURES]]
+    tasks = tables.find_tasks(scope.projects, open_=True, limit=MAX_PER_SECTION)[0]
+    return (
+        [decision for decision in decisions if decision.id not in cited][:MAX_PER_SECTION],
+        [failure for failure in failures if failure.id not in cited][:MAX_PER_SECTION],
+        _open_task_items(store, tasks),
+    )
+
+
+def _item_of_record(item: DigestItem, section: str) -> ContextItem:
+    record, trust = item.record, item.trust
+    # A digest quotes tainted text itself; here the whole item is quoted.
+    text = (_format_decision(record) if section == "decisions" else _format_failure(record)) or item.text
+    return ContextItem(
+        section=section,
+        id=record.id,
+        hash=record.hash,
+        kind=_format_kind(record) + (", countersigned" if trust.verified_by else ""),
+        tier=str(trust.tier),
+        date=record.at[:10],
+        text=text,
+        origin=record.origin,
+        tainted=trust.tainted,
+    )
+
+
+def _format_kind(record: Record) -> str:
+    return f"{record.kind} by {record.agent}" if record.agent.strip() else record.kind
+
+
+def _format_decision(record: Record) -> str:
+    summary, because = record.text("summary").strip(), record.text("motivation").strip()
+    return f"{summary} Because: {because}" if summary and because else summary or because
+
+
+def _format_failure(record: Record) -> str:
+    return "; ".join((*record.texts("what_failed"), *record.texts("blockers")))
+
+
+def _open_task_items(store: RecordStore, tasks: Sequence[Task]) -> list[ContextItem]:
+    """Return tasks, cited by the task's id, which is needed to continue it, and the hash of its last record."""
+    tables = store.tables()
+    starts = current_versions(tables, [task.started_by or task.last for task in tasks])
+    latest = {task.id: latest_with_field(tables, task.id, "summary", _SUMMARY_KINDS) for task in tasks}
+    trust = store.trust([record.id for record in (*starts.values(), *latest.values()) if record is not None])
+    items = []
+    for task in tasks:
+        candidates = (starts.get(task.started_by or task.last), latest[task.id])
+        records = [record for record in candidates if record is not None]
+        ratings = [trust[record.id] for record in records if record.id in trust]
+        if ratings:
+            items.append(_item_of_task(task, records, ratings))
+    return items
+
+
+def _item_of_task(task: Task, records: Sequence[Record], trust: Sequence[Trust]) -> ContextItem:
+    last = records[-1]
+    goal = next((record.text("goal") for record in records if record.text("goal")), "")
+    parts = (("", goal), (" Last: ", last.text("summary")), (" Next: ", last.text("next_step")))
+    return ContextItem(
+        section="tasks",
+        id=task.id,
+        hash=last.hash,
+        kind=f"task by {task.agent}" if task.agent.strip() else "task",
+        tier=str(trust[-1].tier),
+        date=task.updated_at[:10],
+        text="".join(f"{label}{text}" for label, text in parts if text).strip(),
+        origin=next((record.origin for record in records if record.origin in UNTRUSTED_ORIGINS), last.origin),
+        tainted=any(rating.tainted for rating in trust),
+    )

@@ -1,0 +1,251 @@
+"""Finds memories for a task, and suggests agents for it.
+
+Memories are hot ones, then search hits among texts written to be read again. A search over everything also finds
+chatter. As in memd, only documents, research, decisions, plans and summaries count, texts with a `ctx:` tag, and
+records.
+
+Agents are suggested if memories name them for the task, or if they finished similar tasks. The weights are memd's. The
+best of an agent's memories counts, not their sum: otherwise the agent with the most memories would be suggested for
+everything. Finished tasks come from the records and are added to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from lorelog.core.document import StoredChunk
+from lorelog.core.query import Explanation, Filters, Hit, Lane, ScorePart, SearchReply, VectorCoverage
+from lorelog.core.record import CANDIDATE_TRUST, UNTRUSTED_ORIGINS
+from lorelog.records.digests import content_words
+from lorelog.records.tables import RecordQuery
+from lorelog.services.context.scope import (
+    AGENT_TAG,
+    FILE_TAG,
+    HOT_TAG,
+    SUBSYSTEM_TAG,
+    TAG_PREFIX,
+    TRIGGER_TAG,
+    ContextScope,
+    subsystems_of,
+    tag_values,
+)
+from lorelog.services.search.postprocess import add_token_costs
+
+BASE_SCORE, KEYWORD_SCORE, HOT_SCORE, SUBSYSTEM_SCORE, TRIGGER_SCORE, FILE_SCORE = 0.1, 0.03, 0.05, 0.15, 0.6, 0.2
+FINISHED_SCORE, MAX_FINISHED_SCORE = 0.15, 0.45
+"""For each similar task that an agent has finished, and the maximum for all of them."""
+_MIN_SHARED_WORDS = 2
+"""Words that two tasks must share to be similar."""
+_MAX_AGENTS, _MAX_MEMORIES, _MAX_TASKS, _MAX_TASK_REASONS = 100, 100, 300, 3
+_DONE_STATUSES = ("completed", "success")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSuggestion:
+    """An agent with its score and the reasons."""
+
+    agent: str
+    score: float
+    reasons: tuple[str, ...]
+    triggers: tuple[str, ...] = ()
+    """Patterns that match a changed file."""
+
+
+@dataclass(slots=True)
+class _AgentScore:
+    score: float = 0.0
+    reasons: list[str] = field(default_factory=list)
+    triggers: list[str] = field(default_factory=list)
+    finished_score: float = 0.0
+    task_reasons: list[str] = field(default_factory=list)
+
+
+def suggest_agents(
+    scope: ContextScope, task: str, changed_files: Sequence[str] = (), k: int = 3
+) -> tuple[list[AgentSuggestion], int]:
+    """Return the agents that fit a task best, and how many were considered."""
+    words = content_words(task)
+    cases: dict[str, _AgentScore] = {}
+    for tag in list(scope.store.tags(AGENT_TAG, scope.filters))[:_MAX_AGENTS]:
+        name = tag[len(AGENT_TAG) :]
+        for memory in scope.newest(_MAX_MEMORIES, tag) if name else ():
+            case = _score_memory(memory, words, changed_files)
+            if case.score > cases.get(name, _AgentScore()).score:
+                cases[name] = case
+    _add_finished_tasks(scope, words, cases)
+    suggestions = [
+        AgentSuggestion(
+            name,
+            round(case.score + case.finished_score, 4),
+            (*case.reasons, *case.task_reasons[:_MAX_TASK_REASONS]),
+            tuple(case.triggers),
+        )
+        for name, case in cases.items()
+    ]
+    return sorted(suggestions, key=lambda suggestion: (-suggestion.score, suggestion.agent))[:k], len(suggestions)
+
+
+@lru_cache(maxsize=512)
+def compile_glob(pattern: str) -> re.Pattern[str]:
+    """Return a glob as a pattern: `*` and `?` stay within a directory, `**` does not; a bare name matches anywhere."""
+    parts = re.split(r"(\*\*/|/\*\*$|\*\*|\*|\?)", pattern.removeprefix("./"))
+    wildcards = {"**/": "(?:.*/)?", "/**": "/.*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    anywhere = "" if "/" in pattern else "(?:.*/)?"
+    return re.compile(anywhere + "".join(wildcards.get(part) or re.escape(part) for part in parts))
+
+
+def _score_memory(memory: StoredChunk, words: frozenset[str], files: Sequence[str]) -> _AgentScore:
+    chunk = memory.chunk
+    case = _AgentScore(BASE_SCORE, [f"memory {memory.id} names it"])
+    shared = sorted(words & content_words(chunk.text))
+    if shared:
+        case.score += KEYWORD_SCORE * len(shared)
+        case.reasons.append(f"shares words with the task: {', '.join(shared[:8])}")
+    if HOT_TAG in chunk.tags:
+        case.score += HOT_SCORE
+        case.reasons.append("marked as hot")
+    subsystems = [key for key in tag_values(chunk.tags, SUBSYSTEM_TAG) if _mentions_subsystem(key, words, files)]
+    if subsystems:
+        case.score += SUBSYSTEM_SCORE
+        case.reasons.append(f"belongs to the subsystem {', '.join(subsystems)}")
+    paths = [path.removeprefix("./") for path in files]
+    case.triggers = [
+        glob for glob in tag_values(chunk.tags, TRIGGER_TAG) if any(map(compile_glob(glob).fullmatch, paths))
+    ]
+    if case.triggers:
+        case.score += TRIGGER_SCORE
+        case.reasons.append(f"a changed file matches {', '.join(case.triggers)}")
+    named = [file for file in tag_values(chunk.tags, FILE_TAG) if file.removeprefix("./") in paths]
+    if named:
+        case.score += FILE_SCORE
+        case.reasons.append(f"names the changed file {', '.join(named)}")
+    return case
+
+
+def _mentions_subsystem(key: str, words: frozenset[str], files: Sequence[str]) -> bool:
+    """Return True if the task mentions a subsystem, or a changed file is in a directory of its name."""
+    key_words = content_words(key)
+    directories = {part.casefold() for path in files for part in path.split("/")[:-1]}
+    return bool(key_words and key_words <= words) or key.casefold() in directories
+
+
+def _add_finished_tasks(scope: ContextScope, words: frozenset[str], cases: dict[str, _AgentScore]) -> None:
+    """Add the finished tasks that share enough words with this one to the scores of the agents that finished them."""
+    if not words or not scope.record_scope.records.exists():
+        return
+    tables = scope.record_scope.records.tables()
+    min_shared = min(_MIN_SHARED_WORDS, len(words))
+    for record in tables.find(RecordQuery(kinds=("task_finish",), projects=scope.projects, limit=_MAX_TASKS)):
+        task = tables.task(record.task)
+        goal = record.text("goal") or (task.goal if task is not None else "")
+        shared = words & content_words(f"{goal} {record.text('summary')}")
+        if record.status not in _DONE_STATUSES or not record.agent.strip() or len(shared) < min_shared:
+            continue
+        case = cases.setdefault(record.agent.strip(), _AgentScore())
+        case.finished_score = min(case.finished_score + FINISHED_SCORE, MAX_FINISHED_SCORE)
+        case.task_reasons.append(f"finished the similar task {record.task} (shares: {', '.join(sorted(shared)[:8])})")
+
+
+CONTEXT_TYPES = ("doc", "research", "decision", "plan", "summary")
+MAX_HOT = 5
+_WIDE_FACTOR = 4
+"""Factor for a search whose hits mostly do not count."""
+_MIN_FETCHED = 40
+_SNIPPET_CHARS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class RelevantHits:
+    """Hits for a task, and the number of hot ones among them."""
+
+    hits: tuple[Hit, ...]
+    hot_count: int
+    notes: tuple[str, ...] = ()
+
+
+def hot_hits(scope: ContextScope, limit: int) -> tuple[Hit, ...]:
+    """Return the hot memories, newest first."""
+    hits = tuple(_hit_from_chunk(memory) for memory in scope.newest(limit, HOT_TAG))
+    return add_token_costs(SearchReply("", Lane.LEXICAL, hits, VectorCoverage(0, 0))).hits
+
+
+def newest_hits(scope: ContextScope, limit: int) -> tuple[Hit, ...]:
+    """Return the newest journal entries, or the newest memories if there are none."""
+    return tuple(_hit_from_chunk(entry) for entry in scope.newest_journal_entries(limit) or scope.newest(limit))
+
+
+def find_relevant(
+    scope: ContextScope, task: str, k: int, keys: Sequence[str] = (), *, include_hot: bool = True
+) -> RelevantHits:
+    """Return hits for a task without duplicates, hot ones first."""
+    hot = hot_hits(scope, min(k, MAX_HOT)) if include_hot else ()
+    notes: list[str] = []
+    hits: list[Hit] = []
+    for filters, limit in _plan_searches(scope.filters, k, keys):
+        options = replace(scope.record_scope.options, k=limit, filters=filters, token_budget=0, min_relevance=0.0)
+        reply = scope.record_scope.search(task, options)
+        notes += [note for note in reply.notes if note not in notes]
+        hits += [hit for hit in reply.hits if filters.types or filters.tags or _is_eligible(scope, hit, keys)]
+    hits.sort(key=lambda hit: -hit.relevance)
+    return RelevantHits(tuple(dedupe_hits([*hot, *hits])[:k]), len(hot), tuple(notes))
+
+
+def dedupe_hits(hits: Iterable[Hit]) -> list[Hit]:
+    """Return hits without repeated ids, texts and records; the first of each is kept."""
+    seen: set[str] = set()
+    kept = []
+    for hit in hits:
+        names = {hit.id, f"{hit.project}\n{hit.content_hash}", *(record.record for record in hit.grounding[:1])}
+        if not names & seen:
+            kept.append(hit)
+        seen |= names
+    return kept
+
+
+def _plan_searches(filters: Filters, k: int, keys: Sequence[str]) -> list[tuple[Filters, int]]:
+    """Return the searches with their limits: one per filter, and a wide one for the remaining conditions."""
+    wider = (filters, max(_WIDE_FACTOR * k, _MIN_FETCHED))
+    if keys:
+        return [*((replace(filters, tags=(SUBSYSTEM_TAG + key,)), k) for key in keys), wider]
+    return [(replace(filters, types=CONTEXT_TYPES), k), wider]
+
+
+def _is_eligible(scope: ContextScope, hit: Hit, keys: Sequence[str]) -> bool:
+    """Return True if a hit of the wide search counts."""
+    if not keys:
+        return bool(hit.grounding) or any(tag.startswith(TAG_PREFIX) for tag in hit.tags)
+    if not hit.grounding or not scope.record_scope.records.exists():
+        return False
+    record = scope.record_scope.records.tables().get(hit.grounding[0].record)
+    return record is not None and not set(keys).isdisjoint(subsystems_of(record))
+
+
+def _hit_from_chunk(stored: StoredChunk) -> Hit:
+    """Return a memory as a hit without a search."""
+    chunk = stored.chunk
+    foreign = chunk.anchor is not None and chunk.anchor.origin in UNTRUSTED_ORIGINS
+    return Hit(
+        id=stored.id,
+        score=1.0,
+        source=chunk.source,
+        start_line=chunk.start_line,
+        end_line=chunk.end_line,
+        heading=chunk.heading,
+        heading_level=chunk.heading_level,
+        heading_path=chunk.heading_path,
+        project=stored.project,
+        date=chunk.date,
+        type=chunk.type,
+        tags=chunk.tags,
+        content=chunk.content,
+        content_hash=chunk.content_hash,
+        snippet=" ".join(chunk.text.split())[:_SNIPPET_CHARS],
+        matches=(),
+        anchor=chunk.anchor,
+        explanation=Explanation((ScorePart("hot", 1.0, "marked as always worth knowing"),)),
+        relevance=1.0,
+        trust=replace(CANDIDATE_TRUST, tainted=foreign),
+    )

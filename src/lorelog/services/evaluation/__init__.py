@@ -1,0 +1,1 @@
+"""Measure search quality with judged questions."""

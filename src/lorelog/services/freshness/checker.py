@@ -1,0 +1,365 @@
+"""Check memories against the code they mention, and against the branch they were made on.
+
+A check runs after the search and its cache, since code changes without a write to the index. Resolved mentions are
+cached; others cost Git processes, and a search spends a limited time on those. The rest stays unchecked until the
+daemon resolves it in the background, newest memories first. A failure here never fails a search.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from threading import Lock
+from typing import TYPE_CHECKING, TypeVar
+
+from lorelog.core.code import UNCHECKED_VERDICT, Freshness, FreshnessFinding, FreshnessVerdict
+from lorelog.core.document import StoredChunk
+from lorelog.core.errors import StoreError
+from lorelog.core.ports import Store
+from lorelog.core.query import Explanation, Filters, Hit, ScorePart, SearchReply
+from lorelog.services.freshness.mention_targets import (
+    MentionCache,
+    MentionResolver,
+    MentionTarget,
+    Snapshot,
+    TimeBudgetExceeded,
+    cache_key,
+)
+from lorelog.services.freshness.mentions import find_mentions
+from lorelog.services.freshness.verdicts import FreshnessJudge, GitQueries, GitUnavailable, overall_freshness
+from lorelog.services.freshness.working_tree import WorkingTree
+from lorelog.services.places.git import git_folders, read_head
+from lorelog.services.places.workspace import Workspace
+
+if TYPE_CHECKING:
+    from lorelog.code.git import GitHistory
+    from lorelog.code.tables import CodeTables
+
+
+SCORE_PENALTIES: Mapping[Freshness, float] = {Freshness.DRIFTED: 0.06, Freshness.GONE: 0.12}
+"""Subtracted from the score. The best hit has about 1: a stale hit ranks below one that is nearly as good, not last."""
+UNMERGED_PENALTY = 0.06
+_SEARCH_BUDGET_S = 0.15
+_GIT_TIMEOUT_S = 30.0
+_FILTER_ATTRIBUTES = re.compile(r"\b(?:filter|ident|working-tree-encoding)\b")
+_MAX_CACHED = 512
+_CACHE_S = 10.0
+_MAX_RECENT = 1_000
+_BATCH_SIZE = 10
+_GIT_CACHE: dict[tuple[object, ...], object] = {}
+"""Answers of Git by everything they depend on, for this process. The oldest is dropped first."""
+_GIT_CACHE_LOCK = Lock()
+
+GitAnswer = TypeVar("GitAnswer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreshnessClaim:
+    """The parts of a memory that a check needs."""
+
+    text: str
+    content_hash: str
+    project: str
+    date: str
+    branch: str = ""
+    commit: str = ""
+
+    @property
+    def since(self) -> str:
+        """The commit or the date of the memory."""
+        return self.commit or self.date
+
+
+class FreshnessChecker:
+    """Checks memories of one project against one of its working trees. Made for one reply, or one background round."""
+
+    def __init__(self, workspace: Workspace, tables: CodeTables | None) -> None:
+        self._root = workspace.project.root
+        self._project = workspace.project.id
+        self._cache = MentionCache(workspace.tenant_folder / "index")
+        self._tables = tables
+        self._budget_s = _SEARCH_BUDGET_S
+        self._spent = 0.0
+        self._started = 0.0
+        self._snapshots: dict[str, Snapshot] = {}
+
+    def without_time_limit(self) -> FreshnessChecker:
+        """Remove the time limit, for background work; return self."""
+        self._budget_s = float("inf")
+        return self
+
+    def check(self, reply: SearchReply) -> SearchReply:
+        """Add a verdict to each hit of a reply; stale hits rank lower, and none is removed."""
+        claims = {hit.id: claim_of_hit(hit) for hit in reply.hits if hit.project == self._project}
+        if not claims:
+            return reply
+        verdicts = self.verdicts(claims)
+        checked = [_apply_verdict(hit, verdicts.get(hit.id, UNCHECKED_VERDICT)) for hit in reply.hits]
+        if all(new is old for new, old in zip(checked, reply.hits, strict=True)):
+            return reply
+        return replace(reply, hits=tuple(sorted(checked, key=lambda hit: -hit.score)))
+
+    def verdicts(self, claims: Mapping[str, FreshnessClaim]) -> dict[str, FreshnessVerdict]:
+        """Return the verdict on each claim, by its key."""
+        targets = self.resolve_mentions(claims)
+        verdicts: dict[str, FreshnessVerdict] = {}
+        for name, claim in claims.items():
+            findings: tuple[FreshnessFinding, ...] = ()
+            with suppress(StoreError):
+                findings = self._judge.judge(targets.get(name, ()))
+            unmerged = self._unmerged(claim)
+            verdicts[name] = (
+                FreshnessVerdict(overall_freshness(findings), findings, unmerged)
+                if not unmerged
+                else _unmerged_verdict(findings, unmerged)
+            )
+        return verdicts
+
+    def resolve_mentions(self, claims: Mapping[str, FreshnessClaim]) -> dict[str, tuple[MentionTarget, ...]]:
+        """Return the targets of each claim's mentions; those that are not cached are resolved while there is time."""
+        keys = {name: self._key(claim) for name, claim in claims.items() if claim.since}
+        cached = self._cache.get(keys.values())
+        resolved: dict[str, tuple[MentionTarget, ...]] = {}
+        for name, key in keys.items():
+            if key in cached or key in resolved or not self._has_time():
+                continue
+            with suppress(StoreError, TimeBudgetExceeded), self._timed():
+                targets = self._resolve_claim(claims[name])
+                if targets is not None and self._remaining_s() > 0:  # a timeout of Git makes the result incomplete
+                    resolved[key] = targets
+        self._cache.put(resolved)
+        cached |= resolved
+        return {name: cached[key] for name, key in keys.items() if key in cached}
+
+    def _key(self, claim: FreshnessClaim) -> str:
+        return cache_key(
+            claim.content_hash, claim.project, f"{claim.since} {'code' if self._tree.knows_symbols else ''}"
+        )
+
+    def _resolve_claim(self, claim: FreshnessClaim) -> tuple[MentionTarget, ...] | None:
+        """Resolve the mentions of a claim; None if Git gave no answer."""
+        mentions = find_mentions(claim.text)
+        if not mentions:
+            return ()
+        snapshot = self._snapshot_for(claim)
+        if snapshot.commit and not snapshot.files:
+            return None
+        return MentionResolver(snapshot, self._tree, lambda: self._remaining_s() > 0).resolve(mentions)
+
+    def _snapshot_for(self, claim: FreshnessClaim) -> Snapshot:
+        if claim.since not in self._snapshots:
+            self._snapshots[claim.since] = Snapshot(self._history, self._commit(claim) if self._history else "")
+        return self._snapshots[claim.since]
+
+    def _commit(self, claim: FreshnessClaim) -> str:
+        """Return the commit of a claim: the recorded one, or the last one before its date."""
+        assert self._history is not None  # noqa: S101
+        commit = self._history.commit(claim.commit) if claim.commit else ""
+        if commit or not claim.date:
+            return commit
+        day, _, clock = claim.date.partition("T")
+        return self._history.commit_before(f"{day}T{clock or '23:59'}:59")
+
+    def _unmerged(self, claim: FreshnessClaim) -> str:
+        """Return the branch of a claim if it is not merged; empty if it is, or if that is unknown."""
+        branch, head = self._head
+        if not claim.branch or not claim.commit or self._history is None or claim.branch == branch:
+            return ""
+        if head.startswith(claim.commit) or claim.commit.startswith(head or "-"):
+            return ""
+        key = ("merged", self._root, claim.commit, head)
+        try:
+            return "" if self._cached_answer(key, partial(self._history.is_merged, claim.commit)) else claim.branch
+        except GitUnavailable:
+            return ""
+
+    # -- time ----------------------------------------------------------------------------------------------------------
+
+    def _cached_answer(self, key: tuple[object, ...], query: Callable[[], GitAnswer | None]) -> GitAnswer:
+        """Return the answer of a Git query, cached. Raise GitUnavailable if there is no answer, or no time."""
+        with _GIT_CACHE_LOCK:
+            cached: GitAnswer | None = _GIT_CACHE.get(key)  # type: ignore[assignment]
+        if cached is not None:
+            return cached
+        if not self._has_time():
+            raise GitUnavailable
+        with self._timed():
+            answer = query()
+        if answer is None:
+            raise GitUnavailable
+        with _GIT_CACHE_LOCK:
+            while len(_GIT_CACHE) >= _MAX_CACHED:
+                _GIT_CACHE.pop(next(iter(_GIT_CACHE)))
+            _GIT_CACHE[key] = answer
+        return answer
+
+    def _has_time(self) -> bool:
+        return self._spent < self._budget_s
+
+    def _remaining_s(self) -> float:
+        """Return the timeout of the next Git command, inside of `_timed`."""
+        return min(_GIT_TIMEOUT_S, max(0.0, self._budget_s - self._spent - (time.monotonic() - self._started)))
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        self._started = time.monotonic()
+        try:
+            yield
+        finally:
+            self._spent += time.monotonic() - self._started
+
+    # -- the working tree ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _history(self) -> GitHistory | None:
+        if not git_folders(self._root)[1]:
+            return None
+        from lorelog.code.git import Git, GitHistory
+
+        return GitHistory(Git(self._root), remaining_s=self._remaining_s)
+
+    @cached_property
+    def _head(self) -> tuple[str, str]:
+        return read_head(self._root)
+
+    @cached_property
+    def _tree(self) -> WorkingTree:
+        is_indexed = False
+        with suppress(StoreError):
+            is_indexed = self._tables is not None and self._tables.root(self._root) is not None
+        return WorkingTree(self._root, self._tables if is_indexed else None)
+
+    @cached_property
+    def _judge(self) -> FreshnessJudge:
+        return FreshnessJudge(
+            self._tree,
+            GitQueries(
+                renames=self._renames,
+                renames_by_steps=self._renames_by_steps,
+                files_with_word=self._with_word,
+                files=self._files,
+                sparse_files=self._sparse_files,
+                staged=self._staged,
+            ),
+        )
+
+    def _renames(self, commit: str) -> Mapping[str, str]:
+        if self._history is None or not commit:
+            return {}
+        return self._cached_answer(
+            ("renames", self._root, commit, *self._state), partial(self._history.renames, commit)
+        )
+
+    def _renames_by_steps(self, commit: str) -> Mapping[str, str]:
+        if self._history is None or not commit:
+            return {}
+        key = ("steps", self._root, commit, *self._state)
+        return self._cached_answer(key, partial(self._history.renames_by_steps, commit))
+
+    def _with_word(self, word: str) -> Sequence[str]:
+        if self._history is None:
+            return ()
+        key = ("word", self._root, word, *self._state, _time_bucket())
+        return self._cached_answer(key, partial(self._history.files_with_now, word))
+
+    def _files(self) -> Sequence[str]:
+        if self._history is None:
+            return ()
+        return self._cached_answer(("files", self._root, *self._state, _time_bucket()), self._history.files_now)
+
+    def _sparse_files(self) -> Collection[str]:
+        sparse = os.path.join(git_folders(self._root)[0], "info", "sparse-checkout")  # noqa: PTH118
+        if self._history is None or not os.path.exists(sparse):  # noqa: PTH110
+            return ()
+        return self._cached_answer(("left out", self._root, *self._state), self._history.sparse_files)
+
+    def _staged(self, path: str) -> str:
+        """Return the id of a file that a filter changes on checkout (LFS): such a file cannot be compared directly."""
+        if self._history is None or not _FILTER_ATTRIBUTES.search(self._tree.text(".gitattributes")):
+            return ""
+        key = (self._root, path, *self._state)
+        if not self._cached_answer(("filtered", *key), partial(self._history.is_filtered, path)):
+            return ""
+        return self._cached_answer(("staged", *key), partial(self._history.content_now, path))
+
+    @cached_property
+    def _state(self) -> tuple[str, int]:
+        """HEAD and the stamp of the index: they change with every commit and with staging."""
+        try:
+            staged = os.stat(os.path.join(git_folders(self._root)[0], "index")).st_mtime_ns  # noqa: PTH116, PTH118
+        except OSError:
+            staged = 0
+        return self._head[1], staged
+
+
+def _time_bucket() -> int:
+    """Return a number that changes every few seconds: changes that are not staged are noticed after that time."""
+    return int(time.monotonic() / _CACHE_S)
+
+
+def claim_of_hit(hit: Hit) -> FreshnessClaim:
+    """Return the claim of a search hit."""
+    anchor = hit.anchor
+    return FreshnessClaim(
+        text=hit.content,
+        content_hash=hit.content_hash,
+        project=hit.project,
+        date=hit.date,
+        branch=anchor.branch if anchor else "",
+        commit=anchor.commit if anchor else "",
+    )
+
+
+def _unmerged_verdict(findings: tuple[FreshnessFinding, ...], unmerged: str) -> FreshnessVerdict:
+    """Return the verdict on a memory of an unmerged branch: differences from this branch do not count."""
+    unchanged = tuple(finding for finding in findings if finding.freshness is Freshness.FRESH)
+    freshness = overall_freshness(findings) if unchanged == findings else Freshness.UNCHECKED
+    return FreshnessVerdict(freshness, unchanged, unmerged)
+
+
+def _apply_verdict(hit: Hit, verdict: FreshnessVerdict) -> Hit:
+    """Add a verdict to a hit and lower its score if it is stale; return the same hit if it was not checked."""
+    if verdict == UNCHECKED_VERDICT:
+        return hit
+    penalties = list(_penalties(verdict))
+    if not penalties:
+        return replace(hit, verdict=verdict)
+    explanation = Explanation((*hit.explanation.parts, *penalties))
+    return replace(hit, verdict=verdict, explanation=explanation, score=explanation.score)
+
+
+def _penalties(verdict: FreshnessVerdict) -> Iterable[ScorePart]:
+    if verdict.freshness in SCORE_PENALTIES:
+        yield ScorePart("freshness", -SCORE_PENALTIES[verdict.freshness], "; ".join(verdict.change_phrases))
+    if verdict.unmerged:
+        yield ScorePart("branch", -UNMERGED_PENALTY, f"on {verdict.unmerged}, not merged")
+
+
+def check_recent(store: Store, checker: FreshnessChecker, project: str, may_continue: Callable[[], bool]) -> None:
+    """Resolve the mentions of a project's newest memories, as long as `may_continue` returns True.
+
+    They are judged as well, which caches the answers of Git for the next search of this process.
+    """
+    newest = store.recent(Filters(projects=(project,)), _MAX_RECENT)
+    for first in range(0, len(newest), _BATCH_SIZE):
+        if not may_continue():
+            return
+        checker.verdicts({stored.id: claim_of_chunk(stored) for stored in newest[first : first + _BATCH_SIZE]})
+
+
+def claim_of_chunk(stored: StoredChunk) -> FreshnessClaim:
+    """Return the claim of a stored chunk."""
+    chunk = stored.chunk
+    return FreshnessClaim(
+        text=chunk.content,
+        content_hash=chunk.content_hash,
+        project=stored.project,
+        date=chunk.date,
+        branch=chunk.anchor.branch if chunk.anchor else "",
+        commit=chunk.anchor.commit if chunk.anchor else "",
+    )

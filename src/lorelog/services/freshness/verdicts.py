@@ -1,0 +1,282 @@
+"""Judge the things that a memory mentions: unchanged, changed and how, or gone.
+
+A file that is mentioned together with a symbol in it is judged by the symbol alone, as long as the file exists: a
+memory about one function is not out of date because another function changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lorelog.core.code import Freshness, FreshnessFinding, Symbol
+from lorelog.services.freshness.mention_targets import (
+    PROSE_SUFFIXES,
+    MentionTarget,
+    command_files,
+    defines_command,
+    has_word,
+    text_digest,
+)
+from lorelog.services.freshness.working_tree import (
+    LocatedSymbol,
+    WorkingTree,
+    joint_digest,
+    lines_of,
+    sketch_similarity,
+    source_of,
+    text_sketch,
+)
+
+MIN_SIMILARITY = 0.5
+"""Similarity from which a definition counts as a missing one under another name."""
+_MIN_LINES = 3
+"""Shorter definitions look like many others."""
+_MAX_COMPARED = 200
+_MAX_LINES = 400
+"""Longer ranges of lines are not searched for at another position."""
+
+Renames = Callable[[str], Mapping[str, str]]
+"""Takes a commit; returns the current names of its renamed files."""
+FilesWithWord = Callable[[str], Sequence[str]]
+"""Takes a word; returns the files of the working tree that contain it."""
+
+
+class GitUnavailable(Exception):
+    """Git gave no answer in time. Nothing is judged without it: not finding something does not mean that it is gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitQueries:
+    """The queries on Git that verdicts need; each raises `GitUnavailable` if Git gives no answer."""
+
+    renames: Renames
+    renames_by_steps: Renames
+    files_with_word: FilesWithWord
+    files: Callable[[], Sequence[str]]
+    sparse_files: Callable[[], Collection[str]]
+    """Tracked files that are not in the working tree (sparse checkout): whether they changed is unknown."""
+    staged: Callable[[str], str]
+    """Returns the id of a file's content if a filter changes the file in the working tree; else empty."""
+
+
+class FreshnessJudge:
+    """Judges mentions against a working tree."""
+
+    def __init__(self, tree: WorkingTree, git: GitQueries) -> None:
+        self._tree = tree
+        self._git = git
+
+    def judge(self, targets: Sequence[MentionTarget]) -> tuple[FreshnessFinding, ...]:
+        """Return a finding for each name. Of several targets of a name, the one that changed least counts."""
+        files_with_symbols = {target.path for target in targets if target.kind == "symbol"}
+        findings: dict[tuple[str, str], FreshnessFinding] = {}
+        unknown: set[tuple[str, str]] = set()
+        for target in targets:
+            key = (target.kind, target.name)
+            try:
+                freshness, change = self._outcome(target, files_with_symbols)
+            except GitUnavailable:
+                unknown.add(key)
+                continue
+            finding = FreshnessFinding(target.kind, target.name, freshness, change)
+            if key not in findings or _freshness_rank(finding) < _freshness_rank(findings[key]):
+                findings[key] = finding
+        return tuple(
+            finding for key, finding in findings.items() if key not in unknown or finding.freshness is Freshness.FRESH
+        )
+
+    def _outcome(self, target: MentionTarget, files_with_symbols: set[str]) -> tuple[Freshness, str]:
+        if target.kind == "symbol":
+            return self._symbol(target)
+        if target.kind == "setting":
+            return self._setting(target)
+        if target.kind == "command":
+            return self._command(target)
+        return self._path(target, by_symbols=target.path in files_with_symbols)
+
+    # -- files ---------------------------------------------------------------------------------------------------------
+
+    def _path(self, target: MentionTarget, *, by_symbols: bool) -> tuple[Freshness, str]:
+        if not target.content:
+            return self._folder(target)
+        if self._tree.has_content(target.path, target.content):
+            return Freshness.FRESH, ""
+        if self._tree.exists(target.path):
+            if target.lines:
+                return self._lines(target)
+            same = by_symbols or self._git.staged(target.path) == target.content
+            return (Freshness.FRESH, "") if same else (Freshness.DRIFTED, "has changed since")
+        now = self._moved(target)
+        return (Freshness.DRIFTED, f"{_format_move(target.path, now)} {now}") if now else (Freshness.GONE, "is gone")
+
+    def _folder(self, target: MentionTarget) -> tuple[Freshness, str]:
+        if self._tree.exists(target.path):
+            return Freshness.FRESH, ""
+        prefix = f"{target.path}/"
+        if any(path.startswith(prefix) for path in self._git.sparse_files()):
+            raise GitUnavailable
+        targets = {
+            _new_folder(old, new, target.path)
+            for old, new in self._git.renames(target.commit).items()
+            if old.startswith(prefix)
+        }
+        if len(targets) == 1 and (now := targets.pop()):
+            return Freshness.DRIFTED, f"moved to {now}"
+        return Freshness.GONE, "is gone"
+
+    def _lines(self, target: MentionTarget) -> tuple[Freshness, str]:
+        """Judge lines of a changed file: they may be unchanged, or at another position."""
+        text = self._tree.text(target.path)
+        if text_digest(lines_of(text, target.first_line, target.last_line)) == target.lines:
+            return Freshness.FRESH, ""
+        size = target.last_line - target.first_line
+        lines = [line.strip() for line in text.splitlines()]
+        for start in range(max(0, len(lines) - size) if size < _MAX_LINES else 0):
+            if text_digest("\n".join(lines[start : start + size + 1])) == target.lines:
+                shown = f"{start + 1}-{start + 1 + size}" if size else str(start + 1)
+                return Freshness.DRIFTED, f"has these lines at {shown} now"
+        return Freshness.DRIFTED, "has changed there since"
+
+    def _moved(self, target: MentionTarget) -> str:
+        """Return the current path of a file: where Git has followed it, or where the same content is."""
+        if target.path in self._git.sparse_files():
+            raise GitUnavailable
+        if renamed := self._renamed_to(self._git.renames, target):
+            return renamed
+        name, suffix = target.path.rpartition("/")[2], target.path.rpartition(".")[2]
+        candidates = [
+            path for path in self._git.files() if path.endswith(f".{suffix}") or path.rpartition("/")[2] == name
+        ]
+        candidates.sort(key=lambda path: path.rpartition("/")[2] != name)
+        same = next((path for path in candidates[:_MAX_COMPARED] if self._tree.has_content(path, target.content)), "")
+        return same or self._renamed_to(self._git.renames_by_steps, target)
+
+    def _renamed_to(self, renames: Renames, target: MentionTarget) -> str:
+        renamed = renames(target.commit).get(target.path, "") if target.commit else ""
+        return renamed if renamed and self._tree.exists(renamed) else ""
+
+    # -- symbols -------------------------------------------------------------------------------------------------------
+
+    def _symbol(self, target: MentionTarget) -> tuple[Freshness, str]:
+        if self._tree.has_content(target.path, target.content):
+            return Freshness.FRESH, ""
+        path = target.path
+        if not self._tree.exists(path):
+            path = self._moved(target) or path
+        current = [symbol for symbol in self._tree.symbols(path) if symbol.qualified_name == target.qualified]
+        if current:
+            return _compare_symbol(target, current, path)
+        return self._elsewhere(target) or self._renamed(target, path) or (Freshness.GONE, "is gone")
+
+    def _elsewhere(self, target: MentionTarget) -> tuple[Freshness, str] | None:
+        """Look for a definition of the same name and kind in another place."""
+        name = target.qualified.rpartition(".")[2]
+        candidates = [
+            located
+            for located in self._tree.definitions(name)
+            if located.symbol.kind.value == target.symbol_kind
+            and (located.path, located.symbol.qualified_name) != (target.path, target.qualified)
+            and not (located.path == target.path and located.symbol.qualified_name in target.siblings)
+        ]
+        same = [located for located in candidates if located.symbol.digest == target.digest]
+        if same:
+            return Freshness.DRIFTED, f"moved to {_format_location(same[0], target)}"
+        scored = [(self._similarity(target, located), located) for located in candidates[:_MAX_COMPARED]]
+        best = max(scored, key=lambda pair: pair[0], default=None)
+        if best is not None and best[0] >= MIN_SIMILARITY:
+            return Freshness.DRIFTED, f"moved to {_format_location(best[1], target)}, and changed"
+        return None
+
+    def _renamed(self, target: MentionTarget, path: str) -> tuple[Freshness, str] | None:
+        """Look for the same definition under another name: in the same file by similarity, elsewhere by equality."""
+        same = [
+            located
+            for located in self._tree.symbols_with_digest(target.digest)
+            if located.symbol.kind.value == target.symbol_kind
+            and not (located.path == target.path and located.symbol.qualified_name in target.siblings)
+        ]
+        in_file = [located for located in same if located.path == path]
+        if len(in_file or same) == 1 and (in_file or _line_count(same[0].symbol) >= _MIN_LINES):
+            return Freshness.DRIFTED, f"renamed to {_format_symbol((in_file or same)[0], path)}"
+        candidates = [
+            LocatedSymbol(path, symbol)
+            for symbol in self._tree.symbols(path)
+            if symbol.kind.value == target.symbol_kind and symbol.qualified_name not in target.siblings
+        ]
+        scored = [(self._similarity(target, located), located) for located in candidates[:_MAX_COMPARED]]
+        best = max(scored, key=lambda pair: pair[0], default=None)
+        if best is not None and best[0] >= MIN_SIMILARITY:
+            return Freshness.DRIFTED, f"renamed to {_format_symbol(best[1], path)}"
+        return None
+
+    def _similarity(self, target: MentionTarget, located: LocatedSymbol) -> float:
+        if located.symbol.digest == target.digest:
+            return 1.0
+        return sketch_similarity(
+            frozenset(target.sketch), text_sketch(source_of(self._tree.text(located.path), located.symbol))
+        )
+
+    # -- settings and commands -----------------------------------------------------------------------------------------
+
+    def _setting(self, target: MentionTarget) -> tuple[Freshness, str]:
+        if any(has_word(self._tree.text(path), target.name) for path in target.path.split("\n")):
+            return Freshness.FRESH, ""
+        if self._git.sparse_files():
+            raise GitUnavailable
+        now = next((path for path in self._git.files_with_word(target.name) if not path.endswith(PROSE_SUFFIXES)), "")
+        return (Freshness.DRIFTED, f"is in {now} now") if now else (Freshness.GONE, "is gone")
+
+    def _command(self, target: MentionTarget) -> tuple[Freshness, str]:
+        for path in (target.path, *command_files(target.name)):
+            if defines_command(self._tree.text(path), path, target.name):
+                return Freshness.FRESH, ""
+        return Freshness.GONE, "is gone"
+
+
+def overall_freshness(findings: Iterable[FreshnessFinding]) -> Freshness:
+    """Return gone if everything is, fresh if everything is, unchecked without findings, else drifted."""
+    values = {finding.freshness for finding in findings}
+    if not values:
+        return Freshness.UNCHECKED
+    return values.pop() if values in ({Freshness.GONE}, {Freshness.FRESH}) else Freshness.DRIFTED
+
+
+def _compare_symbol(target: MentionTarget, current: Sequence[Symbol], path: str) -> tuple[Freshness, str]:
+    """Judge a definition that still has its name."""
+    moved = path != target.path
+    if joint_digest(current) == target.digest:
+        return (Freshness.DRIFTED, f"moved to {path}") if moved else (Freshness.FRESH, "")
+    where = f"moved to {path}, and " if moved else ""
+    if all(symbol.signature != target.signature for symbol in current):
+        return Freshness.DRIFTED, f"{where}has another signature: {current[0].signature}"
+    return Freshness.DRIFTED, f"{where}has changed since"
+
+
+def _format_location(located: LocatedSymbol, target: MentionTarget) -> str:
+    if located.path == target.path:
+        return located.symbol.qualified_name
+    return f"{located.path}:{located.symbol.name_line}"
+
+
+def _format_symbol(located: LocatedSymbol, path: str) -> str:
+    name = located.symbol.qualified_name
+    return name if located.path == path else f"{name} in {located.path}"
+
+
+def _format_move(old: str, new: str) -> str:
+    return "renamed to" if old.rpartition("/")[0] == new.rpartition("/")[0] else "moved to"
+
+
+def _new_folder(old: str, new: str, folder: str) -> str:
+    """Return the new name of a folder by one of its files; empty if the file was renamed as well."""
+    rest = old[len(folder) :]
+    return new[: -len(rest)] if new.endswith(rest) else ""
+
+
+def _line_count(symbol: Symbol) -> int:
+    return symbol.span.end_line - symbol.span.start_line + 1
+
+
+def _freshness_rank(finding: FreshnessFinding) -> int:
+    return (Freshness.FRESH, Freshness.DRIFTED, Freshness.GONE).index(finding.freshness)

@@ -1,0 +1,69 @@
+"""Build index documents from files: chunk the text, and omit deleted chunks."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from lorelog.core.document import Document, SourceFile
+from lorelog.core.options import ChunkOptions
+from lorelog.core.ports import DocumentUpdate
+from lorelog.core.record import is_digest_text
+from lorelog.ingest.markdown import chunk_markdown
+from lorelog.services.memory_state.tombstones import Tombstones, is_chunked_with, remove_deleted
+from lorelog.services.places.roots import Root
+
+
+class DocumentBuilder:
+    """Builds the documents of one run. Deletions are read for each document: another process may delete meanwhile."""
+
+    def __init__(self, chunking: ChunkOptions, tombstones: Tombstones | None) -> None:
+        self._chunking = chunking
+        self._tombstones = tombstones
+
+    def is_current(self, document: Document) -> bool:
+        """Return whether a document was chunked as its text would be now."""
+        return is_chunked_with(document, self._chunking.recipe, self._deleted())
+
+    def build(self, file: SourceFile, root: Root, text: str, digest: str) -> DocumentUpdate:
+        """Return the document of a text; an empty one for a digest that was compiled from records.
+
+        A digest that is found by searches would become its own source. The file stays known, so that it is not read in every run.
+        """
+        parsed = chunk_markdown(
+            "" if is_digest_text(text) else text,
+            file.path,
+            self._chunking,
+            fallback_date=_local_day(file.stamp.mtime_ns),
+        )
+        document = Document(
+            source=file.path,
+            root=root.path,
+            project=root.project,
+            stamp=file.stamp,
+            file_hash=digest,
+            title=parsed.title,
+            date=max((chunk.date[:10] for chunk in parsed.chunks), default=parsed.date),
+            indexed_at=utc_now(),
+            recipe=self._chunking.recipe,
+        )
+        return self.remove_deleted(DocumentUpdate(document, parsed.chunks))
+
+    def remove_deleted(self, update: DocumentUpdate) -> DocumentUpdate:
+        """Return the update without chunks that are deleted now."""
+        return remove_deleted(update, self._deleted())
+
+    def _deleted(self) -> frozenset[str]:
+        return self._tombstones.keys() if self._tombstones is not None else frozenset()
+
+
+def utc_now() -> str:
+    """Return the current UTC time for a document's time stamp."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _local_day(mtime_ns: int) -> str:
+    """Return the local date of a time stamp; empty if it is out of range."""
+    try:
+        return datetime.fromtimestamp(mtime_ns / 1e9, UTC).astimezone().date().isoformat()
+    except (ValueError, OverflowError, OSError):
+        return ""

@@ -1,0 +1,125 @@
+"""Check the health of an index: is it complete, does it match the files, and what should the user do?"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from lorelog.core.errors import LorelogError, StoreBusy, StoreError
+from lorelog.core.memory import HealthCheck, HealthReply
+from lorelog.core.ports import Embedder, Store
+from lorelog.core.query import Filters, VectorCoverage
+from lorelog.services.memory_state.tombstones import Tombstones
+from lorelog.services.places.roots import Root
+
+_MAX_CHUNKS = 50_000
+"""Above this, duplicates are not searched: that reads every chunk."""
+
+
+def check_health(
+    store: Store,
+    embedder: Embedder | None,
+    roots: Sequence[Root],
+    tombstones: Tombstones,
+    *,
+    duplicates: int,
+    due: Callable[[], Sequence[str]] = tuple,
+) -> HealthReply:
+    """Return all checks. A fault of the index is a failed check, not an error."""
+    checks: list[HealthCheck] = []
+    coverage = VectorCoverage(0, 0)
+    try:
+        stats = store.stats()
+        coverage = store.coverage(Filters())
+        checks.append(HealthCheck("index", ok=True, message=f"{stats.documents:,} documents, {stats.chunks:,} chunks"))
+        checks.append(_check_vectors(store, embedder, coverage))
+        checks += _check_reembedding(store)
+        twice = _find_duplicates(store, duplicates) if duplicates and stats.chunks <= _MAX_CHUNKS else ()
+    except LorelogError as error:
+        checks.append(HealthCheck("index", ok=False, message=error.message, hint=error.hint))
+        twice = ()
+    checks += _check_roots(roots)
+    try:
+        hidden = len(list(tombstones.all()))
+        checks.append(HealthCheck("deletions", ok=True, message=f"{hidden:,} in force"))
+    except LorelogError as error:
+        checks.append(HealthCheck("deletions", ok=False, message=error.message, hint=error.hint))
+    checks.append(_check_review(due))
+    return HealthReply(tuple(checks), coverage, twice)
+
+
+def _check_review(due: Callable[[], Sequence[str]]) -> HealthCheck:
+    """Return the number of memories due for review, which is not a fault of the index."""
+    try:
+        count = len(due())
+    except LorelogError as error:
+        return HealthCheck("review", ok=False, message=error.message, hint=error.hint)
+    if not count:
+        return HealthCheck("review", ok=True, message="no memory is due for review")
+    subject = "1 memory is" if count == 1 else f"{count:,} memories are"
+    return HealthCheck("review", ok=True, message=f"{subject} due for review", hint="lorelog list --due")
+
+
+def _check_vectors(store: Store, embedder: Embedder | None, coverage: VectorCoverage) -> HealthCheck:
+    if embedder is None:
+        return HealthCheck("vectors", ok=True, message="no model is configured: keyword search only")
+    if not store.serves_model():
+        return HealthCheck(
+            "vectors", ok=False, message="the index has vectors of another model", hint="lorelog index --reembed"
+        )
+    missing = coverage.chunks - coverage.with_vectors
+    if missing:
+        return HealthCheck(
+            "vectors",
+            ok=False,
+            message=f"{missing:,} chunks have no vector yet and are found by keywords only",
+            hint="lorelog index",
+        )
+    return HealthCheck("vectors", ok=True, message="every chunk has a vector")
+
+
+def _check_reembedding(store: Store) -> list[HealthCheck]:
+    """Return the state of an unfinished change of models."""
+    state = store.reembed_state()
+    if not state.begun or state.declined == state.begun:
+        return []
+    lacking = f"{state.waiting:,} texts have no vector of it yet" if state.waiting else "it is not in use yet"
+    what = f"the change to {state.begun} is not finished: {lacking}"
+    try:
+        with store.run(wait_s=0):
+            pass
+    except StoreBusy:
+        return [HealthCheck("change", ok=True, message=f"{what}; an index run is working on it")]
+    except StoreError:
+        pass  # the store is not writable, so no run is active
+    goes_on = "'lorelog index' continues it"
+    if state.begun != state.own:
+        provider, _, model = state.begun.partition("/")
+        goes_on = f"{goes_on} under embedding.provider {provider!r} and embedding.model {model!r}"
+    hint = f"{goes_on}, 'lorelog index --forget-old' discards it"
+    return [HealthCheck("change", ok=False, message=what, hint=hint)]
+
+
+def _check_roots(roots: Sequence[Root]) -> list[HealthCheck]:
+    gone = [
+        HealthCheck(
+            "root",
+            ok=False,
+            message=f"{root.path} does not exist",
+            hint=f"its documents are kept; 'lorelog roots remove {root.path}' removes them",
+        )
+        for root in roots
+        if not root.exists()
+    ]
+    return gone or [HealthCheck("roots", ok=True, message=f"{len(roots):,} registered, all exist")]
+
+
+def _find_duplicates(store: Store, limit: int) -> tuple[tuple[str, ...], ...]:
+    """Return locations with the same text, also under different headings and in copied files."""
+    locations: dict[str, list[str]] = defaultdict(list)
+    for document in store.documents():
+        for stored in store.chunks_of(document.source):
+            chunk = stored.chunk
+            locations[chunk.content_hash].append(f"{chunk.source}:{chunk.start_line}-{chunk.end_line}")
+    groups = [tuple(group) for group in locations.values() if len(group) > 1]
+    return tuple(sorted(groups, key=len, reverse=True)[:limit])

@@ -1,0 +1,517 @@
+"""One index run: bring the index up to date with the files.
+
+Text is indexed first: a document that is new, or only grew, is searchable by keywords at once, and its vectors follow. A document
+whose text was replaced waits for its new vectors, because until then the old version is more useful than half of the new one; if
+the model fails, the old version stays and the file is reported. Files with known stamps are not read, and texts with known
+vectors are not embedded.
+
+A model that fails is not called again in the same run; the vectors it made are kept. A single text that the model refuses does not
+stop the run: it is found by keywords, and its file is reported.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+
+from lorelog.core.document import Chunk, Document, FileStamp, SourceFile
+from lorelog.core.errors import ModelError, ModelFault, SourceError, StoreBusy, UsageError
+from lorelog.core.memory import FileProblem, IndexReport, ReembedReport
+from lorelog.core.options import ChunkOptions, ScanOptions
+from lorelog.core.ports import DocumentUpdate, Embedder, PendingText, Progress, Store, StoreWriter, Vector
+from lorelog.core.query import Filters
+from lorelog.ingest.embed import embed_texts
+from lorelog.ingest.files import read_text
+from lorelog.ingest.scan import ScanResult, scan
+from lorelog.services.indexing.documents import DocumentBuilder, utc_now
+from lorelog.services.indexing.model_fit import refresh_model_fit
+from lorelog.services.indexing.reembed import PreviousEmbedder, compare_and_switch, explain_kept_vectors, is_reembed_due
+from lorelog.services.memory_state.tombstones import Tombstones, apply_missed_deletions, is_in_sync
+from lorelog.services.places.roots import Root, find_innermost_root
+
+
+@dataclass(slots=True)
+class IndexCounters:
+    """Counts of a run so far."""
+
+    files: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    touched: int = 0
+    removed: int = 0
+    chunks: int = 0
+    embedded: int = 0
+    truncated: int = 0
+    problems: list[FileProblem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    reembedding: ReembedReport | None = None
+
+    def report(self, started: float, waiting: int) -> IndexReport:
+        """Return the report of a run that began at `started` (of `time.monotonic`); `waiting` chunks have no vector."""
+        return IndexReport(
+            files=self.files,
+            changed=self.changed,
+            unchanged=self.unchanged,
+            touched=self.touched,
+            removed=self.removed,
+            chunks=self.chunks,
+            embedded=self.embedded,
+            truncated=self.truncated,
+            waiting=waiting,
+            problems=tuple(self.problems),
+            notes=tuple(self.notes),
+            seconds=round(time.monotonic() - started, 3),
+            reembedding=self.reembedding,
+        )
+
+
+class VectorMaker:
+    """Makes the vectors of one run."""
+
+    def __init__(
+        self,
+        store: Store,
+        embedder: Embedder | None,
+        *,
+        open_writer: Callable[[], AbstractContextManager[StoreWriter]],
+        counters: IndexCounters,
+        progress: Progress,
+        batch_size: int,
+    ) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._open_writer = open_writer
+        self._counters = counters
+        self._progress = progress
+        self._batch_size = batch_size
+        self._refused: set[str] = set()
+        self.error: ModelError | None = None  # set once the model has failed
+
+    def embed(self, texts: Sequence[PendingText], sources: Sequence[str], *, beside: bool = False) -> bool:
+        """Embed texts; return False if the model fails, and then report `sources` as lacking vectors."""
+        pending = {text.vector_key: text.text for text in texts if text.vector_key not in self._refused}
+        if not pending:
+            return True
+        if self.error is None:
+            try:
+                refused = self._embed(pending, beside=beside)
+            except ModelError as error:
+                self.error = error
+            else:
+                self._refused |= refused.keys()
+                self._counters.problems += [
+                    FileProblem(
+                        text.source,
+                        f"no vector for one of its texts: {refused[text.vector_key]}",
+                        "it is found by keywords; another embedding.model may accept it",
+                    )
+                    for text in texts
+                    if text.vector_key in refused
+                ]
+                return True
+        message = f"no vectors: {self.error.message}"
+        self._counters.problems += [FileProblem(source, message, self.error.hint) for source in sources]
+        return False
+
+    def pending(self, fetch: Callable[[int], Sequence[PendingText]], limit: int) -> list[PendingText]:
+        """Return up to `limit` texts without a vector that were not refused; `fetch` returns a number of them."""
+        return [text for text in fetch(limit + len(self._refused)) if text.vector_key not in self._refused]
+
+    def count_missing(self) -> int:
+        """Return the number of chunks without a vector."""
+        coverage = self._store.coverage(Filters())
+        return coverage.chunks - coverage.with_vectors
+
+    def _embed(self, texts: Mapping[str, str], *, beside: bool) -> Mapping[str, str]:
+        """Embed and store texts by key; return the refused ones with the reason."""
+        if self._embedder is None:
+            return {}
+        done_before = self._counters.embedded
+        # Slightly too high if chunks share a text; it is used for the progress bar only.
+        waiting = self._store.reembed_state().waiting if beside else self.count_missing()
+        total = done_before + max(len(texts), waiting)
+        self._progress("vectors", done_before, total)
+
+        def keep(vectors: Mapping[str, Vector]) -> None:
+            with self._open_writer() as writer:
+                (writer.put_shadow_vectors if beside else writer.put_vectors)(vectors)
+            self._counters.embedded += len(vectors)
+            self._progress("vectors", self._counters.embedded, total)
+
+        report = embed_texts(self._embedder, texts, keep, batch_size=self._batch_size)
+        self._counters.truncated += report.truncated
+        if self._counters.embedded - done_before + len(report.refused) != len(texts):
+            raise ModelFault("the model left texts without vectors")
+        return report.refused
+
+
+_CHUNKS_PER_PUT = 2_000
+_TEXTS_PER_ROUND = 2_000
+_WAIT_FOR_RUN_S = 3600.0
+_WAIT_TO_WRITE_S = 120.0
+_SHORT_WAIT_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class IndexJob:
+    """What to index and how."""
+
+    roots: tuple[Root, ...]
+    known_roots: tuple[Root, ...]
+    """Every root of the tenant: a file belongs to the innermost one that contains it."""
+    scan: ScanOptions
+    chunking: ChunkOptions
+    force: bool = False
+    """Read and chunk every file, even if its stamp is unchanged."""
+    batch_size: int = 32
+    """Texts per request to the model."""
+    words_only: bool = False
+    """Leave the vectors to a later run."""
+    reembed: bool = False
+    """Make all vectors of the index again."""
+    anyway: bool = False
+    """Use them even if they are clearly worse than the old ones."""
+    previous_embedder: PreviousEmbedder = lambda _: None
+    """Returns the model of the current vectors, if it is still available."""
+    patient: bool = True
+    """Wait for other runs and writers; otherwise raise StoreBusy, for callers that try again by themselves."""
+    named: bool = False
+    """Whether a user named these roots in this call, and must be told if one does not exist."""
+    journals: frozenset[str] = frozenset()
+    """Roots that hold journals."""
+    tombstones: Tombstones | None = None
+    """Deletions to omit from documents."""
+
+
+def _ignore_progress(stage: str, done: int, total: int) -> None:
+    pass
+
+
+class IndexRun:
+    """One run over one store. Without an `embedder` nothing waits for vectors."""
+
+    def __init__(
+        self, store: Store, embedder: Embedder | None, job: IndexJob, progress: Progress | None = None
+    ) -> None:
+        self._store = store
+        self._embedder = None if job.words_only else embedder
+        self._has_model = embedder is not None
+        self._job = job
+        self._progress = progress or _ignore_progress
+        self._builder = DocumentBuilder(job.chunking, job.tombstones)
+        self._counters = IndexCounters()
+        self._vectors = VectorMaker(
+            store,
+            self._embedder,
+            open_writer=self._writer,
+            counters=self._counters,
+            progress=self._progress,
+            batch_size=job.batch_size,
+        )
+        self._is_reembedding = False
+        self.bad_roots: frozenset[str] = frozenset()
+        """Roots that could not be read themselves; a faulty file or model does not count."""
+
+    def over_roots(self) -> IndexReport:
+        """Scan the job's roots and bring all of them up to date."""
+        started = time.monotonic()
+        dimension = self._try_model() if self._job.reembed else 0
+        with self._exclusive_run():
+            self._is_reembedding = self._should_reembed()
+            # Takes over an index without vectors, and repairs the leftovers of a crash.
+            without_vectors = not self._store.reembed_state().serves_vectors
+            with self._writer(take_over=self._embedder is not None and without_vectors) as writer:
+                if self._is_reembedding:
+                    writer.begin_shadow_vectors(dimension)
+                if self._job.tombstones is not None:
+                    apply_missed_deletions(self._store, writer, self._job.tombstones)
+            documents, result = self._scan_roots()
+            self.bad_roots = frozenset(problem.path for problem in result.problems)
+            self._counters.problems += map(self._with_hint, result.problems)
+            if result.outside_links:
+                more = f" and {len(result.outside_links) - 1} more" if len(result.outside_links) > 1 else ""
+                self._counters.notes.append(
+                    f"links that lead out of the indexed paths were not followed: {result.outside_links[0]}{more}"
+                )
+            self._index_words(result.files, documents)
+            self._remove(self._vanished(documents, result))
+            if self._embedder is not None and self._is_reembedding:
+                self._reembed(self._embedder)
+            self._embed_pending()
+            if self._counters.changed or self._counters.removed or self._counters.embedded:
+                with self._writer() as writer:
+                    writer.sweep()
+            if self._embedder is not None and self._vectors.error is None:
+                refresh_model_fit(self._store, self._embedder)
+        return self._counters.report(started, self._waiting())
+
+    def over_file(self, file: SourceFile) -> IndexReport:
+        """Bring one file up to date, without waiting for a longer run."""
+        return self.over_files([file])
+
+    def over_files(self, files: Sequence[SourceFile], gone: Sequence[str] = ()) -> IndexReport:
+        """Bring some files up to date and remove others, without waiting for a longer run."""
+        started = time.monotonic()
+        documents = [self._store.document(file.path) for file in files]
+        self._index_words(files, {document.source: document for document in documents if document is not None})
+        self._remove(gone)
+        chunks = [stored for file in files for stored in self._store.chunks_of(file.path)]
+        texts = _unique_texts(stored.chunk for stored in chunks if not stored.has_vector)
+        # An index with another model's vectors keeps them: one entry must not replace all the others.
+        if self._embedder is not None and texts and self._store.serves_model():
+            self._vectors.embed(texts, [file.path for file in files])
+        return self._counters.report(started, self._waiting())
+
+    def would_change(self) -> bool:
+        """Return whether a run over the roots has anything to do, by file stamps alone. Reads and locks nothing."""
+        tombstones = self._job.tombstones
+        # With another model the index cannot record the generation, and would seem to change forever.
+        if tombstones is not None and self._store.serves_model() and not is_in_sync(self._store, tombstones):
+            return True
+        documents, result = self._scan_roots()
+        if any((old := documents.get(file.path)) is None or not self._is_known(old, file) for file in result.files):
+            return True
+        waiting = self._embedder is not None and self._waiting() > 0
+        return waiting or bool(self._vanished(documents, result))
+
+    def _scan_roots(self) -> tuple[dict[str, Document], ScanResult]:
+        """Return the known documents and the scan result; it includes deleted files that were roots."""
+        # Read the documents first: a journal that is written and indexed during the scan is then not taken for deleted.
+        documents = {document.source: document for document in self._store.documents()}
+        gone = self._gone_files()
+        result = scan([root.path for root in self._job.roots if root.path not in gone], self._scan_options())
+        return documents, replace(result, roots=(*result.roots, *gone))
+
+    def _vanished(self, documents: Mapping[str, Document], result: ScanResult) -> list[str]:
+        scanned, roots = {file.path for file in result.files}, set(result.roots)
+        return [
+            source
+            for source, document in documents.items()
+            if document.root in roots and source not in scanned and not result.may_exist(source)
+        ]
+
+    def _remove(self, sources: Sequence[str]) -> None:
+        if sources:
+            with self._writer() as writer:
+                self._counters.removed += writer.remove(sources)
+
+    # -- words -------------------------------------------------------------------------------------------------------
+
+    def _index_words(self, files: Sequence[SourceFile], documents: Mapping[str, Document]) -> None:
+        self._counters.files = len(files)
+        ready: list[DocumentUpdate] = []
+        waiting: list[SourceFile] = []
+        touched: list[Document] = []
+        waiting_chunks = 0
+        for done, file in enumerate(files, 1):
+            old = documents.get(file.path)
+            if old is not None and not self._job.force and self._is_known(old, file):
+                self._counters.unchanged += 1
+                continue
+            update = self._read(file, self._owner(file), old, touched)
+            if update is not None and self._replaces_text(update, old):
+                waiting.append(file)
+            elif update is not None:
+                ready.append(update)
+                waiting_chunks += 1 + len(update.chunks)
+            if waiting_chunks >= _CHUNKS_PER_PUT:
+                self._put(ready)
+                ready, waiting_chunks = [], 0
+            self._progress("words", done, len(files))
+        self._put(ready)
+        if touched:
+            with self._writer() as writer:
+                writer.touch(touched)
+            self._counters.touched += len(touched)
+        self._put_with_vectors(waiting)
+
+    def _is_known(self, old: Document, file: SourceFile) -> bool:
+        root = self._owner(file)
+        filed = old.root == root.path and old.project == root.project
+        return old.stamp == file.stamp and filed and self._builder.is_current(old)
+
+    def _read(
+        self, file: SourceFile, root: Root, old: Document | None, touched: list[Document]
+    ) -> DocumentUpdate | None:
+        try:
+            text, digest = read_text(file)
+        except SourceError as error:
+            self._counters.problems.append(FileProblem(file.path, error.message, error.hint))
+            return None
+        same = old is not None and (old.file_hash, old.project) == (digest, root.project)
+        if same and old is not None and not self._job.force and self._builder.is_current(old):
+            touched.append(replace(old, root=root.path, stamp=file.stamp, indexed_at=utc_now()))
+            return None
+        return self._builder.build(file, root, text, digest)
+
+    def _replaces_text(self, update: DocumentUpdate, old: Document | None) -> bool:
+        """Return whether the update removes embedded text that the new version does not contain."""
+        if old is None or self._embedder is None or self._is_reembedding:
+            return False
+        kept = {chunk.vector_key for chunk in update.chunks}
+        return any(
+            stored.has_vector and stored.chunk.vector_key not in kept for stored in self._store.chunks_of(old.source)
+        )
+
+    def _put(self, updates: Sequence[DocumentUpdate]) -> None:
+        if not updates:
+            return
+        with self._writer() as writer:
+            current = [self._current(update) for update in updates]
+            writer.put(current)
+        self._counters.changed += len(current)
+        self._counters.chunks += sum(len(update.chunks) for update in current)
+
+    def _current(self, update: DocumentUpdate) -> DocumentUpdate:
+        """Return the update as of now, under the writer's lock.
+
+        It is built again if the file has changed since or a part of it was restored; parts deleted since are removed.
+        """
+        document = update.document
+        try:
+            stamp = FileStamp.from_stat(os.stat(document.source))  # noqa: PTH116  (a plain call for every file)
+        except OSError:
+            return self._builder.remove_deleted(update)
+        if stamp != document.stamp or not self._builder.is_current(document):
+            root = Root(document.root, document.project)
+            update = self._read(SourceFile(document.source, document.root, stamp), root, None, []) or update
+        return self._builder.remove_deleted(update)
+
+    # -- vectors -----------------------------------------------------------------------------------------------------
+
+    def _put_with_vectors(self, files: Sequence[SourceFile]) -> None:
+        """Put documents whose text was replaced, each group once its vectors exist.
+
+        They are read a second time instead of being held in memory: a branch switch may have replaced thousands.
+        """
+        kept = 0
+        updates = (self._read(file, self._owner(file), None, []) for file in files)
+        for group in _group_updates(update for update in updates if update is not None):
+            texts = _unique_texts(chunk for update in group for chunk in update.chunks)
+            missing = self._store.missing_vectors([text.vector_key for text in texts])
+            pending = [text for text in texts if text.vector_key in missing]
+            if self._vectors.embed(pending, [update.document.source for update in group]):
+                self._put(group)
+            else:
+                kept += len(group)
+        if kept:
+            which = "1 changed file keeps its" if kept == 1 else f"{kept:,} changed files keep their"
+            self._counters.notes.append(f"{which} old version in the index until the model answers again")
+
+    def _embed_pending(self) -> None:
+        if self._embedder is None:
+            return
+        while self._vectors.error is None:
+            pending = self._vectors.pending(self._store.pending, _TEXTS_PER_ROUND)
+            if not pending:
+                return
+            if not self._vectors.embed(pending, [pending[0].source]):
+                left = self._waiting()
+                self._counters.notes.append(f"{left} chunks are found by keywords only until the model answers again")
+
+    def _try_model(self) -> int:
+        """Return the dimension of the model's vectors; fails before anything is begun if the model does not answer."""
+        if self._embedder is None:
+            raise UsageError("--reembed requires an embedding model", hint="set embedding.provider")
+        return len(self._embedder.embed_query("lorelog")) // 4
+
+    # -- other vectors -----------------------------------------------------------------------------------------------
+
+    def _should_reembed(self) -> bool:
+        """Return whether this run makes vectors beside the current ones; add a note if that was declined before."""
+        if self._embedder is None:
+            return False
+        state = self._store.reembed_state()
+        if not self._job.reembed:
+            self._counters.notes += filter(None, [explain_kept_vectors(state)])
+        return is_reembed_due(state, requested=self._job.reembed, patient=self._job.patient)
+
+    def _reembed(self, embedder: Embedder) -> None:
+        """Make the missing new vectors, compare, and switch to them unless they are clearly worse."""
+        state = self._store.reembed_state()
+        self._counters.reembedding = ReembedReport(state.served, state.begun, 0)
+        while pending := self._vectors.pending(self._store.pending_shadow_vectors, _TEXTS_PER_ROUND):
+            if not self._vectors.embed(pending, [pending[0].source], beside=True):
+                self._counters.notes.append(
+                    f"searches keep using the vectors of {state.served}; the next 'lorelog index' continues from here"
+                )
+                return
+        try:
+            self._counters.reembedding = compare_and_switch(
+                self._store, embedder, self._job.previous_embedder, self._writer, anyway=self._job.anyway
+            )
+        except ModelError as error:
+            self._vectors.error = error
+            self._counters.problems.append(FileProblem(state.begun, f"not compared: {error.message}", error.hint))
+
+    # -- helpers -----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _exclusive_run(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self._store.run(wait_s=0))
+            except StoreBusy as busy:
+                if not self._job.patient:
+                    raise
+                self._counters.notes.append(f"waited: {busy.message}")
+                self._progress("waiting", 0, 0)
+                stack.enter_context(self._store.run(wait_s=_WAIT_FOR_RUN_S))
+            yield
+
+    def _with_hint(self, problem: FileProblem) -> FileProblem:
+        """Return a problem, with a hint if it is a registered root that no longer exists."""
+        if not any(root.path == problem.path and not root.exists() for root in self._job.known_roots):
+            return problem
+        hint = f"its documents are kept; 'lorelog index --forget {problem.path}' removes them"
+        return replace(problem, hint=hint)
+
+    def _scan_options(self) -> ScanOptions:
+        roots = self._job.roots
+        return replace(
+            self._job.scan,
+            exclude_paths=(*self._job.scan.exclude_paths, *(path for root in roots for path in root.exclude)),
+            exclude_in={root.path: root.patterns for root in roots if root.patterns},
+            roots_without_ignore_files=frozenset(root.path for root in roots if root.path in self._job.journals),
+        )
+
+    def _owner(self, file: SourceFile) -> Root:
+        root = find_innermost_root(file.path, (*self._job.known_roots, *self._job.roots))
+        if root is None:  # scans only return files inside a root
+            raise UsageError(f"{file.path} is outside {file.root}")
+        return root
+
+    def _gone_files(self) -> frozenset[str]:
+        """Return single-file roots that have been deleted. A missing file that was named just now is an error."""
+        return (
+            frozenset() if self._job.named else frozenset(root.path for root in self._job.roots if root.is_gone_file())
+        )
+
+    def _writer(self, *, take_over: bool = False) -> AbstractContextManager[StoreWriter]:
+        wait_s = _WAIT_TO_WRITE_S if self._job.patient else _SHORT_WAIT_S
+        return self._store.writer(wait_s=wait_s, take_over=take_over)
+
+    def _waiting(self) -> int:
+        return self._vectors.count_missing() if self._has_model else 0
+
+
+def _unique_texts(chunks: Iterable[Chunk]) -> list[PendingText]:
+    """Return the texts of chunks, one per vector key."""
+    texts = {chunk.vector_key: PendingText(chunk.vector_key, chunk.embedded_text, chunk.source) for chunk in chunks}
+    return list(texts.values())
+
+
+def _group_updates(updates: Iterable[DocumentUpdate]) -> Iterator[list[DocumentUpdate]]:
+    group: list[DocumentUpdate] = []
+    chunks = 0
+    for update in updates:
+        group.append(update)
+        chunks += 1 + len(update.chunks)
+        if chunks >= _CHUNKS_PER_PUT:
+            yield group
+            group, chunks = [], 0
+    if group:
+        yield group

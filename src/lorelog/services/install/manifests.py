@@ -1,0 +1,330 @@
+"""Which files and entries an installation into each host consists of, and the command that hosts call.
+
+Claude Code and OpenCode load plugins from a folder: there we only add files of our own. Codex and OpenClaw need entries in
+their own configuration.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lorelog.core.errors import ConfigError
+from lorelog.hosts.bundles import (
+    COMMAND,
+    HOOK_EVENTS,
+    NAME,
+    SKILL_NAME,
+    bundle_files,
+    hook_groups,
+    mcp_server,
+    render_skill,
+)
+from lorelog.services.install import config_edit
+from lorelog.services.install.plan import HostManifest, InstallContext, OwnFile, SharedFile, read_file, read_receipt
+
+
+def resolve_command(environment: Mapping[str, str]) -> str:
+    """Return `lorelog` if PATH leads to this installation, else its absolute path.
+
+    A program in a virtual environment is named by its path: the host may be started where the environment is not active.
+    """
+    on_path = shutil.which(COMMAND, path=environment.get("PATH", os.defpath))
+    program = _find_program()
+    if program is None:
+        return COMMAND
+    if (
+        on_path is not None
+        and os.path.realpath(on_path) == os.path.realpath(program)
+        and not _is_in_venv(Path(on_path))
+    ):
+        return COMMAND
+    return str(program)
+
+
+def _find_program() -> Path | None:
+    """Return the executable of this lorelog."""
+    started = Path(sys.argv[0])
+    beside = Path(sys.executable).parent / COMMAND
+    candidates = [started.absolute()] if started.name == COMMAND else []
+    return next(
+        (candidate for candidate in (*candidates, beside) if os.access(candidate, os.X_OK) and candidate.is_file()),
+        None,
+    )
+
+
+def _is_in_venv(program: Path) -> bool:
+    return sys.prefix != sys.base_prefix and program.absolute().parent == Path(sys.prefix).absolute() / "bin"
+
+
+_TABLE_PATH = ("mcp_servers", NAME)
+_ENTRY_PATH = ("plugins", "entries", NAME)
+_SLOT_PATH = ("plugins", "slots", "memory")
+_LOAD_PATHS = ("plugins", "load", "paths")
+_ALLOW_PATH = ("plugins", "allow")
+
+
+def host_root(host: str, environment: Mapping[str, str], user_home: Path) -> Path:
+    """Return a host's own folder."""
+    if host == "claude":
+        return _environment_path(environment, "CLAUDE_CONFIG_DIR") or user_home / ".claude"
+    if host == "codex":
+        return _environment_path(environment, "CODEX_HOME") or user_home / ".codex"
+    if host == "opencode":
+        return (_environment_path(environment, "XDG_CONFIG_HOME") or user_home / ".config") / "opencode"
+    return _environment_path(environment, "OPENCLAW_STATE_DIR") or user_home / ".openclaw"
+
+
+def openclaw_config(environment: Mapping[str, str], user_home: Path) -> Path:
+    """Return the path of OpenClaw's configuration."""
+    root = host_root("openclaw", environment, user_home)
+    return _environment_path(environment, "OPENCLAW_CONFIG_PATH") or root / "openclaw.json"
+
+
+def build_manifest(host: str, context: InstallContext) -> HostManifest:
+    """Return the files and entries of an installation into a host."""
+    return {
+        "claude": _claude_manifest,
+        "codex": _codex_manifest,
+        "opencode": _opencode_manifest,
+        "openclaw": _openclaw_manifest,
+    }[host](context)
+
+
+def find_our_groups(text: str) -> list[tuple[str, int]]:
+    """Return our groups in a hooks file, as event and index in its list."""
+    config = json.loads(text)
+    hooks = config.get("hooks") if isinstance(config, dict) else None
+    return [
+        (event, index)
+        for event, groups in (hooks.items() if isinstance(hooks, dict) else ())
+        for index, group in enumerate(groups if isinstance(groups, list) else ())
+        if _is_our_group(group)
+    ]
+
+
+def _is_our_group(group: Any) -> bool:
+    hooks = group.get("hooks") if isinstance(group, dict) else None
+    commands = [hook.get("command") for hook in hooks if isinstance(hook, dict)] if isinstance(hooks, list) else []
+    return bool(commands) and all(isinstance(command, str) and _is_our_command(command) for command in commands)
+
+
+def _is_our_command(command: str) -> bool:
+    """Return whether a shell would start lorelog itself, not another program with our words in its arguments."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return False
+    return words[1:2] == ["hook"] and words[2:3] in (["codex"], ["claude"]) and Path(words[0]).name == COMMAND
+
+
+def find_linked_plugin(text: str, ours: str) -> str:
+    """Return the path under which OpenClaw's own installer registered our plugin, or an empty string."""
+    paths = config_edit.get(text, _LOAD_PATHS)
+    for path in paths if isinstance(paths, list) else ():
+        if isinstance(path, str) and path != ours and _plugin_id(Path(path).expanduser()) == NAME:
+            return path
+    return ""
+
+
+def _plugin_id(folder: Path) -> str:
+    return str(_read_json(folder / "openclaw.plugin.json", ("id",)))
+
+
+def _claude_manifest(context: InstallContext) -> HostManifest:
+    root = host_root("claude", context.environment, context.user_home)
+    files = {path: content for path, content in bundle_files("claude", context.command).items() if "codex" not in path}
+    return HostManifest(
+        (root,), tuple(OwnFile(root / "skills" / NAME / path, content) for path, content in files.items())
+    )
+
+
+def _opencode_manifest(context: InstallContext) -> HostManifest:
+    root = host_root("opencode", context.environment, context.user_home)
+    files = bundle_files("opencode", context.command)
+    return HostManifest(
+        (root,),
+        (
+            OwnFile(root / "plugins" / "lorelog.ts", files["lorelog.ts"]),
+            OwnFile(root / "skills" / SKILL_NAME / "SKILL.md", files[f"skills/{SKILL_NAME}/SKILL.md"]),
+        ),
+    )
+
+
+def _codex_manifest(context: InstallContext) -> HostManifest:
+    root = host_root("codex", context.environment, context.user_home)
+    own = OwnFile(root / "skills" / SKILL_NAME / "SKILL.md", render_skill("codex", context.command).encode())
+    return HostManifest((root,), (own,), (_codex_hooks(root, context), _codex_config(root, context)))
+
+
+def _codex_hooks(root: Path, context: InstallContext) -> SharedFile:
+    groups = hook_groups("codex", context.command)
+
+    def add(text: str) -> str:
+        config = json.loads(text)
+        hooks = config.setdefault("hooks", {}) if isinstance(config, dict) else None
+        if not isinstance(hooks, dict):
+            raise ConfigError("hooks is not an object", hint="correct it by hand first")
+        for event, (group,) in groups.items():
+            if not isinstance(hooks.setdefault(event, []), list):
+                raise ConfigError(f"hooks.{event} is not a list", hint="correct it by hand first")
+            hooks[event].append(group)
+        return _dump_json(config)
+
+    def remove(text: str) -> str:
+        ours = find_our_groups(text)
+        if not ours:
+            return text
+        config = json.loads(text)
+        for event, index in reversed(ours):
+            config["hooks"][event].pop(index)
+            if not config["hooks"][event]:
+                config["hooks"].pop(event)
+        return _dump_json(config)
+
+    def has(text: str) -> bool:
+        ours = [(event, json.loads(text)["hooks"][event][index]) for event, index in find_our_groups(text)]
+        return sorted(ours, key=str) == sorted([(event, group) for event, (group,) in groups.items()], key=str)
+
+    def manual_text() -> str:
+        example = json.dumps(groups["Stop"][0])
+        return f"under hooks, for each of {', '.join(HOOK_EVENTS['codex'])}, an entry such as {example}"
+
+    return SharedFile(
+        path=root / "hooks.json", add=add, remove=remove, contains_ours=has, manual_text=manual_text, empty_text="{}\n"
+    )
+
+
+def _dump_json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def _codex_config(root: Path, context: InstallContext) -> SharedFile:
+    path = root / "config.toml"
+    server = mcp_server(context.command)
+    home = context.environment.get("LORELOG_HOME")
+    if home:
+        server["env"] = {"LORELOG_HOME": home}  # Codex passes on almost nothing of its environment
+    server = {**_existing_table(path), **server}
+
+    def add(text: str) -> str:
+        return config_edit.put_table(text, _TABLE_PATH, server)
+
+    def remove(text: str) -> str:
+        return config_edit.drop_table(text, _TABLE_PATH)
+
+    def has(text: str) -> bool:
+        servers = config_edit.parse_toml(text).get(_TABLE_PATH[0])
+        return isinstance(servers, dict) and servers.get(NAME) == server
+
+    return SharedFile(
+        path=path, add=add, remove=remove, contains_ours=has, manual_text=lambda: add("").strip().replace("\n", "; ")
+    )
+
+
+def _existing_table(path: Path) -> dict[str, Any]:
+    """Return our existing table: the user may have added settings, such as a timeout."""
+    try:
+        table = config_edit.parse_toml((read_file(path) or b"").decode()).get(_TABLE_PATH[0], {}).get(NAME, {})
+    except (ValueError, AttributeError):
+        return {}  # the edit will report the error
+    return table if isinstance(table, dict) else {}
+
+
+def _openclaw_manifest(context: InstallContext) -> HostManifest:
+    path = openclaw_config(context.environment, context.user_home)
+    folder = context.home / "hosts" / "openclaw"
+    own = tuple(OwnFile(folder / name, content) for name, content in bundle_files("openclaw", context.command).items())
+    return HostManifest((path.parent,), own, (_openclaw_shared(path, str(folder), context),))
+
+
+def _openclaw_shared(config: Path, folder: str, context: InstallContext) -> SharedFile:
+    entry = _openclaw_entry(config, approve=context.approve)
+    previous = _previous_slot(config, context)
+
+    def add(text: str) -> str:
+        text = config_edit.append(text, _LOAD_PATHS, folder)
+        text = config_edit.put(text, _ENTRY_PATH, entry)
+        if isinstance(config_edit.get(text, _ALLOW_PATH), list):
+            text = config_edit.append(text, _ALLOW_PATH, NAME)
+        return config_edit.put(text, _SLOT_PATH, NAME)
+
+    def remove(text: str) -> str:
+        before = text
+        for path, item in ((_LOAD_PATHS, folder), (_ALLOW_PATH, NAME)):
+            items = config_edit.get(text, path)
+            if isinstance(items, list) and item in items:
+                text = config_edit.drop(text, path, items.index(item))
+            if find_linked_plugin(text, folder):
+                return text  # OpenClaw's own installer registered us, too: entry and slot belong to that
+        text = _drop_key(text, _ENTRY_PATH)
+        if config_edit.get(text, _SLOT_PATH) == NAME:
+            text = config_edit.put(text, _SLOT_PATH, previous) if previous else _drop_key(text, _SLOT_PATH)
+        return text if text == before else _remove_empty(text)  # containers that were empty before us stay
+
+    def has(text: str) -> bool:
+        paths, allowed = config_edit.get(text, _LOAD_PATHS), config_edit.get(text, _ALLOW_PATH)
+        return (
+            isinstance(paths, list)
+            and paths.count(folder) == 1
+            and config_edit.get(text, _ENTRY_PATH) == entry
+            and config_edit.get(text, _SLOT_PATH) == NAME
+            and (not isinstance(allowed, list) or NAME in allowed)
+        )
+
+    example = {"plugins": {"load": {"paths": [folder]}, "slots": {"memory": NAME}, "entries": {NAME: entry}}}
+    return SharedFile(
+        path=config,
+        add=add,
+        remove=remove,
+        contains_ours=has,
+        manual_text=lambda: json.dumps(example),
+        empty_text="{}\n",
+    )
+
+
+def _remove_empty(text: str) -> str:
+    """Remove containers that are empty now, from the inside out."""
+    for path in (_LOAD_PATHS, _LOAD_PATHS[:2], _SLOT_PATH[:2], _ENTRY_PATH[:2], ("plugins",)):
+        if config_edit.get(text, path) in ([], {}):
+            text = _drop_key(text, path)
+    return text
+
+
+def _drop_key(text: str, path: config_edit.KeyPath) -> str:
+    return config_edit.drop(text, path[:-1], path[-1])
+
+
+def _openclaw_entry(path: Path, *, approve: bool) -> dict[str, Any]:
+    """Return our entry. Settings that the user added, such as an approval, stay."""
+    existing = _read_json(path, _ENTRY_PATH)
+    entry: dict[str, Any] = {**existing, "enabled": True} if isinstance(existing, dict) else {"enabled": True}
+    if approve:
+        hooks = entry.get("hooks")
+        entry["hooks"] = {**(hooks if isinstance(hooks, dict) else {}), "allowConversationAccess": True}
+    return entry
+
+
+def _previous_slot(path: Path, context: InstallContext) -> str:
+    """Return the previous owner of the memory slot, from the backup."""
+    _, copy = read_receipt(context.home, "openclaw").files.get(str(path), ("", ""))
+    slot = _read_json(Path(copy), _SLOT_PATH) if copy else None
+    return slot if isinstance(slot, str) and slot != NAME else ""
+
+
+def _read_json(path: Path, keys: tuple[str, ...]) -> Any:
+    try:
+        return config_edit.get((read_file(path) or b"{}").decode(), keys)
+    except ValueError:
+        return None  # the edit will report the error
+
+
+def _environment_path(environment: Mapping[str, str], name: str) -> Path | None:
+    value = environment.get(name)
+    return Path(value).expanduser() if value else None

@@ -1,0 +1,492 @@
+"""Plan the file changes of an installation, show them as a diff, and apply them.
+
+A host's manifest describes its files with and without our entries; installing, updating and uninstalling follow from
+that. Installing removes our existing entries first, so that those of an older version are replaced and not duplicated.
+A receipt names a copy of each file as it was before: uninstalling restores it byte for byte if the file is unchanged
+since the installation, otherwise it removes only our entries.
+
+A user's file is replaced as a whole or not at all, and keeps its mode and owner. If it is a symbolic link, its target
+is replaced, so that a configuration in a dotfiles directory stays there; a target outside the user's home directory is
+an error.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from lorelog.core.errors import ConfigError
+from lorelog.core.paths import is_below
+
+MAX_BYTES = 50_000_000
+"""A larger file is not a configuration."""
+_MAX_BACKUPS = 20
+"""Copies kept for each host."""
+
+
+def read_file(path: Path) -> bytes | None:
+    """Return a file's content, or None if it does not exist."""
+    try:
+        with open(path, "rb", opener=_open_nonblocking) as file:  # pathlib has no opener
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ConfigError(
+                    f"{path} is not a regular file",
+                    hint="nothing was changed; replace it with a regular file, or remove it",
+                )
+            content = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be read: {error.strerror or error}",
+            hint="nothing was changed; make it readable, or move it away",
+        ) from None
+    if len(content) > MAX_BYTES:
+        raise ConfigError(f"{path} is too large to be a configuration", hint="nothing was changed")
+    return content
+
+
+def resolve_target(path: Path, allowed: Iterable[Path]) -> Path:
+    """Return the file that a path leads to. Raise ConfigError if a link leads out of all `allowed` folders."""
+    target = Path(os.path.realpath(path))
+    if any(is_below(str(target), os.path.realpath(folder)) for folder in allowed):
+        return target
+    raise ConfigError(
+        f"{path} is a link to {target}, outside your home directory",
+        hint="lorelog does not follow such links; make the change by hand, or replace the link by a file",
+    )
+
+
+def replace_file(target: Path, before: bytes | None, after: bytes) -> None:
+    """Replace `before` by `after`. Raise ConfigError if that fails, or if the file has changed meanwhile."""
+    temporary = target.with_name(f".{target.name}.lorelog-{os.getpid()}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary.unlink(missing_ok=True)  # left by a killed process with our id
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with open(descriptor, "wb") as file:  # noqa: PTH123  # from a descriptor, for its mode
+                _copy_mode_and_owner(descriptor, target)
+                file.write(after)
+                file.flush()
+                os.fsync(descriptor)
+            _check_unchanged(target, before)
+            temporary.replace(target)
+            fsync_folder(target.parent)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise _write_error(target, error) from None
+
+
+def remove_file(target: Path, before: bytes | None) -> None:
+    """Delete a file if it is unchanged."""
+    if before is None:
+        return
+    try:
+        _check_unchanged(target, before)
+        target.unlink()
+        fsync_folder(target.parent)
+    except OSError as error:
+        raise _write_error(target, error) from None
+
+
+def backup_copy(folder: Path, name: str, content: bytes) -> Path:
+    """Save a copy of a file's content, readable by the owner only, and return its path."""
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+    copy = folder / f"{stamp}-{name}"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        number = 0
+        while copy.exists() and copy.read_bytes() != content:
+            number += 1
+            copy = folder / f"{stamp}-{number}-{name}"
+        replace_file(copy, read_file(copy), content)
+    except OSError as error:
+        raise ConfigError(
+            f"a copy of {name} cannot be saved in {folder}: {error.strerror or error}", hint="nothing was changed"
+        ) from None
+    return copy
+
+
+def prune_backups(folder: Path, needed: Iterable[str]) -> None:
+    """Keep the newest copies, and those that are needed to undo an installation."""
+    with suppress(OSError):
+        for copy in sorted(folder.iterdir(), reverse=True)[_MAX_BACKUPS:]:
+            if str(copy) not in set(needed):
+                copy.unlink()
+
+
+def fsync_folder(folder: Path) -> None:
+    """Flush a folder's entries to disk."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _open_nonblocking(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # opening a pipe would block
+
+
+def _check_unchanged(target: Path, before: bytes | None) -> None:
+    if read_file(target) != before:
+        raise ConfigError(f"{target} was changed meanwhile by another program", hint="run the command again")
+
+
+def _copy_mode_and_owner(descriptor: int, target: Path) -> None:
+    """Give the new file the mode and owner of the old one; without an old one, read permissions follow the folder."""
+    try:
+        old = target.stat()
+    except FileNotFoundError:
+        os.fchmod(descriptor, 0o644 & stat.S_IMODE(target.parent.stat().st_mode) | 0o600)
+        return
+    if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
+        with suppress(PermissionError):
+            os.fchown(descriptor, old.st_uid, old.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+
+
+def _write_error(path: Path, error: OSError) -> ConfigError:
+    return ConfigError(
+        f"{path} cannot be written: {error.strerror or error}",
+        hint="the file is unchanged; make it writable, or make the changes that --dry-run shows by hand",
+    )
+
+
+TextEdit = Callable[[str], str]
+
+_OUR_MARK = re.compile(rb"""lorelog['"]* (?:hook|search|mcp)\b|"lorelog"|src/lorelog/""")
+"""Pattern that occurs in every version of our files; the word alone is not enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstallContext:
+    """Everything an installation depends on."""
+
+    user_home: Path
+    home: Path
+    """Our home: receipts, copies and OpenClaw's bundle are kept here."""
+    command: str
+    environment: Mapping[str, str]
+    approve: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OwnFile:
+    """A file that belongs to us."""
+
+    path: Path
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedFile:
+    """A file of the user in which some entries are ours."""
+
+    path: Path
+    add: TextEdit
+    remove: TextEdit
+    contains_ours: Callable[[str], bool]
+    """Returns whether a text holds our current entries; they need not be moved."""
+    manual_text: Callable[[], str]
+    """Returns what the user can write by hand if the edit fails."""
+    empty_text: str = ""
+    """Text assumed for a missing file."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostManifest:
+    """All files of an installation."""
+
+    roots: tuple[Path, ...]
+    """The host's own folders, which may be outside the home directory if the user chose so."""
+    own_files: tuple[OwnFile, ...] = ()
+    shared_files: tuple[SharedFile, ...] = ()
+
+    @property
+    def paths(self) -> frozenset[Path]:
+        """All paths that contain something of ours."""
+        return frozenset([*(own.path for own in self.own_files), *(shared.path for shared in self.shared_files)])
+
+
+@dataclass(frozen=True, slots=True)
+class InstallChange:
+    """Old and new content of one file; None if it does not exist."""
+
+    path: Path
+    target: Path
+    before: bytes | None
+    after: bytes | None
+    restore_content: bytes | None = None
+    """Content that uninstalling restores, if known."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstallReceipt:
+    """What was installed: each file's digest as written, and the copy of its original."""
+
+    at: float = 0.0
+    command: str = ""
+    files: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    folders: tuple[str, ...] = ()
+
+
+def plan_install(host: str, manifest: HostManifest, context: InstallContext) -> list[InstallChange]:
+    """Return the changes of an installation; without effect if everything is in place."""
+    receipt = read_receipt(context.home, host)
+    changes = [_plan_own_file(own_file, manifest, context, receipt) for own_file in manifest.own_files]
+    changes += [_plan_shared_file(shared_file, manifest, context, receipt) for shared_file in manifest.shared_files]
+    # An installation in another folder of the host (CODEX_HOME) stays.
+    roots = (*manifest.roots, context.home)
+    leftovers = _plan_leftovers(manifest, receipt)
+    return [*changes, *(change for change in leftovers if any(is_below(str(change.path), str(root)) for root in roots))]
+
+
+def plan_uninstall(host: str, manifest: HostManifest, context: InstallContext) -> list[InstallChange]:
+    """Return the changes of an uninstallation."""
+    receipt = read_receipt(context.home, host)
+    allowed = _allowed_folders(manifest, context)
+    changes = []
+    for shared in manifest.shared_files:  # first: a configuration must not name a deleted file
+        target = resolve_target(shared.path, allowed)
+        before = read_file(target)
+        if before is not None:
+            clean, existed = _strip_our_entries(shared, before, receipt)
+            changes.append(InstallChange(shared.path, target, before, clean if existed else None))
+    for own in manifest.own_files:
+        target = resolve_target(own.path, allowed)
+        before = read_file(target)
+        if before is not None and _is_ours(own, before, receipt):
+            changes.append(InstallChange(own.path, target, before, None))
+    return [*changes, *_plan_leftovers(manifest, receipt)]
+
+
+def apply_install(host: str, changes: Sequence[InstallChange], context: InstallContext) -> None:
+    """Make the changes. Receipt and copies are written first, so that they exist after a crash."""
+    copies = backup_folder(context.home, host)
+    context.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    old = read_receipt(context.home, host)
+    planned = {str(change.path) for change in changes}
+    files = {path: entry for path, entry in old.files.items() if path not in planned}
+    folders = list(old.folders)
+    for change in changes:
+        if change.after is None:
+            _backup_changed(change, old, copies)
+            continue
+        if change.before == change.after and str(change.path) in old.files:
+            files[str(change.path)] = old.files[str(change.path)]
+            continue
+        original = change.restore_content
+        copy = "" if original is None else str(backup_copy(copies, change.target.name, original))
+        files[str(change.path)] = (_digest(change.after), copy)
+        folders += [folder for folder in _missing_folders(change.target.parent) if folder not in folders]
+        if change.before not in {None, original, change.after} and not _is_unmodified(change, old):
+            backup_copy(copies, change.target.name, change.before or b"")
+    at = old.at if old.at and old.command == context.command else time.time()
+    _write_receipt(context.home, host, InstallReceipt(at, context.command, files, tuple(folders)))
+    for change in changes:
+        _apply_change(change)
+    prune_backups(copies, [copy for _, copy in files.values()])
+
+
+def apply_uninstall(host: str, changes: Sequence[InstallChange], context: InstallContext) -> None:
+    """Make the changes, and remove the receipt and the folders that we created and that are empty now."""
+    receipt = read_receipt(context.home, host)
+    copies = backup_folder(context.home, host)
+    for change in changes:
+        _backup_changed(change, receipt, copies)
+        _apply_change(change)
+    emptied = {str(change.target.parent) for change in changes if change.after is None}
+    for folder in sorted({*receipt.folders, *emptied}, key=len, reverse=True):
+        with suppress(OSError):
+            os.rmdir(folder)  # noqa: PTH106  # only if it is empty
+    _receipt_path(context.home, host).unlink(missing_ok=True)
+    prune_backups(copies, [])
+
+
+def effective_changes(changes: Sequence[InstallChange]) -> list[InstallChange]:
+    """Return the changes that have an effect."""
+    return [change for change in changes if change.before != change.after]
+
+
+def format_diff(change: InstallChange) -> str:
+    """Return a change as a unified diff."""
+    before, after = (_split_lines(content) for content in (change.before, change.after))
+    old = "/dev/null" if change.before is None else str(change.path)
+    new = "/dev/null" if change.after is None else str(change.path)
+    lines = difflib.unified_diff(before, after, old, new)
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def read_receipt(home: Path, host: str) -> InstallReceipt:
+    """Return the receipt of a host; empty if there is none or it is malformed."""
+    try:
+        receipt = json.loads(_receipt_path(home, host).read_bytes())
+        files = {str(path): (str(entry[0]), str(entry[1])) for path, entry in receipt["files"].items()}
+        folders = tuple(map(str, receipt["folders"]))
+        return InstallReceipt(float(receipt["at"]), str(receipt["command"]), files, folders)
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
+        return InstallReceipt()
+
+
+def backup_folder(home: Path, host: str) -> Path:
+    """Return the folder of a host's copies."""
+    return home / "backups" / "hosts" / host
+
+
+def _allowed_folders(manifest: HostManifest, context: InstallContext) -> tuple[Path, ...]:
+    """Return the folders that no link may leave: the user's home, ours, and host folders the user set outside of both.
+
+    A host's default folder is in the home; if that is a link out of it, the user has not chosen this explicitly.
+    """
+    chosen = [root for root in manifest.roots if not is_below(str(root), str(context.user_home))]
+    return (context.user_home, context.home, *chosen)
+
+
+def _plan_own_file(
+    own: OwnFile, manifest: HostManifest, context: InstallContext, receipt: InstallReceipt
+) -> InstallChange:
+    target = resolve_target(own.path, _allowed_folders(manifest, context))
+    before = read_file(target)
+    if before is not None and not _is_ours(own, before, receipt):
+        raise ConfigError(f"{own.path} exists already and is not ours", hint="move or rename it")
+    return InstallChange(own.path, target, before, own.content)
+
+
+def _plan_shared_file(
+    shared: SharedFile, manifest: HostManifest, context: InstallContext, receipt: InstallReceipt
+) -> InstallChange:
+    target = resolve_target(shared.path, _allowed_folders(manifest, context))
+    before = read_file(target)
+    if before is None:
+        return InstallChange(shared.path, target, None, _apply_edit(shared, shared.add, b""))
+    if _has_our_entries(shared, before):
+        return InstallChange(shared.path, target, before, before)
+    clean, existed = _strip_our_entries(shared, before, receipt)
+    after = _apply_edit(shared, shared.add, clean)
+    return InstallChange(shared.path, target, before, after, clean if existed else None)
+
+
+def _strip_our_entries(shared: SharedFile, before: bytes, receipt: InstallReceipt) -> tuple[bytes, bool]:
+    """Return a file without our entries, and whether it would exist at all."""
+    digest, copy = receipt.files.get(str(shared.path), ("", ""))
+    if digest == _digest(before):
+        if not copy:
+            return b"", False
+        kept = read_file(Path(copy))
+        if kept is not None:
+            return kept, True
+    clean = _apply_edit(shared, shared.remove, before) if before.strip() else before
+    made_by_us = bool(digest) and not copy
+    return clean, not (made_by_us and _is_blank(clean))
+
+
+def _is_blank(content: bytes) -> bool:
+    return not content.translate(None, b" \t\r\n{}")
+
+
+def _apply_edit(shared: SharedFile, edit: TextEdit, content: bytes) -> bytes:
+    """Edit a text and keep its line endings."""
+    try:
+        text = content.decode()
+        ends = "\r\n" if "\r\n" in text and text == text.replace("\r\n", "\n").replace("\n", "\r\n") else "\n"
+        unix = text.replace(ends, "\n")
+        return edit(unix if unix.strip() or not shared.empty_text else shared.empty_text).replace("\n", ends).encode()
+    except ConfigError as error:
+        raise ConfigError(f"{shared.path}: {error.message}", hint=_manual_hint(shared, edit)) from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{shared.path} cannot be parsed: {error}", hint=_manual_hint(shared, edit)) from None
+
+
+def _manual_hint(shared: SharedFile, edit: TextEdit) -> str:
+    what = "remove by hand" if edit is shared.remove else "add by hand"
+    return f"nothing was changed; correct the file, or {what}: {shared.manual_text()}"
+
+
+def _has_our_entries(shared: SharedFile, content: bytes) -> bool:
+    results: list[bool] = []
+
+    def inspect(text: str) -> str:
+        results.append(shared.contains_ours(text))
+        return text
+
+    _apply_edit(shared, inspect, content)
+    return results[0]
+
+
+def _is_ours(own: OwnFile, content: bytes, receipt: InstallReceipt) -> bool:
+    """Return whether a file is ours, perhaps of another version: each of them calls lorelog."""
+    return content == own.content or str(own.path) in receipt.files or _OUR_MARK.search(content) is not None
+
+
+def _plan_leftovers(manifest: HostManifest, receipt: InstallReceipt) -> Iterator[InstallChange]:
+    """Yield removals of what we no longer install: files of an older version, or in another folder of the host."""
+    shared_by_name = {shared_file.path.name: shared_file for shared_file in manifest.shared_files}
+    for path in map(Path, receipt.files):
+        if path in manifest.paths or (before := read_file(path)) is None:
+            continue
+        target = Path(os.path.realpath(path))
+        if path.name in shared_by_name:  # a user's file: remove only our entries
+            clean, existed = _strip_our_entries(replace(shared_by_name[path.name], path=path), before, receipt)
+            yield InstallChange(path, target, before, clean if existed else None)
+        elif not receipt.files[str(path)][1]:
+            yield InstallChange(path, target, before, None)
+
+
+def _backup_changed(change: InstallChange, receipt: InstallReceipt, copies: Path) -> None:
+    """Save a copy of a file, unless it is exactly as we wrote it."""
+    if change.before not in {None, change.after} and not (change.after is None and _is_unmodified(change, receipt)):
+        backup_copy(copies, change.target.name, change.before or b"")
+
+
+def _is_unmodified(change: InstallChange, receipt: InstallReceipt) -> bool:
+    """Return whether a file is exactly as we wrote it, without changes of the user."""
+    return change.before is not None and receipt.files.get(str(change.path), ("", ""))[0] == _digest(change.before)
+
+
+def _apply_change(change: InstallChange) -> None:
+    if change.before == change.after:
+        return
+    if change.after is None:
+        remove_file(change.target, change.before)
+    else:
+        replace_file(change.target, change.before, change.after)
+
+
+def _missing_folders(folder: Path) -> list[str]:
+    missing = []
+    while not folder.exists():
+        missing.append(str(folder))
+        folder = folder.parent
+    return missing
+
+
+def _receipt_path(home: Path, host: str) -> Path:
+    return home / "hosts" / f"{host}.json"
+
+
+def _write_receipt(home: Path, host: str, receipt: InstallReceipt) -> None:
+    entry = {"at": receipt.at, "command": receipt.command, "files": receipt.files, "folders": receipt.folders}
+    path = _receipt_path(home, host)
+    replace_file(path, read_file(path), (json.dumps(entry, indent=2) + "\n").encode())
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _split_lines(content: bytes | None) -> list[str]:
+    return (content or b"").decode("utf-8", "replace").splitlines(keepends=True)

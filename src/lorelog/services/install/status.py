@@ -1,0 +1,281 @@
+"""State of each host: whether we are installed, what the user must still approve, and whether capture works.
+
+A hook that does not run reports nothing, and Codex and OpenClaw silently skip hooks until they are approved. So the newest
+conversation that the host wrote is compared with the last event that reached us: if it is much newer, capture has stopped.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lorelog.core.errors import ConfigError, LorelogError
+from lorelog.hosts import HOST_TITLES
+from lorelog.hosts.bundles import HOOK_EVENTS, NAME
+from lorelog.ingest.transcripts.json_files import open_database
+from lorelog.services.install import config_edit
+from lorelog.services.install.manifests import (
+    build_manifest,
+    find_linked_plugin,
+    find_our_groups,
+    host_root,
+    openclaw_config,
+)
+from lorelog.services.install.plan import (
+    InstallContext,
+    effective_changes,
+    plan_install,
+    plan_uninstall,
+    read_file,
+    read_receipt,
+)
+
+# Folders of tens of thousands of files: `os` and `glob` rather than pathlib.
+# ruff: noqa: PTH204, PTH207
+
+MAX_SILENCE_S = 3600.0
+"""A conversation that is newer than the last event by more than this was not captured."""
+_VERSION_TIMEOUT_S = 2.0
+_SESSION_PATTERNS = {
+    "claude": ("projects/*/*.jsonl",),
+    "codex": ("sessions/*/*/*/rollout-*.jsonl",),
+    "openclaw": ("agents/*/sessions/*.jsonl",),
+}
+_CAMEL_BOUNDARY = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+@dataclass(frozen=True, slots=True)
+class HostCaptureStats:
+    """Capture times of a host in seconds since 1970, 0 for never."""
+
+    last_event: float = 0.0
+    last_capture: float = 0.0
+    today: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostStatus:
+    """State of one host."""
+
+    host: str
+    title: str
+    found: bool
+    version: str
+    installed: str
+    """current, stale, missing, or native (by the host's own installer)."""
+    approve: tuple[str, ...]
+    """What the user must still do in the host."""
+    last_event: float
+    last_capture: float
+    today: int
+    newest_session: float
+    """When the host last wrote to a conversation."""
+    warnings: tuple[str, ...]
+
+
+def host_status(
+    host: str, context: InstallContext, captures: HostCaptureStats, *, versions: bool = False
+) -> HostStatus:
+    """Return the state of one host."""
+    installed, warnings = _install_state(host, context)
+    newest = newest_session(host, context)
+    if installed != "missing":
+        warnings += _silence_warnings(host, context, captures, newest)
+    approve = pending_approvals(host, context) if installed != "missing" else ()
+    return HostStatus(
+        host=host,
+        title=HOST_TITLES[host],
+        found=is_host_available(host, context),
+        version=_host_version(host, context) if versions else "",
+        installed=installed,
+        approve=tuple(approve),
+        last_event=captures.last_event,
+        last_capture=captures.last_capture,
+        today=captures.today,
+        newest_session=newest,
+        warnings=tuple(warnings),
+    )
+
+
+def is_host_available(host: str, context: InstallContext) -> bool:
+    """Return whether a host has been used here or is on PATH."""
+    root = host_root(host, context.environment, context.user_home)
+    return root.is_dir() or shutil.which(host, path=context.environment.get("PATH", os.defpath)) is not None
+
+
+def native_install(host: str, context: InstallContext) -> str:
+    """Return our name in the host's own installer, or an empty string."""
+    with suppress(ValueError, ConfigError, AttributeError, TypeError):
+        root = host_root(host, context.environment, context.user_home)
+        if host == "claude":
+            plugins = json.loads(_read_text(root / "plugins" / "installed_plugins.json")).get("plugins")
+            return next((name for name in plugins or () if name.startswith(f"{NAME}@")), "")
+        if host == "codex":
+            plugins = config_edit.parse_toml(_read_text(root / "config.toml", "")).get("plugins", {})
+            return next(
+                (name for name, entry in plugins.items() if name.startswith(f"{NAME}@") and entry.get("enabled")), ""
+            )
+        if host == "opencode":
+            return _native_opencode(root)
+        return _native_openclaw(context)
+    return ""
+
+
+def pending_approvals(host: str, context: InstallContext) -> list[str]:
+    """Return instructions for what the user must still approve in the host."""
+    with suppress(ValueError, ConfigError, AttributeError):
+        if host == "codex" and (events := _untrusted_events(context)):
+            names = ", ".join(events)
+            return [f"start codex and approve the hooks (Enter, then Trust all and continue); not approved: {names}"]
+        if host == "openclaw" and not _may_read_conversations(context):
+            command = f"openclaw config set plugins.entries.{NAME}.hooks.allowConversationAccess true"
+            return [f"allow the plugin to read conversations: lorelog hosts install openclaw --approve (or: {command})"]
+        if host == "claude":
+            root = host_root(host, context.environment, context.user_home)
+            enabled = json.loads(_read_text(root / "settings.json")).get("enabledPlugins", {})
+            if enabled.get(f"{NAME}@skills-dir") is False:
+                return [f"enable the plugin: claude plugin enable {NAME}@skills-dir"]
+    return []
+
+
+def newest_session(host: str, context: InstallContext) -> float:
+    """Return when a host last wrote to a conversation, in seconds since 1970; 0 for never."""
+    root = host_root(host, context.environment, context.user_home)
+    times = [
+        _modified_time(path) for pattern in _SESSION_PATTERNS.get(host, ()) for path in glob.iglob(f"{root}/{pattern}")
+    ]
+    if host == "openclaw":
+        stores = glob.iglob(f"{root}/agents/*/agent/openclaw-agent.sqlite")
+        times += [_query_time(path, "SELECT max(created_at) FROM transcript_events") for path in stores]
+    if host == "opencode":
+        data = context.environment.get("XDG_DATA_HOME") or str(context.user_home / ".local" / "share")
+        times.append(_query_time(f"{data}/opencode/opencode.db", "SELECT max(time_created) FROM message"))
+    return max(times, default=0.0)
+
+
+def _install_state(host: str, context: InstallContext) -> tuple[str, list[str]]:
+    by_host = native_install(host, context)
+    try:
+        manifest = build_manifest(host, context)
+        ours = {change.path for change in effective_changes(plan_uninstall(host, manifest, context))}
+        changes = effective_changes(plan_install(host, manifest, context))
+    except ConfigError as error:
+        state = "native" if by_host else "stale" if read_receipt(context.home, host).files else "missing"
+        return state, [error.message]
+    if by_host:
+        listed = bool(read_receipt(context.home, host).files)
+        twice = (
+            [f"it is installed twice, by us and as {by_host}; run: lorelog hosts uninstall {host}"] if listed else []
+        )
+        return "native", twice
+    if not ours & manifest.paths:
+        return "missing", [_misplaced_warning(host, path) for path in sorted(ours)[:1]]
+    if not changes:
+        return "current", _missing_command_warnings(context)
+    names = ", ".join(sorted({change.path.name for change in changes}))
+    return "stale", [f"another version of lorelog is installed ({names}); run: lorelog hosts install {host}"]
+
+
+def _misplaced_warning(host: str, path: Path) -> str:
+    location = f"it is installed in {path.parent}, where {HOST_TITLES[host]} does not look now"
+    return f"{location}; 'lorelog hosts uninstall {host}' removes it"
+
+
+def _missing_command_warnings(context: InstallContext) -> list[str]:
+    if shutil.which(context.command, path=context.environment.get("PATH", os.defpath)):
+        return []
+    return [f"hooks call {context.command}, which does not exist"]
+
+
+def _silence_warnings(host: str, context: InstallContext, captures: HostCaptureStats, newest: float) -> list[str]:
+    last_seen = max(captures.last_event, captures.last_capture, read_receipt(context.home, host).at)
+    if not last_seen or newest <= last_seen + MAX_SILENCE_S:
+        return []
+    hours = (newest - last_seen) / 3600
+    stopped = f"capture has silently stopped: {HOST_TITLES[host]} was used {hours:,.0f} h after the last event that reached us"
+    return [f"{stopped}; approve the hooks, then run: lorelog hosts backfill {host}"]
+
+
+def _untrusted_events(context: InstallContext) -> list[str]:
+    """Return the events whose hook Codex does not trust yet. It stores trust by file or plugin, event and index."""
+    root = host_root("codex", context.environment, context.user_home)
+    path = root / "hooks.json"
+    state: Mapping[str, Any] = (
+        config_edit.parse_toml(_read_text(root / "config.toml", "")).get("hooks", {}).get("state", {})
+    )
+    names, groups = {str(path), os.path.realpath(path)}, find_our_groups(_read_text(path))
+    if plugin := native_install("codex", context):
+        names, groups = {f"{plugin}:hooks/codex.json"}, [(event, 0) for event in HOOK_EVENTS["codex"]]
+    untrusted = []
+    for event, index in groups:
+        key = f"{_CAMEL_BOUNDARY.sub('_', event).lower()}:{index}:0"
+        entries = [state.get(f"{name}:{key}", {}) for name in names]
+        if not any(entry.get("trusted_hash") and entry.get("enabled") is not False for entry in entries):
+            untrusted.append(event)
+    return untrusted
+
+
+def _may_read_conversations(context: InstallContext) -> bool:
+    text = _read_text(openclaw_config(context.environment, context.user_home))
+    return config_edit.get(text, ("plugins", "entries", NAME, "hooks", "allowConversationAccess")) is True
+
+
+def _native_opencode(root: Path) -> str:
+    for name in ("opencode.json", "opencode.jsonc"):
+        for entry in config_edit.get(_read_text(root / name), ("plugin",)) or ():
+            plugin = str(entry[0] if isinstance(entry, list) else entry)
+            if NAME in plugin.rpartition("/")[2] or f"/{NAME}/" in plugin or "lorelog-opencode" in plugin:
+                return plugin
+    return ""
+
+
+def _native_openclaw(context: InstallContext) -> str:
+    text = _read_text(openclaw_config(context.environment, context.user_home))
+    return find_linked_plugin(text, str(context.home / "hosts" / "openclaw"))
+
+
+def _read_text(path: Path, missing: str = "{}") -> str:
+    content = read_file(path)
+    return missing if content is None else content.decode()
+
+
+def _modified_time(path: str) -> float:
+    try:
+        return os.path.getmtime(path)
+    except OSError:
+        return 0.0
+
+
+def _query_time(path: str, query: str) -> float:
+    """Return a time from a host's database in seconds, or the file's modification time if the query fails."""
+    if not Path(path).is_file():
+        return 0.0
+    with suppress(LorelogError), open_database(path) as connection:
+        (milliseconds,) = connection.execute(query).fetchone()
+        return float(milliseconds or 0) / 1000
+    return _modified_time(path)
+
+
+def _host_version(host: str, context: InstallContext) -> str:
+    """Return a host's version, or an empty string if it does not answer in time."""
+    program = shutil.which(host, path=context.environment.get("PATH", os.defpath))
+    if program is None:
+        return ""
+    command: Sequence[str] = (program, "--version")
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_VERSION_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return ""
+    match = re.search(r"\d+\.\d+\.\d+[\w.+-]*", done.stdout)
+    return match[0] if match else ""

@@ -1,0 +1,159 @@
+"""Language models and embedders whose every call is recorded in the receipts.
+
+A language model call first reserves its maximum cost, so that the daily limit holds before anything is sent; afterwards
+a receipt records provider, purpose, outcome and cost. If a call may have been charged and the model does not report its
+cost, the maximum is recorded. Timeouts and retries are in `models/`: only the model knows how often a request was sent.
+
+An embedder records each batch and each query, so that an interrupted or failed run has recorded its cost. It has no
+daily limit, because an index is paid for once. If a receipt cannot be written, the vectors are returned all the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from math import ceil
+
+from lorelog.core.errors import LorelogError, ModelError, ModelFault, ModelUnavailable, StoreError
+from lorelog.core.ports import Completion, EmbeddedTexts, Embedder, LanguageModel, TokenReportingEmbedder, Vector
+from lorelog.retrieval.token_estimate import estimate_tokens
+from lorelog.services.llm.receipts import OUTCOME_DONE, PURPOSE_EMBEDDING, CallOutcome, ModelCall, Receipts, Reservation
+
+ESTIMATE_MARGIN = 1.25
+"""Estimates of prompt tokens are multiplied by this, since they may be too low. Receipts have the model's own count."""
+
+
+@dataclass(frozen=True, slots=True)
+class LlmBudget:
+    """Limits of model calls, and on whose behalf they are made."""
+
+    daily_tokens: int
+    timeout_s: float
+    window_tokens: int = 0
+    """Context window: prompt and answer together; 0 sets no bound."""
+    project: str = ""
+    host: str = ""
+
+
+class MeteredLlm:
+    """A language model with its limits. Threads may share it as far as they may share the model."""
+
+    def __init__(self, model: LanguageModel, receipts: Receipts, budget: LlmBudget) -> None:
+        self._model = model
+        self._receipts = receipts
+        self._budget = budget
+
+    @property
+    def provider(self) -> str:
+        return self._model.provider
+
+    @property
+    def model(self) -> str:
+        return self._model.model
+
+    @property
+    def window_tokens(self) -> int:
+        """Context window, to compare with `max_cost`; 0 sets no bound."""
+        return self._budget.window_tokens
+
+    def max_cost(self, system: str, text: str, max_tokens: int) -> int:
+        """Return the maximum cost of a call in tokens. The call fits if this does not exceed `window_tokens`."""
+        prompt_tokens = ceil(ESTIMATE_MARGIN * (estimate_tokens(system) + estimate_tokens(text)))
+        return prompt_tokens + max_tokens + self._model.extra_tokens
+
+    def ask(
+        self, purpose: str, system: str, text: str, max_tokens: int, *, is_usable: Callable[[str], bool] | None = None
+    ) -> Completion:
+        """Return a model's answer of about `max_tokens` at most.
+
+        `is_usable` checks the answer; by default it must not be blank. Raise DailyLimitReached if too few of the day's tokens are left
+        and StoreError if the call cannot be recorded (no request was sent in either case), ModelError if there is no usable answer.
+        """
+        cost = self.max_cost(system, text, max_tokens)
+        if 0 < self.window_tokens < cost:
+            raise ModelFault(
+                f"the request needs about {cost:,} tokens, and the context window of {self.model} is {self.window_tokens:,}",
+                hint="send less text at once, or set llm.window_tokens to the model's context window",
+            )
+        call = ModelCall(purpose, self.provider, self.model, self._budget.host, self._budget.project)
+        reservation = self._receipts.reserve(cost, call, self._budget.daily_tokens)
+        started = time.monotonic()
+        status, tokens_in, tokens_out = "failed", reservation.reserved, 0
+        try:
+            completion = self._model.complete(system, text, max_tokens)
+            tokens_in, tokens_out = _charged_tokens(completion, reservation.reserved, max_tokens)
+            status = OUTCOME_DONE if (is_usable or _is_not_blank)(completion.text) else "unusable"
+        except ModelUnavailable:
+            timed_out = time.monotonic() - started >= 0.9 * self._budget.timeout_s
+            status, tokens_in = ("timeout", reservation.reserved) if timed_out else ("unavailable", 0)
+            raise
+        except ModelFault:
+            status = "fault"
+            raise
+        except LorelogError:
+            tokens_in = 0
+            raise
+        finally:
+            self._settle(reservation, CallOutcome(status, tokens_in, tokens_out, time.monotonic() - started))
+        if status != OUTCOME_DONE:
+            raise ModelFault(f"{self.model} returned no usable answer")
+        return completion
+
+    def _settle(self, reservation: Reservation, outcome: CallOutcome) -> None:
+        with suppress(StoreError):  # the reservation keeps counting
+            self._receipts.settle(reservation, outcome)
+
+
+def _charged_tokens(completion: Completion, reserved: int, max_tokens: int) -> tuple[int, int]:
+    """Return the charged tokens of an answer. A count that the model does not report is replaced by its maximum."""
+    if completion.tokens_in:
+        return completion.tokens_in, completion.tokens_out or (max_tokens if completion.text else 0)
+    return (reserved - max_tokens, completion.tokens_out) if completion.tokens_out else (reserved, 0)
+
+
+def _is_not_blank(text: str) -> bool:
+    return bool(text.strip())
+
+
+class MeteredEmbedder:
+    """An embedder that records its token usage."""
+
+    def __init__(self, inner: Embedder, receipts: Receipts, project: str) -> None:
+        self._inner = inner
+        self._receipts = receipts
+        self._project = project
+        self.provider = inner.provider
+        self.model = inner.model
+
+    def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
+        """Embed texts."""
+        started = time.monotonic()
+        try:
+            reply = self._inner.embed_documents(texts)
+        except ModelError as error:
+            self._record(error.tokens, started)
+            raise
+        self._record(reply.tokens, started)
+        return reply
+
+    def embed_query(self, text: str) -> Vector:
+        """Embed a query."""
+        if not isinstance(self._inner, TokenReportingEmbedder):
+            return self._inner.embed_query(text)
+        started = time.monotonic()
+        reply = self._inner.embed_query_with_usage(text)
+        self._record(reply.tokens, started)
+        return reply.vectors[0]
+
+    def close(self) -> None:
+        """Close the model."""
+        self._inner.close()
+
+    def _record(self, tokens: int, started: float) -> None:
+        if not tokens:
+            return
+        call = ModelCall(PURPOSE_EMBEDDING, self.provider, self.model, project=self._project)
+        with suppress(StoreError):
+            self._receipts.record(call, CallOutcome(OUTCOME_DONE, tokens, 0, time.monotonic() - started))

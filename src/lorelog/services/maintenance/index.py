@@ -1,0 +1,155 @@
+"""Index runs over a workspace's roots and records, incremental updates, and background work.
+
+Records are embedded in the background, so that neither writing nor searching waits for a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lorelog.core.document import Document, SourceFile
+from lorelog.core.errors import UsageError
+from lorelog.core.memory import IndexReport
+from lorelog.core.ports import Embedder, Progress, Store
+from lorelog.services.indexing.incremental import FileChanges, IncrementalIndexer
+from lorelog.services.indexing.run import IndexJob, IndexRun
+from lorelog.services.places.root_selection import (
+    IndexTargets,
+    RunRootRegistry,
+    WatchScope,
+    drop_roots,
+    list_awaited_paths,
+    select_default_roots,
+    select_named_roots,
+    select_project_roots,
+)
+from lorelog.services.places.roots import Root, Roots
+from lorelog.services.places.workspace import Workspace
+from lorelog.services.records.pages import RecordPages
+from lorelog.services.records.projection import RecordProjection
+
+if TYPE_CHECKING:
+    from lorelog.code.tables import CodeTables
+
+
+_MAX_PENDING = 2_000
+_MAX_NEWEST_PAGES = 200
+_BATCH_SIZE = 8
+"""Pages embedded between two checks of `should_continue`."""
+
+
+def embed_records(
+    pages: RecordProjection, store: Store, embedder: Embedder | None, job: IndexJob, should_continue: Callable[[], bool]
+) -> None:
+    """Update the pages and embed those without vectors. An index of another model is left alone."""
+    pages.catch_up()
+    if embedder is None or not store.serves_model():
+        return
+    pending = list(_pages_without_vectors(pages, store))
+    for first in range(0, len(pending), _BATCH_SIZE):
+        if not should_continue():
+            return
+        batch = pending[first : first + _BATCH_SIZE]
+        roots = tuple({page.root: Root(page.root, page.project) for page in batch}.values())
+        files = [SourceFile(page.source, page.root, page.stamp) for page in batch]
+        IndexRun(store, embedder, replace(job, roots=roots, patient=False)).over_files(files)
+
+
+def _pages_without_vectors(pages: RecordProjection, store: Store) -> Iterator[Document]:
+    pending = store.pending(_MAX_PENDING)
+    sources = dict.fromkeys(chunk.source for chunk in pending if pages.holds(chunk.source))
+    if len(pending) == _MAX_PENDING:  # a long queue of other chunks must not keep new records waiting
+        documents = [document for document in store.documents() if pages.holds(document.source)]
+        newest = sorted(documents, key=lambda document: document.indexed_at, reverse=True)[:_MAX_NEWEST_PAGES]
+        sources |= dict.fromkeys(document.source for document in newest)
+    for source in sources:
+        document = store.document(source)
+        if document is not None and Path(source).exists():
+            yield document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexMaintenance:
+    """The index of one workspace, and its sources."""
+
+    store: Store
+    embedder: Embedder | None
+    workspace: Workspace
+    roots: Roots
+    records: RecordPages
+    job: Callable[[tuple[Root, ...]], IndexJob]
+
+    def index(self, job: IndexJob, targets: IndexTargets | None, progress: Progress | None) -> IndexReport:
+        """Run a job over the named targets, or over the project's roots, and bring the records up to date."""
+        if job.reembed and job.words_only:
+            raise UsageError("--reembed cannot be combined with --words-only", hint="use one of them")
+        if targets is None:
+            self._drop_unwanted_roots()
+        registered = self.roots.all()
+        roots = (
+            select_named_roots(targets, self.workspace, registered)
+            if targets
+            else select_default_roots(self.workspace, registered, required=self.records.projection() is None)
+        )
+        self.workspace.create()
+        job = replace(job, roots=roots, known_roots=registered, named=targets is not None)
+        run = IndexRun(self.store, self.embedder, job, progress)
+        registry = RunRootRegistry(roots, self.roots, self.store)
+        self.records.catch_up()  # text only: the run makes all missing vectors
+        with registry.registered():
+            report = run.over_roots()
+        note = self.records.catch_up()  # a model that has just taken over records its own progress
+        removed = registry.finish(run.bad_roots, named=targets is not None)
+        if removed:  # another process removed a root while it was read
+            drop_roots(removed, self.roots, self.store)
+        return replace(report, notes=(*report.notes, *registry.format_replaced_exclusions(), *filter(None, [note])))
+
+    def watch_set(self) -> WatchScope:
+        """Return what to watch for the project."""
+        self._drop_unwanted_roots()
+        roots = select_project_roots(self.workspace, self.roots.all())
+        return WatchScope(roots, list_awaited_paths(self.workspace), self.job(()).scan.ignore_files)
+
+    def follow(self, changes: FileChanges, progress: Progress | None) -> IndexReport | None:
+        """Index changes below the watched roots; return None if there were none."""
+        before = {root.path for root in self.roots.all()}
+        self.workspace.create()
+        job = self.job(select_project_roots(self.workspace, self.roots.all()))
+        job = replace(job, words_only=not self.store.serves_model())
+        report = IncrementalIndexer(self.store, self.embedder, job, progress).apply(changes)
+        if report is not None:
+            self.roots.remember(root for root in job.roots if root.path not in before and root.exists())
+            left = before - {root.path for root in self.roots.all()}
+            if left:  # another process removed a root while it was read
+                drop_roots(left, self.roots, self.store)
+        return report
+
+    def _drop_unwanted_roots(self) -> None:
+        """Drop discovered roots once discovery is turned off."""
+        if self.workspace.claude is not None:
+            return
+        unwanted = {root.path for root in self.roots.all() if root.origin}
+        if unwanted:
+            drop_roots(unwanted, self.roots, self.store)
+
+
+def run_background_work(
+    records: RecordPages,
+    *,
+    store: Store,
+    embedder: Embedder | None,
+    job: IndexJob,
+    tables: CodeTables,
+    go_on: Callable[[], bool],
+) -> None:
+    """Make records searchable and check the code that recent memories name, as long as `go_on` returns True."""
+    from lorelog.services.freshness.checker import FreshnessChecker, check_recent
+
+    pages = records.projection()
+    if pages is not None:
+        embed_records(pages, store, embedder, job, go_on)
+    checker = FreshnessChecker(records.workspace, tables).without_time_limit()
+    check_recent(store, checker, records.workspace.project.id, go_on)

@@ -1,0 +1,343 @@
+"""Append memories to a journal, completely or not at all, and flushed to disk; and format their anchors.
+
+A journal is the user's file, too. It is only appended to, under a lock that other lorelog processes honour; a failed write is rolled
+back; an editor that replaces the file during the write does not lose the entry; and a journal that is a link is refused, because a
+repository must not choose which file we write to.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from lorelog.core.errors import StoreBusy, StoreUnwritable, UsageError
+from lorelog.core.ids import new_id
+from lorelog.core.memory import NewMemory
+from lorelog.core.processes import acquire_file_lock
+from lorelog.ingest.outline import Outline, read_outline
+
+if TYPE_CHECKING:
+    from lorelog.core.session import HookEvent
+    from lorelog.ingest.transcripts.conversation import Conversation, ConversationHead
+
+_ANCHOR_WORD = re.compile(r"[^\s<>]+")
+_NEEDS_ESCAPE = re.compile(r"--|[<>\x00-\x1f\x7f]|\s[a-z][a-z_-]*:\S")
+"""Text that would end the comment, or be read as the next anchor field."""
+
+
+AnchorFields = tuple[tuple[str, str], ...]
+"""Keys and values of an anchor."""
+
+
+def anchor_fields(event: HookEvent, conversation: Conversation, head: ConversationHead) -> AnchorFields:
+    """Return the known fields of a captured turn's anchor, the session first."""
+    dialect = "db" if conversation.format == "sqlite" else "rollout" if event.host == "codex" else "transcript"
+    words = (
+        ("session", to_anchor_word(event.session)),
+        (dialect, anchor_address(conversation.path)),
+        ("host", to_anchor_word(event.host)),
+        ("agent", to_anchor_word(event.agent)),
+        ("branch", to_anchor_word(event.branch or head.branch)),
+        ("commit", to_anchor_word(event.commit)),
+    )
+    return tuple((key, value) for key, value in words if value)
+
+
+def serialize_entry(memory: NewMemory) -> str:
+    """Return an entry as JSON, for `parse_entry`."""
+    when = memory.at.isoformat() if memory.at else ""
+    return json.dumps({"text": memory.text, "id": memory.id, "source": memory.source, "at": when})
+
+
+def parse_entry(text: str) -> NewMemory | None:
+    """Return the entry of a JSON text; None if it is malformed."""
+    try:
+        entry = json.loads(text)
+        source = tuple((str(key), str(value)) for key, value in entry["source"])
+        when = datetime.fromisoformat(entry["at"])
+        return NewMemory(entry["text"], "turn", origin="agent", id=entry["id"], source=source, at=when)
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def to_anchor_word(text: str) -> str:
+    """Return a text as one word that cannot end a comment."""
+    return "_".join(_ANCHOR_WORD.findall(text.replace("--", "-")))[:200]
+
+
+def anchor_address(path: str) -> str:
+    """Return a path for an anchor: unchanged, or as a file:// URL if it would be misread."""
+    return f"file://{quote(path)}".replace("--", "-%2D") if _NEEDS_ESCAPE.search(path) or path.strip() != path else path
+
+
+_TYPE = re.compile(r"[\w][\w.-]{0,63}")
+_TAG = re.compile(r"[\w][\w.:/*@+-]{0,199}")
+_IDENTITY = re.compile(r"[\w.:-]{1,200}")
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
+_HASH = re.compile(r"[0-9a-f]{16}")
+_HASHES_PER_LINE = 24
+"""Covered hashes per line of a journal, for readability."""
+_WAIT_S = 10.0
+_MAX_TRIES = 5
+_HEADING = b"\n### "
+_MIN_TORN_BYTES = len("### 00:00\n")
+"""A heading alone may be the user's and does no harm; an unclosed comment would hide the text after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """An entry as written: its id and its lines."""
+
+    memory: str
+    path: Path
+    start_line: int
+    end_line: int
+    existed: bool = False
+    """It existed before, and nothing was written."""
+
+
+def append_entries(
+    directory: Path, memories: Sequence[NewMemory], now: datetime, *, private: bool = False
+) -> list[JournalEntry]:
+    """Append memories to the day's journal in a directory, all or none, and return their positions.
+
+    A memory whose id is already in the journal is not written again.
+    """
+    for memory in memories:
+        check_memory(memory)
+    identities = [memory.id or new_id() for memory in memories]
+    entries = {
+        identity: _format_entry(memory, identity, memory.at or now)
+        for memory, identity in zip(memories, identities, strict=True)
+    }
+    path = journal_path(directory, now)
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700 if private else 0o777)
+        for _ in range(_MAX_TRIES):
+            placed = _append_missing(path, entries, now, 0o600 if private else 0o644)
+            if placed is not None:
+                return [placed[identity] for identity in identities]
+    except OSError as error:
+        raise StoreUnwritable(
+            f"{path} cannot be written: {error.strerror or error}",
+            hint="nothing was added; make it a writable file, free some space, or use --global",
+        ) from error
+    raise StoreBusy(f"{path} is replaced repeatedly by another program", hint="nothing was added; try again")
+
+
+def journal_path(directory: Path, day: datetime) -> Path:
+    """Return the journal of a day."""
+    return directory / f"{day:%Y-%m-%d}.md"
+
+
+def has_entry(path: Path, memory: str) -> bool:
+    """Return whether a journal has an entry with this id. Only regular files are opened."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise StoreUnwritable(f"{path} cannot be read: {error.strerror}", hint="make it a readable file") from error
+    try:
+        return stat.S_ISREG(os.fstat(descriptor).st_mode) and _id_marker(memory) in _read_bytes(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def check_memory(memory: NewMemory) -> None:
+    """Raise UsageError for a memory that could not be written and read back."""
+    if not memory.text.strip():
+        raise UsageError("the text is empty", hint='lorelog add "what you learned"')
+    if "\0" in memory.text or memory.text.encode("utf-8", "replace").decode() != memory.text:
+        raise UsageError("the text is not plain text", hint="it must be UTF-8 without NUL characters")
+    if memory.type and not _TYPE.fullmatch(memory.type):
+        raise UsageError(
+            f"{memory.type!r} cannot be a type",
+            hint="a type is one word of letters, digits, '_', '-' and '.', at most 64 characters",
+        )
+    for tag in memory.tags:
+        if not _TAG.fullmatch(tag):
+            raise UsageError(
+                f"{tag!r} cannot be a tag",
+                hint="a tag is one word of letters, digits, '_', '-', '.', ':', '/', '*', '@' and '+', at most 200 characters",
+            )
+    for old in memory.supersedes:
+        if not _IDENTITY.fullmatch(old):
+            raise UsageError(f"{old!r} cannot be superseded: its id cannot be written down", hint="give it another id")
+    if not all(map(_HASH.fullmatch, memory.covers)):
+        raise UsageError("covers must contain content hashes", hint="16 hex digits each")
+
+
+def _append_missing(path: Path, entries: Mapping[str, str], now: datetime, mode: int) -> dict[str, JournalEntry] | None:
+    """Append the missing entries and return the positions of all, or None if the file was replaced meanwhile."""
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(0, "it is not a regular file")
+        if not acquire_file_lock(descriptor, _WAIT_S):
+            raise StoreBusy(f"{path} is locked by another program", hint="nothing was added; try again")
+        if not _is_same_file(path, descriptor):
+            return None
+        before = _complete_torn_entry(descriptor, _read_bytes(descriptor), entries.values())
+        # An earlier attempt wrote them, or an editor that replaced the file had read our entry first.
+        placed = {
+            identity: _locate_existing(path, identity, entry, before)
+            for identity, entry in entries.items()
+            if _id_marker(identity) in before
+        }
+        missing = {identity: entry for identity, entry in entries.items() if identity not in placed}
+        if missing:
+            separator = _separator(before, now)
+            _append_or_undo(descriptor, len(before), (separator + "\n".join(missing.values())).encode())
+            first = (before.decode("utf-8", "replace") + separator).count("\n") + 1
+            placed |= _locate_new(path, missing, first)
+        if not before:
+            _sync_directory(path.parent)
+        if not _is_same_file(path, descriptor):
+            return None
+    finally:
+        os.close(descriptor)
+    return placed
+
+
+def _complete_torn_entry(descriptor: int, before: bytes, entries: Iterable[str]) -> bytes:
+    """Write the rest of an entry that a killed process left incomplete, and return the file's content.
+
+    A kill may end a write between two pages. The end of the file is then the beginning of the same entry.
+    """
+    tail = before[before.rfind(_HEADING) + 1 :]
+    if len(tail) <= _MIN_TORN_BYTES:
+        return before
+    for entry in map(str.encode, entries):
+        if entry.startswith(tail) and entry != tail:
+            _append_or_undo(descriptor, len(before), entry[len(tail) :])
+            return before + entry[len(tail) :]
+    return before
+
+
+def _id_marker(identity: str) -> bytes:
+    return f"memory:{identity}".encode()
+
+
+def _locate_existing(path: Path, identity: str, entry: str, before: bytes) -> JournalEntry:
+    first = before[: before.index(_id_marker(identity))].count(b"\n")  # the anchor is on the second line
+    return JournalEntry(identity, path, first, first + entry.count("\n") - 1, existed=True)
+
+
+def _locate_new(path: Path, entries: Mapping[str, str], first: int) -> dict[str, JournalEntry]:
+    placed: dict[str, JournalEntry] = {}
+    for identity, entry in entries.items():
+        lines = entry.count("\n")
+        placed[identity] = JournalEntry(identity, path, first, first + lines - 1)
+        first += lines + 1
+    return placed
+
+
+def _is_same_file(path: Path, descriptor: int) -> bool:
+    """Return whether the path still names the open file: editors save by replacing it."""
+    ours = os.fstat(descriptor)
+    try:
+        current = path.lstat()
+    except FileNotFoundError:
+        return False
+    return (ours.st_dev, ours.st_ino) == (current.st_dev, current.st_ino)
+
+
+def _format_entry(memory: NewMemory, identity: str, now: datetime) -> str:
+    words = [*(f"{key}:{value}" for key, value in memory.source), f"memory:{identity}"]
+    if memory.type:
+        words.append(f"type:{memory.type}")
+    if memory.tags:
+        words.append(f"tags:{','.join(memory.tags)}")
+    words.append(f"origin:{memory.origin}")
+    if memory.supersedes:
+        words.append(f"supersedes:{','.join(memory.supersedes)}")
+    if memory.expires:
+        words.append(f"expires:{memory.expires}")
+    covers = [
+        ",".join(memory.covers[start : start + _HASHES_PER_LINE])
+        for start in range(0, len(memory.covers), _HASHES_PER_LINE)
+    ]
+    if len(covers) == 1:
+        words.append(f"covers:{covers.pop()}")
+    anchor = "\n".join(f"<!-- {fields} -->" for fields in (" ".join(words), *(f"covers:{line}" for line in covers)))
+    return f"### {now:%H:%M}\n{anchor}\n{_format_body(memory.text)}\n"
+
+
+def _format_body(text: str) -> str:
+    """Return the text with its headings as bold lines and its last fence closed, so that it stays one entry.
+
+    An anchor applies to its own section only: a heading inside would leave the rest without id, type and tags.
+    """
+    # The lines in front keep a leading `---` from being parsed as front matter.
+    outline = read_outline("x\n\n" + text.strip("\r\n").replace("\r\n", "\n").rstrip())
+    lines = list(outline.lines)
+    for heading in reversed(outline.headings):
+        lines[heading.first : heading.last + 1] = [f"**{heading.title}**", ""] if heading.title else [""]
+    return "\n".join([*lines[2:], *_closing_fence(outline)])
+
+
+def _closing_fence(outline: Outline) -> list[str]:
+    """Return the line that closes an open code fence, if there is one."""
+    last = len(outline.lines) - 1
+    probe = read_outline("\n".join([*outline.lines, "", "# probe"]))
+    if probe.headings and probe.headings[-1].first > last:
+        return []
+    opening = max((first for first, end in probe.atomic_blocks.items() if end > last), default=0)
+    mark = _FENCE.match(outline.lines[opening])
+    return [mark[1]] if mark else []
+
+
+def _separator(before: bytes, now: datetime) -> str:
+    if not before.strip():
+        return ("" if not before or before.endswith(b"\n") else "\n") + f"# {now:%Y-%m-%d}\n\n"
+    closing = "".join(
+        f"{line}\n" for line in _closing_fence(read_outline(before.decode("utf-8", "replace").rstrip("\n")))
+    )
+    if closing:
+        return ("" if before.endswith(b"\n") else "\n") + closing + "\n"
+    if before.endswith(b"\n\n"):
+        return ""
+    return "\n" if before.endswith(b"\n") else "\n\n"
+
+
+def _read_bytes(descriptor: int) -> bytes:
+    size = os.fstat(descriptor).st_size
+    parts, offset = [], 0
+    while offset < size:
+        part = os.pread(descriptor, size - offset, offset)
+        if not part:
+            break
+        parts.append(part)
+        offset += len(part)
+    return b"".join(parts)
+
+
+def _append_or_undo(descriptor: int, size: int, text: bytes) -> None:
+    try:
+        written = 0
+        while written < len(text):
+            written += os.write(descriptor, text[written:])
+        os.fsync(descriptor)
+    except OSError:
+        with suppress(OSError):
+            os.ftruncate(descriptor, size)
+        raise
+
+
+def _sync_directory(directory: Path) -> None:
+    """Flush a new file's directory entry to disk."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,276 @@
+"""Operations on existing memories: supersede, set dates, judge, find near duplicates, consolidate an episode.
+
+Journals are never rewritten. An episode is all memories with the tag `episode:<id>` or of the session with that id. Its summary is
+extractive: one sentence of each memory, the one that covers most of the episode's subject, in order of time, without repetitions.
+The summary's id is derived from its sources, so the same episode is summarized once, and an earlier summary is superseded. It has the
+least trusted origin of its sources.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from lorelog.core.document import GLOBAL_PROJECT, StoredChunk, short_hash
+from lorelog.core.errors import NotFound, UsageError
+from lorelog.core.memory import (
+    AddReply,
+    DuplicatesReply,
+    EpisodeReply,
+    ExpiryReply,
+    FeedbackReply,
+    NewMemory,
+    SupersedeReply,
+)
+from lorelog.core.options import ListOptions
+from lorelog.core.ports import Store
+from lorelog.core.query import Filters
+from lorelog.core.record import ORIGINS
+from lorelog.services.evaluation.search_quality import JudgedQuestions, questions_from_feedback
+from lorelog.services.memories.delete import find_memory, get_memory
+from lorelog.services.memories.extractive import extract_sentences
+from lorelog.services.memories.near_duplicates import NearDuplicateOptions, find_near_duplicates
+from lorelog.services.memory_state.feedback import feedback_key
+from lorelog.services.memory_state.lifecycle_index import LifecycleIndex, MemoryDates, tenant_state
+from lorelog.services.memory_state.tombstones import Tombstones
+from lorelog.services.places.workspace import Workspace
+
+EPISODE_PREFIX = "episode-"
+"""Prefix of a summary's id."""
+_EPISODE_ID = re.compile(r"[\w.:-]{1,150}")
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """The memories of an episode, oldest first, and its earlier summaries."""
+
+    id: str
+    sources: tuple[StoredChunk, ...]
+    earlier: tuple[StoredChunk, ...]
+    left_out: int = 0
+    """Number of older memories beyond the limit."""
+
+
+def find_episode(episode: str, store: Store, filters: Filters, lifecycle: LifecycleIndex, limit: int) -> Episode:
+    """Return an episode's memories. Raise NotFound if there are none."""
+    if not _EPISODE_ID.fullmatch(episode):
+        raise UsageError(f"{episode!r} cannot be an episode's id", hint="letters, digits, '_', '-', '.' and ':'")
+    tag = f"episode:{episode}"
+    tagged = Filters(**{name: getattr(filters, name) for name in ("projects", "since", "until")}, tags=(tag,))
+    matches = (*store.recent(tagged, 10 * limit), *store.session_chunks(episode, filters, 10 * limit))
+    ordered = sorted(
+        {stored.key: stored for stored in matches}.values(),
+        key=lambda stored: (stored.chunk.date, stored.chunk.source, stored.chunk.start_line),
+    )
+    earlier = [stored for stored in ordered if _is_episode_summary(_memory_id(stored))]
+    sources = [stored for stored in ordered if stored not in earlier and _is_source(stored, lifecycle)]
+    if not sources:
+        raise NotFound(
+            f"no memory belongs to the episode {episode!r}", hint=f"tag them {tag!r}, or name an agent's session"
+        )
+    return Episode(episode, tuple(sources[-limit:]), tuple(earlier), max(0, len(sources) - limit))
+
+
+def summarize_episode(episode: Episode, *, retain: bool, project: str) -> NewMemory:
+    """Return the summary of an episode, for the journal of `project`."""
+    keys = [feedback_key(source) for source in episode.sources]
+    identity = EPISODE_PREFIX + short_hash(json.dumps([episode.id, retain, keys]))
+    replaced = [_memory_id(summary) for summary in episode.earlier if summary.project == project]
+    if not retain:
+        replaced += [
+            _memory_id(source) for source in episode.sources if source.project == project and _memory_id(source)
+        ]
+    first, last = (source.chunk.date[:10] for source in (episode.sources[0], episode.sources[-1]))
+    days = first if first == last else f"{first} to {last}"
+    count = len(episode.sources)
+    return NewMemory(
+        text="\n".join(
+            [
+                f"Episode {episode.id}: {count} {'memory' if count == 1 else 'memories'}, {days}.",
+                "",
+                *(
+                    f"- {sentence.text}"
+                    for sentence in extract_sentences([source.chunk.text for source in episode.sources])
+                ),
+                "",
+                f"Sources: {', '.join(_memory_or_chunk_id(source) for source in episode.sources)}",
+            ]
+        ),
+        type="summary",
+        tags=(f"episode:{episode.id}",),
+        origin=least_trusted_origin(episode.sources),
+        id=identity,
+        supersedes=tuple(memory for memory in dict.fromkeys(replaced) if memory != identity),
+    )
+
+
+def least_trusted_origin(sources: Sequence[StoredChunk]) -> str:
+    """Return the least trusted origin of some memories; one without an origin is a user's own file."""
+    origins = [source.chunk.anchor.origin if source.chunk.anchor else "" for source in sources]
+    ranks = [ORIGINS.index(origin) if origin in ORIGINS else len(ORIGINS) - 1 for origin in origins if origin]
+    return ORIGINS[max(ranks, default=0)]
+
+
+def summary_project(episode: Episode, own: str) -> str:
+    """Return the project of the summary: global only if all sources are global."""
+    return GLOBAL_PROJECT if all(source.project == GLOBAL_PROJECT for source in episode.sources) else own
+
+
+def _is_source(source: StoredChunk, lifecycle: LifecycleIndex) -> bool:
+    """Return whether a memory is summarized: also if only one of our own summaries supersedes it."""
+    if not lifecycle.hides(source, ListOptions(include_superseded=True)):
+        successor = lifecycle.state_of(source).superseded_by
+        return not successor or _is_episode_summary(successor)
+    return False
+
+
+def _is_episode_summary(memory: str) -> bool:
+    return memory.startswith(EPISODE_PREFIX)
+
+
+def _memory_id(stored: StoredChunk) -> str:
+    return stored.chunk.anchor.memory if stored.chunk.anchor else ""
+
+
+class AddMemories(Protocol):
+    """Writes memories to the journal of the project, or to the global one."""
+
+    def __call__(self, memories: Sequence[NewMemory], *, to_global: bool) -> Sequence[AddReply]:
+        """Return where each was written."""
+        ...
+
+
+class ScopeFilters(Protocol):
+    """Restricts filters to the visible projects."""
+
+    def __call__(self, filters: Filters, *, all_projects: bool) -> Filters:
+        """Return the filters with these projects."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryLifecycle:
+    """Operations on existing memories of one tenant, as seen from one project."""
+
+    store: Store
+    workspace: Workspace
+    lifecycle_index: LifecycleIndex
+    tombstones: Tombstones
+    add: AddMemories
+    scope_filters: ScopeFilters
+
+    def supersede(self, identity: str, memory: NewMemory) -> SupersedeReply:
+        """Write a memory that replaces another, which is hidden from now on; its text stays in its file.
+
+        Fields that the new one does not set are taken from the old one. Deleting the new one undoes it.
+        """
+        stored = find_memory(identity, self.store)
+        old = self._own_id(stored, "superseded")
+        successor = self.lifecycle_index.state_of(stored).superseded_by
+        if successor:
+            raise UsageError(f"{old} is superseded already, by {successor}", hint=f"supersede {successor}")
+        if stored.project not in (self.workspace.project.id, GLOBAL_PROJECT):
+            raise UsageError(
+                f"{old} belongs to another project, {stored.project}",
+                hint=f"run the command in that project: --project {stored.project}",
+            )
+        chunk = stored.chunk
+        memory = replace(memory, type=memory.type or chunk.type, tags=memory.tags or chunk.tags, supersedes=(old,))
+        return SupersedeReply(old, self.add([memory], to_global=stored.project == GLOBAL_PROJECT)[0])
+
+    def set_expiry(self, identity: str, expires: str | None, review_after: str | None) -> ExpiryReply:
+        """Set until when a memory is shown and when it is due for review: None keeps a date, empty removes it."""
+        if expires is None and review_after is None:
+            raise UsageError("neither expires nor review_after is set", hint="give a date, or null to clear it")
+        stored = find_memory(identity, self.store)
+        memory = self._own_id(stored, "given dates")
+        before = self.lifecycle_index.state_of(stored)
+        dates = MemoryDates(memory, expires, review_after)
+        merged = dates.merged_over(MemoryDates(memory, before.expires, before.review_after))
+        changed = (merged.expires, merged.review_after) != (before.expires, before.review_after)
+        if changed:
+            tenant_state(self.workspace.tenant_folder).expiry.record(dates)
+        return ExpiryReply(memory, merged.expires or "", merged.review_after or "", changed=changed)
+
+    def judge(self, query: str, identity: str, relevance: str) -> FeedbackReply:
+        """Record whether a memory answers a question."""
+        if not query.strip():
+            raise UsageError("the query is empty", hint="give the query that was searched for")
+        stored = find_memory(identity, self.store)
+        judgement, changed = tenant_state(self.workspace.tenant_folder).feedback.record(query, stored, relevance)
+        return FeedbackReply(stored.id, judgement.memory, judgement.query, relevance, changed=changed)
+
+    def judged_questions(self) -> JudgedQuestions:
+        """Return the questions that users gave feedback on."""
+        return questions_from_feedback(tenant_state(self.workspace.tenant_folder).feedback)
+
+    def near_duplicates(self, options: NearDuplicateOptions, *, all_projects: bool = False) -> DuplicatesReply:
+        """Find memories with nearly the same content."""
+        filters = self.scope_filters(options.filters, all_projects=all_projects)
+        return find_near_duplicates(self.store, self.lifecycle_index, replace(options, filters=filters))
+
+    def consolidate(self, episode_id: str, *, limit: int = 50, retain: bool = True) -> EpisodeReply:
+        """Write a summary of an episode, unless the same one exists."""
+        filters = self.scope_filters(Filters(), all_projects=False)
+        episode = find_episode(episode_id, self.store, filters, self.lifecycle_index, limit)
+        project = summary_project(episode, self.workspace.project.id)
+        memory = summarize_episode(episode, retain=retain, project=project)
+        existing = get_memory(memory.id, self.store, self.tombstones)
+        if existing.deleted_at:
+            raise UsageError(
+                f"the summary of this episode was deleted on {existing.deleted_at[:10]}",
+                hint=f"'lorelog restore {memory.id}' restores it",
+            )
+        summary = (
+            existing_reply(existing.memory)
+            if existing.memory
+            else self.add([memory], to_global=project == GLOBAL_PROJECT)[0]
+        )
+        return EpisodeReply(
+            summary=summary,
+            sources=tuple(_memory_or_chunk_id(source) for source in episode.sources),
+            retained=retain,
+            changed=existing.memory is None,
+            notes=tuple(_format_episode_notes(episode, project, retain=retain)),
+        )
+
+    def _own_id(self, stored: StoredChunk, what: str) -> str:
+        anchor = stored.chunk.anchor
+        if self.lifecycle_index.is_record(stored):
+            raise UsageError(
+                f"{stored.id} is a record, not a memory",
+                hint="'lorelog decide … --supersedes ID' or artifact.revision replaces a record",
+            )
+        if anchor is None or not anchor.memory:
+            raise UsageError(
+                f"{stored.chunk.source}:{stored.chunk.start_line} has no id of its own, so it cannot be {what}",
+                hint="edit the file, or give the section an id: a line <!-- memory:NAME --> under its heading",
+            )
+        return anchor.memory
+
+
+def existing_reply(stored: StoredChunk) -> AddReply:
+    """Return the location of a memory that is indexed already."""
+    chunk = stored.chunk
+    return AddReply(_memory_id(stored), stored.id, chunk.source, chunk.start_line, chunk.end_line, searchable=True)
+
+
+def _memory_or_chunk_id(stored: StoredChunk) -> str:
+    return _memory_id(stored) or stored.id
+
+
+def _format_episode_notes(episode: Episode, project: str, *, retain: bool) -> list[str]:
+    notes = []
+    if episode.left_out:
+        notes.append(f"{episode.left_out:,} older memories of the episode are not included")
+    shown = [
+        source
+        for source in episode.sources
+        if source.project != project or not (source.chunk.anchor and source.chunk.anchor.memory)
+    ]
+    if shown and not retain:
+        notes.append(f"{len(shown):,} of its sources are still shown: they have no id, or belong to another project")
+    return notes

@@ -1,0 +1,101 @@
+"""List documents and memories, newest first. Record pages are not memories: tasks and the ledger list those."""
+
+from __future__ import annotations
+
+from lorelog.core.document import StoredChunk
+from lorelog.core.errors import UsageError
+from lorelog.core.memory import ListReply
+from lorelog.core.options import ListOptions
+from lorelog.core.paths import is_below
+from lorelog.core.ports import Store
+from lorelog.core.query import NO_LIFECYCLE_STATE, Filters
+from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
+
+
+def list_documents(store: Store, filters: Filters, limit: int, lifecycle: LifecycleIndex | None = None) -> ListReply:
+    """Return matching documents, newest first. Raise UsageError for types and tags, which only memories have."""
+    _check_limit(limit)
+    if filters.types or filters.tags:
+        raise UsageError("documents have no type or tags", hint="list memories, without --documents")
+    documents = [
+        document
+        for document in store.documents()
+        if not (lifecycle is not None and lifecycle.is_page(document.source))
+        and (filters.projects is None or document.project in filters.projects)
+        and (not filters.source_prefix or is_below(document.source, filters.source_prefix))
+        and (not filters.since or document.date >= filters.since)
+        and (not filters.until or (document.date != "" and document.date <= filters.until))
+    ]
+    documents.sort(key=lambda document: (document.date, document.source), reverse=True)
+    return ListReply(tuple(documents[:limit]), (), more=len(documents) > limit)
+
+
+def list_memories(
+    store: Store,
+    filters: Filters,
+    limit: int,
+    lifecycle: LifecycleIndex | None = None,
+    options: ListOptions | None = None,
+) -> ListReply:
+    """Return matching memories, newest first; a section that was split into pieces is one memory.
+
+    Superseded and expired ones are included only if the options say so.
+    """
+    _check_limit(limit)
+    options = options or ListOptions()
+    if lifecycle is None:
+        memories = store.recent(filters, limit + 1)
+        return ListReply((), tuple(memories[:limit]), more=len(memories) > limit)
+    shown = (
+        _list_due(store, filters, lifecycle, options)
+        if options.due
+        else _list_visible(store, filters, limit + 1, lifecycle, options)
+    )
+    states = {
+        stored.id: state for stored in shown[:limit] if (state := lifecycle.state_of(stored)) != NO_LIFECYCLE_STATE
+    }
+    return ListReply((), tuple(shown[:limit]), more=len(shown) > limit, fates=states)
+
+
+def _check_limit(limit: int) -> None:
+    if limit < 1:
+        raise UsageError(f"limit must be at least 1 (got {limit})")
+
+
+def _list_visible(
+    store: Store, filters: Filters, count: int, lifecycle: LifecycleIndex, options: ListOptions
+) -> list[StoredChunk]:
+    limit = count
+    while True:
+        memories = store.recent(filters, limit)
+        shown = [
+            stored for stored in memories if not lifecycle.is_record(stored) and not lifecycle.hides(stored, options)
+        ]
+        if len(shown) >= count or len(memories) < limit:
+            return shown
+        limit = 2 * limit + count - len(shown)
+
+
+def _list_due(store: Store, filters: Filters, lifecycle: LifecycleIndex, options: ListOptions) -> list[StoredChunk]:
+    """Return the memories due for review, the longest due first."""
+    memories = (
+        stored for memory in lifecycle.due() for stored in store.find(memory) if _is_first_piece(stored, memory)
+    )
+    return [stored for stored in memories if _matches_filters(filters, stored) and not lifecycle.hides(stored, options)]
+
+
+def _is_first_piece(stored: StoredChunk, memory: str) -> bool:
+    chunk = stored.chunk
+    return chunk.piece == 0 and chunk.anchor is not None and chunk.anchor.memory == memory
+
+
+def _matches_filters(filters: Filters, stored: StoredChunk) -> bool:
+    chunk, day = stored.chunk, stored.chunk.date[:10]
+    return (
+        (filters.projects is None or stored.project in filters.projects)
+        and (not filters.source_prefix or is_below(chunk.source, filters.source_prefix))
+        and (not filters.since or day >= filters.since)
+        and (not filters.until or (day != "" and day <= filters.until))
+        and (not filters.types or chunk.type in filters.types)
+        and set(filters.tags) <= set(chunk.tags)
+    )

@@ -1,0 +1,273 @@
+"""Which memories are superseded, expired or due for review.
+
+Journals are never rewritten, so this state is not stored in the memory it is about. A newer memory's anchor names the
+memories it supersedes; deleting the newer one undoes that. An expiry date is in the memory's anchor (`expires:`) or in
+`lifecycle.jsonl` beside the index, which takes precedence and also holds review dates; the last value of each field
+counts. Memories are hidden at query time, by the current date.
+
+Only a memory of the same project, or a global one, can supersede a memory: a cloned repository must not hide memories
+of other projects. No memory can supersede a record: the ledger decides about records. If memories supersede each other
+in a cycle, the one that the latest supersession names as newer is shown.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lorelog.core.document import GLOBAL_PROJECT, StoredChunk
+from lorelog.core.memory import ExpandReply
+from lorelog.core.options import ListOptions, SearchOptions
+from lorelog.core.paths import is_below
+from lorelog.core.ports import Store, SummaryLink, Supersession
+from lorelog.core.query import NO_LIFECYCLE_STATE, LifecycleState
+from lorelog.services.memory_state.append_log import AppendLog
+from lorelog.services.memory_state.feedback import Feedback
+from lorelog.services.memory_state.summary_links import SummaryLinks
+from lorelog.services.places.workspace import RECORD_PAGES
+
+LIFECYCLE_FILE = "lifecycle.jsonl"
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+class MemoryDates(NamedTuple):
+    """Dates that a user set for a memory. None keeps the previous value, an empty string removes it."""
+
+    memory: str
+    expires: str | None = None
+    review_after: str | None = None
+    at: str = ""
+
+    def merged_over(self, before: MemoryDates) -> MemoryDates:
+        """Return the combined dates when these are set after `before`."""
+        return MemoryDates(
+            self.memory,
+            before.expires if self.expires is None else self.expires,
+            before.review_after if self.review_after is None else self.review_after,
+            self.at,
+        )
+
+
+class MemoryDateTable:
+    """Dates of one tenant's memories, by memory id."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = AppendLog(path, _parse_dates)
+        self._lines: tuple[MemoryDates, ...] = ()
+        self._days: dict[str, MemoryDates] = {}
+
+    @property
+    def token(self) -> str:
+        """Changes with every recorded date."""
+        return "{}.{}.{}".format(*self._file.stamp())
+
+    def dates(self) -> Mapping[str, MemoryDates]:
+        """Return the current dates."""
+        lines = self._file.lines()
+        if lines is not self._lines:
+            days: dict[str, MemoryDates] = {}
+            for line in lines:
+                days[line.memory] = line.merged_over(days.get(line.memory, MemoryDates(line.memory)))
+            self._days, self._lines = days, lines
+        return self._days
+
+    def record(self, days: MemoryDates) -> None:
+        """Record dates; they are on disk when this returns."""
+        fields = {"expires": days.expires, "review_after": days.review_after}
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        self._file.append([{"memory": days.memory, "at": at} | {k: v for k, v in fields.items() if v is not None}])
+
+    def due(self, today: str) -> list[str]:
+        """Return the ids of memories due for review, the longest due first."""
+        due = [entry for entry in self.dates().values() if entry.review_after and entry.review_after <= today]
+        return [entry.memory for entry in sorted(due, key=lambda entry: (entry.review_after, entry.memory))]
+
+
+class _TenantState:
+    """Files beside the index and the indexes built from them, cached for the life of the process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.expiry = MemoryDateTable(folder / LIFECYCLE_FILE)
+        self.feedback = Feedback(folder / "feedback.jsonl")
+        self._supersession_rows: Sequence[Supersession] = ()
+        self._supersessions: SupersessionIndex | None = None
+        self._link_rows: Sequence[SummaryLink] = ()
+        self._summary_links = SummaryLinks()
+
+    def supersessions(self, store: Store) -> SupersessionIndex:
+        rows = store.supersessions()
+        if self._supersessions is None or rows is not self._supersession_rows:
+            self._supersessions = SupersessionIndex(rows)
+            self._supersession_rows = rows
+        return self._supersessions
+
+    def summary_links(self, store: Store) -> SummaryLinks:
+        rows = store.summary_links()
+        if rows is not self._link_rows:
+            self._summary_links = SummaryLinks(rows)
+            self._link_rows = rows
+        return self._summary_links
+
+
+@lru_cache(maxsize=64)
+def tenant_state(folder: Path) -> _TenantState:
+    """Return the cached state of a tenant."""
+    return _TenantState(folder)
+
+
+class SupersessionIndex:
+    """Which memory supersedes which."""
+
+    def __init__(self, rows: Iterable[Supersession]) -> None:
+        self._by_old: dict[str, list[tuple[int, Supersession]]] = {}
+        for number, row in enumerate(rows):
+            if row.old != row.new:
+                self._by_old.setdefault(row.old, []).append((number, row))
+
+    def __bool__(self) -> bool:
+        return bool(self._by_old)
+
+    def successor_of(self, memory: str, project: str, *, elsewhere: bool = False) -> str:
+        """Return the id of the memory that supersedes this one, or an empty string.
+
+        Supersessions from other machines count only for memories of other machines (`elsewhere`): a remote machine must not hide
+        local memories.
+        """
+        latest = self._last(memory, project, elsewhere=elsewhere)
+        if latest is None:
+            return ""
+        successor = latest[1].new
+        cycle = [(latest[0], successor)]
+        seen = {memory, successor}
+        link = self._last(successor, project, elsewhere=elsewhere)
+        while link is not None:
+            cycle.append((link[0], link[1].new))
+            if link[1].new == memory:  # the latest supersession of a cycle wins
+                return "" if max(cycle)[1] == memory else successor
+            if link[1].new in seen:  # a cycle that this memory is not part of
+                break
+            seen.add(link[1].new)
+            link = self._last(link[1].new, project, elsewhere=elsewhere)
+        return successor
+
+    def _last(self, memory: str, project: str, *, elsewhere: bool) -> tuple[int, Supersession] | None:
+        for number, row in reversed(self._by_old.get(memory, ())):
+            if row.project in (project, GLOBAL_PROJECT) and (elsewhere or not row.remote):
+                return number, row
+        return None
+
+
+class LifecycleIndex:
+    """State of one store's memories as of one day. Cheap to create, one per search."""
+
+    def __init__(self, store: Store, folder: Path, today: date, *, uses_feedback: bool = True) -> None:
+        state = tenant_state(folder)
+        self._supersessions = state.supersessions(store)
+        self.summary_links = state.summary_links(store)
+        self._expiry = state.expiry
+        self._feedback = state.feedback if uses_feedback else None
+        self._today = today.isoformat()
+        self._pages = os.path.realpath(folder / RECORD_PAGES)
+
+    @property
+    def token(self) -> str:
+        """Changes with every file that is kept beside the index."""
+        return f"{self._expiry.token} {self._feedback.token if self._feedback else '-'}"
+
+    @cached_property
+    def _days(self) -> Mapping[str, MemoryDates]:
+        return self._expiry.dates()
+
+    def state_of(self, stored: StoredChunk) -> LifecycleState:
+        """Return a memory's state. Records have none: the ledger decides about them."""
+        anchor = stored.chunk.anchor
+        if anchor is None or self.is_record(stored):
+            return NO_LIFECYCLE_STATE
+        dates = self._days.get(anchor.memory) if anchor.memory else None
+        expires = parse_day(anchor.expires) if dates is None or dates.expires is None else dates.expires
+        review = (dates.review_after or "") if dates else ""
+        successor = ""
+        if anchor.memory and self._supersessions:
+            successor = self._supersessions.successor_of(anchor.memory, stored.project, elsewhere=bool(stored.machine))
+        if not (expires or review or successor):
+            return NO_LIFECYCLE_STATE
+        return LifecycleState(
+            superseded_by=successor,
+            expires=expires,
+            review_after=review,
+            expired="" < expires < self._today,
+            due="" < review <= self._today,
+        )
+
+    def is_record(self, stored: StoredChunk) -> bool:
+        """Return whether a chunk is from a record page, not a memory."""
+        return self.is_page(stored.chunk.source)
+
+    def is_page(self, source: str) -> bool:
+        """Return whether a file is one of the record pages."""
+        return is_below(source, self._pages)
+
+    def hides(self, stored: StoredChunk, options: SearchOptions | ListOptions) -> bool:
+        """Return whether a memory is hidden under these options."""
+        if stored.chunk.anchor is None:
+            return False
+        state = self.state_of(stored)
+        return (state.expired and not options.include_expired) or (
+            state.superseded_by != "" and not options.include_superseded
+        )
+
+    def covered_by(self, stored: StoredChunk) -> str:
+        """Return the id of a visible summary that covers a chunk, or an empty string."""
+        for summary in self.summary_links.summaries_of(stored):
+            dates = self._days.get(summary)
+            expires = (dates.expires or "") if dates else ""
+            if not self._supersessions.successor_of(summary, stored.project) and not "" < expires < self._today:
+                return summary
+        return ""
+
+    def is_irrelevant(self, query: str, stored: StoredChunk) -> bool:
+        """Return whether a user judged this memory irrelevant to this question."""
+        return self._feedback is not None and self._feedback.is_irrelevant(query, stored)
+
+    def due(self) -> list[str]:
+        """Return the ids of memories due for review, the longest due first."""
+        return self._expiry.due(self._today)
+
+    def annotate(self, reply: ExpandReply) -> ExpandReply:
+        """Return a section with its state and a note that warns if it is superseded or expired."""
+        state = self.state_of(reply.chunk)
+        superseded = f"superseded by {state.superseded_by}" if state.superseded_by else ""
+        expired = f"expired: it was shown until {state.expires}" if state.expired else ""
+        return replace(reply, fate=state, notes=(*reply.notes, *filter(None, (superseded, expired))))
+
+
+def parse_day(text: str) -> str:
+    """Return the ISO date that a text begins with, or an empty string: an invalid date hides nothing."""
+    match = _DAY.match(text)
+    if match is None:
+        return ""
+    try:
+        return date.fromisoformat(match[0]).isoformat()
+    except ValueError:
+        return ""
+
+
+def _parse_dates(entry: Any) -> MemoryDates:
+    return MemoryDates(
+        str(entry["memory"]),
+        _check_day(entry.get("expires")),
+        _check_day(entry.get("review_after")),
+        str(entry.get("at", "")),
+    )
+
+
+def _check_day(value: Any) -> str | None:
+    if value is None or value == "":
+        return value  # type: ignore[no-any-return]
+    return date.fromisoformat(value).isoformat()

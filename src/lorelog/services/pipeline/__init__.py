@@ -1,0 +1,1 @@
+"""What the engine is built from: its dependencies and defaults, and the search pipeline."""

@@ -1,0 +1,62 @@
+"""The search pipeline: hits, then trust, freshness and code answers, then the token cost or budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from lorelog.core.options import SearchOptions
+from lorelog.core.ports import Store
+from lorelog.core.query import SearchReply
+from lorelog.services.code.scope import CodeScope
+from lorelog.services.places.workspace import CODE_DATABASE
+from lorelog.services.records.pages import RecordPages, restrict_to_records
+from lorelog.services.search.postprocess import add_token_costs
+from lorelog.services.search.searcher import Searcher
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPipeline:
+    """Dependencies shared by all searches."""
+
+    searcher: Searcher
+    records: RecordPages
+    store: Store
+    code: Callable[[], CodeScope]
+    """Opens the code index, for questions and hits about code."""
+
+    def search(self, query: str, options: SearchOptions) -> SearchReply:
+        """Answer a query whose scope is set. Parts that may change without a write to the index come after its cache."""
+        options = restrict_to_records(options, self.records.folder)
+        reply = self.records.search(partial(self.searcher.search, query), options)
+        if options.freshness:
+            reply = self._with_freshness(reply)
+        reply = self._with_code(query, reply)
+        if not options.token_budget:
+            return add_token_costs(reply)
+        from lorelog.services.search.token_budget import pack_hits
+
+        return pack_hits(reply, options.token_budget, self.store)
+
+    def _with_freshness(self, reply: SearchReply) -> SearchReply:
+        """Return the reply with the state of the code that hits of this project name."""
+        workspace = self.records.workspace
+        if not any(hit.project == workspace.project.id for hit in reply.hits):
+            return reply
+        from lorelog.services.freshness.checker import FreshnessChecker
+
+        tables = self.code().tables if (workspace.tenant_folder / CODE_DATABASE).exists() else None
+        return FreshnessChecker(workspace, tables).check(reply)
+
+    def _with_code(self, query: str, reply: SearchReply) -> SearchReply:
+        """Return the reply with an answer from the code index, if there is one and the query is about code."""
+        if not (self.records.workspace.tenant_folder / CODE_DATABASE).exists():
+            return reply
+        from lorelog.core.errors import StoreError
+        from lorelog.services.code.questions import answer_question
+
+        try:
+            return replace(reply, code=answer_question(query, self.code()))
+        except StoreError as error:
+            return replace(reply, notes=(*reply.notes, f"the code index was not searched: {error.message}"))

@@ -1,0 +1,171 @@
+"""Find the Git repository of a directory, and its branch and commit, by reading Git's own files.
+
+No `git` process is started: that would cost more than a whole search, and a machine without Git still has projects. A broken
+`.git` directory is skipped, as Git does; a broken `.git` file is skipped too, because a search must not fail over one.
+
+Only `os` is imported: an agent waits for its hooks.
+"""
+
+from __future__ import annotations
+
+import os
+from os import path
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+# `os.path` instead of pathlib: for a path that is too long or not accessible it returns False, where pathlib raises.
+# ruff: noqa: PTH112, PTH113, PTH118, PTH119, PTH120, PTH123
+
+MAX_SMALL_FILE_BYTES = 65_536
+"""Read limit. A `.git` file holds one path, and a repository's configuration a few lines."""
+
+
+def find_worktree(start: str) -> tuple[str, str, bool]:
+    """Return the directory that identifies the project of a path, its working tree, and whether it is in a Git repository."""
+    current = path.realpath(start)
+    if path.isfile(current):
+        current = path.dirname(current)
+    for directory in walk_up(current):
+        common = git_folders(directory)[1]  # of a working tree's top, or of a bare repository
+        if common:
+            identity = _project_directory(common)
+            return identity, identity if directory == common else directory, True
+    return current, current, False
+
+
+def git_folders(root: str) -> tuple[str, str]:
+    """Return a working tree's Git directory and its common Git directory; empty if it has none."""
+    entry = path.join(root, ".git")
+    if path.isdir(entry):
+        own = _check_git_dir(entry)
+        return own, own
+    if path.isfile(entry):
+        own = resolve_pointer_file(entry, "gitdir:", root)
+        return own, own and _check_git_dir(resolve_pointer_file(path.join(own, "commondir"), "", own) or own)
+    own = _check_git_dir(root)
+    return own, own
+
+
+def walk_up(directory: str) -> Iterator[str]:
+    """Yield a directory and its parents."""
+    yield directory
+    while (parent := path.dirname(directory)) != directory:
+        yield parent
+        directory = parent
+
+
+def resolve_pointer_file(file: str, prefix: str, base: str) -> str:
+    """Return the existing directory that a one-line pointer file names, or an empty string."""
+    text = read_small_file(file)
+    target = text.removeprefix(prefix).strip()
+    if not target or not text.startswith(prefix) or "\0" in target:
+        return ""
+    directory = path.realpath(path.join(base, target))
+    return directory if path.isdir(directory) else ""
+
+
+def is_repository(directory: str) -> bool:
+    """Return whether Git would accept a directory as a repository."""
+    return bool(_check_git_dir(directory))
+
+
+def read_small_file(file: str) -> str:
+    """Return the content of a small regular file, or an empty string."""
+    if not path.isfile(file):  # opening a pipe would block
+        return ""
+    try:
+        with open(file, "rb") as opened:
+            return os.fsdecode(opened.read(MAX_SMALL_FILE_BYTES))
+    except OSError:
+        return ""
+
+
+def _check_git_dir(git_dir: str) -> str:
+    """Return the real path of a directory that Git accepts as a repository, else an empty string."""
+    has_head = path.lexists(path.join(git_dir, "HEAD"))
+    if has_head and path.isdir(path.join(git_dir, "objects")) and path.isdir(path.join(git_dir, "refs")):
+        return path.realpath(git_dir)
+    return ""
+
+
+def _project_directory(common: str) -> str:
+    if path.basename(common) == ".git":
+        return path.dirname(common)
+    # A submodule's repository is inside its parent's, and its configuration names its worktree. A bare repository, or
+    # one made with --separate-git-dir, has no other directory that all its worktrees share.
+    import re
+
+    match = re.search(r"^\s*worktree\s*=\s*(.+?)\s*$", read_small_file(path.join(common, "config")), re.MULTILINE)
+    if match and "\0" not in match[1]:
+        worktree = path.realpath(path.join(common, match[1].strip('"')))
+        if path.isdir(worktree):
+            return worktree
+    return common
+
+
+_SHORT_COMMIT_CHARS = 12
+_MAX_REF_DEPTH = 5
+"""Levels of symbolic references to follow, as Git does."""
+_MAX_PACKED_REFS_BYTES = 16_000_000
+"""Read limit of `packed-refs`; a repository with a hundred thousand branches has less."""
+_HEX_DIGITS = frozenset("0123456789abcdef")
+
+
+def read_head(root: str) -> tuple[str, str]:
+    """Return branch and short commit of the working tree at `root`; each is empty if unknown."""
+    own, common = git_folders(root)
+    if not common:
+        return "", ""
+    name = read_small_file(path.join(own, "HEAD")).strip()
+    if not name.startswith("ref:"):
+        return "", _shorten_commit(name)
+    name = name.removeprefix("ref:").strip()
+    # With the `reftable` format this file is a placeholder; the references are in tables that are not read here.
+    if name == "refs/heads/.invalid" or not _is_ref_name(name):
+        return "", ""
+    return name.removeprefix("refs/heads/"), _resolve_ref(name, own, common)
+
+
+def _resolve_ref(name: str, own: str, common: str) -> str:
+    for _ in range(_MAX_REF_DEPTH):
+        if not _is_ref_name(name):
+            return ""
+        # A linked worktree has some references of its own (of a bisection) and shares the rest.
+        content = (read_small_file(path.join(own, name)) or read_small_file(path.join(common, name))).strip()
+        if not content:
+            return _read_packed_ref(name, common)
+        if not content.startswith("ref:"):
+            return _shorten_commit(content)
+        name = content.removeprefix("ref:").strip()
+    return ""
+
+
+def _read_packed_ref(name: str, common: str) -> str:
+    file = path.join(common, "packed-refs")
+    if not path.isfile(file):
+        return ""
+    try:
+        with open(file, "rb") as opened:
+            content = opened.read(_MAX_PACKED_REFS_BYTES)
+    except OSError:
+        return ""
+    suffix = b" " + name.encode("utf-8", "surrogateescape") + b"\n"
+    end = content.find(suffix)
+    if end < 0:
+        return ""
+    return _shorten_commit(content[content.rfind(b"\n", 0, end) + 1 : end].decode("ascii", "replace"))
+
+
+def _shorten_commit(text: str) -> str:
+    return text[:_SHORT_COMMIT_CHARS] if len(text) >= 40 and _HEX_DIGITS.issuperset(text) else ""
+
+
+def _is_ref_name(name: str) -> bool:
+    """Return whether a text can be a reference name: it becomes part of a path and of an anchor."""
+    return (
+        name.startswith("refs/") and ".." not in name and name.isprintable() and not any(char in " \\" for char in name)
+    )

@@ -1,0 +1,57 @@
+"""Create a project's `.lorelog` folder: ignored by Git, and never through a link out of the project.
+
+Standard library only, because hooks use it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+
+from lorelog.core.errors import StoreUnwritable
+from lorelog.core.paths import is_below
+
+# ruff: noqa: PTH101, PTH104, PTH112, PTH118, PTH123  (pathlib takes 10 ms to import)
+
+FOLDER = ".lorelog"
+GITIGNORE_TEXT = (
+    "# Conversations with agents are kept here and stay out of the repository. Delete this file to share them.\n*\n"
+)
+
+
+def create_project_folder(directory: str, *, git: bool) -> str:
+    """Create a project's folder if it is missing, and return its path. In a repository it gets a `.gitignore`.
+
+    Both appear at once: a folder without that file was left so by the user. Raise StoreUnwritable if the folder cannot be created,
+    or is a link out of the project.
+    """
+    folder = os.path.join(directory, FOLDER)
+    new = ""
+    try:
+        if not os.path.lexists(folder):
+            new = tempfile.mkdtemp(prefix=f"{FOLDER}.", suffix=".new", dir=directory)
+            if git:
+                with open(os.path.join(new, ".gitignore"), "w", encoding="utf-8") as file:
+                    file.write(GITIGNORE_TEXT)
+            os.chmod(new, 0o777 & ~_umask())
+            os.rename(new, folder)
+    except OSError as error:
+        if new:
+            shutil.rmtree(new, ignore_errors=True)
+        if not os.path.lexists(folder):  # another process may have created it
+            raise StoreUnwritable(
+                f"{folder} cannot be created: {error.strerror or error}", hint="make the project writable"
+            ) from error
+    if not os.path.isdir(folder) or not is_below(os.path.realpath(folder), os.path.realpath(directory)):
+        raise StoreUnwritable(
+            f"{folder} is not a directory inside the project",
+            hint="replace it with a directory; lorelog does not follow links out of a project",
+        )
+    return folder
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,79 @@
+"""The workspace: a project and a tenant, and the paths of the tenant's files."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from lorelog.core.document import GLOBAL_PROJECT
+from lorelog.core.errors import StoreUnwritable
+from lorelog.core.paths import is_below
+from lorelog.services.places.project import Project
+from lorelog.services.places.roots import Root
+
+JOURNALS = Path(".lorelog") / "memory"
+"""Journals of the default tenant, where other tools that read journals expect them."""
+DEFAULT_TENANT = "default"
+TENANTS = ".lorelog/tenants"
+"""Journals of other tenants in a project; scans from above skip it."""
+
+CODE_DATABASE = Path("index") / "code.db"
+"""Symbols of indexed source code, below a tenant's folder."""
+RECORD_PAGES = Path("index") / "records"
+"""Searchable pages of records, below a tenant's folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """The project that commands run in and the tenant that memories are kept for."""
+
+    project: Project
+    home: Path
+    tenant: str
+    configured_roots: tuple[str, ...] = ()
+    claude: Path | None = None
+    """Claude Code's own directory; None if its memory files are not indexed automatically."""
+
+    @property
+    def tenant_folder(self) -> Path:
+        """Folder of all the tenant's files."""
+        return self.home / "tenants" / self.tenant
+
+    @property
+    def journals(self) -> Path:
+        """The project's journals, in the main worktree: removing a linked one loses nothing.
+
+        Each tenant has its own folder: tenants that work in the same project must not find each other's memories.
+        """
+        own = JOURNALS if self.tenant == DEFAULT_TENANT else Path(TENANTS) / self.tenant / "memory"
+        return Path(self.project.id) / own
+
+    @property
+    def global_journals(self) -> Path:
+        """Journals of memories without a project."""
+        return self.tenant_folder / "memory"
+
+    def journal_root(self, *, to_global: bool) -> Root:
+        """Return the root for new memories. Raise StoreUnwritable if a link leads out of the project.
+
+        A cloned repository is not trusted: a linked `.lorelog/memory` in it must not choose where we write.
+        """
+        directory, within = (self.global_journals, self.home) if to_global else (self.journals, Path(self.project.id))
+        real = os.path.realpath(directory)
+        if not is_below(real, os.path.realpath(within)):
+            raise StoreUnwritable(
+                f"{directory} is a link that leads out of {within}", hint="make it a directory, or use --global"
+            )
+        return Root(real, GLOBAL_PROJECT if to_global else self.project.id)
+
+    def create(self) -> None:
+        """Create the home and the tenant's folder, accessible to their owner only."""
+        try:
+            for folder in (self.home, self.home / "tenants", self.tenant_folder):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreUnwritable(
+                f"{error.filename or self.home} cannot be created: {error.strerror}",
+                hint="make its parent writable or point LORELOG_HOME elsewhere",
+            ) from error

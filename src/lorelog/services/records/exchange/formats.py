@@ -1,0 +1,337 @@
+"""File formats of exported records: JSON lines, Markdown, and Open Memory Format.
+
+JSON lines: one record each, without its position in the ledger. Lines of a ledger's own files are accepted as well;
+their position is ignored, and their hash only reveals that a line was changed.
+
+Markdown: a section for each record, with the record itself as JSON in a comment. Only the comments are read back. The
+visible text is quoted line by line, so that no record's text can pass for a comment.
+
+OMF 1.0, as memd reads and writes it (https://fmschulz.github.io/memd/omf/): a document with `memories`, each a text
+with tags and a time. The whole record is under `extensions.lorelog`. Of other programs' documents only text, type and
+tags are imported: their claims about lifecycle and trust cannot be checked.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from pathlib import PurePath
+from typing import IO, Any
+
+from lorelog.core.errors import LorelogError, UsageError
+from lorelog.core.record import Json, Record, RecordDraft
+from lorelog.core.version import VERSION
+from lorelog.ingest.transcripts.json_files import read_members
+from lorelog.ingest.transcripts.turns import TranscriptStats
+from lorelog.records.chain import LINE_FORMAT_VERSION, MAX_RECORD_BYTES, decode_line
+from lorelog.records.kinds import FIELDS, search_text
+from lorelog.services.records.markdown import strip_control_chars
+
+_TEXT_FIELDS = (
+    *("id", "at", "kind", "project", "task", "thread", "agent", "session", "reply_to", "relation", "supersedes"),
+    *("origin", "status", "signature"),
+)
+_REQUIRED_FIELDS = ("id", "at", "kind")
+_LEDGER_FIELDS = ("#", "v", "seq", "prev", "more")
+UNVERIFIED_FIELD = "unverified"
+"""Marks a record after a break in its ledger's hash chain; it is not restored as one's own backup."""
+MAX_LINE_BYTES = 2 * MAX_RECORD_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignMemory:
+    """A memory from another program or home, without its claims about trust."""
+
+    text: str
+    type: str = ""
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedMemory:
+    """A journal memory to export."""
+
+    text: str
+    memory: str
+    type: str
+    tags: tuple[str, ...]
+    project: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportItem:
+    """One record or memory of a file, or the reason why it cannot be read."""
+
+    place: int
+    """Line number; in an OMF document, the number of the item."""
+    draft: RecordDraft | None = None
+    memory: ForeignMemory | None = None
+    problem: str = ""
+    unverified: bool = False
+    archived: bool = False
+    """Whether the other program had archived it."""
+
+
+def record_to_json(record: Record) -> dict[str, Any]:
+    """Return a record as JSON, without empty fields."""
+    values: dict[str, Any] = {"v": LINE_FORMAT_VERSION}
+    values |= {name: value for name in _TEXT_FIELDS if (value := getattr(record, name))}
+    if record.supports_claim is not None:
+        values["supports_claim"] = record.supports_claim
+    if record.fields:
+        values["fields"] = dict(record.fields)
+    if not record.verified:
+        values[UNVERIFIED_FIELD] = True
+    return values
+
+
+def draft_from_json(values: object) -> RecordDraft:
+    """Return the draft of a record from its JSON. Raise UsageError for any other shape."""
+    if not isinstance(values, Mapping):
+        raise UsageError("it is not a JSON object")
+    for name in values:
+        if name not in (*_TEXT_FIELDS, *_LEDGER_FIELDS, "supports_claim", "fields", UNVERIFIED_FIELD):
+            near = get_close_matches(str(name), _TEXT_FIELDS, n=1)
+            raise UsageError(
+                f"a record has no field {str(name)[:100]!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+            )
+    if values.get("v") != LINE_FORMAT_VERSION:
+        raise UsageError(f"its format is {str(values.get('v'))[:20]!r}, not {LINE_FORMAT_VERSION}")
+    for name in _REQUIRED_FIELDS:
+        if not values.get(name):
+            raise UsageError(f"{name!r} is missing")
+    for name in _TEXT_FIELDS:
+        if not isinstance(values.get(name, ""), str):
+            raise UsageError(f"its {name!r} is not text")
+    claim, fields = values.get("supports_claim"), values.get("fields", {})
+    if claim is not None and not isinstance(claim, bool):
+        raise UsageError("its 'supports_claim' is neither true nor false")
+    if not isinstance(fields, dict):
+        raise UsageError("its 'fields' is not an object")
+    texts = {name: values[name] for name in _TEXT_FIELDS if name != "kind" and name in values}
+    return RecordDraft(values["kind"], supports_claim=claim, fields=fields, **texts)
+
+
+def write_jsonl(records: Iterator[Record]) -> Iterator[str]:
+    """Yield records as JSON lines."""
+    for record in records:
+        yield encode_compact_json(record_to_json(record)) + "\n"
+
+
+def read_jsonl(stream: IO[bytes]) -> Iterator[ImportItem]:
+    """Yield the records of a file of JSON lines, including the unreadable ones."""
+    for place, line in read_bounded_lines(stream):
+        if not line.strip():
+            continue
+        yield parse_import_line(place, line)
+
+
+def parse_import_line(place: int, text: bytes) -> ImportItem:
+    """Return the record of a JSON line, or its problem."""
+    if len(text) > MAX_LINE_BYTES:
+        return ImportItem(place=place, problem=f"it is longer than {MAX_LINE_BYTES:,} bytes")
+    try:
+        values = json.loads(text)
+        if isinstance(values, dict) and "#" in values:
+            line = decode_line(text.strip())
+            if line is None or not line.is_intact:
+                raise UsageError("it was changed after it was written")
+        draft = draft_from_json(values)
+    except LorelogError as error:
+        return ImportItem(place=place, problem=error.message)
+    except (ValueError, RecursionError):
+        return ImportItem(place=place, problem="it is not valid JSON")
+    return ImportItem(place=place, draft=draft, unverified=values.get(UNVERIFIED_FIELD) is True)
+
+
+def read_bounded_lines(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yield lines with their numbers; an overlong line is cut just above the limit, so that the caller rejects it."""
+    place = 0
+    while line := stream.readline(MAX_LINE_BYTES + 1):
+        place += 1
+        yield place, line
+        while not line.endswith(b"\n") and (line := stream.readline(MAX_LINE_BYTES + 1)):
+            pass
+
+
+def encode_compact_json(values: Mapping[str, Any]) -> str:
+    """Return JSON in the canonical form of the ledger."""
+    return json.dumps(values, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+
+
+MARKDOWN_HEADER = "<!-- lorelog:ledger v1 -->"
+_COMMENT_OPEN, _COMMENT_CLOSE = "<!-- lorelog:record ", " -->"
+_ESCAPED_CHARS = re.compile(r"[<>\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+"""Characters that would end a comment or affect a terminal. In JSON they occur only inside strings."""
+_SHOWN_FIELDS = ("task", "reply_to", "relation", "supersedes", "project", "session", "origin")
+
+
+def write_markdown(records: Iterator[Record]) -> Iterator[str]:
+    """Yield a Markdown file of records."""
+    yield f"# Records\n\n{MARKDOWN_HEADER}\n"
+    for record in records:
+        yield "\n".join(["", *_render_section(record), ""])
+
+
+def read_markdown(stream: IO[bytes]) -> Iterator[ImportItem]:
+    """Yield the records of a Markdown file, including the unreadable ones."""
+    opening, closing = _COMMENT_OPEN.encode(), _COMMENT_CLOSE.encode()
+    for place, line in read_bounded_lines(stream):
+        if not line.startswith(opening):
+            continue
+        text = line.rstrip(b"\r\n")
+        if not text.endswith(closing):
+            yield ImportItem(place=place, problem="its comment is not closed")
+            continue
+        yield parse_import_line(place, text[len(opening) : -len(closing)])
+
+
+def _render_section(record: Record) -> Iterator[str]:
+    kind = record.kind.replace("_", " ")
+    name = _escape_line(record.id).replace('"', "&quot;")
+    yield f'<a id="{name}"></a>'
+    yield ""
+    at = record.at[:16].replace("T", " ")
+    yield f"## {' · '.join(filter(None, map(_escape_line, (kind, record.agent, at, record.status))))}"
+    yield ""
+    text = _ESCAPED_CHARS.sub(lambda match: f"\\u{ord(match[0]):04x}", encode_compact_json(record_to_json(record)))
+    yield f"{_COMMENT_OPEN}{text}{_COMMENT_CLOSE}"
+    yield ""
+    for name in _SHOWN_FIELDS:
+        value = getattr(record, name)
+        if value:
+            yield f"- {name}: `{_escape_line(value)}`"
+    if record.supports_claim is not None:
+        yield f"- supports what it replies to: {'yes' if record.supports_claim else 'no'}"
+    for name in (*FIELDS, *(other for other in record.fields if other not in FIELDS)):
+        if name in record.fields:
+            yield from ("", f"**{_escape_line(name.replace('_', ' '))}**", "", *_quote_lines(record.fields[name]))
+
+
+def _quote_lines(value: Json) -> Iterator[str]:
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        for item in value:
+            first, *rest = str(item).splitlines() or [""]
+            yield f"> - {_escape_line(first)}"
+            yield from (f">   {_escape_line(line)}" for line in rest)
+        return
+    text = value if isinstance(value, str) else encode_compact_json({"": value})[4:-1]
+    yield from (f"> {_escape_line(line)}".rstrip() for line in text.splitlines() or [""])
+
+
+def _escape_line(text: str) -> str:
+    """Return one line without terminal controls, tags or code spans."""
+    return strip_control_chars(text).replace("\n", " ").replace("`", "'").replace("<", "&lt;")
+
+
+OMF_VERSION = "1.0"
+EXTENSION_KEY = "lorelog"
+_EXTENSION_VERSION = 1
+_MAX_TAGS = 100
+_MAX_TEXT_CHARS = 1_000_000
+_TYPE_PATTERNS = re.compile(r"[^\w.-]+"), re.compile(r"\w[\w.-]{0,63}")
+_TAG_PATTERNS = re.compile(r"[^\w.:/*@+-]+"), re.compile(r"\w[\w.:/*@+-]{0,199}")
+"""Characters that journals do not accept in a type or tag, and the accepted form."""
+_INACTIVE_STATES = frozenset({"archived", "expired", "superseded", "deleted"})
+
+
+def write_omf(records: Iterator[Record], memories: Iterable[ExportedMemory] = ()) -> Iterator[str]:
+    """Yield an OMF document, one item per line."""
+    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    source = encode_compact_json({"app": EXTENSION_KEY, "version": VERSION})
+    yield f'{{"omf":"{OMF_VERSION}","exported_at":"{now}","source":{source},"memories":['
+    separator = "\n"
+    for item in _omf_items(records, memories):
+        yield separator + encode_compact_json(item)
+        separator = ",\n"
+    yield "\n]}\n"
+
+
+def read_omf(path: str) -> Iterator[ImportItem]:
+    """Yield the items of an OMF document. Raise UsageError at the end if the document has another format."""
+    tally = TranscriptStats()
+    version: object = None
+    place = 0
+    for name, value in read_members(path, frozenset({"memories"}), tally):
+        if name == "memories":
+            place += 1
+            yield _parse_omf_item(place, value)
+        elif name == "omf":
+            version = value
+    if tally.broken:
+        yield ImportItem(place=place + 1, problem="the document ends here unexpectedly")
+    elif version != OMF_VERSION:
+        raise UsageError(
+            f"{path} is not an OMF {OMF_VERSION} document", hint='it begins {"omf": "1.0", …, "memories": […]}'
+        )
+
+
+def _omf_items(records: Iterator[Record], memories: Iterable[ExportedMemory]) -> Iterator[dict[str, Any]]:
+    for record in records:
+        tags = dict.fromkeys(filter(None, (record.kind, record.status, record.text("challenge_id"))))
+        ours = {"v": _EXTENSION_VERSION, "record": record_to_json(record)}
+        yield _omf_item(search_text(record), record.project, tags, record.at, ours)
+    for memory in memories:
+        ours = {"v": _EXTENSION_VERSION, "memory": memory.memory, "type": memory.type, "project": memory.project}
+        yield _omf_item(memory.text, memory.project, memory.tags, memory.at, ours)
+
+
+def _omf_item(content: str, project: str, tags: Iterable[str], at: str, ours: dict[str, Any]) -> dict[str, Any]:
+    item = {
+        "content": content,
+        "category": PurePath(project).name,
+        "tags": list(tags),
+        "created_at": at,
+        "extensions": {EXTENSION_KEY: ours},
+    }
+    return {name: value for name, value in item.items() if value}
+
+
+def _parse_omf_item(place: int, item: object) -> ImportItem:
+    if not isinstance(item, dict):
+        return ImportItem(place=place, problem="it is not an object")
+    ours = _get_object(_get_object(item, "extensions"), EXTENSION_KEY)
+    return _parse_omf_record(place, ours) if "record" in ours else _parse_omf_memory(place, item, ours)
+
+
+def _parse_omf_record(place: int, ours: Mapping[str, Any]) -> ImportItem:
+    if ours.get("v") != _EXTENSION_VERSION:
+        return ImportItem(place=place, problem=f"its record has the unknown format {str(ours.get('v'))[:20]!r}")
+    try:
+        text = encode_compact_json(_get_object(ours, "record")).encode()
+    except (ValueError, RecursionError):
+        return ImportItem(place=place, problem="its record is not valid JSON")
+    return parse_import_line(place, text)
+
+
+def _parse_omf_memory(place: int, item: Mapping[str, Any], ours: Mapping[str, Any]) -> ImportItem:
+    content = item.get("content")
+    if not isinstance(content, str) or not content.strip():
+        return ImportItem(place=place, problem="it has no content")
+    if len(content) > _MAX_TEXT_CHARS or "\0" in content or content.encode("utf-8", "replace").decode() != content:
+        return ImportItem(place=place, problem=f"its content is not text of at most {_MAX_TEXT_CHARS:,} characters")
+    theirs = _get_object(_get_object(item, "extensions"), "memd")
+    tags = item.get("tags")
+    words = dict.fromkeys(_clean_word(tag, _TAG_PATTERNS) for tag in (tags if isinstance(tags, list) else ()))
+    kind = _clean_word(ours.get("type") or theirs.get("chunk_type"), _TYPE_PATTERNS)
+    memory = ForeignMemory(content, kind, tuple(filter(None, words))[:_MAX_TAGS])
+    return ImportItem(place=place, memory=memory, archived=str(item.get("status")).lower() in _INACTIVE_STATES)
+
+
+def _get_object(values: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = values.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _clean_word(value: object, patterns: tuple[re.Pattern[str], re.Pattern[str]]) -> str:
+    """Return a tag or type in the form that journals accept; empty if nothing is left."""
+    if not isinstance(value, str):
+        return ""
+    rejected, accepted = patterns
+    match = accepted.match(rejected.sub("-", value).strip("-.:/*@+"))
+    return match[0] if match else ""

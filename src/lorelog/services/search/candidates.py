@@ -1,0 +1,165 @@
+"""Query the lexical and dense lanes, and fuse their candidates into a first ranking.
+
+Both lanes return far more candidates than needed. Every lexical candidate gets its cosine, short chunks borrow support from their
+neighbours, and the lanes are weighed by the evidence they give. No chunk's text is read here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import fsum, isfinite, log, sqrt
+from operator import attrgetter
+
+from lorelog.core.document import ChunkKey
+from lorelog.core.options import SearchOptions
+from lorelog.core.ports import Store, Vector
+from lorelog.core.query import Candidate, Fusion, Lane, Term
+from lorelog.retrieval import score_features
+from lorelog.retrieval.fusion import (
+    MAX_BORROWER_CHARS,
+    NO_SUPPORT,
+    FusedCandidate,
+    LaneEvidence,
+    LaneMix,
+    LaneWeights,
+    NeighbourSupport,
+    fuse_convex,
+    fuse_rrf,
+    rank_single,
+    support_from_neighbours,
+    weigh_lanes,
+)
+from lorelog.retrieval.score_features import LANES_WEIGHT
+from lorelog.services.indexing.model_fit import model_fit
+
+MAX_HITS = 10_000
+_MIN_CANDIDATES = 200
+_CANDIDATES_PER_HIT = 10
+_SUPPORTED_PER_LANE = 60
+_SCORE = attrgetter("score")
+_MEASURED_PER_HIT = 4
+_MIN_MEASURED = 80
+_FULL_TERM_SCORE = 2.2
+"""BM25 of one term of rarity 1 in a chunk that consists of it: k1 + 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchQuestion:
+    """A query as text, as terms, and as a vector if a model is available."""
+
+    text: str
+    terms: Sequence[Term]
+    vector: Vector | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateSet:
+    """The ranked candidates of the lanes, and their statistics."""
+
+    ranked: list[FusedCandidate]
+    rarity: Mapping[str, float] = field(default_factory=dict)
+    """Of the query's terms."""
+    lexical: Sequence[Candidate] = ()
+    cosines: Mapping[ChunkKey, float] = field(default_factory=dict)
+    mean: float = 0.0
+    deviation: float = 0.0
+    """Standard deviation of the dense candidates' cosines."""
+    weights: LaneWeights | None = None
+    """None if a single lane answered, or the lanes were not weighed."""
+
+    def distance(self, key: ChunkKey) -> float | None:
+        """Return how many standard deviations a chunk's cosine is above the mean; None without one."""
+        if key not in self.cosines or self.deviation <= 0.0:
+            return None
+        return (self.cosines[key] - self.mean) / self.deviation
+
+
+def find_candidates(store: Store, question: SearchQuestion, options: SearchOptions) -> CandidateSet:
+    """Return the candidates for a query, best first."""
+    limit = max(_MIN_CANDIDATES, _CANDIDATES_PER_HIT * min(options.k, MAX_HITS))
+    # One call: a remote store answers both lanes in one round trip.
+    terms = () if options.lane is Lane.DENSE else question.terms
+    lexical, dense = store.propose(terms, question.vector, options.filters, limit)
+    rarity = store.rarity([term.text for term in question.terms])
+    if question.vector is None:
+        alone = LaneMix(0.0, LANES_WEIGHT if options.lane is Lane.HYBRID else 1.0)
+        return CandidateSet(_rank_lexical_only(store, lexical, alone, options.k), rarity, lexical)
+    cosines: dict[ChunkKey, float] = dict(dense)
+    mean, deviation = _mean_and_deviation(list(map(_SCORE, dense)))
+    if options.lane is Lane.DENSE:
+        return CandidateSet(rank_single(dense, Lane.DENSE), rarity, (), cosines, mean, deviation)
+    if options.fusion is Fusion.RRF:
+        return CandidateSet(fuse_rrf(lexical, dense), rarity, lexical, cosines, mean, deviation)
+    missing = [candidate.key for candidate in lexical if candidate.key not in cosines]
+    cosines |= store.similarities(question.vector, missing)
+    evidence = replace(_gather_evidence(rarity, lexical, dense, (mean, deviation)), known=model_fit(store))
+    weights = weigh_lanes(question.text, evidence)
+    support = _find_support(store, question.vector, lexical, dense, cosines)
+    ranked = fuse_convex(lexical, dense, cosines, LaneMix(weights.dense, LANES_WEIGHT), support)
+    return CandidateSet(
+        _weigh_entry_sizes(store, ranked, options.k), rarity, lexical, cosines, mean, deviation, weights
+    )
+
+
+def _rank_lexical_only(store: Store, lexical: Sequence[Candidate], mix: LaneMix, k: int) -> list[FusedCandidate]:
+    if mix.whole == 1.0:
+        return rank_single(lexical, Lane.LEXICAL)
+    return _weigh_entry_sizes(store, fuse_convex(lexical, (), {}, mix, _find_support(store, None, lexical, (), {})), k)
+
+
+def _weigh_entry_sizes(store: Store, ranked: list[FusedCandidate], k: int) -> list[FusedCandidate]:
+    """Add the score of the entry's size to the first candidates; the others stay behind them."""
+    measured = max(_MIN_MEASURED, _MEASURED_PER_HIT * min(k, MAX_HITS))
+    sizes = store.entry_sizes([candidate.key for candidate in ranked[:measured]], score_features.MAX_ENTRY_CHUNKS)
+    first = [
+        candidate.plus(score_features.entry_score(size), partial(score_features.explain_entry, size))
+        if (size := sizes.get(candidate.key))
+        else candidate
+        for candidate in ranked[:measured]
+    ]
+    return [*sorted(first, key=lambda candidate: -candidate.score), *ranked[measured:]]
+
+
+def _find_support(
+    store: Store,
+    vector: Vector | None,
+    lexical: Sequence[Candidate],
+    dense: Sequence[Candidate],
+    cosines: Mapping[ChunkKey, float],
+) -> NeighbourSupport:
+    """Return the support of short chunks among the first candidates of each lane."""
+    first = dict.fromkeys(candidate.key for lane in (lexical, dense) for candidate in lane[:_SUPPORTED_PER_LANE])
+    around = store.chunk_neighbours(list(first), MAX_BORROWER_CHARS)
+    near = {key for neighbours in around.values() for key in (*neighbours.near, *neighbours.far)}
+    if not near:
+        return NO_SUPPORT
+    if vector is not None:
+        cosines = {**cosines, **store.similarities(vector, [key for key in near if key not in cosines])}
+    return support_from_neighbours(around, dict(lexical), cosines)
+
+
+def _gather_evidence(
+    rarity: Mapping[str, float], lexical: Sequence[Candidate], dense: Sequence[Candidate], spread: tuple[float, float]
+) -> LaneEvidence:
+    full_score = _FULL_TERM_SCORE * fsum(rarity.values())
+    best = max(filter(isfinite, map(_SCORE, lexical)), default=0.0)
+    mean, deviation = spread
+    highest = max(filter(isfinite, map(_SCORE, dense)), default=0.0)
+    expected = sqrt(2.0 * log(max(len(dense), 3)))
+    return LaneEvidence(
+        coverage=min(best / full_score, 2.0) if full_score > 0.0 else 0.0,
+        terms=len(rarity),
+        lead=min((highest - mean) / deviation / expected, 5.0) if deviation > 0.0 else 0.0,
+    )
+
+
+def _mean_and_deviation(scores: Sequence[float]) -> tuple[float, float]:
+    """Return mean and standard deviation of the finite scores."""
+    finite = list(filter(isfinite, scores))
+    if len(finite) < 2:
+        return (finite[0] if finite else 0.0), 0.0
+    mean = fsum(finite) / len(finite)
+    deviation = sqrt(fsum((score - mean) ** 2 for score in finite) / len(finite))
+    return mean, (deviation if deviation > 1e-6 else 0.0)

@@ -1,0 +1,76 @@
+"""Filter hits after a search, and add the token cost of each hit.
+
+A store filters by what its index contains. Whether a memory is superseded, expired or trusted changes without a write to the index, so
+it is checked after the search and its cache.
+
+Each hit gets the cost of its snippet and of the section that `expand` would show; `expand` in turn gives the cost of the conversation.
+Every search does this, so the files are only skimmed and no parser is loaded. If a file has changed or is gone, `expand` shows
+the indexed chunk, and the cost is that of the chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from lorelog.core.options import SearchOptions
+from lorelog.core.query import Hit, SearchReply
+from lorelog.ingest.section_peek import SectionPeek
+from lorelog.retrieval.token_estimate import estimate_tokens
+
+HitFilter = Callable[[Hit], bool]
+
+_GROWTH_FACTOR = 4
+_MAX_HITS_SCANNED = 1_000
+"""Maximum hits to scan for those that are kept, unless more are requested."""
+
+
+def search_until(
+    search: Callable[[SearchOptions], SearchReply], options: SearchOptions, keep: HitFilter
+) -> SearchReply:
+    """Return the best `options.k` hits that pass the filter; searches for more as long as too few pass."""
+    limit, max_limit = options.k, max(options.k, _MAX_HITS_SCANNED)
+    while True:
+        reply = search(replace(options, k=limit))
+        kept = tuple(hit for hit in reply.hits if keep(hit))
+        if len(kept) >= options.k or len(reply.hits) < limit or limit >= max_limit:
+            return replace(reply, hits=kept[: options.k])
+        limit = min(limit * _GROWTH_FACTOR, max_limit)
+
+
+def all_filters(*keeps: HitFilter) -> HitFilter:
+    """Return a filter that keeps the hits which all filters keep."""
+    return lambda hit: all(keep(hit) for keep in keeps)
+
+
+_SAMPLE_CHARS = 1 << 14
+"""A longer section's cost is extrapolated from its first characters."""
+
+
+def add_token_costs(reply: SearchReply) -> SearchReply:
+    """Return the reply with the cost of each hit's snippet and section."""
+    section_tokens: dict[str, int] = {}
+    for source, hits in group_by_source(reply.hits).items():
+        with SectionPeek(source) as file:
+            for hit in hits:
+                section_tokens[hit.id] = _estimate_section_tokens(
+                    file.section(hit.content, hit.start_line, hit.heading_level) or hit.content
+                )
+    priced = (
+        replace(hit, tokens=estimate_tokens(hit.snippet), expand_tokens=section_tokens[hit.id]) for hit in reply.hits
+    )
+    return replace(reply, hits=tuple(priced))
+
+
+def group_by_source(hits: Iterable[Hit]) -> dict[str, list[Hit]]:
+    """Return the hits of each file together, so that it is read once."""
+    grouped: dict[str, list[Hit]] = {}
+    for hit in hits:
+        grouped.setdefault(hit.source, []).append(hit)
+    return grouped
+
+
+def _estimate_section_tokens(text: str) -> int:
+    if len(text) <= _SAMPLE_CHARS:
+        return estimate_tokens(text)
+    return estimate_tokens(text[:_SAMPLE_CHARS]) * len(text) // _SAMPLE_CHARS

@@ -1,0 +1,455 @@
+"""Search: from a query to ranked hits with explanation and relevance.
+
+Only the first candidates, a few times the number of hits, are fetched and read. A missing model is not an error: if the query
+cannot be embedded, keyword search answers and a note gives the reason; only a dense search has no alternative. A reranker
+that fails causes a note.
+
+A time in the query counts only if some candidate is from that time: a year that is the subject of a text ("im Jahr 2010") is not the
+date of a note, and must not change the ranking.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from lorelog.core.document import ChunkKey, StoredChunk
+from lorelog.core.errors import ModelError, ModelFault, UsageError
+from lorelog.core.options import RerankOptions, SearchOptions
+from lorelog.core.ports import Embedder, Reranker, Store, Vector
+from lorelog.core.query import (
+    NO_LIFECYCLE_STATE,
+    Filters,
+    Fusion,
+    Hit,
+    Lane,
+    ScorePart,
+    SearchReply,
+    Term,
+    VectorCoverage,
+)
+from lorelog.core.vectors import unit_vector
+from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.retrieval.cache import AnswerKey, CachedChunk, Caches, HotChunkCache, normalize_spaces
+from lorelog.retrieval.dedupe import RankedChunk, drop_duplicates
+from lorelog.retrieval.fusion import FusedCandidate, PartsFunction, non_latin_share
+from lorelog.retrieval.relevance import QueryFeatures, relevance_probability
+from lorelog.retrieval.score_features import CloseReader, MatchFeatures, Recency, find_quoted_phrases, match_phrases
+from lorelog.retrieval.snippet import cut_snippet
+from lorelog.retrieval.time_expressions.hints import TimeHint, date_preference, find_time_hint, format_time_hint
+from lorelog.services.memory_state.feedback import IRRELEVANT_PENALTY, explain_penalty
+from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
+from lorelog.services.memory_state.summary_links import rank_below_summaries
+from lorelog.services.search.candidates import MAX_HITS, CandidateSet, SearchQuestion, find_candidates
+
+TIME_WEIGHT = 0.12
+"""Score gain of a chunk from the named time over one far from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimePreference:
+    """A time named by the query, from which at least one candidate is."""
+
+    hint: TimeHint
+
+    @property
+    def description(self) -> str:
+        """The time in words."""
+        return format_time_hint(self.hint)
+
+    def value(self, date: str) -> float:
+        """Return the score that a chunk's date adds."""
+        return TIME_WEIGHT * date_preference(self.hint, date)
+
+    def part(self, date: str) -> ScorePart:
+        """Return the score part for explanations."""
+        return ScorePart("time", self.value(date), f"{self.description}; this is of {date[:10] or 'no date'}")
+
+
+def find_time_preference(query: str, today: dt.date, stored: Sequence[StoredChunk]) -> TimePreference | None:
+    """Return the time that the query names, if any of these chunks is from it."""
+    hint = find_time_hint(query, today)
+    if hint is None or not any(_is_in_period(hint, entry.chunk.date[:10]) for entry in stored):
+        return None
+    return TimePreference(hint)
+
+
+def _is_in_period(hint: TimeHint, day: str) -> bool:
+    first, last = hint.first, hint.last
+    return bool(day) and (first is None or first.isoformat() <= day) and (last is None or day <= last.isoformat())
+
+
+_MIN_FETCHED = 20
+_FETCHED_PER_HIT = 2
+_MIN_FETCHED_QUOTED = 100
+"""With quoted phrases more are fetched: single words may rank a phrase far down."""
+_UNLIKELY_RELEVANCE = 0.05
+"""Below this relevance of the best hit a note says that there is probably no relevant one."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchDeps:
+    """Optional dependencies: reranker, clock, and the lifecycle of memories."""
+
+    reranker: Reranker | None = None
+    rerank: RerankOptions = field(default_factory=RerankOptions)
+    today: Callable[[], dt.date] = dt.date.today
+    lifecycle: LifecycleIndex | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RankingContext:
+    """Dependencies shared by all searches."""
+
+    store: Store
+    analyser: WordAnalyser
+    deps: SearchDeps
+    hot: HotChunkCache | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadCandidate:
+    """A candidate with its text, match features and score."""
+
+    fused: FusedCandidate
+    stored: StoredChunk
+    reading: MatchFeatures
+
+
+class HitBuilder:
+    """Builds the hits of one search from the fused candidates."""
+
+    def __init__(
+        self,
+        context: RankingContext,
+        question: SearchQuestion,
+        options: SearchOptions,
+        candidates: CandidateSet,
+        revision: str = "",
+    ) -> None:
+        self.notes: list[str] = []
+        self.transient_notes: list[str] = []
+        """Notes of failures that may not recur, even without a write."""
+        self._store = context.store
+        self._analyser = context.analyser
+        self._deps = context.deps
+        self._hot = context.hot
+        self._revision = revision
+        self._question = question
+        self._options = options
+        self._candidates = candidates
+        self._reader = CloseReader(question.terms, candidates.rarity)
+        self._query_features = QueryFeatures(len(question.terms), non_latin_share(question.text))
+        self._phrases = find_quoted_phrases(question.text)
+        self._recency = Recency(options.recency_weight, options.half_life_days, context.deps.today())
+        self._readings: dict[ChunkKey, MatchFeatures] = {}
+        self._plain_scores: dict[ChunkKey, float] = {}
+        """Scores of lanes and close reading only, on which relevance was calibrated."""
+        self._rerank_reason = ""
+        self._timing: TimePreference | None = None
+        self._is_timed = False
+
+    def hits(self) -> tuple[Hit, ...]:
+        """Return the hits, best first."""
+        distinct = self._rank_below_summaries(self._rerank(self._distinct()))[: self._options.k]
+        # Sort by the displayed scores: they may differ from the ranking's in the last digit.
+        hits = sorted((self._hit(ranked) for ranked in distinct), key=lambda hit: -hit.score)
+        likely = [hit for hit in hits if hit.relevance >= self._options.min_relevance]
+        best = max((hit.relevance for hit in hits), default=0.0)
+        if hits and not likely:
+            self.notes.append(
+                f"nothing relevant found: the best of {len(hits)} hits has a relevance of {best:.0%}, "
+                f"below the minimum of {self._options.min_relevance:.0%}"
+            )
+        elif hits and best < _UNLIKELY_RELEVANCE:
+            self.notes.append(f"probably nothing relevant: the best hit has a relevance of {best:.0%}")
+        return tuple(likely)
+
+    def explain_weights(self) -> str:
+        """Return how much each lane counted, and why; empty if a single lane answered."""
+        weights = self._candidates.weights
+        reasons = [f"dense {weights.dense:.2f}, lexical {1 - weights.dense:.2f}: {weights.reason}"] if weights else []
+        if self._timing is not None:
+            reasons.append(self._timing.description)
+        if self._rerank_reason:
+            reasons.append(self._rerank_reason)
+        return "; ".join(reasons)
+
+    @property
+    def _uses_own_ranking(self) -> bool:
+        """Whether our ranking applies; single lanes and reciprocal ranks are not changed."""
+        return self._options.lane is Lane.HYBRID and self._options.fusion is Fusion.CONVEX
+
+    def _distinct(self) -> list[RankedChunk]:
+        """Return enough distinct chunks for the hits. Keys removed since the lanes answered are skipped.
+
+        Far fewer are fetched than were ranked, so duplicates are found among the first few times k only.
+        """
+        read: list[_ReadCandidate] = []
+        distinct: list[RankedChunk] = []
+        count = self._options.k
+        if self._deps.reranker is not None:
+            count = max(count, self._deps.rerank.candidates)
+        min_fetched = _MIN_FETCHED_QUOTED if self._phrases and self._uses_own_ranking else _MIN_FETCHED
+        page = max(min_fetched, _FETCHED_PER_HIT * min(self._options.k, MAX_HITS))
+        for start in range(0, len(self._candidates.ranked), page):
+            read += self._read(self._candidates.ranked[start : start + page])
+            if self._uses_own_ranking:
+                read.sort(key=lambda candidate: -candidate.fused.score)
+            distinct = drop_duplicates((candidate.fused, candidate.stored) for candidate in read)
+            if len(distinct) >= count:
+                break
+        return distinct
+
+    def _read(self, candidates: Sequence[FusedCandidate]) -> list[_ReadCandidate]:
+        chunks = self._load_chunks([candidate.key for candidate in candidates])
+        read = []
+        for candidate in candidates:
+            chunk = chunks.get(candidate.key)
+            if chunk is None or self._is_hidden(chunk.stored):
+                continue
+            reading = self._reader.read(chunk.words)
+            self._readings[candidate.key] = reading
+            read.append(_ReadCandidate(candidate, chunk.stored, reading))
+        if not self._uses_own_ranking:
+            return read
+        timing = self._find_time([candidate.stored for candidate in read])
+        return [self._score(candidate, timing) for candidate in read]
+
+    def _is_hidden(self, stored: StoredChunk) -> bool:
+        """Filter before deduplication: a visible chunk may duplicate a hidden one."""
+        lifecycle = self._deps.lifecycle
+        return lifecycle is not None and lifecycle.hides(stored, self._options)
+
+    def _load_chunks(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, CachedChunk]:
+        """Return chunks with their words, from the hot cache or the store, and cache them."""
+        cached = self._hot.get_many(keys, self._revision) if self._hot is not None else {}
+        fetched = self._store.fetch([key for key in keys if key not in cached])
+        words = self._analyser.words
+        new = {key: CachedChunk(stored, words(stored.chunk.matched_text)) for key, stored in fetched.items()}
+        if self._hot is not None:
+            self._hot.put_many(new.values(), self._revision)
+        return cached | new
+
+    def _find_time(self, stored: Sequence[StoredChunk]) -> TimePreference | None:
+        """Return the time that the query names, by the first page of candidates; all pages are scored alike."""
+        if not self._is_timed:
+            self._is_timed = True
+            self._timing = find_time_preference(self._question.text, self._deps.today(), stored)
+        return self._timing
+
+    def _score(self, candidate: _ReadCandidate, timing: TimePreference | None) -> _ReadCandidate:
+        reading, date, recency = candidate.reading, candidate.stored.chunk.date, self._recency
+        fused = candidate.fused.plus(reading.score, reading.parts)
+        self._plain_scores[fused.key] = fused.score
+        if timing is not None:
+            fused = fused.plus(timing.value(date), lambda: (timing.part(date),))
+        if recency.weight > 0.0:
+            fused = fused.plus(recency.value(date), lambda: (recency.part(date),))
+        if self._phrases:
+            quoted = match_phrases(self._phrases, candidate.stored.chunk.matched_text)
+            fused = fused.plus(quoted.score, quoted.parts)
+        if self._deps.lifecycle is not None and self._deps.lifecycle.is_irrelevant(
+            self._question.text, candidate.stored
+        ):
+            fused = fused.plus(-IRRELEVANT_PENALTY, explain_penalty)
+        return replace(candidate, fused=fused)
+
+    def _rerank(self, ranked: list[RankedChunk]) -> list[RankedChunk]:
+        """Rerank the first candidates with the cross-encoder, if there is one."""
+        if self._deps.reranker is None or not ranked or not self._uses_own_ranking:
+            return ranked
+        from lorelog.retrieval.rerank import rerank
+
+        result = rerank(
+            self._question.text,
+            [item.fused.score for item in ranked],
+            [item.stored.chunk.embedded_text for item in ranked],
+            self._deps.reranker,
+            self._deps.rerank,
+        )
+        self.transient_notes += result.notes
+        self._rerank_reason = result.reason
+        reranked = [
+            item if part is None else replace(item, fused=item.fused.plus(part.value, _single_part(part)))
+            for item, part in zip(ranked, result.parts, strict=True)
+        ]
+        return sorted(reranked, key=lambda item: -item.fused.score)
+
+    def _rank_below_summaries(self, ranked: list[RankedChunk]) -> list[RankedChunk]:
+        """Rank chunks below the summary that covers them. Last, because it moves nothing up."""
+        lifecycle = self._deps.lifecycle
+        if lifecycle is None or not lifecycle.summary_links or not self._uses_own_ranking:
+            return ranked
+        query_words = frozenset(term.text for term in self._question.terms)
+        return rank_below_summaries(
+            ranked, lifecycle.summary_links, lambda text: query_words & frozenset(self._analyser.words(text))
+        )
+
+    def _hit(self, ranked: RankedChunk) -> Hit:
+        chunk = ranked.stored.chunk
+        snippet = cut_snippet(chunk.text, self._question.terms, self._analyser)
+        key = ranked.fused.key
+        explanation = ranked.fused.explanation
+        return Hit(
+            id=ranked.stored.id,
+            score=explanation.score,
+            source=chunk.source,
+            start_line=chunk.start_line,
+            end_line=chunk.end_line,
+            heading=chunk.heading,
+            heading_level=chunk.heading_level,
+            heading_path=chunk.heading_path,
+            project=ranked.stored.project,
+            date=chunk.date,
+            type=chunk.type,
+            tags=chunk.tags,
+            content=chunk.content,
+            content_hash=chunk.content_hash,
+            snippet=snippet.text,
+            matches=snippet.matches,
+            anchor=chunk.anchor,
+            explanation=explanation,
+            duplicates=ranked.duplicates,
+            fate=self._deps.lifecycle.state_of(ranked.stored)
+            if self._deps.lifecycle is not None
+            else NO_LIFECYCLE_STATE,
+            relevance=relevance_probability(
+                self._query_features, self._readings[key], self._plain_scores.get(key), self._candidates.distance(key)
+            ),
+        )
+
+
+def _single_part(part: ScorePart) -> PartsFunction:
+    return lambda: (part,)
+
+
+class Searcher:
+    """Searches one store. Without an `embedder` it uses keywords only."""
+
+    def __init__(
+        self,
+        store: Store,
+        embedder: Embedder | None,
+        analyser: WordAnalyser,
+        deps: SearchDeps | None = None,
+        caches: Caches | None = None,
+    ) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._analyser = analyser
+        self._caches = caches or Caches()
+        self._context = RankingContext(store, analyser, deps or SearchDeps(), self._caches.hot)
+
+    def search(self, query: str, options: SearchOptions) -> SearchReply:
+        """Return the hits for a query, best first."""
+        _check_query(query, options)
+        query = normalize_spaces(query.encode("utf-8", "replace").decode())  # replaces lone surrogates
+        revision = (
+            self._revision() if self._caches.enabled else ""
+        )  # before anything else is read: a later write then invalidates the reply
+        answers = self._caches.answers
+        if answers is None:
+            return self._search(query, options, revision)
+        key = AnswerKey(query, options, self._model, self._context.deps.today().isoformat())
+        reply = answers.get(key, revision)
+        return self._search(query, options, revision, key) if reply is None else reply
+
+    def _search(self, query: str, options: SearchOptions, revision: str, key: AnswerKey | None = None) -> SearchReply:
+        answers = self._caches.answers
+        coverage = self._store.lane_coverage(options.filters)
+        notes: list[str] = []
+        troubles: list[str] = []
+        if not coverage.chunks:
+            notes.append("nothing is indexed here yet; run 'lorelog index PATH' or 'lorelog add'")
+        terms = self._analyser.query_terms(query)
+        question = SearchQuestion(query, terms, self._embed(query, options.lane, coverage, notes, troubles))
+        if answers is not None and key is not None and question.vector is not None:
+            near = answers.get_near(key, revision, question.vector)
+            if near is not None:
+                return near
+        candidates = self._find(question, options, troubles)
+        builder = HitBuilder(self._context, question, options, candidates, revision)
+        hits = builder.hits()
+        troubles += builder.transient_notes
+        notes += [*troubles, *builder.notes]
+        if options.lane is not Lane.DENSE and not terms:
+            notes.append("the query contains no searchable word")
+        elif options.lane is not Lane.DENSE and not candidates.lexical:
+            notes += self._note_other_projects(terms, options.filters)
+        reply = SearchReply(query, options.lane, hits, coverage, tuple(notes), builder.explain_weights())
+        if answers is not None and key is not None and not troubles:
+            answers.put(key, revision, reply, question.vector)
+        return reply
+
+    def _revision(self) -> str:
+        """Return a token of everything that replies depend on: the index, and the files beside it."""
+        lifecycle = self._context.deps.lifecycle
+        return f"{self._store.revision()} {lifecycle.token}" if lifecycle is not None else self._store.revision()
+
+    @property
+    def _model(self) -> str:
+        return f"{self._embedder.provider}/{self._embedder.model}" if self._embedder else "none"
+
+    def _embed(
+        self, query: str, lane: Lane, coverage: VectorCoverage, notes: list[str], troubles: list[str]
+    ) -> Vector | None:
+        """Return the query's vector, or None if keywords must do; a note gives the reason.
+
+        Failures that may not recur go into `troubles`: such a reply is not cached.
+        """
+        if lane is Lane.LEXICAL or not coverage.chunks:
+            return None
+        if self._embedder is None:
+            if lane is Lane.DENSE:
+                raise UsageError("dense search requires an embedding model", hint="embedding.provider is 'none'")
+            return None
+        if not coverage.with_vectors:
+            notes.append(self._no_vectors(lane))
+            return None
+        if coverage.with_vectors < coverage.chunks:
+            notes.append(
+                f"{coverage.with_vectors:,} of {coverage.chunks:,} chunks have vectors; the rest is found by keywords"
+            )
+        try:
+            return unit_vector(self._embedder.embed_query(query))
+        except ModelError as error:
+            if lane is Lane.DENSE:
+                raise
+            troubles.append(f"showing keyword matches only: {error.message}")
+            return None
+
+    def _find(self, question: SearchQuestion, options: SearchOptions, troubles: list[str]) -> CandidateSet:
+        """Query the lanes; without the vector if it does not fit the index because the model behind its name changed."""
+        try:
+            return find_candidates(self._store, question, options)
+        except ModelFault as error:
+            if options.lane is Lane.DENSE:
+                raise
+            troubles.append(f"showing keyword matches only: {error.message} ({error.hint})")
+            return find_candidates(self._store, replace(question, vector=None), options)
+
+    def _no_vectors(self, lane: Lane) -> str:
+        alone = "" if lane is Lane.DENSE else "; showing keyword matches only"
+        if not self._store.serves_model():
+            return f"the index has vectors of another model{alone} ('lorelog index --reembed' replaces them)"
+        return f"semantic search is not ready: no chunk has a vector yet{alone} ('lorelog index' makes them)"
+
+    def _note_other_projects(self, terms: Sequence[Term], filters: Filters) -> list[str]:
+        """Return a note if other projects have matches."""
+        if filters.projects is None:
+            return []
+        others = tuple(project for project in self._store.projects() if project not in filters.projects)
+        if others and self._store.lexical(terms, replace(filters, projects=others), 1):
+            return ["no match in this project, but in other projects: use --all-projects"]
+        return []
+
+
+def _check_query(query: str, options: SearchOptions) -> None:
+    if not query.strip():
+        raise UsageError("the query is empty")
+    if options.k < 1:
+        raise UsageError(f"k must be at least 1 (got {options.k})")
+    if not 0.0 <= options.min_relevance <= 1.0:
+        raise UsageError(f"min_relevance must be between 0 and 1 (got {options.min_relevance})")

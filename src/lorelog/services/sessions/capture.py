@@ -1,0 +1,570 @@
+"""Captures an agent's session: writes every finished turn to a journal, exactly once.
+
+An event says where to look and up to which turn; the text is read from the host's transcript, redacted, and shortened
+to a note. Each turn has a stable id (`turn_memory_id`). It is skipped if the captures database, the tombstones or the
+journal itself know that id. The database is updated before and after a turn is written, so an interrupted capture can
+be completed.
+
+An event may be processed late, during the next turn, or repeatedly. So it certifies only the turns it refers to: an
+ended turn and all before it, or those before a prompt. A prompt may be typed during a turn, which is then left to its
+own end. A turn's time is its start, by the host's clock.
+
+A killed host reports no end, and some hosts report none when a person stops an answer and leaves. So the last event of
+each session is saved until its end, and a session that is silent for hours is treated as ended when the next session of
+the project starts. Hours, because a turn may wait that long for a tool.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+from lorelog.core.errors import NotFound, SourceError, StoreError
+from lorelog.core.memory import NewMemory
+from lorelog.core.ports import Progress
+from lorelog.core.session import CapturedTurn, CaptureReply, HookEvent, answer_hash, is_unique_turn_id, turn_memory_id
+from lorelog.ingest.transcripts.conversation import (
+    Conversation,
+    ConversationHead,
+    open_conversation,
+    read_conversation_head,
+)
+from lorelog.ingest.transcripts.turn_note import make_note
+from lorelog.ingest.transcripts.turns import ParsedTurn, TranscriptStats
+from lorelog.services.memories.journal import (
+    AnchorFields,
+    anchor_fields,
+    append_entries,
+    has_entry,
+    journal_path,
+    parse_entry,
+    serialize_entry,
+    to_anchor_word,
+)
+from lorelog.services.memory_state.tombstones import memory_key
+from lorelog.services.sessions.capture_context import CaptureContext, create_journal_folder, index_journals
+from lorelog.services.sessions.captures import (
+    DONE,
+    EMPTY,
+    WRITING,
+    CaptureDatabase,
+    CaptureRow,
+    CaptureStart,
+    mute_session,
+    open_captures,
+    read_captures,
+)
+from lorelog.services.traces.turns import TracedTurn, record_turns
+
+CLOCK_SLACK_S = 2.0
+"""Tolerance between a hook's time and the host's: the clock is the same, but the two are not taken at once."""
+_END_MOMENTS = frozenset({"turn-end", "turn-failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedTurns:
+    """The finished turns, and whether the transcript contains everything that the event refers to."""
+
+    turns: Sequence[ParsedTurn]
+    complete: bool
+    ends: ParsedTurn | None = None
+    """The turn whose end the event reports."""
+
+
+def select_finished(turns: Sequence[ParsedTurn], event: HookEvent) -> FinishedTurns:
+    """Return the finished turns of a main conversation, in order."""
+    at = event.at.timestamp()
+    named = _find_named_turn(turns, event.turn)
+    begun = _count_begun(turns, at + CLOCK_SLACK_S)
+    if event.moment in _END_MOMENTS:
+        return _turns_until_end(turns, event, named, begun)
+    if event.moment == "prompt":
+        count = named if named is not None else _count_begun(turns, at - CLOCK_SLACK_S)
+        return FinishedTurns(drop_open_turns(turns[:count]), complete=True)
+    if event.moment == "compact":  # the last turn may go on
+        return FinishedTurns(drop_open_turns(turns[: min(begun, len(turns) - 1)]), complete=True)
+    # A resumed session's turn may begin within the tolerance before the event; that does not make it finished.
+    surely = _count_begun(turns, at)
+    return FinishedTurns([*turns[:surely], *drop_open_turns(turns[surely:begun])], complete=True)
+
+
+def drop_open_turns(turns: Sequence[ParsedTurn]) -> Sequence[ParsedTurn]:
+    """Return the turns without the open ones at the end."""
+    count = len(turns)
+    while count and turns[count - 1].is_open:
+        count -= 1
+    return turns[:count]
+
+
+def is_answered(turn: ParsedTurn) -> bool:
+    """Return True if the turn has any text or tool call of the assistant."""
+    return bool(turn.text_count or turn.call_count)
+
+
+def _find_named_turn(turns: Sequence[ParsedTurn], name: str) -> int | None:
+    """Return the index of the last turn with a name: a fork repeats the name of its own first turn."""
+    if not name:
+        return None
+    matches = [index for index, turn in enumerate(turns) if name == turn.turn.id or name in turn.aliases]
+    return matches[-1] if matches else None
+
+
+def _count_begun(turns: Sequence[ParsedTurn], at: float) -> int:
+    """Return how many turns had begun by a time. A turn without a time began no later than the next."""
+    count = 0
+    for number, turn in enumerate(turns, 1):
+        if turn.start_time is not None and turn.start_time > at:
+            break
+        count = number
+    return count
+
+
+def _turns_until_end(turns: Sequence[ParsedTurn], event: HookEvent, named: int | None, begun: int) -> FinishedTurns:
+    """Return the turns up to the one that ended.
+
+    It is identified by its answer: a prompt typed meanwhile comes after the turn that the host names, and without a
+    name the next turn may just have begun.
+    """
+    count = begun if named is None else named + 1
+    if event.answer:
+        first = _count_begun(turns, event.at.timestamp() - CLOCK_SLACK_S) if named is None else count
+        for number in (count, *range(begun, max(first, 1) - 1, -1)):
+            if number and event.answer in _answer_hashes(turns[number - 1].digest.assistant_texts):
+                return FinishedTurns(turns[:number], complete=True, ends=turns[number - 1])
+        return FinishedTurns(turns[:count], complete=False, ends=turns[count - 1] if count else None)
+    if count and event.moment == "turn-end" and turns[count - 1].is_open and not is_answered(turns[count - 1]):
+        return FinishedTurns(turns[: count - 1], complete=True)  # it has just begun; its own end is to come
+    # OpenCode reports a stop before the last text is written, and reports the end only afterwards.
+    is_whole = bool(count) and (named is not None or not event.turn) and not turns[count - 1].is_open
+    return FinishedTurns(turns[:count], is_whole, turns[count - 1] if count else None)
+
+
+def _answer_hashes(texts: Sequence[str]) -> set[str]:
+    """Return the possible hashes of an answer: hosts report its last text, or all texts of its last message.
+
+    Earlier texts count as well: a stopped turn may have been continued.
+    """
+    runs = [texts[first:last] for last in range(1, len(texts) + 1) for first in range(last)]
+    return {answer_hash(gap.join(run)) for run in runs for gap in ("\n", "\n\n", "")}
+
+
+SILENCE = timedelta(hours=2)
+
+
+def note_open_session(event: HookEvent, project: str, captures: CaptureDatabase) -> None:
+    """Save that a session is open, or that it has ended."""
+    fields = {
+        name: value for name, value in asdict(event).items() if name not in {"at", "environment", "answer", "turn"}
+    }
+    text = "" if event.moment == "session-end" else json.dumps(fields)
+    captures.save_open_session(
+        host=event.host, session=event.session, project=project, at=event.at.timestamp(), event=text
+    )
+
+
+def capture_stragglers(
+    event: HookEvent,
+    project: str,
+    captures: CaptureDatabase,
+    now: datetime,
+    capture: Callable[[HookEvent], CaptureReply],
+) -> CaptureReply:
+    """Capture the remaining turns of earlier sessions that ended without an event."""
+    replies: list[CaptureReply] = []
+    for text in captures.open_sessions(event.host, project, (now - SILENCE).timestamp()):
+        # An end in the past: the transcript will not become more complete.
+        end = replace(HookEvent.from_mapping(json.loads(text), now), moment="session-end", at=now - SILENCE / 2)
+        if end.session == event.session or not _is_silent(end.transcript, now):
+            continue
+        reply = capture(end)
+        if not reply.waiting:
+            note_open_session(end, project, captures)
+            replies.append(reply)
+    return CaptureReply(
+        tuple(turn for reply in replies for turn in reply.captured),
+        notes=tuple(note for reply in replies for note in reply.notes),
+    )
+
+
+def _is_silent(transcript: str, now: datetime) -> bool:
+    """Return True if a transcript was not written lately. The time of a database with many sessions is ignored."""
+    if not transcript.endswith(".jsonl"):
+        return True
+    try:
+        return os.stat(transcript).st_mtime < (now - SILENCE).timestamp()  # noqa: PTH116
+    except OSError:
+        return True
+
+
+ANSWER_WAIT_S = 20.0
+"""How long to wait for a transcript to contain the answer that an event refers to."""
+MISSING_WAIT_S = 60.0
+"""How long to wait for a transcript to exist. Some sessions keep none."""
+_BATCH_SIZE = 20
+"""Entries appended to a journal in one write."""
+_CONTINUATION_SOURCES = frozenset({"compact"})
+"""Sources of a session-start that is not a beginning. Earlier turns of a resumed session that was never seen are not
+captured: they belong to another tenant, to a time without hooks, or to the session that a fork repeats."""
+_RETRY_MOMENTS = frozenset({"turn-end", "turn-failed", "session-end"})
+"""Moments at which a transcript must exist, or soon will."""
+_FORKING_HOSTS = frozenset({"codex", "opencode"})
+"""Hosts whose forks repeat turns with new ids but the original times."""
+_OPEN_TURN_S = 24 * 3600.0
+"""Age after which a turn without an end counts as abandoned."""
+_MAX_SUMMARY_INPUT_CHARS = 24_000
+_LONG_TRANSCRIPT_BYTES = 1_000_000
+"""A transcript up to this size is read within ten milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    """Request of a person for all turns of a session, however old."""
+
+    since: str = ""
+    """First ISO day; empty for all."""
+    dry_run: bool = False
+    """Report the turns without writing them."""
+
+    @property
+    def since_timestamp(self) -> float:
+        """Start of that day in local time, seconds since 1970."""
+        return datetime.fromisoformat(self.since).timestamp() if self.since else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TurnDraft:
+    """A turn, or its new part, to be written."""
+
+    turn: ParsedTurn
+    memory: str
+    base: str
+    """Memory id of the turn's first part."""
+    known_row: CaptureRow | None
+    """Saved state of `memory` when the draft was made."""
+    when: datetime
+    text: str
+
+
+def capture_session(
+    event: HookEvent, context: CaptureContext, backfill: Backfill | None = None, *, progress: Progress | None = None
+) -> CaptureReply:
+    """Write the finished turns of a session that are not in a journal yet."""
+    folder = context.workspace.tenant_folder
+    if not context.options.enabled:
+        if backfill is None:
+            mute_session(folder, event.host, event.session, event.at.timestamp() + CLOCK_SLACK_S)
+        return CaptureReply(notes=("sessions of this project are not captured (capture.enabled, capture.skip)",))
+    if not event.session or not event.host:
+        return CaptureReply(notes=("the event names no session",))
+    if backfill is not None and backfill.dry_run:
+        with read_captures(folder) as captures:
+            return _SessionCapture(event, context, captures, CaptureStart(0, 0), backfill).run(progress)
+    context.workspace.create()
+    with open_captures(folder) as captures:
+        begins = event.moment == "session-start" and event.source not in _CONTINUATION_SOURCES
+        at = event.at.timestamp()
+        start = captures.note_event(event.host, event.session, at, begins=begins, backfill=backfill is not None)
+        if event.moment == "session-start" and backfill is None:
+            return _begin_session(event, context, captures)
+        reply = _SessionCapture(event, context, captures, start, backfill).run(progress)
+        if backfill is None and not reply.waiting:
+            note_open_session(event, context.workspace.project.id, captures)
+        return reply
+
+
+def _begin_session(event: HookEvent, context: CaptureContext, captures: CaptureDatabase) -> CaptureReply:
+    """Save that a session has begun, and capture the rest of earlier ones."""
+
+    def capture_rest(end: HookEvent) -> CaptureReply:
+        return _SessionCapture(end, context, captures, captures.capture_start(end.host, end.session), None).run(None)
+
+    project = context.workspace.project.id
+    note_open_session(event, project, captures)
+    return capture_stragglers(event, project, captures, context.now(), capture_rest)
+
+
+class _SessionCapture:
+    def __init__(
+        self,
+        event: HookEvent,
+        context: CaptureContext,
+        captures: CaptureDatabase,
+        start: CaptureStart,
+        backfill: Backfill | None,
+    ) -> None:
+        self._event, self._context, self._captures, self._start = event, context, captures, start
+        self._backfill = backfill
+        self._age = (context.now() - event.at).total_seconds()
+        self._zone = None if backfill is not None else timezone(timedelta(minutes=event.offset))
+        self._notes: list[str] = []
+        self._is_late = False
+        self._touched: set[Path] = set()
+        self._root = context.workspace.journal_root(to_global=False)
+        self._deleted = context.job(()).tombstones
+
+    def run(self, progress: Progress | None) -> CaptureReply:
+        is_dry = self._backfill is not None and self._backfill.dry_run
+        recovered: list[CapturedTurn] = []
+        if not is_dry and self._captures.unfinished():
+            with self._captures.exclusive():
+                recovered = list(self._recover())
+        with self._context.yield_write_lock():
+            read = self._read()
+            if isinstance(read, CaptureReply):
+                return read
+            conversation, head, turns, total = read
+            drafts = [draft for turn in turns for draft in self._drafts(turn)]
+        fields = anchor_fields(self._event, conversation, head)
+        if is_dry:
+            captured = [self._to_captured_turn(draft, self._journal(draft), 0) for draft in drafts if draft.text]
+            return CaptureReply(tuple(captured), total - len(captured))
+        with self._captures.exclusive():
+            captured = [*recovered, *self._write(drafts, fields, progress)]
+        if self._touched:
+            self._notes += index_journals(sorted(self._touched), self._root, self._context)
+        skipped = max(0, total - len(captured))
+        return CaptureReply(tuple(captured), skipped, self._is_late, tuple(dict.fromkeys(self._notes)))
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def _read(self) -> CaptureReply | tuple[Conversation, ConversationHead, Sequence[ParsedTurn], int]:
+        """Return the conversation and the turns to capture now, or a reply that says why there are none."""
+        if not self._event.transcript:
+            return CaptureReply(notes=("the event names no transcript",))
+        try:
+            conversation = open_conversation(self._event.transcript, self._event.session)
+            head = read_conversation_head(conversation)
+            turns = [] if head.is_sidechain else self._turns(conversation)
+        except (NotFound, SourceError) as error:
+            if self._age < MISSING_WAIT_S and self._backfill is None and self._event.moment in _RETRY_MOMENTS:
+                return CaptureReply(waiting=True)
+            return CaptureReply(notes=(f"nothing to capture: {error.message}",))
+        if self._backfill is not None:
+            chosen, ends = self._closed_turns(turns), None
+        else:
+            done = select_finished(turns, self._event)
+            if not done.complete and self._age < ANSWER_WAIT_S:
+                return CaptureReply(waiting=True)
+            chosen, ends = list(done.turns), done.ends
+        return conversation, head, [turn for turn in chosen if self._is_due(turn, head, ends)], len(turns)
+
+    def _closed_turns(self, turns: Sequence[ParsedTurn]) -> Sequence[ParsedTurn]:
+        """Return the turns that are not open now, here or in the session that a fork repeats.
+
+        The backfill may have been started by the open turn itself. A turn without an end is captured a day later.
+        """
+        recent = self._context.now().timestamp() - _OPEN_TURN_S
+        return [turn for turn in turns if not turn.is_open or turn.start_time is None or turn.start_time < recent]
+
+    def _turns(self, conversation: Conversation) -> list[ParsedTurn]:
+        """Return the turns of the main conversation; for a long one, those since the last captured turn."""
+        last = "" if self._backfill is not None else self._captures.last_turn(self._event.host, self._event.session)
+        if is_unique_turn_id(last) and os.stat(conversation.path).st_size > _LONG_TRANSCRIPT_BYTES:  # noqa: PTH116
+            later = [turn for turn in conversation.turns_since(last, TranscriptStats()) if not turn.turn.sidechain]
+            if not self._event.turn or _find_named_turn(later, self._event.turn) is not None:
+                return later
+        return [turn for turn in conversation.turns(TranscriptStats()) if not turn.turn.sidechain]
+
+    def _is_due(self, turn: ParsedTurn, head: ConversationHead, ends: ParsedTurn | None) -> bool:
+        """Return True if a turn is the session's own, and not from before capturing began."""
+        if turn is ends:
+            return True
+        began = turn.start_time
+        if began is None:
+            return self._backfill is not None
+        if head.created is not None and began < head.created and self._event.host in _FORKING_HOSTS:
+            return False
+        if self._backfill is not None:
+            return began >= self._backfill.since_timestamp
+        return began >= max(self._start.epoch, self._start.created) - CLOCK_SLACK_S
+
+    # -- drafting ----------------------------------------------------------------------------------------------------
+
+    def _drafts(self, turn: ParsedTurn) -> Iterator[_TurnDraft]:
+        """Yield the part of a turn to write: all of it, its new part, or nothing."""
+        base = self._memory(turn)
+        row = self._captures.find(base)
+        if row is None or (row.state == EMPTY and _has_grown(turn, row)):
+            yield self._draft(turn, base, base, row)
+            return
+        while row.state != WRITING and _has_grown(turn, row):
+            part = self._memory(turn, f"{row.texts} {row.calls}")
+            later = self._captures.find(part)
+            if later is None:
+                yield self._draft(_new_part(turn, row), part, base, None)
+                return
+            row = later
+
+    def _memory(self, turn: ParsedTurn, part: str = "") -> str:
+        return turn_memory_id(self._event.host, self._event.session, turn.turn.id, part)
+
+    def _draft(self, turn: ParsedTurn, memory: str, base: str, row: CaptureRow | None) -> _TurnDraft:
+        digest = turn.digest
+        if not is_answered(turn) and not digest.failed:
+            digest = replace(digest, interrupted=True)
+        began = self._event.at.timestamp() if turn.start_time is None else turn.start_time
+        return _TurnDraft(
+            turn=turn,
+            memory=memory,
+            base=base,
+            known_row=row,
+            when=datetime.fromtimestamp(began, UTC).astimezone(self._zone),
+            text=make_note(digest, self._redact, self._summary(turn), self._event.directory, goes_on=memory != base),
+        )
+
+    def _redact(self, text: str) -> str:
+        from lorelog.ingest.redaction.redact import redact
+
+        return redact(text, self._context.options.patterns).text
+
+    def _summary(self, turn: ParsedTurn) -> str:
+        if self._backfill is not None or turn.digest.failed or not turn.digest.assistant_texts:
+            return ""  # a backfill or a dry run must not send history to a model
+        summarizer = self._context.summarizer()
+        if summarizer is None:
+            return ""
+        note = make_note(turn.digest, self._redact, "", self._event.directory)
+        answer = "\n\n".join(self._redact(text) for text in turn.digest.assistant_texts)[:_MAX_SUMMARY_INPUT_CHARS]
+        text = f"{note}\n\nThe assistant's words:\n{answer}"
+        return summarizer.summarize(text, self._event.host, self._event.session) or ""
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    def _write(
+        self, drafts: Sequence[_TurnDraft], fields: AnchorFields, progress: Progress | None
+    ) -> list[CapturedTurn]:
+        due: dict[Path, list[_TurnDraft]] = {}
+        for draft in drafts:
+            journal = self._target_journal(draft)
+            if journal is not None:
+                due.setdefault(journal, []).append(draft)
+        captured: list[CapturedTurn] = []
+        total = sum(map(len, due.values()))
+        for journal, group in due.items():
+            for start in range(0, len(group), _BATCH_SIZE):
+                captured += self._append(journal, group[start : start + _BATCH_SIZE], fields)
+                if progress is not None:
+                    progress("capture", len(captured), total)
+        return captured
+
+    def _target_journal(self, draft: _TurnDraft) -> Path | None:
+        """Return the journal to write a draft to; None if it was written already or must not be."""
+        journal = self._journal(draft)
+        if self._captures.find(draft.memory) != draft.known_row:
+            self._is_late = True  # another process has just written it, or its first part
+            return None
+        deleted = frozenset[str]() if self._deleted is None else self._deleted.keys()
+        if not draft.text or memory_key(draft.memory) in deleted or memory_key(draft.base) in deleted:
+            self._captures.save_rows(self._capture_row(draft, journal, EMPTY))
+            return None
+        day = timedelta(days=1)
+        for when in (draft.when, draft.when - day, draft.when + day):
+            path = journal_path(Path(self._root.path), when)
+            if has_entry(path, draft.memory):  # written before the database was lost
+                self._captures.save_rows(self._capture_row(draft, path, DONE))
+                return None
+        return journal
+
+    def _append(self, journal: Path, drafts: Sequence[_TurnDraft], fields: AnchorFields) -> list[CapturedTurn]:
+        create_journal_folder(self._context.workspace)
+        memories = [
+            NewMemory(
+                draft.text,
+                "turn",
+                origin="agent",
+                id=draft.memory,
+                source=(fields[0], ("turn", to_anchor_word(draft.turn.turn.id)), *fields[1:]),
+                at=draft.when,
+            )
+            for draft in drafts
+        ]
+        pairs = list(zip(drafts, memories, strict=True))
+        self._captures.save_rows(
+            *(self._capture_row(draft, journal, WRITING, serialize_entry(memory)) for draft, memory in pairs)
+        )
+        self._touched.add(journal)
+        entries = append_entries(Path(self._root.path), memories, drafts[0].when)
+        self._captures.save_rows(*(self._capture_row(draft, journal, DONE) for draft in drafts))
+        traced = [
+            TracedTurn(draft.memory, draft.turn.turn.id, draft.when, draft.turn.digest.actions) for draft in drafts
+        ]
+        project = self._context.workspace.project.id
+        record_turns(self._context.traces(), self._event, project, traced, self._redact)
+        return [
+            self._to_captured_turn(draft, entry.path, entry.start_line)
+            for draft, entry in zip(drafts, entries, strict=True)
+        ]
+
+    def _recover(self) -> Iterator[CapturedTurn]:
+        """Complete the entries whose writing was interrupted, exactly as planned."""
+        deleted = frozenset[str]() if self._deleted is None else self._deleted.keys()
+        pending: dict[Path, dict[CaptureRow, NewMemory]] = {}
+        for row in self._captures.unfinished():
+            memory, journal = parse_entry(row.entry), Path(row.journal)
+            if str(journal.parent) != self._root.path and not journal.parent.is_dir():
+                continue  # of another project, which may have been removed
+            if memory is None or (memory_key(row.memory) in deleted and not has_entry(journal, row.memory)):
+                self._captures.save_rows(replace(row, state=EMPTY))
+            else:
+                pending.setdefault(journal, {})[row] = memory
+        for journal, memories in pending.items():
+            yield from self._append_recovered(journal, memories)
+
+    def _append_recovered(self, journal: Path, memories: Mapping[CaptureRow, NewMemory]) -> Iterator[CapturedTurn]:
+        """Write all pending entries of a journal at once: any of them may be the partial one at its end."""
+        own = str(journal.parent) == self._root.path
+        try:
+            if own:
+                create_journal_folder(self._context.workspace)
+                self._touched.add(journal)
+            when = next(iter(memories.values())).at or self._event.at
+            entries = append_entries(journal.parent, list(memories.values()), when)
+        except StoreError:
+            if own:
+                raise
+            return
+        self._captures.save_rows(*(replace(row, state=DONE) for row in memories))
+        for row, entry in zip(memories, entries, strict=True):
+            if not entry.existed:
+                yield CapturedTurn(row.turn, row.memory, row.journal, entry.start_line, row.time)
+
+    def _journal(self, draft: _TurnDraft) -> Path:
+        return journal_path(Path(self._root.path), draft.when)
+
+    def _to_captured_turn(self, draft: _TurnDraft, journal: Path, line: int) -> CapturedTurn:
+        when = draft.when.isoformat("T", "seconds")
+        return CapturedTurn(draft.turn.turn.id, draft.memory, str(journal), line, when)
+
+    def _capture_row(self, draft: _TurnDraft, journal: Path, state: str, entry: str = "") -> CaptureRow:
+        turn, event = draft.turn, self._event
+        return CaptureRow(
+            memory=draft.memory,
+            host=event.host,
+            session=event.session,
+            turn=turn.turn.id,
+            time=draft.when.isoformat("T", "seconds"),
+            journal=str(journal),
+            texts=turn.text_count,
+            calls=turn.call_count,
+            state=state,
+            entry=entry,
+        )
+
+
+def _has_grown(turn: ParsedTurn, row: CaptureRow) -> bool:
+    return turn.text_count > row.texts or turn.call_count > row.calls
+
+
+def _new_part(turn: ParsedTurn, row: CaptureRow) -> ParsedTurn:
+    """Return the new part of a turn, with the counts of the whole turn."""
+    texts, calls = turn.text_count - row.texts, turn.call_count - row.calls
+    digest = replace(
+        turn.digest,
+        assistant_texts=turn.digest.assistant_texts[-texts:] if texts > 0 else (),
+        actions=turn.digest.actions[row.calls :] if calls > 0 else (),
+    )
+    return replace(turn, digest=digest)

@@ -1,0 +1,91 @@
+"""Dependencies of session capture, the journal folder and its index, and the status of captures."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lorelog.core.document import FileStamp, SourceFile
+from lorelog.core.errors import StoreError, StoreUnwritable
+from lorelog.core.options import CaptureOptions
+from lorelog.core.ports import Embedder, Store
+from lorelog.core.session import HostCaptures, SessionStatus, TurnSummarizer
+from lorelog.services.indexing.run import IndexJob, IndexRun
+from lorelog.services.llm.receipts import Receipts
+from lorelog.services.places.project_folder import FOLDER, create_project_folder
+from lorelog.services.places.roots import Root, Roots
+from lorelog.services.places.workspace import Workspace
+from lorelog.services.sessions import spool
+from lorelog.services.sessions.captures import open_captures
+
+if TYPE_CHECKING:
+    from lorelog.services.traces.recorder import TraceStore
+
+
+YieldWriteLock = Callable[[], AbstractContextManager[object]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureContext:
+    """Dependencies of session capture."""
+
+    workspace: Workspace
+    store: Store
+    embedder: Embedder | None
+    job: Callable[[tuple[Root, ...]], IndexJob]
+    roots: Roots
+    options: CaptureOptions
+    summarizer: Callable[[], TurnSummarizer | None] = lambda: None
+    """Returns the model that words notes; None for extractive notes."""
+    yield_write_lock: YieldWriteLock = nullcontext
+    """Lets other writers proceed during a slow step."""
+    traces: Callable[[], TraceStore | None] = lambda: None
+    """Returns the store for tool calls and errors of turns."""
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+
+def create_journal_folder(workspace: Workspace) -> None:
+    """Create a Git project's folder with a .gitignore, if it does not exist."""
+    if workspace.project.git and not os.path.lexists(Path(workspace.project.id) / FOLDER):
+        create_project_folder(workspace.project.id, git=True)
+
+
+def index_journals(journals: Sequence[Path], root: Root, context: CaptureContext) -> list[str]:
+    """Index journals. Errors become notes, because the entries are on disk."""
+    notes: list[str] = []
+    job = replace(context.job((root,)), roots=(root,))
+    try:
+        files = [
+            SourceFile(str(path), root.path, FileStamp.from_stat(path.lstat())) for path in journals if path.exists()
+        ]
+        report = IndexRun(context.store, context.embedder, job).over_files(files)
+        notes += [*report.notes, *(problem.message for problem in report.problems)]
+    except StoreError as error:
+        notes.append(f"saved, but not searchable yet: {error.message}")
+    with suppress(StoreUnwritable):  # journals are indexed even if they are not a remembered root
+        context.roots.remember([root])
+    return notes
+
+
+def session_status(workspace: Workspace) -> SessionStatus:
+    """Return the status of a tenant's captures and of the spool. Creates no file."""
+    hosts: tuple[HostCaptures, ...] = ()
+    if (workspace.tenant_folder / "captures.db").exists():
+        with open_captures(workspace.tenant_folder) as captures:
+            hosts = captures.status(_today_start())
+    waiting, oldest_s = spool.count_waiting(str(workspace.home))
+    failed = sum(1 for _ in (workspace.home / "spool" / "failed").glob("*.json"))
+    return SessionStatus(
+        hosts, waiting, round(oldest_s, 1), failed, Receipts.of_tenant(workspace.tenant_folder).spent_today()
+    )
+
+
+def _today_start() -> float:
+    now = time.localtime()
+    return time.mktime((now.tm_year, now.tm_mon, now.tm_mday, 0, 0, 0, 0, 0, -1))

@@ -1,0 +1,366 @@
+"""Database of captured turns, so that none is written twice.
+
+It holds ids, times and positions, not the text of conversations. A turn is saved before it is appended to its journal,
+together with the entry, and again afterwards: if a process dies in between, the next one completes the entry. Without
+the database, the ids in the journals still prevent duplicates, so a damaged file is moved aside and replaced.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from lorelog.core.errors import StoreBusy, StoreError, StoreIncompatible, StoreUnwritable
+from lorelog.core.processes import acquire_file_lock, enable_wal
+from lorelog.core.session import HostCaptures
+
+CAPTURES_VERSION = 1
+_BUSY_S = 10.0
+_LOCK_S = 60.0
+_SIMULTANEOUS_S = 5.0
+"""A host may report the start of a session and its first prompt at the same time, in either order."""
+_MAX_OPEN_SESSIONS = 5
+"""Number of sessions without an end that are checked at once."""
+_SHOWN_RETENTION_S = 30 * 86400.0
+"""After this time, a continuing session may be shown a memory again."""
+_SCHEMA = """
+CREATE TABLE turns (
+    memory TEXT PRIMARY KEY, host TEXT NOT NULL, session TEXT NOT NULL, turn TEXT NOT NULL, time TEXT NOT NULL,
+    journal TEXT NOT NULL, captured_at REAL NOT NULL, texts INTEGER NOT NULL, calls INTEGER NOT NULL, state TEXT NOT NULL,
+    entry TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX turns_in_writing ON turns (state) WHERE state = 'writing';
+CREATE INDEX turns_of_session ON turns (host, session, time);
+CREATE TABLE sessions (
+    host TEXT NOT NULL, session TEXT NOT NULL, created REAL NOT NULL, first_seen REAL NOT NULL, last_seen REAL NOT NULL,
+    PRIMARY KEY (host, session)
+) WITHOUT ROWID;
+CREATE TABLE hosts (
+    host TEXT PRIMARY KEY, epoch REAL NOT NULL, last_event REAL NOT NULL, last_capture REAL NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE left_open (
+    host TEXT NOT NULL, session TEXT NOT NULL, project TEXT NOT NULL, at REAL NOT NULL, event TEXT NOT NULL,
+    PRIMARY KEY (host, session)
+) WITHOUT ROWID;
+CREATE TABLE shown (
+    host TEXT NOT NULL, session TEXT NOT NULL, memory TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (host, session, memory)
+) WITHOUT ROWID;
+"""
+_COLUMNS = ("memory", "host", "session", "turn", "time", "journal", "texts", "calls", "state", "entry")
+_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM turns"  # noqa: S608
+WRITING, DONE, EMPTY = "writing", "done", "empty"
+"""States of a turn: being written to a journal, written, or without content to remember."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureRow:
+    """State of a turn, or of a later part of it."""
+
+    memory: str
+    host: str
+    session: str
+    turn: str
+    time: str
+    journal: str
+    texts: int
+    """Number of the assistant's texts that were captured."""
+    calls: int
+    """Number of tool calls that were captured."""
+    state: str
+    entry: str = ""
+    """Entry being written, as JSON; another process can complete it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureStart:
+    """Times from which turns are captured, seconds since 1970."""
+
+    epoch: float
+    """First event of the host; earlier turns are captured only by a backfill."""
+    created: float
+    """Start of the session if its event was seen, else 0."""
+
+
+class CaptureDatabase:
+    """The database of one tenant. Open it for one call only."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "captures.db"
+        self._lock = folder / "captures.lock"
+        self._connection = self._open()
+
+    def close(self) -> None:
+        """Close the database."""
+        self._connection.close()
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Lock out other captures of this tenant; the lock is released if its holder dies."""
+        try:
+            descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StoreUnwritable(
+                f"{self._lock} cannot be created: {error.strerror}", hint="make it writable"
+            ) from error
+        try:
+            if not acquire_file_lock(descriptor, _LOCK_S):
+                raise StoreBusy(f"{self._lock} is held by another capture", hint="try again")
+            yield
+        finally:
+            os.close(descriptor)
+
+    def note_event(
+        self, host: str, session: str, at: float, *, begins: bool = False, backfill: bool = False
+    ) -> CaptureStart:
+        """Save an event, and return the times from which to capture. A backfill is not an event."""
+        with self._write_transaction() as db:
+            db.execute(
+                "INSERT INTO hosts VALUES (?, ?, ?, 0) ON CONFLICT (host) DO UPDATE SET"
+                " last_event = max(last_event, excluded.last_event), epoch = min(epoch, excluded.epoch)",
+                (host, time.time() if backfill else at, 0 if backfill else at),
+            )
+            if not backfill:
+                db.execute(
+                    "INSERT INTO sessions VALUES (?, ?, ?, ?, ?) ON CONFLICT (host, session) DO UPDATE SET"
+                    " last_seen = max(last_seen, excluded.last_seen),"
+                    " created = iif(created = 0 AND first_seen > excluded.created - ?, excluded.created, created)",
+                    (host, session, at if begins else 0, at, at, _SIMULTANEOUS_S),
+                )
+        return self.capture_start(host, session)
+
+    def capture_start(self, host: str, session: str) -> CaptureStart:
+        """Return the times from which to capture a session."""
+        with self._translate_errors():
+            host_row = self._connection.execute("SELECT epoch FROM hosts WHERE host = ?", (host,)).fetchone()
+            row = self._connection.execute(
+                "SELECT created FROM sessions WHERE host = ? AND session = ?", (host, session)
+            ).fetchone()
+        return CaptureStart(host_row[0] if host_row else 0, row[0] if row else 0)
+
+    def mute(self, host: str, session: str, until: float) -> None:
+        """Exclude a session's turns before a time from capture."""
+        with self._write_transaction() as db:
+            db.execute(
+                "INSERT INTO sessions VALUES (?, ?, ?, ?, ?) ON CONFLICT (host, session) DO UPDATE SET"
+                " created = max(created, excluded.created)",
+                (host, session, until, until, until),
+            )
+
+    def save_open_session(self, *, host: str, session: str, project: str, at: float, event: str) -> None:
+        """Save the last event of a session as text; an empty text means that the session has ended."""
+        with self._write_transaction() as db:
+            if event:
+                db.execute(
+                    "INSERT OR REPLACE INTO left_open VALUES (?, ?, ?, ?, ?)", (host, session, project, at, event)
+                )
+            else:
+                db.execute("DELETE FROM left_open WHERE host = ? AND session = ?", (host, session))
+
+    def open_sessions(self, host: str, project: str, before: float) -> list[str]:
+        """Return the last events of a project's sessions that have been silent since a time, newest first."""
+        with self._translate_errors():
+            rows = self._connection.execute(
+                "SELECT event FROM left_open WHERE host = ? AND project = ? AND at < ? ORDER BY at DESC LIMIT ?",
+                (host, project, before, _MAX_OPEN_SESSIONS),
+            ).fetchall()
+        return [event for (event,) in rows]
+
+    def find(self, memory: str) -> CaptureRow | None:
+        """Return the state of a turn by the id of its memory."""
+        with self._translate_errors():
+            row = self._connection.execute(f"{_SELECT} WHERE memory = ?", (memory,)).fetchone()
+        return _to_row(row) if row else None
+
+    def last_turn(self, host: str, session: str) -> str:
+        """Return the id of a session's last turn in a journal, or an empty string."""
+        with self._translate_errors():
+            row = self._connection.execute(
+                "SELECT turn FROM turns WHERE host = ? AND session = ? AND state = ? ORDER BY time DESC LIMIT 1",
+                (host, session, DONE),
+            ).fetchone()
+        return str(row[0]) if row else ""
+
+    def unfinished(self) -> list[CaptureRow]:
+        """Return the turns whose writing was interrupted, in order."""
+        with self._translate_errors():
+            rows = self._connection.execute(f"{_SELECT} WHERE state = 'writing' ORDER BY captured_at").fetchall()
+        return [_to_row(row) for row in rows]
+
+    def save_rows(self, *rows: CaptureRow) -> None:
+        """Save the state of turns, all or none."""
+        now = time.time()
+        with self._write_transaction() as db:
+            for number, row in enumerate(rows):
+                values = (
+                    *(row.memory, row.host, row.session, row.turn, row.time, row.journal),
+                    now + number / 1e6,
+                    *(row.texts, row.calls, row.state, row.entry if row.state == WRITING else ""),
+                )
+                db.execute("INSERT OR REPLACE INTO turns VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+                if row.state == DONE:
+                    db.execute("UPDATE hosts SET last_capture = ? WHERE host = ?", (now, row.host))
+
+    def status(self, since: float) -> tuple[HostCaptures, ...]:
+        """Return the captures of each host: in total, and since a time."""
+        with self._translate_errors():
+            rows = self._connection.execute(
+                "SELECT h.host, h.epoch, h.last_event, h.last_capture, count(t.memory), total(t.captured_at >= ?) FROM hosts h"
+                " LEFT JOIN turns t ON t.host = h.host AND t.state = ? GROUP BY h.host ORDER BY h.host",
+                (since, DONE),
+            ).fetchall()
+        return tuple(
+            HostCaptures(host, _format_time(first), _format_time(last), _format_time(captured), int(count), int(today))
+            for host, first, last, captured, count, today in rows
+        )
+
+    def shown_memories(self, host: str, session: str) -> frozenset[str]:
+        """Return the memories that a session was shown by recall."""
+        with self._translate_errors():
+            rows = self._connection.execute(
+                "SELECT memory FROM shown WHERE host = ? AND session = ?", (host, session)
+            ).fetchall()
+        return frozenset(memory for (memory,) in rows)
+
+    def add_shown(self, host: str, session: str, memories: Iterable[str]) -> frozenset[str]:
+        """Save the memories shown to a session; return the new ones. Old sessions are removed."""
+        now = time.time()
+        new: set[str] = set()
+        # A user waits for this, and showing a memory again after a power failure does no harm.
+        self._connection.execute("PRAGMA synchronous = NORMAL")
+        with self._write_transaction() as db:
+            db.execute("DELETE FROM shown WHERE at < ?", (now - _SHOWN_RETENTION_S,))
+            for memory in memories:
+                added = db.execute("INSERT OR IGNORE INTO shown VALUES (?, ?, ?, ?)", (host, session, memory, now))
+                if added.rowcount:
+                    new.add(memory)
+        return frozenset(new)
+
+    def _open(self) -> sqlite3.Connection:
+        try:
+            return self._connect()
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):
+                raise _translate_error(error, self._path) from error
+            self._set_aside()
+        try:
+            return self._connect()
+        except sqlite3.DatabaseError as error:
+            raise _translate_error(error, self._path) from error
+
+    def _set_aside(self) -> None:
+        """Move a damaged database aside. Journals and tombstones hold the same facts."""
+        with suppress(OSError):
+            self._path.replace(self._path.with_name(f"captures.damaged-{time.time_ns()}.db"))
+            for suffix in ("-wal", "-shm"):
+                with suppress(FileNotFoundError):
+                    Path(f"{self._path}{suffix}").unlink()
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        except OSError as error:
+            raise StoreUnwritable(
+                f"{self._path} cannot be written: {error.strerror}", hint="make it writable, or free some space"
+            ) from error
+        connection = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+        try:
+            enable_wal(connection, _BUSY_S)
+            connection.execute("PRAGMA synchronous = FULL")
+            self._migrate(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version > CAPTURES_VERSION:
+            raise StoreIncompatible(
+                f"{self._path} was written by a newer lorelog", hint="update lorelog, or move that file aside"
+            )
+        if version == CAPTURES_VERSION:
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version == 0:  # another process may have created it first
+                for statement in filter(str.strip, _SCHEMA.split(";")):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {CAPTURES_VERSION}")
+            connection.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def _write_transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._translate_errors():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+                self._set_aside()
+            raise _translate_error(error, self._path) from error
+
+
+@contextmanager
+def open_captures(folder: Path) -> Iterator[CaptureDatabase]:
+    """Open the captures of a tenant."""
+    with closing(CaptureDatabase(folder)) as captures:
+        yield captures
+
+
+@contextmanager
+def read_captures(folder: Path) -> Iterator[CaptureDatabase]:
+    """Open the captures for reading; a temporary empty database if there are none."""
+    if (folder / "captures.db").exists():
+        with open_captures(folder) as captures:
+            yield captures
+        return
+    with TemporaryDirectory(prefix="lorelog-") as temporary, closing(CaptureDatabase(Path(temporary))) as captures:
+        yield captures
+
+
+def mute_session(folder: Path, host: str, session: str, until: float) -> None:
+    """Keep the turns of a session from being captured when capturing is enabled again later.
+
+    Nothing needs to be saved before the first capture: turns before the host's first event are never captured.
+    """
+    if (folder / "captures.db").exists():
+        with open_captures(folder) as captures:
+            captures.mute(host, session, until)
+
+
+def _to_row(values: tuple[Any, ...]) -> CaptureRow:
+    return CaptureRow(**dict(zip(_COLUMNS, values, strict=True)))
+
+
+def _translate_error(error: sqlite3.Error, path: Path) -> StoreError:
+    if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return StoreBusy(f"{path} is being written by another process", hint="try again")
+    if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_READONLY", "SQLITE_FULL", "SQLITE_CANTOPEN")):
+        return StoreUnwritable(f"{path} cannot be written: {error}", hint="make it writable, or free some space")
+    return StoreError(f"{path}: {error}", hint="move it aside: journals also record the captured turns")
+
+
+def _format_time(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)) if seconds else ""

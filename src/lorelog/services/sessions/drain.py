@@ -1,0 +1,314 @@
+"""Drains the spool: captures each hook event once, in order within its session.
+
+An event leaves the spool only after its capture has succeeded. One whose transcript is not complete yet, or whose
+project cannot be written, is retried with growing pauses; it blocks later events of its own session only. Several
+sessions are captured at a time, because a model may take a minute to word a note. An unreadable event, or one that
+failed for a week, is parked with the reason. One process drains at a time.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from lorelog.core.errors import Cancelled, DaemonError, LorelogError, SourceError, UsageError
+from lorelog.core.session import HookEvent
+from lorelog.services.sessions import spool
+
+_DEFAULT_MOMENT = "turn-end"
+_CALLER_FIELDS = frozenset({"project", "environment"})
+"""Fields of HookEvent that identify the caller; all others are fields of the request."""
+
+
+def capture_arguments(event: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `session.capture` for an event."""
+    names = (attribute.name for attribute in fields(HookEvent) if attribute.name not in _CALLER_FIELDS)
+    arguments = {name: event[name] for name in names if event.get(name) not in (None, "")}
+    return {"moment": _DEFAULT_MOMENT, **arguments}
+
+
+def event_directory(event: Mapping[str, Any], home: str) -> str:
+    """Return the directory to run in for an event: its own, else its project, else the home."""
+    for name in ("directory", "project"):
+        directory = event.get(name)
+        if isinstance(directory, str) and os.path.isabs(directory) and os.path.isdir(directory):  # noqa: PTH112, PTH117
+            return directory
+    return home
+
+
+GIVE_UP_S = 7 * 24 * 3600.0
+_RETRY_WAIT_S, _RETRY_MAX_WAIT_S = 0.2, 5.0
+_FAILURE_WAIT_S, _FAILURE_MAX_WAIT_S = 2.0, 300.0
+_POLL_S = 0.5
+"""How often a running pass checks for new events."""
+
+CaptureCall = Callable[[dict[str, Any]], Mapping[str, Any]]
+"""Runs `session.capture` for an event, in its directory, and returns the reply."""
+SessionKey = tuple[str, str]
+"""A host and its session."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainReport:
+    """Result of one pass over the spool."""
+
+    events: int = 0
+    """Events captured."""
+    captured: int = 0
+    """Turns written."""
+    waiting: int = 0
+    """Events whose transcript is not complete yet, and those behind them."""
+    failed: int = 0
+    """Events that failed, and those behind them."""
+    parked: int = 0
+    busy: bool = False
+    """Whether another process is draining."""
+    notes: tuple[str, ...] = ()
+    pause_s: float | None = None
+    """Seconds until the next retry; None if nothing is left."""
+
+    def __add__(self, other: DrainReport) -> DrainReport:
+        """Return the sum of two passes, with the remaining events of the later one."""
+        return replace(
+            other,
+            events=self.events + other.events,
+            captured=self.captured + other.captured,
+            parked=self.parked + other.parked,
+            notes=tuple(dict.fromkeys((*self.notes, *other.notes))),
+        )
+
+
+@dataclass(slots=True)
+class _RetryState:
+    tries: int = 0
+    due: float = 0.0
+    failed: bool = False
+
+
+@dataclass(slots=True)
+class _DrainCounts:
+    events: int = 0
+    captured: int = 0
+    waiting: int = 0
+    failed: int = 0
+    parked: int = 0
+    notes: dict[str, None] = field(default_factory=dict)
+
+    def add(self, counts: _DrainCounts) -> None:
+        self.events += counts.events
+        self.captured += counts.captured
+        self.parked += counts.parked
+        self.notes |= counts.notes
+
+
+@dataclass(frozen=True, slots=True)
+class _SessionOutcome:
+    session: SessionKey
+    counts: _DrainCounts
+    retry: _RetryState | None = None
+    """Retry that blocks the session."""
+    error: BaseException | None = None
+
+
+class Drainer:
+    """Drains one home's spool. It holds the retry times, so keep it as long as the process runs."""
+
+    def __init__(
+        self,
+        home: str,
+        capture: CaptureCall,
+        on_fault: Callable[[str, Exception], None] | None = None,
+        max_sessions: int = 1,
+    ) -> None:
+        self._home = home
+        self._capture = capture
+        self._on_fault = on_fault or (lambda _, __: None)
+        self._max_sessions = max_sessions
+        """Number of sessions captured at a time; with one, in the caller's thread."""
+        self._retries: dict[str, _RetryState] = {}
+        self._sessions: dict[str, SessionKey] = {}
+        """Session of each waiting event, so that events are not read repeatedly."""
+        self._outcomes: queue.SimpleQueue[_SessionOutcome] = queue.SimpleQueue()
+
+    def drain(self) -> DrainReport:
+        """Capture every event that is due; do nothing if another process is draining."""
+        if not spool.list_events(self._home):
+            self._retries.clear()
+            self._sessions.clear()
+            return DrainReport()
+        with _drain_lock(self._home) as is_locked:
+            if not is_locked:
+                return DrainReport(busy=True, pause_s=_RETRY_MAX_WAIT_S)
+            return self._drain_pass()
+
+    def _drain_pass(self) -> DrainReport:
+        counts = _DrainCounts()
+        blocked: dict[SessionKey, _RetryState] = {}
+        """Sessions with a failed or waiting event."""
+        running: set[SessionKey] = set()
+        pending = self._events_by_session(counts)
+        for gone in self._retries.keys() - self._sessions.keys():
+            del self._retries[gone]
+        while True:
+            for session, paths in pending.items():
+                if session not in blocked and session not in running and len(running) < self._max_sessions:
+                    running.add(session)
+                    self._start_session(session, paths)
+            if not running:
+                break
+            outcome = self._next_outcome()
+            if outcome is not None:
+                running.discard(outcome.session)
+                counts.add(outcome.counts)
+                if outcome.error is not None:
+                    raise outcome.error
+                if outcome.retry is not None:
+                    blocked[outcome.session] = outcome.retry
+            pending = self._events_by_session(counts)
+        for session, retry in blocked.items():
+            behind = len(pending.get(session, ()))
+            counts.failed += behind if retry.failed else 0
+            counts.waiting += 0 if retry.failed else behind
+        due = min((retry.due for retry in blocked.values()), default=None)
+        return DrainReport(
+            events=counts.events,
+            captured=counts.captured,
+            waiting=counts.waiting,
+            failed=counts.failed,
+            parked=counts.parked,
+            notes=tuple(counts.notes),
+            pause_s=None if due is None else max(0.0, due - time.monotonic()),
+        )
+
+    def _events_by_session(self, counts: _DrainCounts) -> dict[SessionKey, list[str]]:
+        """Return the events in the spool by session, in order."""
+        pending: dict[SessionKey, list[str]] = {}
+        paths = spool.list_events(self._home)
+        for gone in self._sessions.keys() - set(paths):
+            del self._sessions[gone]
+        for path in paths:
+            if path not in self._sessions:
+                event = self._read(path, counts)
+                if event is None:
+                    continue
+                self._sessions[path] = (str(event["host"]), str(event["session"]))
+            pending.setdefault(self._sessions[path], []).append(path)
+        return pending
+
+    def _start_session(self, session: SessionKey, paths: Sequence[str]) -> None:
+        if self._max_sessions == 1:
+            self._drain_session(session, paths)
+        else:
+            name = f"lorelog-capture-{session[0]}"
+            threading.Thread(target=self._drain_session, args=(session, paths), name=name, daemon=True).start()
+
+    def _next_outcome(self) -> _SessionOutcome | None:
+        """Wait for the next finished session; return None when it is time to check for new events."""
+        try:
+            return self._outcomes.get(timeout=_POLL_S)
+        except queue.Empty:
+            return None
+
+    def _drain_session(self, session: SessionKey, paths: Sequence[str]) -> None:
+        """Capture the events of one session until none is left or one blocks the rest."""
+        counts = _DrainCounts()
+        retry: _RetryState | None = None
+        fault: BaseException | None = None
+        try:
+            for path in paths:
+                event = self._read(path, counts)
+                retry = None if event is None else self._process_event(path, event, counts)
+                if retry is not None:
+                    break
+        except BaseException as error:  # noqa: BLE001  (the pass raises it)
+            fault = error
+        self._outcomes.put(_SessionOutcome(session, counts, retry, fault))
+
+    def _read(self, path: str, counts: _DrainCounts) -> dict[str, Any] | None:
+        try:
+            return spool.read_event(path)
+        except SourceError as error:
+            if os.path.lexists(path):
+                spool.park_event(path, error.message)
+                counts.parked += 1
+                counts.notes[error.message] = None
+            return None
+
+    def _process_event(self, path: str, event: dict[str, Any], counts: _DrainCounts) -> _RetryState | None:
+        """Capture an event; return its retry, or None if it is done."""
+        retry = self._retries.get(path)
+        if retry is not None and retry.due > time.monotonic():
+            return retry
+        retry = self._retries.setdefault(path, _RetryState())
+        try:
+            reply = self._capture(event)
+        except (Cancelled, DaemonError):
+            raise  # the process is stopping; the event is fine
+        except LorelogError as error:
+            return self._handle_failure(path, error, retry, counts)
+        except Exception as error:  # noqa: BLE001  (a bug must not block all other sessions)
+            return self._handle_failure(path, error, retry, counts)
+        counts.captured += len(reply.get("captured", ()))
+        if reply.get("waiting"):
+            return _schedule_retry(retry, _RETRY_WAIT_S, _RETRY_MAX_WAIT_S, failed=False)
+        spool.remove_event(path)
+        del self._retries[path]
+        counts.events += 1
+        counts.notes.update(dict.fromkeys(reply.get("notes", ())))
+        return None
+
+    def _handle_failure(
+        self, path: str, error: Exception, retry: _RetryState, counts: _DrainCounts
+    ) -> _RetryState | None:
+        message = error.message if isinstance(error, LorelogError) else f"{type(error).__name__}: {error}"
+        if retry.tries == 0:
+            self._on_fault("capture", error)
+        counts.notes[message] = None
+        if isinstance(error, UsageError) or _file_age(path) > GIVE_UP_S:
+            spool.park_event(path, message)
+            counts.parked += 1
+            self._retries.pop(path, None)
+            return None
+        return _schedule_retry(retry, _FAILURE_WAIT_S, _FAILURE_MAX_WAIT_S, failed=True)
+
+
+def _schedule_retry(retry: _RetryState, first_s: float, max_s: float, *, failed: bool) -> _RetryState:
+    if retry.failed != failed:
+        retry.tries = 0
+    retry.failed = failed
+    retry.due = time.monotonic() + min(max_s, first_s * 2 ** min(retry.tries, 30))
+    retry.tries += 1
+    return retry
+
+
+def _file_age(path: str) -> float:
+    try:
+        return time.time() - os.stat(path).st_mtime  # noqa: PTH116
+    except OSError:
+        return 0.0
+
+
+@contextmanager
+def _drain_lock(home: str) -> Iterator[bool]:
+    """Yield True while holding the lock, or False if another process holds it."""
+    try:
+        descriptor = os.open(f"{home}/spool/.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        yield False
+        return
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+            return
+        yield True
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,134 @@
+"""Finds the conversations that a host keeps on this machine, for backfilling.
+
+Only the hosts' folders are read. Unreadable files are skipped here; capturing them reports the reason.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from lorelog.core.errors import LorelogError
+from lorelog.ingest.transcripts.conversation import (
+    Conversation,
+    ConversationHead,
+    open_conversation,
+    read_conversation_head,
+)
+from lorelog.ingest.transcripts.json_files import open_database, table_columns
+
+# Patterns with `**` in folders of tens of thousands of files: `os` and `glob` rather than pathlib.
+# ruff: noqa: PTH111, PTH113, PTH118, PTH119, PTH120, PTH207
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSession:
+    """A conversation kept by a host."""
+
+    host: str
+    session: str
+    transcript: str
+    directory: str
+    branch: str = ""
+    agent: str = ""
+    changed: float = 0.0
+    """Modification time of its file, or of its row in a database; seconds since 1970."""
+
+
+def find_host_sessions(host: str, environment: Mapping[str, str]) -> Iterator[HostSession]:
+    """Yield the main conversations of a host, without those of subagents."""
+    finders = {
+        "claude": _claude_sessions,
+        "codex": _codex_sessions,
+        "opencode": _opencode_sessions,
+        "openclaw": _openclaw_sessions,
+    }
+    yield from finders[host](environment)
+
+
+def _claude_sessions(environment: Mapping[str, str]) -> Iterator[HostSession]:
+    base = environment.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
+    for path in _files_by_age(os.path.join(base, "projects", "*", "*.jsonl")):
+        yield from _sessions_in_file("claude", path)
+
+
+def _codex_sessions(environment: Mapping[str, str]) -> Iterator[HostSession]:
+    base = environment.get("CODEX_HOME") or os.path.expanduser("~/.codex")
+    for folder in ("sessions", "archived_sessions"):
+        for path in _files_by_age(os.path.join(base, folder, "**", "*.jsonl*")):
+            yield from _sessions_in_file("codex", path)
+
+
+def _opencode_sessions(environment: Mapping[str, str]) -> Iterator[HostSession]:
+    base = environment.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+    for path in _files_by_age(os.path.join(base, "opencode", "opencode*.db")):
+        yield from _sessions_in_database("opencode", path, "")
+
+
+def _openclaw_sessions(environment: Mapping[str, str]) -> Iterator[HostSession]:
+    base = environment.get("OPENCLAW_STATE_DIR") or os.path.expanduser("~/.openclaw")
+    for path in _files_by_age(os.path.join(base, "agents", "*", "sessions", "*.jsonl")):
+        agent = os.path.basename(os.path.dirname(os.path.dirname(path)))
+        yield from _sessions_in_file("openclaw", path, agent)
+    for path in _files_by_age(os.path.join(base, "agents", "*", "agent", "openclaw-agent.sqlite")):
+        yield from _sessions_in_database("openclaw", path, os.path.basename(os.path.dirname(os.path.dirname(path))))
+
+
+def _files_by_age(pattern: str) -> list[str]:
+    """Return files, oldest first: a conversation comes before its forks."""
+    files = [(_modified_at(path), path) for path in glob.glob(pattern, recursive=True) if os.path.isfile(path)]
+    return [path for _, path in sorted(files)]
+
+
+def _sessions_in_file(host: str, path: str, agent: str = "") -> Iterator[HostSession]:
+    with suppress(LorelogError):
+        conversation = open_conversation(path)
+        if conversation.host == host:
+            head = read_conversation_head(conversation)
+            if not head.is_sidechain:
+                yield _make_session(conversation, head, agent, _modified_at(path))
+
+
+def _sessions_in_database(host: str, path: str, agent: str) -> Iterator[HostSession]:
+    for session, changed in _database_rows(host, path):
+        with suppress(LorelogError):
+            conversation = open_conversation(path, session)
+            head = read_conversation_head(conversation)
+            if conversation.host == host and not head.is_sidechain:
+                yield _make_session(conversation, head, agent, changed or _modified_at(path))
+
+
+def _database_rows(host: str, path: str) -> list[tuple[str, float]]:
+    with suppress(LorelogError), open_database(path) as connection:
+        if host == "openclaw":
+            query = "SELECT session_id, 0 FROM transcript_events GROUP BY session_id ORDER BY min(rowid)"
+        else:
+            columns = table_columns(connection).get("session", frozenset())
+            clock = "time_updated" if "time_updated" in columns else "0"
+            order = "time_created" if "time_created" in columns else "rowid"
+            query = f"SELECT id, {clock} FROM session WHERE parent_id IS NULL ORDER BY {order}"  # noqa: S608
+        return [(str(session), (changed or 0) / 1000) for session, changed in connection.execute(query)]
+    return []
+
+
+def _make_session(conversation: Conversation, head: ConversationHead, agent: str, changed: float) -> HostSession:
+    name = os.path.basename(conversation.path).partition(".jsonl")[0]
+    return HostSession(
+        host=conversation.host,
+        session=head.session or conversation.session or name,
+        transcript=conversation.path,
+        directory=head.directory,
+        branch=head.branch,
+        agent=agent,
+        changed=changed,
+    )
+
+
+def _modified_at(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime  # noqa: PTH116
+    except OSError:
+        return 0.0

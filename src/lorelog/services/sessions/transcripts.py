@@ -1,0 +1,375 @@
+"""Locate a transcript by path, memory id or OpenClaw URL, and read the turns around the one that a memory comes from.
+
+Only files that the caller names, or that the anchor of an indexed memory names, are read. An anchor is text in somebody's notes and may
+name any file, but nothing is shown of a file that is not a transcript.
+
+A conversation is read from its beginning, record by record, and only the turns to be shown are kept: the size of a transcript costs
+time, not memory. Long texts are truncated; a note in the reply then states the limits.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from lorelog.core.document import Chunk
+from lorelog.core.errors import LorelogError, NotFound, SourceError, UsageError
+from lorelog.core.ports import Store
+from lorelog.core.session import TranscriptReply, TranscriptTurn
+from lorelog.ingest.files import printable_path
+from lorelog.ingest.transcripts.conversation import Conversation, open_conversation
+from lorelog.ingest.transcripts.json_files import open_regular_file
+from lorelog.ingest.transcripts.turns import (
+    MAX_INPUT_CHARS,
+    MAX_RESULT_CHARS,
+    MAX_TEXT_CHARS,
+    MAX_TOOL_CALLS,
+    ParsedTurn,
+    TranscriptStats,
+)
+from lorelog.retrieval.token_estimate import estimate_tokens
+from lorelog.services.memories.expand import expand
+
+_OPENCLAW = "openclaw-session"
+_DATABASE = Path("agent") / "openclaw-agent.sqlite"
+_PLAIN_NAME = re.compile(r"[\w.:@-]+")
+"""Sessions and agents become part of a path: without a slash they cannot lead elsewhere."""
+_MAX_SESSION_LIST_BYTES = 64 * 1024 * 1024
+_ENTRY_SPAN = timedelta(minutes=1)
+"""An entry's heading has minute precision; its turn may have begun within that minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptLocation:
+    """A transcript file, and the session and turn in it."""
+
+    path: str
+    session: str = ""
+    turn: str = ""
+    written_at: str = ""
+    """When the memory was written, in UTC, for anchors without a turn."""
+
+
+def locate_transcript(place: str, store: Store, directory: str | None) -> TranscriptLocation:
+    """Return the transcript at a path or URL, or of a chunk or memory id; without a directory only ids are accepted."""
+    place = place.strip()
+    if not place:
+        raise UsageError("a transcript's path or a memory's id is needed", hint="'lorelog search' shows ids")
+    if "\0" in place:
+        raise UsageError("a path must not contain NUL bytes")
+    if directory is None:
+        return _locate_memory(place, store)
+    if "://" in place:
+        return _locate_address(place, "")
+    if place.startswith(("~", ".")) or "/" in place or os.sep in place:
+        return _locate_path(place, directory)
+    try:
+        return _locate_memory(place, store)
+    except NotFound as error:
+        if os.path.lexists(os.path.join(directory, place.rpartition("#")[0] or place)):  # noqa: PTH118
+            return _locate_path(place, directory)
+        raise NotFound(
+            f"{printable_path(place)} is neither the id of a chunk or memory nor a file in {printable_path(directory)}",
+            hint=error.hint,
+        ) from error
+
+
+def _locate_path(name: str, directory: str) -> TranscriptLocation:
+    path = _absolute_path(name, directory)
+    base, mark, session = path.rpartition("#")
+    if mark and base and not os.path.lexists(path):
+        return TranscriptLocation(base, session)
+    return TranscriptLocation(path)
+
+
+def _locate_memory(identity: str, store: Store) -> TranscriptLocation:
+    try:
+        reply = expand(identity, store, lines=0)
+    except RuntimeError as error:  # a home directory that does not exist
+        raise SourceError(f"the anchor of {identity} cannot be followed: {error}") from error
+    chunk = reply.chunk.chunk
+    anchor = chunk.anchor
+    if anchor is None or not reply.transcript:
+        raise SourceError(
+            f"{reply.chunk.id} has no anchor that names a conversation",
+            hint="entries that were captured from a session have one; 'lorelog expand' shows the section",
+        )
+    written_at = "" if anchor.turn else _entry_time(chunk)
+    if "://" in reply.transcript:
+        location = _locate_address(reply.transcript, anchor.session)
+        return TranscriptLocation(location.path, location.session, anchor.turn, written_at)
+    return TranscriptLocation(os.path.normpath(reply.transcript), anchor.session, anchor.turn, written_at)
+
+
+def _absolute_path(name: str, directory: str) -> str:
+    expanded = os.path.expanduser(name)  # noqa: PTH111 (leaves an unknown user's ~ as it is)
+    return os.path.normpath(os.path.join(directory, expanded))  # noqa: PTH118
+
+
+def _entry_time(chunk: Chunk) -> str:
+    """Return when an entry was written, in UTC: its heading has the local time."""
+    if "T" not in chunk.date:
+        return ""
+    try:
+        when = datetime.fromisoformat(chunk.date) + _ENTRY_SPAN
+        return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def _locate_address(address: str, session: str) -> TranscriptLocation:
+    try:
+        parts = urlsplit(address)
+    except ValueError as error:
+        raise SourceError(f"{printable_path(address)} is not a valid URL: {error}") from error
+    if parts.scheme == "file":
+        return TranscriptLocation(os.path.normpath(unquote(parts.path)), session or parts.fragment)
+    if parts.scheme != _OPENCLAW:
+        raise SourceError(
+            f"{printable_path(address)} has an unknown scheme",
+            hint=f"use a path, file:// or {_OPENCLAW}://",
+        )
+    query = parse_qs(parts.query)
+    key = query.get("sessionKey", [""])[0]
+    agent = unquote(parts.netloc)
+    path_session = unquote(parts.path).strip("/")
+    agent = agent if _PLAIN_NAME.fullmatch(agent) else "main"
+    if key.startswith("agent:") and agent == "agent":  # then both are placeholders, not names
+        agent = key.split(":")[1]
+    session = session or (path_session if path_session != "session" else "")
+    store = query.get("store", [""])[0] or os.environ.get("OPENCLAW_STATE_DIR", "") or "~/.openclaw"
+    base = Path(os.path.expanduser(store))  # noqa: PTH111
+    tried: list[str] = []
+    for path, matched_session in _openclaw_candidates(base, agent, session, key):
+        if path.is_file():
+            return TranscriptLocation(str(path), matched_session)
+        tried.append(str(path))
+    raise NotFound(
+        f"the conversation {printable_path(address)} does not exist",
+        hint=f"looked for {', '.join(map(printable_path, tried[:4]))}" if tried else "its URL names no session",
+    )
+
+
+def _openclaw_candidates(base: Path, agent: str, session: str, key: str) -> Iterator[tuple[Path, str]]:
+    """Yield possible locations of a session, below a store that is a database, a session list or a directory."""
+    if base.suffix == ".json":
+        listed, file = _find_listed_session(base, key)
+        session = session or listed
+        if file:
+            yield file, session
+        folders = [base.parent, base.parent.parent]
+    elif base.suffix and not base.is_dir():
+        yield base, session
+        folders = [base.parent]
+    else:
+        folders = [base, base / "agents" / agent, base / agent]
+    for folder in folders:
+        if _PLAIN_NAME.fullmatch(session):
+            yield folder / f"{session}.jsonl", session
+            yield folder / "sessions" / f"{session}.jsonl", session
+        yield folder / _DATABASE, session
+        yield folder / _DATABASE.name, session
+
+
+def _find_listed_session(path: Path, key: str) -> tuple[str, Path | None]:
+    """Return the session, and its file if known, that a session list has for a key."""
+    try:
+        with open_regular_file(str(path)) as opened:
+            entry = json.loads(opened.read(_MAX_SESSION_LIST_BYTES))[key]
+        session, file = entry.get("sessionId"), entry.get("sessionFile")
+    except (LorelogError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError):
+        return "", None
+    is_known = isinstance(file, str) and "\0" not in file and file
+    return (session if isinstance(session, str) else "", path.parent / file if is_known else None)
+
+
+MAX_CONTEXT = 100
+MAX_REPLY_CHARS = 120_000
+"""Of all turns of a reply together; turns far from the focus are left out first."""
+_MIN_PREFIX_CHARS = 4
+_RANK_ID, _RANK_NAME, _RANK_ID_PREFIX, _RANK_NAME_PREFIX = 4, 3, 2, 1
+_MAX_IDS_KEPT = 10_000
+"""Ids to suggest for a wrong one."""
+
+
+def read_transcript(
+    place: str, store: Store, *, turn: str = "", context: int = 3, directory: str | None
+) -> TranscriptReply:
+    """Return a turn and `context` turns before and after it; without a turn, the last turns.
+
+    `place` is a path, absolute or relative to `directory`, or the id of a chunk or memory, whose anchor names the conversation and its turn.
+    Without a directory only an id is accepted: the caller may not name files. A session in a database is named as `FILE#SESSION`. A turn
+    may be named by a prefix of its id, or by any name that the host has for something in it.
+    """
+    if not 0 <= context <= MAX_CONTEXT:
+        raise UsageError(f"--context must be 0 to {MAX_CONTEXT}: {context}")
+    turn = turn.strip()
+    location = locate_transcript(place, store, directory)
+    if turn:
+        location = replace(location, turn=turn, written_at="")
+    conversation = open_conversation(location.path, location.session, location.turn)
+    window, stats = _read_window(conversation, location, context)
+    notes: list[str] = []
+    if not window.total and conversation.format == "sqlite":
+        raise NotFound(
+            f"{printable_path(conversation.path)} holds no session {conversation.session!r} with any messages",
+            hint="without '#SESSION' the newest one is shown",
+        )
+    if location.turn and not window.focus:
+        if turn:
+            raise _unknown_turn_error(conversation, turn, window)
+        notes.append(f"turn {location.turn}, named by the anchor, is not in the transcript; showing the last turns")
+    if location.written_at and window.focus:
+        notes.append("the anchor names no turn; showing the one that was active when the entry was written")
+    if len(window.ambiguous) > 1:
+        raise UsageError(
+            f"{len(window.ambiguous)} turns have a name that starts with {location.turn!r}: {', '.join(window.ambiguous[:5])}",
+            hint="give more of the id",
+        )
+    turns = _fit_turns(window.turns, window.focus)
+    if len(turns) < len(window.turns):
+        notes.append(
+            f"{len(window.turns) - len(turns)} turns are left out: the limit is {MAX_REPLY_CHARS:,} characters"
+        )
+    return TranscriptReply(
+        address=conversation.address,
+        host=conversation.host,
+        format=conversation.format,
+        session=stats.session or conversation.session,
+        turns=turns,
+        total=window.total,
+        focus=window.focus,
+        skipped=stats.skipped,
+        broken=stats.broken,
+        notes=(*notes, *_format_notes(conversation, stats, turns)),
+        tokens=sum(map(_estimate_turn_tokens, turns)),
+    )
+
+
+def _read_window(
+    conversation: Conversation, location: TranscriptLocation, context: int
+) -> tuple[_TurnWindow, TranscriptStats]:
+    stats = TranscriptStats()
+    window = _TurnWindow(location, context)
+    for turn in conversation.turns(stats):
+        window.add(turn)
+    return window, stats
+
+
+class _TurnWindow:
+    """Keeps the turns around the requested one while the conversation is read."""
+
+    def __init__(self, location: TranscriptLocation, context: int) -> None:
+        self._location = location
+        self._context = context
+        self._best = 0
+        self._left = 0
+        self._before: deque[TranscriptTurn] = deque(maxlen=context)
+        self._last: deque[TranscriptTurn] = deque(maxlen=2 * context + 1)
+        self._around: list[TranscriptTurn] = []
+        self.ids: deque[str] = deque(maxlen=_MAX_IDS_KEPT)
+        self.ambiguous: list[str] = []
+        """Turns that match the requested prefix equally well."""
+        self.total = 0
+        self.focus = ""
+
+    @property
+    def turns(self) -> tuple[TranscriptTurn, ...]:
+        """The turns to show, in order."""
+        return tuple(self._around if self.focus else self._last)
+
+    def add(self, parsed: ParsedTurn) -> None:
+        """Process the next turn."""
+        turn, rank = parsed.turn, self._rank(parsed)
+        self.total += 1
+        if rank > self._best or (rank and self._location.written_at):
+            self._best, self.focus, self._left = rank, turn.id, self._context
+            self._around = [*self._before, turn]
+            self.ambiguous = [turn.id]
+        else:
+            if rank and rank == self._best and rank in {_RANK_ID_PREFIX, _RANK_NAME_PREFIX}:
+                self.ambiguous.append(turn.id)
+            if self._left:
+                self._around.append(turn)
+                self._left -= 1
+        self._before.append(turn)
+        self._last.append(turn)
+        self.ids.append(turn.id)
+
+    def _rank(self, parsed: ParsedTurn) -> int:
+        """Return how well a turn matches: its own id before aliases, a whole name before a prefix."""
+        name = self._location.turn
+        if not name:
+            return int(bool(self._location.written_at and "" < parsed.turn.time <= self._location.written_at))
+        if parsed.turn.id == name:
+            return _RANK_ID
+        if name in parsed.aliases:
+            return _RANK_NAME
+        if len(name) < _MIN_PREFIX_CHARS:
+            return 0
+        if parsed.turn.id.startswith(name):
+            return _RANK_ID_PREFIX
+        return _RANK_NAME_PREFIX if any(alias.startswith(name) for alias in parsed.aliases) else 0
+
+
+def _unknown_turn_error(conversation: Conversation, turn: str, window: _TurnWindow) -> NotFound:
+    near = difflib.get_close_matches(turn, window.ids, 3, 0.5)
+    last = list(window.ids)[-3:]
+    if not last:
+        hint = "it has no messages yet"
+    elif near:
+        hint = f"similar: {', '.join(near)}"
+    else:
+        hint = f"its last turns are {', '.join(last)}"
+    return NotFound(f"{printable_path(conversation.address)} has no turn {turn!r}", hint=hint)
+
+
+def _fit_turns(turns: tuple[TranscriptTurn, ...], focus: str) -> tuple[TranscriptTurn, ...]:
+    """Return the turns around the focus, or else the last ones, that fit into a reply; the first one always does."""
+    if not turns:
+        return turns
+    at = next((index for index, turn in enumerate(turns) if turn.id == focus), len(turns) - 1)
+    order = sorted(range(len(turns)), key=lambda index: (abs(index - at), index))
+    taken, room = {at}, MAX_REPLY_CHARS - _turn_length(turns[at])
+    for index in order[1:]:
+        room -= _turn_length(turns[index])
+        if room < 0:
+            break
+        taken.add(index)
+    return tuple(turns[index] for index in sorted(taken))
+
+
+def _format_notes(conversation: Conversation, stats: TranscriptStats, turns: tuple[TranscriptTurn, ...]) -> list[str]:
+    notes = [conversation.note] if conversation.note else []
+    notes += [text if times == 1 else f"{text} ({times} times)" for text, times in stats.notes.items()]
+    if stats.broken:
+        notes.append(f"{stats.broken} of its lines are malformed")
+    if not turns:
+        notes.append("it has no messages yet")
+    if any(turn.truncated for turn in turns):
+        notes.append(
+            f"long texts are truncated: messages at {MAX_TEXT_CHARS:,} characters, tool calls at {MAX_INPUT_CHARS}, results at"
+            f" {MAX_RESULT_CHARS}; only the first {MAX_TOOL_CALLS} calls of a turn are kept"
+        )
+    return notes
+
+
+def _turn_texts(turn: TranscriptTurn) -> list[str]:
+    tools = [text for tool in turn.tools for text in (tool.name, tool.input, tool.result)]
+    return [turn.id, turn.time, turn.user, turn.assistant, *tools]
+
+
+def _turn_length(turn: TranscriptTurn) -> int:
+    return sum(map(len, _turn_texts(turn)))
+
+
+def _estimate_turn_tokens(turn: TranscriptTurn) -> int:
+    return estimate_tokens("\n".join(_turn_texts(turn)))

@@ -1,0 +1,279 @@
+"""Finds earlier occurrences of an error, and how it was fixed.
+
+Errors are matched by signature, then by message regardless of origin, then by similarity. For the matches, the turns in
+which they occurred are returned, and their fixes: where the same command passed later, the files written in between are
+the likely fix. Memories, decisions and finished tasks are searched as well, and returned only if they mention the
+error: the nearest unrelated text would be worse than none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from lorelog.core.document import StoredChunk
+from lorelog.core.query import Hit, SearchReply
+from lorelog.core.stack_trace import LocatedTrace, StackTrace
+from lorelog.ingest.tracebacks.finder import find_traces
+from lorelog.ingest.tracebacks.messages import message_trace
+from lorelog.ingest.tracebacks.signature import (
+    bare_type,
+    message_headline,
+    normalize_message,
+    trace_family,
+    trace_signature,
+)
+from lorelog.services.traces.tables import TraceFilter, TraceTables
+from lorelog.services.traces.values import ErrorGroup, TracedCall, TracedError, redact_trace
+
+MATCH_EXACT, MATCH_SAME_MESSAGE, MATCH_SIMILAR = "exact", "same message", "similar"
+"""Kinds of match between an earlier error and this one."""
+_MAX_GROUPS = 10
+_MAX_COMPARED = 3_000
+_MIN_SIMILARITY = 0.6
+_MAX_OCCURRENCES = 5
+_MAX_TURNS = 5
+_MAX_MENTIONS = 5
+_MAX_SEARCHED = 20
+_MAX_FILES = 20
+_MIN_MENTION_SHARE = 0.6
+"""Share of an error's distinctive words that a text must contain to be about it."""
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{2,}")
+_COMMON_WORDS = frozenset(
+    [
+        "the",
+        "and",
+        "for",
+        "not",
+        "was",
+        "with",
+        "from",
+        "that",
+        "this",
+        "you",
+        "are",
+        "has",
+        "have",
+        "but",
+        "can",
+        "could",
+        "been",
+        "its",
+        "into",
+        "error",
+        "errors",
+        "failed",
+        "failure",
+        "exception",
+        "panic",
+        "test",
+        "file",
+        "path",
+        "line",
+        "none",
+        "null",
+        "true",
+        "false",
+        "command",
+        "exit",
+        "code",
+        "status",
+        "found",
+        "such",
+        "directory",
+    ]
+)
+_GENERIC_TYPES = frozenset(
+    {"error", "exception", "panic", "fatal", "fatal error", "test failure", "err", "bash", "sh", ""}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorHistorySources:
+    """Traces and searches that the history is built from."""
+
+    tables: TraceTables
+    search: Callable[[str, int], SearchReply]
+    """Searches memories and records."""
+    get: Callable[[str], StoredChunk | None]
+    """Returns a memory by its id."""
+    projects: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownError:
+    """An earlier error, and how it matches."""
+
+    group: ErrorGroup
+    match: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelatedTurn:
+    """The memory of a turn in which the error occurred, or of the next turn."""
+
+    memory: StoredChunk
+    session: str
+    host: str
+    branch: str
+    at: int
+    is_after: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorFix:
+    """A later run of the same command that passed, and the files written in between."""
+
+    failed: TracedError
+    passed: TracedCall
+    files: tuple[str, ...]
+    memory: StoredChunk | None = None
+    """Memory of the turn in which it passed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorHistory:
+    """Earlier occurrences of an error, its fixes, and related memories."""
+
+    trace: StackTrace
+    signature: str
+    seen: tuple[KnownError, ...]
+    occurrences: tuple[TracedError, ...]
+    fixes: tuple[ErrorFix, ...]
+    turns: tuple[RelatedTurn, ...]
+    decisions: tuple[Hit, ...]
+    tasks: tuple[Hit, ...]
+    memories: tuple[Hit, ...]
+    notes: tuple[str, ...] = ()
+
+
+def explain_error(text: str, sources: ErrorHistorySources, clean: Callable[[str], str]) -> ErrorHistory:
+    """Return the history of the error in a text: of the last one with a stack, else of the first."""
+    # Redact as when errors are recorded, or the same error would have another signature because of its secrets.
+    trace = redact_trace(LocatedTrace(parse_error(text), "", 1, 1), clean).trace
+    seen = _find_known_errors(trace, sources)
+    occurrences = _find_occurrences(seen, sources)
+    turns = _find_related_turns(occurrences, sources)
+    fixes = _find_fixes(occurrences, sources)
+    turn_ids = {turn.memory.id for turn in turns} | {fix.memory.id for fix in fixes if fix.memory is not None}
+    reply = sources.search(_search_query(trace), _MAX_SEARCHED)
+    hits = [hit for hit in reply.hits if hit.id not in turn_ids and _mentions(hit, trace)]
+    return ErrorHistory(
+        trace=trace,
+        signature=trace_signature(trace),
+        seen=tuple(seen),
+        occurrences=tuple(occurrences),
+        fixes=tuple(fixes),
+        turns=tuple(turns),
+        decisions=tuple(hit for hit in hits if _hit_kind(hit) == "decision")[:_MAX_MENTIONS],
+        tasks=tuple(hit for hit in hits if _hit_kind(hit) == "task")[:_MAX_MENTIONS],
+        memories=tuple(hit for hit in hits if not _hit_kind(hit))[:_MAX_MENTIONS],
+        notes=reply.notes,
+    )
+
+
+def parse_error(text: str) -> StackTrace:
+    """Return the error in a text; the whole text as a message if none is recognized."""
+    traces = [located.trace for located in find_traces(text)]
+    stacks = [trace for trace in traces if trace.frames and trace.language != "generic"]
+    if stacks:
+        return stacks[-1]
+    return traces[0] if traces else message_trace(message_headline(text) or text)
+
+
+def _find_known_errors(trace: StackTrace, sources: ErrorHistorySources) -> list[KnownError]:
+    """Return matching earlier errors, best match first."""
+    groups = sources.tables.groups(TraceFilter(projects=sources.projects, limit=_MAX_COMPARED))
+    signature, family = trace_signature(trace), trace_family(trace)
+    causes = {trace_family(cause) for cause in trace.causes}
+    words = _words(trace)
+    rated: list[tuple[float, KnownError]] = []
+    for group in groups:
+        if group.signature == signature:
+            rated.append((3.0, KnownError(group, MATCH_EXACT)))
+        elif group.family == family or group.family in causes:
+            rated.append((2.0, KnownError(group, MATCH_SAME_MESSAGE)))
+        else:
+            similarity = _message_similarity(trace, words, group)
+            if similarity >= _MIN_SIMILARITY:
+                rated.append((similarity, KnownError(group, MATCH_SIMILAR)))
+    rated.sort(key=lambda pair: (-pair[0], -pair[1].group.last_at))
+    return [error for _, error in rated[:_MAX_GROUPS]]
+
+
+def _message_similarity(trace: StackTrace, words: frozenset[str], group: ErrorGroup) -> float:
+    """Return the share of common words, 0 to 1; 0 for two different specific types."""
+    types = {bare_type(trace.type).lower(), bare_type(group.type).lower()}
+    if len(types) > 1 and types.isdisjoint(_GENERIC_TYPES):
+        return 0.0
+    theirs = _words(StackTrace(group.language, group.type, group.message))
+    both = words | theirs
+    return len(words & theirs) / len(both) if both and len(words & theirs) > 1 else 0.0
+
+
+def _words(trace: StackTrace) -> frozenset[str]:
+    kind = bare_type(trace.type)
+    text = f"{'' if kind.lower() in _GENERIC_TYPES else kind} {normalize_message(trace.message)}"
+    return frozenset(word for word in map(str.lower, _WORD.findall(text)) if word not in _COMMON_WORDS)
+
+
+def _find_occurrences(seen: Iterable[KnownError], sources: ErrorHistorySources) -> list[TracedError]:
+    """Return the last occurrences: several of the same error, one of each similar error."""
+    occurrences: list[TracedError] = []
+    for error in seen:
+        limit = 1 if error.match == MATCH_SIMILAR else _MAX_OCCURRENCES
+        filter_ = TraceFilter(projects=sources.projects, signature=error.group.signature, limit=limit)
+        occurrences += sources.tables.errors(filter_)[0]
+    return occurrences[: 2 * _MAX_OCCURRENCES]
+
+
+def _find_related_turns(occurrences: Iterable[TracedError], sources: ErrorHistorySources) -> list[RelatedTurn]:
+    """Return the turns in which the errors occurred, each followed by the next of its session."""
+    turns: dict[str, RelatedTurn] = {}
+    for error in occurrences:
+        for id_, is_after in ((error.origin.memory, False), (sources.tables.turn_after(error), True)):
+            memory = sources.get(id_) if id_ and id_ not in turns else None
+            if memory is not None:
+                turns[id_] = RelatedTurn(
+                    memory=memory,
+                    session=error.origin.session,
+                    host=error.origin.host,
+                    branch=error.origin.branch,
+                    at=error.at,
+                    is_after=is_after,
+                )
+    return list(turns.values())[:_MAX_TURNS]
+
+
+def _find_fixes(occurrences: Iterable[TracedError], sources: ErrorHistorySources) -> list[ErrorFix]:
+    fixes: dict[str, ErrorFix] = {}
+    for error in occurrences:
+        passed, between = sources.tables.next_passing(error)
+        if passed is None or passed.id in fixes:
+            continue
+        files = tuple(dict.fromkeys(file for call in between if not call.failed for file in call.files))[:_MAX_FILES]
+        memory = sources.get(passed.origin.memory) if passed.origin.memory else None
+        fixes[passed.id] = ErrorFix(error, passed, files, memory)
+    return list(fixes.values())
+
+
+def _search_query(trace: StackTrace) -> str:
+    kind = "" if trace.type.lower() in _GENERIC_TYPES else bare_type(trace.type)
+    return f"{kind} {message_headline(trace.message)}".strip()[:500] or trace.type or "error"
+
+
+def _mentions(hit: Hit, trace: StackTrace) -> bool:
+    """Return True if a text contains most of the error's distinctive words."""
+    words = _words(replace(trace, message=message_headline(trace.message)))
+    if not words:
+        return False
+    text = hit.content.lower()
+    return sum(word in text for word in words) / len(words) >= _MIN_MENTION_SHARE
+
+
+def _hit_kind(hit: Hit) -> str:
+    kinds = {record.kind for record in hit.grounding[:1]}
+    if hit.type == "decision" or "decision" in kinds:
+        return "decision"
+    return "task" if kinds else ""

@@ -1,0 +1,227 @@
+"""Records the calls of operations: duration, error, and the arguments that are not free text.
+
+Recording a call costs one short append to a file. No database is opened and nothing is imported for it, because every
+operation does it, even in a command that runs for a tenth of a second. The tables are loaded when traces are read, or,
+in a background thread, when the file has grown.
+
+Texts given to be remembered, recorded, searched for or summarized are not stored, only their length: a deleted memory
+must not survive here, and redaction takes longer than a call may. Ids, numbers, dates, paths and names are stored.
+Recording never fails a call and never waits.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lorelog.core.errors import LorelogError
+from lorelog.core.options import TraceOptions
+from lorelog.services.traces import SPOOL_FILE
+
+if TYPE_CHECKING:
+    from lorelog.services.traces.tables import TraceTables
+
+
+_ABSORB_BYTES = 512_000
+"""Size from which the spool is moved to the tables."""
+_MAX_SPOOL_BYTES = 8_000_000
+"""Size at which a spool that cannot be moved is dropped."""
+_MAX_LINE_BYTES = 8_000
+_absorb_lock = threading.Lock()
+
+
+class TraceStore:
+    """The traces of one tenant. Safe to share between threads. No file is created before the first trace."""
+
+    def __init__(self, path: Path, options: TraceOptions) -> None:
+        self.path = path
+        self.options = options
+        self._spool = path.with_name(SPOOL_FILE)
+        self._lock = threading.Lock()
+        self._tables: TraceTables | None = None
+
+    def tables(self) -> TraceTables:
+        """Return the tables, opening them on first use."""
+        with self._lock:
+            if self._tables is None:
+                from lorelog.services.traces.tables import TraceTables
+
+                self._tables = TraceTables(self.path, self.options)
+            return self._tables
+
+    def append_line(self, line: Mapping[str, Any]) -> None:
+        """Append a recorded call to the spool. Raise OSError."""
+        text = json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        if (
+            len(text) < _MAX_LINE_BYTES
+            and self._append(text + b"\n") > _ABSORB_BYTES
+            and _absorb_lock.acquire(blocking=False)
+        ):
+            threading.Thread(
+                target=_absorb_spool, args=(self.path, self.options), name="lorelog-traces", daemon=True
+            ).start()
+
+    def close(self) -> None:
+        """Close the tables; the next call opens them again. May be called twice."""
+        with self._lock:
+            if self._tables is not None:
+                self._tables.close()
+            self._tables = None
+
+    def _append(self, text: bytes) -> int:
+        """Append to the spool, and return its size."""
+        for _ in range(3):
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            descriptor = os.open(self._spool, flags, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                status = os.fstat(descriptor)
+                if status.st_nlink and status.st_size < _MAX_SPOOL_BYTES:
+                    os.write(descriptor, text)
+                    return status.st_size + len(text)
+                if status.st_nlink:
+                    self._spool.unlink(missing_ok=True)
+            except BlockingIOError:
+                continue
+            finally:
+                os.close(descriptor)
+            # Another process has just taken or removed it; the next attempt creates a new file.
+        return 0
+
+
+def _absorb_spool(path: Path, options: TraceOptions) -> None:
+    """Move the spool to the tables, with a connection of its own: an engine's may be closed at any time."""
+    from lorelog.services.traces.tables import TraceTables
+
+    try:
+        with suppress(LorelogError, OSError):
+            tables = TraceTables(path, options)
+            try:
+                tables.absorb_spool()
+            finally:
+                tables.close()
+    finally:
+        _absorb_lock.release()
+
+
+RECORDED_ARGUMENTS = frozenset(
+    """
+    id task_id parent_task_id artifact_id thread_id reply_to_artifact_id run_id episode_id
+    name module container path paths source file_path place directory prefix project
+    lane fusion trust since until time_from time_to expires review_after relevance
+    types type status artifact_kind host session session_id moment turn by llm origin
+    tool_name error_signature function_name branch commit transcript language kind agent_id certainty
+    subsystem_key subsystem_keys
+    """.split()  # noqa: SIM905
+)
+"""Arguments that are stored if they are a single word. Of all other texts only the length is stored."""
+_SINGLE_WORD = re.compile(r"[\w.:/@~#*+-]{1,160}")
+_QUOTED_TEXT = re.compile(r"""(['"`])(.*?)\1""", re.DOTALL)
+_MAX_FIELDS = 30
+_MAX_ITEMS = 10
+_MAX_ERROR_CHARS = 300
+_MAX_TRACE_CHARS = 6_000
+
+
+@dataclass(frozen=True, slots=True)
+class CallEvent:
+    """A call of an operation and its outcome."""
+
+    op: str
+    arguments: object
+    seconds: float
+    outcome: Mapping[str, Any] | BaseException
+    """The reply, or the exception."""
+
+
+def record_call(open_store: Callable[[], TraceStore], project: str, event: CallEvent) -> None:
+    """Record a call in the tenant's traces. Never raises."""
+    try:
+        store = open_store()
+        if store.options.enabled:
+            store.append_line(_call_line(event) | {"project": project})
+    except Exception:  # noqa: BLE001, S110  (a missing or read-only home, a full disk)
+        pass
+
+
+def summarize_arguments(arguments: object) -> str:
+    """Return the recordable part of an operation's arguments, as JSON."""
+    if not isinstance(arguments, Mapping):
+        return ""
+    summary: dict[str, Any] = {}
+    for name, value in list(arguments.items())[:_MAX_FIELDS]:
+        is_name = isinstance(name, str) and name.isidentifier() and len(name) <= 40
+        if is_name and not (value is None or value is False or value in ("", [], {})):
+            summary[name] = _summarize_value(value, verbatim=name in RECORDED_ARGUMENTS)
+    return json.dumps(summary, ensure_ascii=False) if summary else ""
+
+
+def count_results(reply: Mapping[str, Any]) -> str:
+    """Return the lengths of the lists in a reply, as JSON."""
+    counts = {name: len(value) for name, value in reply.items() if isinstance(value, list)}
+    return json.dumps(counts) if counts else ""
+
+
+def _call_line(event: CallEvent) -> dict[str, Any]:
+    seconds, outcome = event.seconds, event.outcome
+    line: dict[str, Any] = {
+        "id": os.urandom(10).hex(),
+        "at": int((time.time() - seconds) * 1000),
+        "op": event.op,
+        "ms": round(seconds * 1000, 3),
+        "in": summarize_arguments(event.arguments),
+        "session": _session_argument(event.arguments),
+    }
+    if not isinstance(outcome, BaseException):
+        return line | {"out": count_results(outcome)}
+    if isinstance(outcome, LorelogError):
+        return line | {
+            "failed": True,
+            "error": f"{outcome.code}: {_strip_quoted_texts(outcome.message)}"[:_MAX_ERROR_CHARS],
+        }
+    return line | {"failed": True} | _error_fields(outcome)
+
+
+def _error_fields(error: BaseException) -> dict[str, str]:
+    """Return the traceback of an internal error: rare enough that importing redaction does not matter."""
+    import traceback
+
+    from lorelog.ingest.redaction.redact import redact
+
+    trace = redact("".join(traceback.format_exception(error))[-_MAX_TRACE_CHARS:]).text
+    return {
+        "error": redact(f"{type(error).__name__}: {error}"[:_MAX_TRACE_CHARS]).text[:_MAX_ERROR_CHARS],
+        "trace": trace,
+    }
+
+
+def _strip_quoted_texts(message: str) -> str:
+    """Return an error message without quoted user text; single words are kept."""
+    return _QUOTED_TEXT.sub(
+        lambda match: match[0] if _SINGLE_WORD.fullmatch(match[2]) else f"{match[1]}…{match[1]}", message
+    )
+
+
+def _session_argument(arguments: object) -> str:
+    session = arguments.get("session") or arguments.get("session_id") if isinstance(arguments, Mapping) else ""
+    return session if isinstance(session, str) and _SINGLE_WORD.fullmatch(session) else ""
+
+
+def _summarize_value(value: Any, *, verbatim: bool) -> Any:
+    if isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, str):
+        return value if verbatim and _SINGLE_WORD.fullmatch(value) else f"{len(value)} characters"
+    if isinstance(value, list | tuple):
+        are_words = verbatim and all(isinstance(item, str) and _SINGLE_WORD.fullmatch(item) for item in value)
+        return list(value[:_MAX_ITEMS]) if are_words else f"{len(value)} items"
+    return f"{len(value)} fields" if isinstance(value, Mapping) else type(value).__name__

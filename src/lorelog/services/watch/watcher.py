@@ -1,0 +1,566 @@
+"""Watch all roots of a home's tenants, and index their changes.
+
+A root is indexed from its project, with the settings that apply there; global roots from the home. The engine of each target lists
+its roots; a few file stamps show when it must be asked again.
+
+One thread waits for events, lets them settle, and indexes all of them in one pass. Events can be lost (a queue overflow, a network
+share, directories created faster than they can be watched), so all roots are compared by their stamps now and then. Errors of a pass
+are kept and reported, its changes are tried again, and watching continues.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Event, Lock, Thread
+from typing import Any, Protocol
+
+from lorelog.core.document import GLOBAL_PROJECT
+from lorelog.core.errors import Cancelled, LorelogError, StoreBusy
+from lorelog.core.memory import IndexReport
+from lorelog.core.options import WatchOptions
+from lorelog.core.ports import Progress
+from lorelog.services.indexing.incremental import FileChanges, merge_reports
+from lorelog.services.places.project import find_project
+from lorelog.services.places.root_selection import WatchScope
+from lorelog.services.places.roots import Root, Roots
+from lorelog.services.watch.events import DELETED, FileEventBatch, FileEventSource, WatchUnavailable
+
+_MAX_VISITED = 100
+
+
+class WatchEngine(Protocol):
+    """The part of an engine that the watcher needs."""
+
+    def watch_set(self) -> WatchScope:
+        """Return what to watch for its project."""
+        ...
+
+    def follow(self, changes: FileChanges, progress: Progress | None = None) -> IndexReport | None:
+        """Index changes; return None if there were none."""
+        ...
+
+
+OpenWatchEngine = Callable[[str, str], AbstractContextManager[WatchEngine]]
+"""Opens the engine of a tenant in a directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchTarget:
+    """A tenant and directory from which roots are indexed."""
+
+    tenant: str
+    directory: str
+
+
+@dataclass(frozen=True, slots=True)
+class WatchSet:
+    """The roots to watch."""
+
+    roots: dict[tuple[str, str], tuple[WatchTarget, Root]] = field(default_factory=dict)
+    """By tenant and path."""
+    awaited: frozenset[str] = frozenset()
+    ignore_files: frozenset[str] = frozenset()
+    errors: tuple[LorelogError, ...] = ()
+
+
+class WatchDiscovery:
+    """Finds the roots of a home. Threads may share it."""
+
+    def __init__(
+        self,
+        home: Path,
+        engine_at: OpenWatchEngine,
+        *,
+        tenants: Iterable[str] | None = None,
+        directory: str | None = None,
+        only: Iterable[str] | None = None,
+    ) -> None:
+        """Cover all tenants or some, all of their projects or one directory, and all roots or some paths."""
+        self._home = home
+        self.open_engine = engine_at
+        self._tenants = None if tenants is None else tuple(tenants)
+        self._directory = directory
+        self._only = None if only is None else frozenset(only)
+        self._visited: dict[WatchTarget, None] = {}
+        self._lock = Lock()
+
+    def visit(self, tenant: str, directory: str) -> bool:
+        """Watch the project of a directory, too, even if nothing of it is indexed yet; return whether it is new."""
+        target = WatchTarget(tenant, find_project(directory).root)
+        with self._lock:
+            new = self._visited.pop(target, self) is self
+            self._visited[target] = None
+            while len(self._visited) > _MAX_VISITED:
+                self._visited.pop(next(iter(self._visited)))
+        return new
+
+    def fingerprint(self) -> object:
+        """Return a value that changes when roots are added or removed. Called every few seconds."""
+        with self._lock:
+            visited = tuple(self._visited)
+        return visited, tuple((tenant, _file_stamp(self._roots_file(tenant))) for tenant in self._all_tenants())
+
+    def discover(self) -> WatchSet:
+        """Return the roots to watch now. Targets that fail are left out and listed in the errors."""
+        watch_set = WatchSet()
+        awaited: set[str] = set()
+        ignore_files: set[str] = set()
+        errors: list[LorelogError] = []
+        for tenant in self._all_tenants():
+            try:
+                targets = self._find_targets(tenant)
+            except LorelogError as error:
+                errors.append(error)
+                continue
+            for target in targets:
+                if not os.path.isdir(target.directory):  # noqa: PTH112
+                    awaited.add(target.directory)
+                    continue
+                try:
+                    with self.open_engine(target.tenant, target.directory) as engine:
+                        watched = engine.watch_set()
+                except LorelogError as error:
+                    errors.append(error)
+                    continue
+                for root in watched.roots:
+                    if self._only is None or root.path in self._only:
+                        watch_set.roots.setdefault((tenant, root.path), (target, root))
+                awaited.update(() if self._only is not None else watched.awaited)
+                ignore_files.update(watched.ignore_files)
+        return WatchSet(watch_set.roots, frozenset(awaited), frozenset(ignore_files), tuple(errors))
+
+    def _find_targets(self, tenant: str) -> tuple[WatchTarget, ...]:
+        if self._directory is not None:
+            return (WatchTarget(tenant, self._directory),)
+        projects = {root.project for root in Roots(self._roots_file(tenant)).all() if root.project != GLOBAL_PROJECT}
+        with self._lock:
+            visited = [target for target in self._visited if target.tenant == tenant]
+        # The home comes first: it takes the global roots, even if a project has them, too.
+        targets = [
+            WatchTarget(tenant, str(self._home)),
+            *(WatchTarget(tenant, project) for project in sorted(projects)),
+            *visited,
+        ]
+        return tuple(dict.fromkeys(targets))
+
+    def _all_tenants(self) -> tuple[str, ...]:
+        if self._tenants is not None:
+            return self._tenants
+        try:
+            with os.scandir(self._home / "tenants") as entries:
+                tenants = {entry.name for entry in entries if entry.is_dir(follow_symlinks=False)}
+        except OSError:
+            tenants = set()
+        with self._lock:
+            tenants |= {target.tenant for target in self._visited}
+        return tuple(sorted(tenants))
+
+    def _roots_file(self, tenant: str) -> Path:
+        return self._home / "tenants" / tenant / "roots.json"
+
+
+def _file_stamp(path: Path) -> tuple[int, int, int]:
+    try:
+        status = path.stat()
+    except OSError:
+        return (0, 0, 0)
+    return (status.st_mtime_ns, status.st_size, status.st_ino)
+
+
+MARKDOWN_SUFFIXES = (".md", ".markdown")
+
+_CHECK_TARGETS_S = 2.0
+"""Interval of checks whether roots were added, vanished or came back: a few stamps each time."""
+_POLL_S = 30.0
+"""Interval of comparing all roots if the system refuses to watch."""
+_MAX_QUIET_PERIODS = 20
+"""A pass waits at most this many quiet periods for files that keep changing."""
+_MAX_BACKOFF_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class WatchPass:
+    """Start, duration and result of one pass."""
+
+    at: str
+    seconds: float
+    report: IndexReport | None
+    error: str = ""
+    hint: str = ""
+    busy: bool = False
+    """Whether it only has to wait for other writers."""
+
+
+@dataclass(slots=True)
+class _PendingChanges:
+    """Changes of one target that are not indexed yet."""
+
+    roots: set[str] = field(default_factory=set)
+    files: set[str] = field(default_factory=set)
+    gone: set[str] = field(default_factory=set)
+    suspected: set[str] = field(default_factory=set)
+
+    def changes(self) -> FileChanges:
+        return FileChanges(*map(frozenset, (self.roots, self.files, self.gone, self.suspected)))
+
+    def add(self, other: _PendingChanges) -> None:
+        self.roots |= other.roots
+        self.files |= other.files
+        self.gone |= other.gone
+        self.suspected |= other.suspected
+
+
+@dataclass(frozen=True, slots=True)
+class _Backoff:
+    """How long a failed target is paused: longer each time."""
+
+    until: float = 0.0
+    failures: int = 0
+
+    def longer(self, quiet: float) -> _Backoff:
+        pause = min(quiet * 2 ** min(self.failures + 1, 20), _MAX_BACKOFF_S)
+        return _Backoff(time.monotonic() + pause, self.failures + 1)
+
+
+class Watcher:
+    """Indexes changes until it is stopped. `on_pass` is called after each pass, on the watcher's own thread."""
+
+    def __init__(
+        self,
+        discovery: WatchDiscovery,
+        options: WatchOptions | None = None,
+        *,
+        on_pass: Callable[[WatchPass], None] | None = None,
+    ) -> None:
+        self._discovery = discovery
+        self._options = options or WatchOptions()
+        self._on_pass = on_pass
+        self._queue: SimpleQueue[FileEventBatch | None] = SimpleQueue()
+        self._events = FileEventSource(self._queue.put)
+        self._stopped = Event()
+        self._wake_requested = Event()
+        self._thread = Thread(target=self._run, name="lorelog-watch", daemon=True)
+        self._watch_set = WatchSet()
+        self._fingerprint: object = None
+        self._there: dict[str, object] = {}
+        self._listening: dict[str, object] | None = None
+        self._folders: frozenset[str] = frozenset()
+        self._pending: dict[WatchTarget, _PendingChanges] = {}
+        self._backoffs: dict[WatchTarget, _Backoff] = {}
+        self._first = self._last = 0.0
+        self._reconcile_at = 0.0
+        self._unavailable = ""
+        self._busy = False
+        self._passes = 0
+        self._last_pass: WatchPass | None = None
+        self._errors: dict[object, WatchPass] = {}
+        """Errors that still hold, oldest first, by their source: a target, or a step of the loop. Success removes them."""
+        self._waiting_for = ""
+        self._last_message = ""
+        self._reconciled = ""
+        self._since = ""
+
+    # -- public ------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start watching; a first comparison of all roots follows shortly."""
+        self._since = _now()
+        self._thread.start()
+
+    def stop(self, wait_s: float = 1.0) -> bool:
+        """Stop, within a second unless a model call is active; return whether it has stopped. Finished work is kept."""
+        self._stopped.set()
+        self._queue.put(None)
+        if self._thread.is_alive():
+            self._thread.join(wait_s)
+        return not self._thread.is_alive()
+
+    def wake(self) -> None:
+        """Compare all roots now."""
+        self._wake_requested.set()
+        self._queue.put(None)
+
+    def visit(self, tenant: str, directory: str) -> None:
+        """Watch the project of a directory, too: a host's files for it are found even if nothing is indexed yet."""
+        if self._discovery.visit(tenant, directory):
+            self._queue.put(None)
+
+    def state(self) -> dict[str, Any]:
+        """Return the state of watching, as JSON values."""
+        there, view = self._there, self._watch_set
+        paths = sorted({path for _, path in view.roots})
+        return {
+            "running": self._thread.is_alive(),
+            "since": self._since,
+            "mode": "polling" if self._unavailable else "events",
+            "why": self._unavailable,
+            "roots": paths,
+            "missing": [path for path in paths if there.get(path, path) is None],
+            "passes": self._passes,
+            "busy": self._busy or bool(self._pending),
+            "pending": bool(self._pending),
+            "waiting_for": self._waiting_for,
+            "last_pass": _format_pass(self._last_pass),
+            "last_error": _format_error(next(reversed(list(self._errors.values())), None)),
+            "reconciled_at": self._reconciled,
+        }
+
+    # -- the thread --------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        quiet = self._options.debounce_ms / 1000
+        look_at = 0.0
+        self._reconcile_at = time.monotonic() + quiet
+        try:
+            while not self._stopped.is_set():
+                now = time.monotonic()
+                if now >= look_at or self._listening is None:
+                    look_at = now + _CHECK_TARGETS_S
+                    self._guarded("targets", self._refresh_targets)
+                if now >= self._reconcile_at or self._wake_requested.is_set():
+                    self._wake_requested.clear()
+                    self._guarded("reconcile", self._reconcile)
+                self._busy = True
+                self._pass()
+                self._busy = False
+                self._wait_for_events(self._wait_s(look_at))
+        finally:
+            self._events.close()
+
+    def _wait_for_events(self, wait_s: float) -> None:
+        """Wait for events, and handle all that are queued."""
+        with suppress(Empty):
+            batch = self._queue.get(timeout=wait_s)
+            while True:
+                if batch is not None:
+                    self._guarded("events", partial(self._handle_batch, batch))
+                batch = self._queue.get_nowait()
+
+    def _wait_s(self, look_at: float) -> float:
+        until = min(look_at, self._reconcile_at, *(self._due_at(target) for target in self._pending))
+        return min(max(until - time.monotonic(), 0.01), _CHECK_TARGETS_S)
+
+    def _due_at(self, target: WatchTarget) -> float:
+        quiet = self._options.debounce_ms / 1000
+        rest = min(self._last + quiet, self._first + _MAX_QUIET_PERIODS * quiet)
+        return max(rest, self._backoffs[target].until) if target in self._backoffs else rest
+
+    # -- roots -------------------------------------------------------------------------------------------------------
+
+    def _refresh_targets(self, *, closely: bool = False) -> None:
+        """Check whether the roots are still the same, and listen to the current ones."""
+        fingerprint, identities = self._discovery.fingerprint(), _file_identities(self._watch_set)
+        if (
+            not closely
+            and self._listening is not None
+            and (fingerprint, identities) == (self._fingerprint, self._there)
+        ):
+            return
+        self._watch_set = self._discovery.discover()
+        self._errors.pop("discovery", None)
+        for error in self._watch_set.errors:
+            self._fail("discovery", error)
+        self._fingerprint, self._there = fingerprint, _file_identities(self._watch_set)
+        before = self._listening
+        now = {path: self._there[path] for _, path in self._watch_set.roots if self._there[path] is not None}
+        if before is None or now != before or self._unavailable:
+            self._listening = now
+            self._listen(now)
+            self._suspect(key for key in self._watch_set.roots if now.get(key[1]) != (before or {}).get(key[1]))
+
+    def _listen(self, paths: Iterable[str]) -> None:
+        """Listen to existing roots. If the system refuses, all of them are compared more often instead."""
+        trees = [path for path in paths if os.path.isdir(path)]  # noqa: PTH112
+        self._folders = frozenset(os.path.dirname(path) for path in paths if path not in trees)  # noqa: PTH120
+        try:
+            self._events.listen(trees, list(self._folders))
+        except FileNotFoundError:
+            self._listening = None  # it has just vanished; the next check will notice
+        except WatchUnavailable as error:
+            self._unavailable = str(error)
+            self._reconcile_at = min(self._reconcile_at, time.monotonic() + _POLL_S)
+        else:
+            self._unavailable = ""
+
+    def _suspect(self, keys: Iterable[tuple[str, str]]) -> None:
+        for key in keys:
+            target, root = self._watch_set.roots[key]
+            self._pending_for(target).suspected.add(root.path)
+
+    def _reconcile(self) -> None:
+        """Compare all roots with the index, and refresh settings and watches."""
+        every = self._options.reconcile_s
+        self._refresh_targets(closely=True)
+        self._suspect(self._watch_set.roots)
+        self._first = self._last = 0.0  # no need to settle
+        self._reconciled = _now()
+        folders = [path for _, path in self._watch_set.roots if os.path.isdir(path)]  # noqa: PTH112
+        if not self._unavailable and folders and self._events.is_full(folders[0]):
+            self._unavailable = "the system's limit of watches is reached (fs.inotify.max_user_watches)"
+        if self._unavailable:
+            every = min(every or _POLL_S, _POLL_S)
+        self._reconcile_at = time.monotonic() + (every or float("inf"))
+
+    # -- events ------------------------------------------------------------------------------------------------------
+
+    def _handle_batch(self, batch: FileEventBatch) -> None:
+        if batch.fault:  # mostly a file name that is not valid text; the listener and its events are lost
+            self._listening = None
+            self._suspect(self._watch_set.roots)
+        for kind, path in batch.changes:
+            if kind == DELETED and (path in self._folders or isinstance(self._there.get(path), tuple)):
+                self._listening = None  # its replacement needs a new listener
+            for target, root in _innermost_roots(path, self._watch_set):
+                self._handle_event(kind, path, target, root)
+
+    def _handle_event(self, kind: int, path: str, target: WatchTarget, root: Root) -> None:
+        *above, name = path[len(root.path) + 1 :].split("/")
+        if any(part.startswith(".") for part in above):
+            return
+        if path == root.path:
+            self._pending_for(target).files.add(path)
+        elif name in self._watch_set.ignore_files:
+            self._pending_for(target).roots.add(root.path)
+        elif name.startswith("."):
+            return
+        elif name.lower().endswith(MARKDOWN_SUFFIXES):
+            self._pending_for(target).files.add(path)
+        elif kind == DELETED:
+            self._pending_for(target).gone.add(path)
+        elif _is_directory(path):
+            self._pending_for(target).roots.add(root.path)
+
+    def _pending_for(self, target: WatchTarget) -> _PendingChanges:
+        """Return the pending changes of a target, and note that an event has just arrived."""
+        now = time.monotonic()
+        self._first = self._first if self._pending else now
+        self._last = now
+        return self._pending.setdefault(target, _PendingChanges())
+
+    # -- passes ------------------------------------------------------------------------------------------------------
+
+    def _pass(self) -> None:
+        """Index all settled changes."""
+        now, at = time.monotonic(), _now()
+        taken = {target: self._pending.pop(target) for target in list(self._pending) if self._due_at(target) <= now}
+        reports: list[IndexReport] = []
+        for target, notes in taken.items():
+            try:
+                report = self._follow(target, notes)
+            except Cancelled:
+                return
+            except Exception as error:  # noqa: BLE001  (an error in one pass must not end all watching)
+                self._fail(target, error, at, time.monotonic() - now)
+                self._pending.setdefault(target, _PendingChanges()).add(notes)
+                self._backoffs[target] = self._backoffs.get(target, _Backoff()).longer(self._options.debounce_ms / 1000)
+            else:
+                self._backoffs.pop(target, None)
+                self._errors.pop(target, None)
+                reports += [] if report is None else [report]
+        if not self._pending:
+            self._waiting_for = ""
+        if reports:
+            self._passes += 1
+            self._last_message = ""
+            self._last_pass = WatchPass(at, round(time.monotonic() - now, 3), merge_reports(reports))
+            if self._on_pass:
+                self._on_pass(self._last_pass)
+
+    def _follow(self, target: WatchTarget, pending: _PendingChanges) -> IndexReport | None:
+        if not os.path.isdir(target.directory):  # noqa: PTH112
+            return None  # its roots are gone, too, and are compared when they come back
+        with self._discovery.open_engine(target.tenant, target.directory) as engine:
+            return engine.follow(pending.changes(), self._keep_going)
+
+    def _keep_going(self, stage: str, done: int, total: int) -> None:
+        if self._stopped.is_set():
+            raise Cancelled("watching was stopped")
+
+    def _guarded(self, source: str, do: Callable[[], None]) -> None:
+        try:
+            do()
+        except Exception as error:  # noqa: BLE001  (as in a pass)
+            self._fail(source, error)
+        else:
+            self._errors.pop(source, None)
+
+    def _fail(self, source: object, error: Exception, at: str = "", seconds: float = 0.0) -> None:
+        """Keep an error until its source succeeds, and report it once. Waiting for the run lock is not an error."""
+        message, hint = f"{type(error).__name__}: {error}", "a fault of lorelog itself; please report it"
+        busy = isinstance(error, StoreBusy)
+        if isinstance(error, LorelogError):
+            message, hint = error.message, error.hint
+        failed = WatchPass(at or _now(), round(seconds, 3), None, message, hint, busy)
+        self._errors.pop(source, None)
+        if busy:
+            self._waiting_for = message
+        else:
+            self._errors[source] = failed
+        report = (
+            "busy" if busy else message
+        )  # the message about the lock names a process and seconds: it always differs
+        if self._on_pass and report != self._last_message:
+            self._last_message = report
+            self._on_pass(failed)
+
+
+def _innermost_roots(path: str, watch_set: WatchSet) -> list[tuple[WatchTarget, Root]]:
+    """Return the innermost root that contains a path, for each tenant that has one."""
+    innermost: dict[str, tuple[WatchTarget, Root]] = {}
+    for (tenant, _), (target, root) in watch_set.roots.items():
+        if root.holds(path) and (tenant not in innermost or len(innermost[tenant][1].path) < len(root.path)):
+            innermost[tenant] = (target, root)
+    return list(innermost.values())
+
+
+def _file_identities(watch_set: WatchSet) -> dict[str, object]:
+    """Return for each root and awaited path the directory's identity, `file`, or None if it does not exist."""
+    identities: dict[str, object] = {}
+    for path in (*(path for _, path in watch_set.roots), *watch_set.awaited):
+        try:
+            status = os.stat(path)  # noqa: PTH116
+        except (OSError, ValueError):
+            identities[path] = None
+        else:
+            identities[path] = (status.st_dev, status.st_ino) if stat.S_ISDIR(status.st_mode) else "file"
+    return identities
+
+
+def _is_directory(path: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _now() -> str:
+    return datetime.now().astimezone().isoformat(timespec="seconds")
+
+
+def _format_pass(watch_pass: WatchPass | None) -> dict[str, Any] | None:
+    if watch_pass is None or watch_pass.report is None:
+        return None
+    report = watch_pass.report
+    return {
+        "at": watch_pass.at,
+        "seconds": watch_pass.seconds,
+        "files": report.files,
+        "changed": report.changed,
+        "removed": report.removed,
+        "embedded": report.embedded,
+        "waiting": report.waiting,
+        "problems": len(report.problems),
+    }
+
+
+def _format_error(one: WatchPass | None) -> dict[str, Any] | None:
+    return None if one is None else {"at": one.at, "message": one.error, "hint": one.hint}

@@ -1,0 +1,408 @@
+"""Queries over the SQLite catalog, and the names of vector spaces.
+
+A vector space is named `provider/model`, with a number appended if a model embeds everything again: vectors of two names are
+never compared, so the previous ones stay in service until the swap and can be restored.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from lorelog.core.document import Anchor, ChunkKey, Document, StoredChunk, embedded_text
+from lorelog.core.ports import ChunkNeighbours, PendingText, ReembedState, SummaryLink, Supersession, Vector, VectorPair
+from lorelog.core.query import Filters, VectorCoverage
+from lorelog.stores.embedded import rows
+from lorelog.stores.embedded.dense import RowFilter
+from lorelog.stores.embedded.rows import sql_conditions
+
+_NUMBER_SEPARATOR = "\n"
+"""Between a model's name and the number; model names cannot contain it."""
+
+
+def space_owner(space: str) -> str:
+    """Return the provider and model of a vector space."""
+    return space.partition(_NUMBER_SEPARATOR)[0]
+
+
+def space_model(space: str) -> str:
+    """Return the model without its provider; it is part of every chunk's id."""
+    return space_owner(space).partition("/")[2]
+
+
+def newest_space(owner: str, names: Iterable[str]) -> str:
+    """Return the last space of a model, or its plain name if it has none."""
+    return max((name for name in names if space_owner(name) == owner), key=_space_number, default=owner)
+
+
+def next_space(owner: str, names: Iterable[str]) -> str:
+    """Return an unused space name for a model."""
+    own = [name for name in names if space_owner(name) == owner]
+    return f"{owner}{_NUMBER_SEPARATOR}{1 + max(map(_space_number, own))}" if own else owner
+
+
+def _space_number(space: str) -> int:
+    return int(space.partition(_NUMBER_SEPARATOR)[2] or 0)
+
+
+_KEYS_PER_QUERY = 500
+_WITHOUT_VECTOR = (
+    "NOT EXISTS (SELECT 1 FROM vectors v WHERE v.space = (SELECT id FROM spaces WHERE name = ?) AND v.key = vector_key)"
+)
+_SELECT_CHUNKS = f"SELECT {rows.CHUNK_COLUMNS} FROM chunks c JOIN documents d ON d.id = c.document"
+_NEWEST_FIRST = "c.date DESC, d.source DESC, c.start_line DESC"
+_OLDEST_FIRST = "c.date, d.source, c.start_line"
+
+
+class CatalogReader:
+    """Reads a catalog on behalf of one model (`provider/model`). The writer uses it too, on its own connection."""
+
+    def __init__(self, database: sqlite3.Connection, owner: str) -> None:
+        self.database = database
+        self.owner = owner
+
+    @property
+    def space(self) -> str:
+        """The model's vector space: the served one if it is the model's, or else its newest.
+
+        Read each time, because another process may have swapped it.
+        """
+        served = self.fact("space")
+        if served is not None and space_owner(served) == self.owner:
+            return served
+        return newest_space(self.owner, self.spaces())
+
+    def spaces(self) -> list[str]:
+        return [name for (name,) in self.database.execute("SELECT name FROM spaces")]
+
+    def documents(self) -> list[Document]:
+        documents = self.database.execute(f"SELECT {rows.DOCUMENT_COLUMNS} FROM documents WHERE live ORDER BY source")
+        return [rows.read_document(row) for row in documents]
+
+    def document(self, source: str) -> Document | None:
+        row = self.database.execute(
+            f"SELECT {rows.DOCUMENT_COLUMNS} FROM documents WHERE live AND source = ?", (source,)
+        ).fetchone()
+        return None if row is None else rows.read_document(row)
+
+    def recent(self, filters: Filters, limit: int) -> list[StoredChunk]:
+        where, values = sql_conditions(filters)
+        return self._chunks(
+            f"{_SELECT_CHUNKS} WHERE c.piece = 0 AND {where} ORDER BY {_NEWEST_FIRST} LIMIT ?", (*values, limit)
+        )
+
+    def projects(self) -> dict[str, int]:
+        return dict(
+            self.database.execute("SELECT project, sum(chunk_count) FROM documents WHERE live GROUP BY project")
+        )
+
+    def tags(self, prefix: str, filters: Filters) -> dict[str, int]:
+        # The prefix is a range, so that no character is a wildcard.
+        clauses, values = ["t.tag >= ?", "t.tag < ?", "t.piece = 0"], [prefix, prefix + "\U0010ffff"]
+        if filters.projects is not None:
+            clauses.append(f"t.project IN ({_placeholders(filters.projects)})")
+            values += filters.projects
+        clauses += ["t.row IN (SELECT row FROM tagged WHERE tag = ?)"] * len(filters.tags)
+        counts = self.database.execute(
+            f"SELECT t.tag, count(*) FROM tagged t WHERE {' AND '.join(clauses)} GROUP BY t.tag ORDER BY t.tag",
+            (*values, *filters.tags),
+        )
+        return dict(counts.fetchall())
+
+    def session_chunks(self, session: str, filters: Filters, limit: int) -> list[StoredChunk]:
+        where, values = sql_conditions(filters)
+        anchored = "c.piece = 0 AND c.anchor IS NOT NULL AND json_extract(c.anchor, '$.session') = ?"
+        return self._chunks(
+            f"{_SELECT_CHUNKS} WHERE {anchored} AND {where} ORDER BY {_NEWEST_FIRST} LIMIT ?", (session, *values, limit)
+        )
+
+    def supersessions(self) -> list[Supersession]:
+        return [
+            Supersession(old, anchor.memory or chunk.id, chunk.project)
+            for chunk, anchor in self._anchored("supersedes")
+            for old in anchor.superseded_ids
+        ]
+
+    def summary_links(self) -> list[SummaryLink]:
+        return [
+            SummaryLink(anchor.memory or chunk.id, chunk.project, anchor.covers)
+            for chunk, anchor in self._anchored("covers")
+        ]
+
+    def _anchored(self, field: str) -> list[tuple[StoredChunk, Anchor]]:
+        """Return the chunks whose anchor has a field, oldest first."""
+        condition = f"c.live AND c.piece = 0 AND json_extract(c.anchor, '$.{field}') IS NOT NULL"
+        chunks = self._chunks(f"{_SELECT_CHUNKS} WHERE {condition} ORDER BY {_OLDEST_FIRST}", ())
+        return [(chunk, chunk.chunk.anchor) for chunk in chunks if chunk.chunk.anchor is not None]
+
+    def vectors(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Vector]:
+        return self._vectors(self.space, keys)
+
+    def _vectors(self, space: str, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Vector]:
+        vectors: dict[ChunkKey, Vector] = {}
+        for part in _key_batches(list(keys)):
+            vectors.update(
+                self.database.execute(
+                    # CROSS JOIN fixes the order: the few given rows first, then the one vector of each key.
+                    "SELECT c.row, v.vector FROM spaces s CROSS JOIN chunks c CROSS JOIN vectors v "
+                    "ON v.space = s.id AND v.key = c.vector_key "
+                    f"WHERE s.name = ? AND c.row IN ({_placeholders(part)}) AND c.live",
+                    (space, *part),
+                ).fetchall()
+            )
+        return vectors
+
+    def chunks_of(self, source: str) -> list[StoredChunk]:
+        return self._chunks(f"{_SELECT_CHUNKS} WHERE c.live AND d.source = ? ORDER BY c.ordinal", (source,))
+
+    def find(self, id_prefix: str) -> list[StoredChunk]:
+        # Ranges, so that no character is a wildcard.
+        end = id_prefix + "\U0010ffff"
+        by_id = self._chunks(
+            f"{_SELECT_CHUNKS} WHERE c.live AND c.row IN ("
+            "SELECT row FROM chunks WHERE live AND id >= ? AND id < ? UNION "
+            "SELECT row FROM chunks WHERE memory <> '' AND memory >= ? AND memory < ?) ORDER BY c.id LIMIT 10",
+            (id_prefix, end, id_prefix, end),
+        )
+        by_hash = f"{_SELECT_CHUNKS} WHERE c.live AND c.content_hash >= ? AND c.content_hash < ? ORDER BY c.id LIMIT 10"
+        return by_id or self._chunks(by_hash, (id_prefix, end))
+
+    def fetch(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, StoredChunk]:
+        chunks: dict[ChunkKey, StoredChunk] = {}
+        for part in _key_batches(list(keys)):
+            for chunk in self._chunks(f"{_SELECT_CHUNKS} WHERE c.live AND c.row IN ({_placeholders(part)})", part):
+                chunks[chunk.key] = chunk
+        return chunks
+
+    def contents(self, hashes: Sequence[str], filters: Filters) -> set[str]:
+        """Return those content hashes that a chunk of the admitted projects has."""
+        existing: set[str] = set()
+        in_projects, projects = "", filters.projects or ()
+        if filters.projects is not None:
+            in_projects = f" AND project IN ({_placeholders(projects)})"
+        for part in _key_batches(list(dict.fromkeys(hashes))):
+            marks = _placeholders(part)
+            statement = f"SELECT content_hash FROM chunks WHERE live AND content_hash IN ({marks}){in_projects}"
+            existing.update(digest for (digest,) in self.database.execute(statement, (*part, *projects)))
+        return existing
+
+    def admission(self, filters: Filters) -> RowFilter | None:
+        """Return the filter as rows for the dense lane, or None if it admits everything. Rows are queried on demand."""
+        if filters == Filters(projects=filters.projects):
+            if filters.projects is None or self.project_counts().keys() <= set(filters.projects):
+                return None
+            return RowFilter(filters, filters.projects)
+        # Live rows may change while the lanes do not, so the rows are valid for one revision only.
+        return RowFilter((self.fact("revision"), filters), rows=lambda: self._admitted(filters))
+
+    def _admitted(self, filters: Filters) -> list[int]:
+        where, values = sql_conditions(filters)
+        joined = "JOIN documents d ON d.id = c.document" if filters.source_prefix else ""
+        return [row for (row,) in self.database.execute(f"SELECT c.row FROM chunks c {joined} WHERE {where}", values)]
+
+    def project_counts(self) -> dict[str, tuple[int, int]]:
+        """Return, by project, the number of live chunks and how many of them have no vector yet."""
+        counts = self.database.execute("SELECT project, chunks, waiting FROM tallies WHERE chunks").fetchall()
+        return {project: (chunks, waiting) for project, chunks, waiting in counts}
+
+    def sample(self, count: int) -> list[StoredChunk]:
+        """Return chunks with vectors, spread over the index: the first at each of `count` evenly spaced rows."""
+        first, last = self.database.execute("SELECT min(row), max(row) FROM chunks").fetchone()
+        if first is None or count < 1 or not self.is_current_space():
+            return []
+        sample = {
+            row
+            for position in range(count)
+            for (row,) in self.database.execute(
+                "SELECT row FROM chunks WHERE row >= ? AND live AND embedded ORDER BY row LIMIT 1",
+                (first + (last - first) * position // count,),
+            )
+        }
+        chunks = self.fetch(sorted(sample))
+        return [chunks[row] for row in sorted(chunks, key=int)]
+
+    def get_note(self, name: str) -> str:
+        return self.fact(_remark_name(name, self.space)) or ""
+
+    def set_remark(self, name: str, value: str) -> None:
+        self.set_fact(_remark_name(name, self.space), value)
+
+    def chunk_neighbours(self, keys: Sequence[ChunkKey], max_chars: int) -> dict[ChunkKey, ChunkNeighbours]:
+        lengths: dict[int, int] = {}
+        near: dict[int, list[ChunkKey]] = {}
+        far: dict[int, list[ChunkKey]] = {}
+        for part in _key_batches(list(keys)):
+            # CROSS JOIN fixes the order: the few given rows first, then the neighbours from the index of documents.
+            for row, length, neighbour, distance in self.database.execute(
+                "SELECT c.row, length(coalesce(c.text, c.content)), n.row, abs(n.ordinal - c.ordinal) "
+                "FROM chunks c CROSS JOIN chunks n "
+                "ON n.document = c.document AND n.ordinal BETWEEN c.ordinal - 2 AND c.ordinal + 2 "
+                f"WHERE c.row IN ({_placeholders(part)}) AND c.live AND length(coalesce(c.text, c.content)) <= ? AND n.live "
+                "ORDER BY c.row, n.ordinal",
+                (*part, max_chars),
+            ):
+                lengths[row] = length
+                if distance:
+                    (near if distance == 1 else far).setdefault(row, []).append(neighbour)
+        return {
+            row: ChunkNeighbours(length, tuple(near.get(row, ())), tuple(far.get(row, ())))
+            for row, length in lengths.items()
+        }
+
+    def entry_sizes(self, keys: Sequence[ChunkKey], limit: int) -> dict[ChunkKey, int]:
+        around: dict[ChunkKey, dict[int, bool]] = {}
+        for part in _key_batches(list(keys)):
+            for row, offset, starts_section, path in self.database.execute(
+                "SELECT c.row, n.ordinal - c.ordinal, n.piece = 0, n.heading_path "
+                "FROM chunks c CROSS JOIN chunks n "
+                "ON n.document = c.document AND n.ordinal BETWEEN c.ordinal - ? AND c.ordinal + ? "
+                f"WHERE c.row IN ({_placeholders(part)}) AND c.live AND n.live",
+                (limit - 1, limit - 1, *part),
+            ):
+                around.setdefault(row, {})[offset] = bool(starts_section) and rows.is_entry(path)
+        return {row: min(_entry_size(starts), limit) for row, starts in around.items()}
+
+    def missing_vectors(self, vector_keys: Iterable[str]) -> set[str]:
+        missing, space = set(vector_keys), self.space
+        for part in _key_batches(list(missing)):
+            missing.difference_update(
+                key
+                for (key,) in self.database.execute(
+                    "SELECT v.key FROM vectors v JOIN spaces s ON s.id = v.space "
+                    f"WHERE s.name = ? AND v.key IN ({_placeholders(part)})",
+                    (space, *part),
+                )
+            )
+        return missing
+
+    def rows_waiting_for(self, vector_keys: Sequence[str]) -> list[int]:
+        """Return the rows, staged ones included, that need one of these vectors."""
+        waiting: list[int] = []
+        for part in _key_batches(list(vector_keys)):
+            statement = f"SELECT row FROM chunks WHERE vector_key IN ({_placeholders(part)}) AND NOT embedded"
+            waiting += [row for (row,) in self.database.execute(statement, part)]
+        return waiting
+
+    def pending(self, limit: int) -> list[PendingText]:
+        if not self.is_current_space():
+            return []
+        return self._pending_texts("NOT embedded", (limit,))
+
+    def _pending_texts(self, condition: str, values: Sequence[object]) -> list[PendingText]:
+        """Return the texts of live chunks that match a condition, each vector key once; the last value is the limit."""
+        texts = self.database.execute(
+            "SELECT c.vector_key, c.context, coalesce(c.text, c.content), d.source FROM chunks c "
+            "JOIN documents d ON d.id = c.document WHERE c.row IN ("
+            f"SELECT min(row) FROM chunks WHERE live AND {condition} GROUP BY vector_key LIMIT ?) ORDER BY c.row",
+            values,
+        )
+        return [PendingText(key, embedded_text(context, text), source) for key, context, text, source in texts]
+
+    # -- re-embedding ------------------------------------------------------------------------------------------------
+
+    def reembed_state(self) -> ReembedState:
+        served, shadow = self.fact("space") or "", self.fact("beside") or ""
+        waiting = 0
+        if shadow:
+            waiting = self.database.execute(
+                f"SELECT count(DISTINCT vector_key) FROM chunks WHERE live AND {_WITHOUT_VECTOR}", (shadow,)
+            ).fetchone()[0]
+        return ReembedState(
+            self.owner,
+            space_owner(served),
+            serves_vectors=self._has_vectors(served),
+            begun=space_owner(shadow),
+            waiting=waiting,
+            declined=space_owner(self.fact("declined") or ""),
+        )
+
+    def pending_shadow_vectors(self, limit: int) -> list[PendingText]:
+        shadow = self.fact("beside")
+        return self._pending_texts(_WITHOUT_VECTOR, (shadow, limit)) if shadow else []
+
+    def vector_pairs(self, count: int) -> list[VectorPair]:
+        served, shadow = self.fact("space"), self.fact("beside")
+        first, last = self.database.execute("SELECT min(row), max(row) FROM chunks").fetchone()
+        if first is None or served is None or not shadow:
+            return []
+        rows: dict[str, int] = {}
+        for position in range(count):
+            for key, row in self.database.execute(
+                f"SELECT vector_key, row FROM chunks WHERE row >= ? AND live AND embedded AND NOT {_WITHOUT_VECTOR} "
+                "ORDER BY row LIMIT 1",
+                (first + (last + 1 - first) * position // count, shadow),
+            ):
+                rows.setdefault(key, row)
+        chosen = sorted(rows.values())
+        chunks, old, new = self.fetch(chosen), self._vectors(served, chosen), self._vectors(shadow, chosen)
+        return [
+            VectorPair(chunks[row], old[row], new[row])
+            for row in chosen
+            if row in chunks.keys() & old.keys() & new.keys()
+        ]
+
+    def _has_vectors(self, space: str) -> bool:
+        statement = "SELECT EXISTS (SELECT 1 FROM vectors WHERE space IN (SELECT id FROM spaces WHERE name = ?))"
+        return bool(self.database.execute(statement, (space,)).fetchone()[0])
+
+    def coverage(self, filters: Filters) -> VectorCoverage:
+        counts = [
+            count
+            for project, count in self.project_counts().items()
+            if filters.projects is None or project in filters.projects
+        ]
+        chunks = sum(count for count, _ in counts)
+        waiting = sum(count for _, count in counts) if self.is_current_space() else chunks
+        return VectorCoverage(chunks, chunks - waiting)
+
+    def vector_counts(self) -> tuple[int, int]:
+        """Return the number of vectors in this space and in all others."""
+        counts = dict(
+            self.database.execute(
+                "SELECT s.name = ?, count(*) FROM vectors v JOIN spaces s ON s.id = v.space GROUP BY 1", (self.space,)
+            )
+        )
+        return counts.get(1, 0), counts.get(0, 0)
+
+    def fact(self, name: str) -> str | None:
+        """Return a value from the catalog's own metadata."""
+        row = self.database.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def set_fact(self, name: str, value: str) -> None:
+        self.database.execute("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", (name, value))
+
+    def delete_fact(self, name: str) -> None:
+        self.database.execute("DELETE FROM facts WHERE name = ?", (name,))
+
+    def is_current_space(self) -> bool:
+        """Return True if the `embedded` marks refer to this model: another model may have indexed last."""
+        return space_owner(self.fact("space") or "") == self.owner
+
+    def _chunks(self, statement: str, values: Sequence[object]) -> list[StoredChunk]:
+        current = self.is_current_space()
+        return [rows.read_chunk(row, current_space=current) for row in self.database.execute(statement, values)]
+
+
+def _remark_name(name: str, space: str) -> str:
+    return f"remark {name} {space}"
+
+
+def _entry_size(starts_entry: Mapping[int, bool]) -> int:
+    """Return the number of chunks in an entry, from which of the chunks around one of them start an entry."""
+    first = 0
+    while not starts_entry[first] and first - 1 in starts_entry:
+        first -= 1
+    last = 0
+    while starts_entry.get(last + 1) is False:
+        last += 1
+    return last - first + 1
+
+
+def _key_batches(values: list[ChunkKey] | list[str]) -> Iterator[Sequence[ChunkKey]]:
+    for start in range(0, len(values), _KEYS_PER_QUERY):
+        yield values[start : start + _KEYS_PER_QUERY]
+
+
+def _placeholders(values: Sequence[object]) -> str:
+    return ", ".join("?" * len(values))

@@ -1,0 +1,468 @@
+"""The writer of an index: documents, vectors, re-embedding, and crash recovery.
+
+A document's new version becomes visible in one SQLite transaction, and the lanes must contain it by then. So a put has three
+steps: stage the new chunks (in the catalog, not visible), let the lanes follow, switch. A crash before the switch leaves the
+old version in force and staged rows that the next writer discards; a crash after it leaves lane entries without a chunk,
+which readers skip and the lanes drop when they next follow the log. Chunks whose text did not change keep their row, even on
+other lines, and cost nothing in lanes that do not store lines.
+
+Which vectors are served is one fact in the catalog. Changing it, with the marks and ids that depend on it, is one transaction:
+a reader sees all of the old state or all of the new one.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lorelog.core.document import Document, chunk_id
+from lorelog.core.errors import ModelFault, NotFound, UsageError
+from lorelog.core.ports import DocumentUpdate, Vector
+from lorelog.stores.embedded import catalog_reader, change_log, rows
+from lorelog.stores.embedded.catalog_reader import CatalogReader
+from lorelog.stores.embedded.change_log import CatalogLane
+from lorelog.stores.embedded.connection import transaction, translate_method_errors
+
+
+class ShadowVectors:
+    """The vector spaces of a catalog. The caller has started a transaction."""
+
+    def __init__(self, catalog: CatalogReader) -> None:
+        self._catalog = catalog
+        self._database = catalog.database
+
+    def begin(self, owner: str, dimension: int) -> None:
+        """Choose the space that a model's new vectors are stored in, next to the served ones."""
+        shadow, served = self._catalog.fact("beside") or "", self._catalog.fact("space") or ""
+        self._catalog.delete_fact("declined")
+        if catalog_reader.space_owner(shadow) == owner:
+            if self._fits(shadow, dimension):
+                return
+            self.drop(shadow)
+        names = [*self._catalog.spaces(), served]
+        chosen = catalog_reader.newest_space(owner, names)
+        if chosen == served or not self._fits(chosen, dimension):
+            chosen = catalog_reader.next_space(owner, names)
+        self._catalog.set_fact("beside", chosen)
+
+    def shadow_space(self) -> str:
+        """Return the space of the re-embedding in progress."""
+        name = self._catalog.fact("beside")
+        if not name:
+            raise UsageError("no re-embedding is in progress", hint="lorelog index --reembed")
+        return name
+
+    def previous_space(self) -> str:
+        """Return the space that was served before the last swap."""
+        name = self._catalog.fact("before") or ""
+        if name not in self._catalog.spaces():
+            raise NotFound("there are no previous vectors to go back to", hint="none were kept, or they were dropped")
+        return name
+
+    def store(self, space: str, vectors: Mapping[str, Vector]) -> None:
+        """Add vectors to a space; existing ones are kept."""
+        number, dimension = self._ensure_space(space, len(next(iter(vectors.values()))) // 4)
+        _check_vectors(catalog_reader.space_owner(space), vectors, dimension)
+        self._database.executemany(
+            "INSERT INTO vectors (space, key, vector) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+            [(number, key, vector) for key, vector in vectors.items()],
+        )
+
+    def serve(self, space: str, model: str) -> None:
+        """Set chunk ids and `embedded` marks for a space. Lanes that store ids are notified of every row."""
+        if self._catalog.fact("model") != model:
+            self._update_chunk_ids(model)
+        self._database.execute(
+            "UPDATE chunks SET embedded = EXISTS (SELECT 1 FROM vectors v JOIN spaces s ON s.id = v.space "
+            "WHERE s.name = ? AND v.key = chunks.vector_key)",
+            (space,),
+        )
+        self._catalog.set_fact("space", space)
+        self._catalog.set_fact("model", model)
+
+    def swap(self, space: str) -> None:
+        """Serve another space, and remember the one served until now."""
+        served = self._catalog.fact("space") or ""
+        self.serve(space, catalog_reader.space_model(space))
+        self._catalog.set_fact("before", served)
+        if self._catalog.fact("beside") == space:
+            self._catalog.delete_fact("beside")
+
+    def drop(self, space: str) -> int:
+        """Delete a space with all its vectors; return their number."""
+        own = "(SELECT id FROM spaces WHERE name = ?)"
+        dropped = self._database.execute(f"DELETE FROM vectors WHERE space IN {own}", (space,)).rowcount
+        self._database.execute("DELETE FROM spaces WHERE name = ?", (space,))
+        return dropped
+
+    def drop_others(self) -> int:
+        """Delete all vectors that are not served; return their number."""
+        served = self._catalog.fact("space")
+        dropped = sum(self.drop(name) for name in self._catalog.spaces() if name != served)
+        for fact in ("beside", "before", "declined"):
+            self._catalog.delete_fact(fact)
+        return dropped
+
+    def _update_chunk_ids(self, model: str) -> None:
+        self._database.execute("UPDATE chunks SET id = '~' || row")
+        chunks = self._database.execute(
+            "SELECT c.row, d.source, start_line, end_line, content_hash FROM chunks c "
+            "JOIN documents d ON d.id = c.document"
+        ).fetchall()
+        self._database.executemany(
+            "UPDATE chunks SET id = ? WHERE row = ?",
+            [(chunk_id(source, start, end, digest, model), row) for row, source, start, end, digest in chunks],
+        )
+        change_log.append_changes(self._database, change_log.MOVE, [row for row, *_ in chunks])
+
+    def _fits(self, space: str, dimension: int) -> bool:
+        row = self._database.execute("SELECT dimension FROM spaces WHERE name = ?", (space,)).fetchone()
+        return not dimension or row is None or row[0] == dimension
+
+    def _ensure_space(self, space: str, dimension: int) -> tuple[int, int]:
+        self._database.execute(
+            "INSERT INTO spaces (name, dimension) VALUES (?, ?) ON CONFLICT DO NOTHING", (space, dimension)
+        )
+        row = self._database.execute("SELECT id, dimension FROM spaces WHERE name = ?", (space,)).fetchone()
+        return int(row[0]), int(row[1])
+
+
+def _check_vectors(owner: str, vectors: Mapping[str, Vector], dimension: int) -> None:
+    for vector in vectors.values():
+        if len(vector) != 4 * dimension:
+            raise ModelFault(
+                f"{owner} returned a vector of {len(vector) // 4} dimensions; the index has {dimension}",
+                hint="the model behind this name has changed: 'lorelog index --reembed' embeds everything again",
+            )
+    import numpy as np
+
+    for key, vector in vectors.items():
+        if not np.isfinite(np.frombuffer(vector, dtype="<f4")).all():
+            raise ModelFault(f"{owner} returned a vector with NaN or infinity (for {key})")
+
+
+LanesOf = Callable[[str], tuple[CatalogLane, CatalogLane]]
+"""Returns the lexical lane and the dense lane of a vector space."""
+
+_UNUSED_VECTOR_TTL_S = 24 * 3600
+_SWEEP_INTERVAL_S = 24 * 3600
+_MAX_LOG_ROWS = 1000
+_ID_INDEX = rows.WRITTEN_COLUMNS.split(", ").index("id")
+
+
+@dataclass(slots=True)
+class _DocumentPlan:
+    """Changes to one document: rows kept, rows kept under another id (`moved`), new rows, and rows to delete."""
+
+    update: DocumentUpdate
+    document: int
+    kept: list[tuple[int, tuple[Any, ...]]] = field(default_factory=list)
+    fresh: list[tuple[Any, ...]] = field(default_factory=list)
+    stale: list[int] = field(default_factory=list)
+    moved: list[int] = field(default_factory=list)
+
+
+class CatalogWriter:
+    """Writes a catalog and its lanes. Created by the store, which holds the lock."""
+
+    def __init__(self, path: Path, catalog: CatalogReader, lanes_of: LanesOf, caller_model: str) -> None:
+        """Write as the catalog's owner; `caller_model` is the caller's model, which may be another."""
+        self.path = path
+        self._catalog = catalog
+        self._database = catalog.database
+        self._shadow = ShadowVectors(catalog)
+        self._lanes_of = lanes_of
+        self._space = catalog.space
+        self._model = catalog_reader.space_model(self._space)
+        self._lexical, self._dense = lanes_of(self._space)
+        self._caller_model = caller_model
+        self._vectors_freed = False
+        self.swept = False
+        self._repair()
+
+    @property
+    def vectors(self) -> CatalogLane:
+        """The lane of the served vectors."""
+        return self._dense
+
+    @property
+    def catalog(self) -> CatalogReader:
+        """The catalog on the writer's connection."""
+        return self._catalog
+
+    @translate_method_errors
+    def put(self, updates: Sequence[DocumentUpdate]) -> None:
+        """Stage documents, let the lanes follow, then switch in one transaction."""
+        plans: list[_DocumentPlan] = []
+        try:
+            with self._write_transaction():
+                first = self._next_row()
+                plans += [self._plan(update) for update in updates]
+                self._stage(plans, first)
+            if any(plan.fresh for plan in plans):
+                self._update_lanes()
+            with self._write_transaction():
+                for plan in plans:
+                    self._switch(plan)
+                self._database.execute("UPDATE chunks SET live = 1 WHERE row >= ? AND NOT live", (first,))
+        except BaseException:
+            with suppress(
+                sqlite3.Error
+            ):  # disk full: the next writer discards the rows, and the first error is reported
+                self._discard_staged()
+            raise
+        self._vectors_freed |= any(plan.stale for plan in plans)
+
+    @translate_method_errors
+    def touch(self, documents: Sequence[Document]) -> None:
+        with self._write_transaction():
+            self._database.executemany(
+                "UPDATE documents SET root = ?, size = ?, mtime_ns = ?, inode = ?, indexed_at = ? WHERE source = ? AND live",
+                [
+                    (
+                        document.root,
+                        document.stamp.size,
+                        document.stamp.mtime_ns,
+                        document.stamp.inode,
+                        document.indexed_at,
+                        document.source,
+                    )
+                    for document in documents
+                ],
+            )
+
+    @translate_method_errors
+    def remove(self, sources: Iterable[str]) -> int:
+        removed = 0
+        with self._write_transaction():
+            for source in sources:
+                document = self._database.execute("SELECT id FROM documents WHERE source = ?", (source,)).fetchone()
+                if document is None:
+                    continue
+                self._delete(
+                    [row for (row,) in self._database.execute("SELECT row FROM chunks WHERE document = ?", document)]
+                )
+                self._database.execute("DELETE FROM documents WHERE id = ?", document)
+                removed += 1
+        self._vectors_freed |= removed > 0
+        return removed
+
+    @translate_method_errors
+    def put_vectors(self, vectors: Mapping[str, Vector]) -> None:
+        """Store vectors, mark the chunks that needed them, and let the dense lane follow."""
+        if not vectors:
+            return
+        with self._write_transaction():
+            self._shadow.store(self._space, vectors)
+            waiting = self._catalog.rows_waiting_for(list(vectors))
+            self._database.executemany("UPDATE chunks SET embedded = 1 WHERE row = ?", [(row,) for row in waiting])
+            change_log.append_changes(self._database, change_log.VECTOR, waiting)
+        self._dense.catch_up(self._database)
+
+    @translate_method_errors
+    def begin_shadow_vectors(self, dimension: int) -> None:
+        with self._write_transaction():
+            self._shadow.begin(self._caller_model, dimension)
+
+    @translate_method_errors
+    def put_shadow_vectors(self, vectors: Mapping[str, Vector]) -> None:
+        if vectors:
+            with self._write_transaction():
+                self._shadow.store(self._shadow.shadow_space(), vectors)
+
+    @translate_method_errors
+    def swap_vectors(self) -> None:
+        self._serve(self._shadow.shadow_space(), declined="")
+
+    @translate_method_errors
+    def decline_shadow_vectors(self) -> None:
+        with self._write_transaction():
+            self._catalog.set_fact("declined", self._shadow.shadow_space())
+
+    @translate_method_errors
+    def roll_back(self) -> None:
+        self._serve(self._shadow.previous_space(), declined=self._space)
+
+    @translate_method_errors
+    def drop_other_vectors(self) -> int:
+        with self._write_transaction():
+            dropped = self._shadow.drop_others()
+        self._dense.forget_others()
+        return dropped
+
+    @translate_method_errors
+    def set_note(self, name: str, value: str) -> None:
+        with self._write_transaction():
+            self._catalog.set_remark(name, value)
+
+    @translate_method_errors
+    def sweep(self) -> None:
+        """Delete long unused vectors, let the lanes follow to the end, and trim the log."""
+        self.swept = True
+        self._sweep_vectors()
+        followed = self._update_lanes()
+        with transaction(self._database):
+            change_log.trim(self._database, followed)
+        self._database.execute("PRAGMA optimize")
+        self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    @translate_method_errors
+    def record_lane_owner(self, keeper: str) -> None:
+        """Record which kind of store maintains the lanes; lanes of another kind are behind from now on."""
+        if (self._catalog.fact("keeper") or "") != keeper:
+            with self._write_transaction():
+                self._catalog.set_fact("keeper", keeper)
+
+    @contextmanager
+    def _write_transaction(self) -> Iterator[None]:
+        """Run a block in one transaction that changes the catalog's revision."""
+        with transaction(self._database):
+            yield
+            self._catalog.set_fact("revision", os.urandom(8).hex())
+
+    # -- one document ------------------------------------------------------------------------------------------------
+
+    def _plan(self, update: DocumentUpdate) -> _DocumentPlan:
+        document = update.document
+        row = self._database.execute("SELECT id FROM documents WHERE source = ?", (document.source,)).fetchone()
+        if row is None:
+            document_values = (*rows.document_values(document, 0), 0)
+            marks = ", ".join("?" * len(document_values))
+            inserted = self._database.execute(
+                f"INSERT INTO documents ({rows.DOCUMENT_COLUMNS}, live) VALUES ({marks})",
+                document_values,
+            )
+            plan = _DocumentPlan(update, int(inserted.lastrowid or 0))
+            old: dict[str, deque[tuple[int, str]]] = {}
+        else:
+            plan = _DocumentPlan(update, row[0])
+            old = self._rows_by_lane_key(row[0])
+        for ordinal, chunk in enumerate(update.chunks):
+            values = rows.chunk_values(chunk, document.project, ordinal, self._model)
+            same = old.get(values[-1])
+            if same:
+                kept_row, old_id = same.popleft()
+                plan.kept.append((kept_row, values))
+                if old_id != values[_ID_INDEX]:
+                    plan.moved.append(kept_row)
+            else:
+                plan.fresh.append(values)
+        plan.stale += [stale_row for remaining in old.values() for stale_row, _ in remaining]
+        return plan
+
+    def _rows_by_lane_key(self, document: int) -> dict[str, deque[tuple[int, str]]]:
+        old: dict[str, deque[tuple[int, str]]] = defaultdict(deque)
+        for row, old_id, key in self._database.execute(
+            "SELECT row, id, lane_key FROM chunks WHERE document = ? AND live ORDER BY ordinal", (document,)
+        ):
+            old[key].append((row, old_id))
+        return old
+
+    def _stage(self, plans: Sequence[_DocumentPlan], first: int) -> None:
+        fresh = [(plan.document, values) for plan in plans for values in plan.fresh]
+        missing = self._catalog.missing_vectors({values[-2] for _, values in fresh})
+        self._database.executemany(
+            f"INSERT INTO chunks (row, document, live, embedded, {rows.WRITTEN_COLUMNS}) "
+            f"VALUES (?, ?, 0, ?{', ?' * len(rows.WRITTEN_COLUMNS.split(','))})",
+            [
+                (first + offset, document, values[-2] not in missing, *values)
+                for offset, (document, values) in enumerate(fresh)
+            ],
+        )
+        change_log.append_changes(self._database, change_log.ADD, list(range(first, first + len(fresh))))
+
+    def _switch(self, plan: _DocumentPlan) -> None:
+        self._delete(plan.stale)
+        # Ids depend on lines: while chunks move, a chunk may need an id that another still has.
+        self._database.executemany("UPDATE chunks SET id = '~' || row WHERE row = ?", [(row,) for row, _ in plan.kept])
+        assignments = ", ".join(f"{column.strip()} = ?" for column in rows.WRITTEN_COLUMNS.split(","))
+        self._database.executemany(
+            f"UPDATE chunks SET {assignments} WHERE row = ?",
+            [(*values, row) for row, values in plan.kept],
+        )
+        change_log.append_changes(self._database, change_log.MOVE, plan.moved)
+        columns = ", ".join(f"{column.strip()} = ?" for column in rows.DOCUMENT_COLUMNS.split(","))
+        self._database.execute(
+            f"UPDATE documents SET live = 1, {columns} WHERE id = ?",
+            (*rows.document_values(plan.update.document, len(plan.update.chunks)), plan.document),
+        )
+
+    def _delete(self, chunk_rows: Sequence[int]) -> None:
+        self._database.executemany("DELETE FROM chunks WHERE row = ?", [(row,) for row in chunk_rows])
+        change_log.append_changes(self._database, change_log.REMOVE, list(chunk_rows))
+
+    def _next_row(self) -> int:
+        row = self._database.execute("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'").fetchone()
+        return int(row[0]) + 1 if row else 1
+
+    # -- vectors -----------------------------------------------------------------------------------------------------
+
+    def _sweep_vectors(self) -> None:
+        now = int(time.time())
+        swept = int(self._catalog.fact("swept_at") or 0)
+        if not self._vectors_freed and now - swept < _SWEEP_INTERVAL_S:
+            return
+        used = "EXISTS (SELECT 1 FROM chunks WHERE vector_key = key)"
+        with self._write_transaction():
+            execute = self._database.execute
+            execute(f"UPDATE vectors SET released_at = NULL WHERE released_at IS NOT NULL AND {used}")
+            execute(f"UPDATE vectors SET released_at = ? WHERE released_at IS NULL AND NOT {used}", (now,))
+            execute("DELETE FROM vectors WHERE released_at < ?", (now - _UNUSED_VECTOR_TTL_S,))
+            self._catalog.set_fact("swept_at", str(now))
+
+    # -- repair ------------------------------------------------------------------------------------------------------
+
+    @translate_method_errors
+    def _repair(self) -> None:
+        """Recover from a crash: discard staged rows, adopt the model, let the lanes catch up, and keep the log short."""
+        self._discard_staged()
+        self._adopt_model()
+        followed = self._update_lanes()
+        first = self._database.execute("SELECT min(seq) FROM changes").fetchone()[0]
+        if first is not None and followed - first > _MAX_LOG_ROWS:
+            with transaction(self._database):
+                change_log.trim(self._database, followed)
+
+    def _update_lanes(self) -> int:
+        positions = (self._lexical.catch_up(self._database), self._dense.catch_up(self._database))
+        last = change_log.last_sequence(self._database)
+        return min(position for position in (*positions, last) if position is not None)
+
+    def _discard_staged(self) -> None:
+        execute = self._database.execute
+        has_staged = execute("SELECT EXISTS (SELECT 1 FROM chunks WHERE NOT live)").fetchone()[0]
+        if not has_staged and not execute("SELECT EXISTS (SELECT 1 FROM documents WHERE NOT live)").fetchone()[0]:
+            return
+        with self._write_transaction():
+            self._delete([row for (row,) in self._database.execute("SELECT row FROM chunks WHERE NOT live")])
+            self._database.execute("DELETE FROM documents WHERE NOT live")
+
+    def _adopt_model(self) -> None:
+        """Set chunk ids and `embedded` marks for the configured model."""
+        if self._catalog.fact("space") == self._space and self._catalog.fact("model") == self._model:
+            return
+        # The log of another model's vectors does not apply to this model's lane.
+        self._dense.forget()
+        with self._write_transaction():
+            self._shadow.serve(self._space, self._model)
+
+    def _serve(self, space: str, *, declined: str) -> None:
+        """Serve another space. Its lane is built first, so that no search meets a missing lane."""
+        lexical, dense = self._lanes_of(space)
+        dense.forget()
+        dense.catch_up(self._database)
+        with self._write_transaction():
+            self._shadow.swap(space)
+            self._catalog.set_fact("declined", declined)
+        self._lexical, self._dense = lexical, dense
+        self._space, self._model = space, catalog_reader.space_model(space)
+        # From here on the writer acts for the model whose vectors are served.
+        self._catalog.owner = catalog_reader.space_owner(space)
+        self._update_lanes()

@@ -1,0 +1,159 @@
+"""The change log that search lanes follow, the state files that record how far each has followed, and the lane interface.
+
+A lane's state is replaced atomically after the lane's own files are synced. If the process dies in between, the lane applies
+the same changes again, so applying them twice must give the same lane.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+ADD, REMOVE, VECTOR, MOVE = "add", "remove", "vector", "move"
+
+StateT = TypeVar("StateT")
+
+_READ_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class LaneChanges:
+    """Changes after a sequence number, folded so that each row is in one list only."""
+
+    head: int
+    added: tuple[int, ...]
+    embedded: tuple[int, ...]
+    """Existing rows that have received a vector."""
+    removed: tuple[int, ...]
+    moved: tuple[int, ...] = ()
+    """Existing rows whose lines, and therefore ids, have changed."""
+
+
+def append_changes(database: sqlite3.Connection, kind: str, rows: list[int]) -> None:
+    """Append changes to the log, within the transaction that makes them."""
+    database.executemany("INSERT INTO changes (row, kind) VALUES (?, ?)", [(row, kind) for row in rows])
+
+
+def last_sequence(database: sqlite3.Connection) -> int:
+    """Return the sequence number of the last change ever made."""
+    row = database.execute("SELECT seq FROM sqlite_sequence WHERE name = 'changes'").fetchone()
+    return int(row[0]) if row else 0
+
+
+def can_follow(database: sqlite3.Connection, applied: int) -> bool:
+    """Return True if a lane at `applied` is neither ahead of the log nor behind its first entry."""
+    last = last_sequence(database)
+    if applied == last:
+        return True
+    first = database.execute("SELECT min(seq) FROM changes").fetchone()[0]
+    return applied < last and first is not None and first <= applied + 1
+
+
+def changes_after(database: sqlite3.Connection, applied: int) -> LaneChanges:
+    added: dict[int, None] = {}
+    embedded: dict[int, None] = {}
+    removed: dict[int, None] = {}
+    moved: dict[int, None] = {}
+    last = applied
+    for seq, row, kind in database.execute("SELECT seq, row, kind FROM changes WHERE seq > ? ORDER BY seq", (applied,)):
+        last = seq
+        if kind == ADD:
+            added[row] = None
+        elif kind == VECTOR:
+            if row not in added:
+                embedded[row] = None
+        elif kind == MOVE:
+            if row not in added:
+                moved[row] = None
+        else:
+            embedded.pop(row, None)
+            moved.pop(row, None)
+            added.pop(row, None)
+            removed[row] = None
+    return LaneChanges(last, tuple(added), tuple(embedded), tuple(removed), tuple(moved))
+
+
+def trim(database: sqlite3.Connection, applied: int) -> None:
+    """Delete changes that every lane has applied."""
+    database.execute("DELETE FROM changes WHERE seq <= ?", (applied,))
+
+
+def read_state(path: Path, kind: type[StateT]) -> StateT | None:
+    """Return a lane's state, or None if it cannot be read and the lane must be rebuilt."""
+    try:
+        return kind(**_parse_state(_read_file(path)))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+@lru_cache(maxsize=8)
+def _parse_state(content: bytes) -> dict[str, Any]:
+    """Return the parsed fields. Cached: a search reads the states of its lanes seven times, mostly unchanged."""
+    fields: dict[str, Any] = json.loads(content)
+    return fields
+
+
+def _read_file(path: Path) -> bytes:
+    """Read a small file, in a third of the time that a file object takes."""
+    file = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    try:
+        content = piece = os.read(file, _READ_BYTES)
+        while len(piece) == _READ_BYTES:
+            piece = os.read(file, _READ_BYTES)
+            content += piece
+        return content
+    finally:
+        os.close(file)
+
+
+def state_token(path: Path) -> str:
+    """Return a short hash of a lane's state, empty if there is none."""
+    try:
+        return hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()
+    except OSError:
+        return ""
+
+
+def write_state(path: Path, state: Any) -> None:
+    """Replace a lane's state atomically."""
+    # A fixed name is safe: there is only one writer, and the next write replaces what a crash left behind.
+    temporary = path.with_name(f"{path.name}.new")
+    with temporary.open("w") as file:
+        json.dump(asdict(state), file)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+class CatalogLane(Protocol):
+    """A search lane that follows the change log by sequence number. Applying the same changes twice gives the same lane."""
+
+    def applied(self, database: sqlite3.Connection) -> int | None:
+        """Return how far the lane has followed, or None if it must be rebuilt."""
+        ...
+
+    def catch_up(self, database: sqlite3.Connection) -> int | None:
+        """Apply the log, or rebuild the lane; return how far it has followed, or None if there is no lane."""
+        ...
+
+    def forget(self) -> None:
+        """Make the next `catch_up` rebuild the lane."""
+        ...
+
+    def forget_others(self) -> None:
+        """Drop data of vectors that the index does not serve."""
+        ...
+
+    def revision(self) -> str:
+        """Return a token that identifies the lane's state."""
+        ...
+
+    def close(self) -> None:
+        """Release open files and connections. May be called twice."""
+        ...

@@ -1,0 +1,163 @@
+"""Calls of operations by commands: through the daemon if possible, otherwise in this process.
+
+Only light parts of the standard library are imported on the warm path, where Python's own start takes most of the time.
+"""
+
+from __future__ import annotations
+
+import os
+
+from lorelog.core.errors import ConfigError, DaemonError, UsageError
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+    from typing import Any
+
+    from lorelog.core.ports import Progress
+    from lorelog.operations.dispatch import Dispatcher
+    from lorelog.surfaces.daemon_client.address import DaemonAddress
+    from lorelog.wiring import ResourcePool
+
+
+DAEMON_MODES = ("auto", "off", "required")
+
+
+def add_daemon_option(parser: argparse.ArgumentParser) -> None:
+    """Declare --warm."""
+    parser.add_argument(
+        "--warm", choices=DAEMON_MODES, help="use the daemon: auto, never (off), or require it (daemon.warm)"
+    )
+
+
+def call_operation(
+    args: argparse.Namespace,
+    op: str,
+    arguments: Mapping[str, Any],
+    *,
+    progress: Progress | None = None,
+    start_daemon: bool = False,
+) -> Any:
+    """Call one operation with the common options in `args`, and return its JSON."""
+    client = OperationClient(getattr(args, "warm", None), start_daemon=start_daemon)
+    return client.call(op, with_scope_flags(args, arguments), progress)
+
+
+def daemon_mode(flag: str | None) -> str:
+    """Return the daemon mode: from the flag, LORELOG_DAEMON_WARM, the user's settings, or `auto`."""
+    mode = flag or os.environ.get("LORELOG_DAEMON_WARM") or _configured_mode()
+    if mode not in DAEMON_MODES:
+        raise ConfigError(f"the environment variable LORELOG_DAEMON_WARM is {mode!r}", hint="use auto, off or required")
+    return mode
+
+
+def launch_daemon(address: DaemonAddress) -> None:
+    """Start a daemon, and return when it listens. Raise DaemonError if it does not start."""
+    from lorelog.surfaces.daemon_client.control import start
+
+    start(address)
+
+
+def with_scope_flags(args: argparse.Namespace, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments with --project and --tenant added, if they were given."""
+    flags = {"project": args.project, "tenant": args.tenant}
+    return {**arguments, **{name: value for name, value in flags.items() if value is not None}}
+
+
+class OperationClient:
+    """Calls operations one after another. Once the daemon could not be used, it does the rest in this process.
+
+    `shared` keeps engines and models open between calls; close the client then.
+    """
+
+    def __init__(self, warm: str | None, *, start_daemon: bool = False, shared: bool = False) -> None:
+        self._mode = daemon_mode(warm)
+        self._start_daemon = start_daemon
+        self._shared = shared
+        self._dispatcher: Dispatcher | None = None
+        self._resources: ResourcePool | None = None
+
+    def call(
+        self,
+        op: str,
+        arguments: Mapping[str, Any],
+        progress: Progress | None = None,
+        *,
+        directory: str | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """Call an operation and return its JSON. Raise LorelogError as the operation does.
+
+        `directory` replaces the current directory; `environment` is added to the variables of this process.
+        """
+        if op.startswith("daemon."):  # for `lorelog daemon` only
+            raise UsageError(f"there is no operation {op!r}", hint="'lorelog ops' lists the operations")
+        variables = {**os.environ, **(environment or {})}
+        if self._mode != "off" and self._dispatcher is None:
+            from lorelog.surfaces.daemon_client.client import call_daemon
+
+            start = launch_daemon if self._start_daemon else None
+            if self._mode == "required":
+                _require_daemon(variables)
+            try:
+                return call_daemon(
+                    op, arguments, directory=directory, environment=variables, start=start, progress=progress
+                )
+            except DaemonError:
+                if self._mode == "required":
+                    raise
+        return self._call_here(op, arguments, progress, directory, variables)
+
+    def _call_here(
+        self,
+        op: str,
+        arguments: Mapping[str, Any],
+        progress: Progress | None,
+        directory: str | None,
+        environment: dict[str, str],
+    ) -> dict[str, Any]:
+        from lorelog.operations.dispatch import ClientIdentity, Dispatcher
+        from lorelog.wiring import ResourcePool, working_directory
+
+        if self._dispatcher is None:
+            self._resources = ResourcePool() if self._shared else None
+            self._dispatcher = Dispatcher(self._resources.engine) if self._resources else Dispatcher()
+        caller = ClientIdentity(working_directory() if directory is None else directory, environment)
+        return self._dispatcher.call(op, arguments, caller, progress)
+
+    def close(self) -> None:
+        """Close shared engines and models."""
+        if self._resources is not None:
+            self._resources.close()
+
+
+def _require_daemon(environment: Mapping[str, str]) -> None:
+    """Start a daemon unless one runs, even if a start has just failed."""
+    from lorelog.surfaces.daemon_client.address import find_address
+    from lorelog.surfaces.daemon_client.connection import is_listening
+
+    address = find_address(None, environment)
+    if not is_listening(address):
+        from lorelog.surfaces.daemon_client.control import start
+
+        start(address, force=True)
+
+
+def _configured_mode() -> str:
+    """Return daemon.warm. Settings are loaded only if config.toml contains the word: that takes as long as the rest."""
+    from lorelog.surfaces.daemon_client.address import find_address
+
+    home = find_address(None, None).home
+    try:
+        with open(f"{home}/config.toml", "rb") as file:  # noqa: PTH123
+            if b"warm" not in file.read(1_000_000):
+                return "auto"
+    except OSError:
+        return "auto"
+    from pathlib import Path
+
+    from lorelog.wiring import user_settings
+
+    return user_settings(Path(home)).daemon_options().warm

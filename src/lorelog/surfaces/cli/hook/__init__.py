@@ -1,0 +1,323 @@
+"""Handle an event of an agent's host. Hosts run this command; people do not need it.
+
+HOST is claude, codex, opencode or openclaw; MOMENT is session-start, prompt, turn-end, turn-failed, compact or session-end. The
+host's JSON is read from standard input. The event is written to <home>/spool, and the daemon, which captures the turn in
+the background, is notified. The reply is one line of JSON for the host: recent memories when a session starts, a hint that
+memory is available when a prompt is submitted, otherwise {}.
+
+It never fails: on any error the output is valid JSON and the exit status 0. LORELOG_HOOKS=off disables it.
+
+examples:
+  echo '{"session_id": "s1"}' | lorelog hook claude session-start
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+
+from lorelog.core.errors import LorelogError
+from lorelog.hosts import HOSTS, MOMENTS, detect_host, host_adapter, resolve_host
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping, Sequence
+    from types import FrameType
+    from typing import Any, NoReturn
+
+# ruff: noqa: PTH109  (pathlib takes 10 ms to import)
+
+_DEADLINE_S = 1.5
+"""After this it exits with an empty reply. Hosts kill some hooks after one to three seconds."""
+_INPUT_TIMEOUT_S = 1.0
+_MAX_INPUT_BYTES = 10_000_000
+_INPUT_QUIET_S = 0.05
+"""A host that does not close standard input is done once it has sent nothing for this long."""
+_LATE_CAPTURE_S = 600.0
+"""The user is notified of events that wait longer than this to be captured."""
+_MIN_PROMPT_CHARS = 10
+MEMORY_HINT = "Memory of earlier sessions is available: skill memory-recall, memory search tools, or `lorelog search`."
+_FORWARDED_PREFIXES = ("LORELOG_SCOPE_", "LORELOG_CAPTURE_", "LORELOG_SUMMARIZE_", "LORELOG_REDACT_")
+"""Variables about capture, which are stored with the event because it is captured later."""
+_SECRET_SUFFIXES = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+"""Suffixes of variables that are never stored; the capturing process uses its own keys."""
+_RECOVERABLE_FIELDS = (
+    "session_id",
+    "transcript_path",
+    "cwd",
+    "prompt_id",
+    "turn_id",
+    "session",
+    "turn",
+    "directory",
+    "transcript",
+)
+_END_MOMENTS = ("turn-end", "turn-failed", "compact", "session-end")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare arguments and options."""
+    parser.add_argument("host", metavar="HOST", help=f"the calling host: {', '.join(HOSTS)}")
+    parser.add_argument("moment", metavar="MOMENT", help=f"the event: {', '.join(MOMENTS)}")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the hook from parsed arguments."""
+    return run_hook([args.host, args.moment])
+
+
+def run_and_exit(words: Sequence[str]) -> NoReturn:
+    """Run the hook as a process of its own, and exit before the deadline."""
+    import signal
+
+    written = False
+
+    def leave(_number: int, _frame: FrameType | None) -> NoReturn:
+        if not written:
+            _write_answer({})
+        os._exit(0)
+
+    signal.signal(signal.SIGALRM, leave)
+    signal.setitimer(signal.ITIMER_REAL, _DEADLINE_S)
+    answer = _answer_or_empty(words)
+    written = True
+    _write_answer(answer)
+    os._exit(0)
+
+
+def run_hook(words: Sequence[str]) -> int:
+    """Run the hook in this process and return 0."""
+    _write_answer(_answer_or_empty(words))
+    return 0
+
+
+def _answer_or_empty(words: Sequence[str]) -> dict[str, Any]:
+    try:
+        return handle_hook(words, read_input(0), os.environ)
+    except BaseException as error:  # noqa: BLE001  (our errors must not affect the agent's session)
+        _log_error(_format_error(error))
+        return {}
+
+
+def handle_hook(words: Sequence[str], data: bytes, environment: Mapping[str, str]) -> dict[str, Any]:
+    """Record an event and return the reply for the host."""
+    if environment.get("LORELOG_HOOKS", "").lower() in {"off", "0", "false", "no"}:
+        return {}
+    host, moment = resolve_host(words[0]) if words else "", words[1] if len(words) > 1 else ""
+    if host and moment in {"summary-request", "summary"}:
+        from lorelog.surfaces.cli.hook.summaries import answer_summary
+
+        return answer_summary(host, moment, read_payload(data), environment)
+    if not host or moment not in MOMENTS or len(words) != 2:
+        _log_error(f"there is no hook {' '.join(words)!r:.100}; see 'lorelog hook --help'")
+        return {}
+    payload = read_payload(data)
+    host = detect_host(host, payload, environment)
+    event = host_adapter(host).read_event(moment, payload, environment)
+    event |= {"host": host, "moment": moment}
+    event["directory"] = event["directory"] or _working_directory(environment)
+    prompt = payload.get("prompt") if moment == "prompt" else ""
+    context, notice = _handle_event(event, prompt if isinstance(prompt, str) else "", environment)
+    return host_adapter(host).answer(moment, context, notice)
+
+
+def _working_directory(environment: Mapping[str, str]) -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # deleted; the shell may still know its path
+        return environment.get("PWD") or "/"
+
+
+def _handle_event(event: dict[str, Any], prompt: str, environment: Mapping[str, str]) -> tuple[str, str]:
+    """Spool an event, wake the daemon, and return the context for the model and a notice for the user."""
+    from lorelog.services.places.git import find_worktree
+    from lorelog.surfaces.cli.hook.settings import load_settings
+    from lorelog.surfaces.daemon_client.address import find_address
+
+    address = find_address(None, environment)
+    project, root, _ = find_worktree(event["directory"])
+    settings = load_settings(address.home, root, environment)
+    notice = ""
+    if settings["capture.enabled"] and not settings["capture.skip"]:
+        notice = _late_capture_notice(address.home) if event["moment"] == "session-start" else ""
+        try:
+            _spool_event(event, address.home, project, root, environment)
+        except (LorelogError, OSError) as error:
+            notice = f"lorelog: this session is not captured: {_format_error(error)}"
+            _log_error(notice.removeprefix("lorelog: "))
+        try:
+            _wake_daemon(address, settings["daemon.warm"], event["moment"])
+        except (LorelogError, OSError) as error:
+            _log_error(_format_error(error))
+    try:
+        return _build_context(event, prompt, settings, environment), notice
+    except (
+        LorelogError,
+        OSError,
+    ) as error:  # an invalid scope file: show nothing rather than another tenant's memories
+        _log_error(_format_error(error))
+        return "", notice
+
+
+def _spool_event(event: dict[str, Any], home: str, project: str, root: str, environment: Mapping[str, str]) -> None:
+    from lorelog.services.places.git import read_head
+    from lorelog.services.sessions.spool import write_event
+
+    now = time.time()
+    branch, commit = read_head(root)
+    event |= {
+        "at": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03d}Z",
+        "offset": time.localtime(now).tm_gmtoff // 60,
+        "project": project,
+        "branch": branch,
+        "commit": commit,
+        "environment": _forwarded_environment(environment),
+    }
+    write_event(home, event)
+
+
+def _forwarded_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables stored with an event, without secrets in names or URLs."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name.startswith(_FORWARDED_PREFIXES)
+        and not name.endswith(_SECRET_SUFFIXES)
+        and not ("://" in value and "@" in value)
+    }
+
+
+def _wake_daemon(address: Any, warm: str, moment: str) -> None:
+    """Wake the daemon or start one in the background; if it is turned off, start a flush at the end of a turn."""
+    from lorelog.surfaces.daemon_client.hook_client import wake
+
+    if warm != "off":
+        if not wake(address):
+            from lorelog.surfaces.daemon_client.control import start_detached
+
+            start_detached(address)
+    elif moment in _END_MOMENTS:
+        from lorelog.surfaces.daemon_client.control import flush_detached
+
+        flush_detached(address)
+
+
+def _late_capture_notice(home: str) -> str:
+    from lorelog.services.sessions.spool import count_waiting
+
+    count, age = count_waiting(home)
+    if age < _LATE_CAPTURE_S:
+        return ""
+    since = time.strftime("%Y-%m-%d %H:%M", time.localtime(time.time() - age))
+    return f"lorelog: {count} events have been waiting to be captured since {since}; run `lorelog hosts status`"
+
+
+def _build_context(event: dict[str, Any], prompt: str, settings: dict[str, Any], environment: Mapping[str, str]) -> str:
+    """Return the context for the model: recent memories at session start, hits or a hint for a prompt."""
+    moment = event["moment"]
+    if moment not in {"session-start", "prompt"} or (moment == "prompt" and len(prompt.strip()) < _MIN_PROMPT_CHARS):
+        return ""
+    from lorelog.services.sessions.recent import list_journal_days, render_recent_memory
+    from lorelog.surfaces.cli.hook.settings import locate_journals
+    from lorelog.surfaces.daemon_client.address import find_address
+
+    address = find_address(None, environment)
+    location = locate_journals(address.home, event["directory"], environment)
+    if moment == "session-start":
+        max_bytes, today = settings["session.inject_bytes"], time.strftime("%Y-%m-%d")
+        if not max_bytes:
+            return ""
+        return render_recent_memory(location.project, location.journals, max_bytes, today, location.deletions)
+    if not list_journal_days(location.project, location.journals):
+        return ""
+    if not settings["session.hits"] or settings["daemon.warm"] == "off":
+        return MEMORY_HINT
+    from lorelog.surfaces.cli.hook.recall import recall_for_prompt
+
+    return recall_for_prompt(address, event, prompt, settings) or MEMORY_HINT
+
+
+def read_payload(data: bytes) -> dict[str, Any]:
+    """Return the host's JSON object. If it is invalid or too long, return the fields that identify the session."""
+    text = data[:_MAX_INPUT_BYTES].decode("utf-8", "replace").strip()
+    if not text:
+        return {}
+    try:
+        payload = json.loads(text)
+    except (ValueError, RecursionError):
+        return _recover_fields(text)
+    return payload if isinstance(payload, dict) else {}
+
+
+def _recover_fields(text: str) -> dict[str, Any]:
+    """Return the short fields of a truncated object. Quotes inside strings are escaped, so they never match."""
+    fields: dict[str, Any] = {}
+    for name in _RECOVERABLE_FIELDS:
+        _, separator, rest = text.partition(f'"{name}":')
+        if separator:
+            try:
+                value, _ = json.JSONDecoder().raw_decode(rest[:5_000].lstrip())
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(value, str):
+                fields[name] = value
+    return fields
+
+
+def read_input(descriptor: int) -> bytes:
+    """Return standard input, waiting at most a second. Input above the limit is discarded: the host must not get EPIPE."""
+    import select
+
+    if os.isatty(descriptor):
+        return b""
+    data = bytearray()
+    poll = select.poll()
+    deadline = time.monotonic() + _INPUT_TIMEOUT_S
+    try:
+        poll.register(descriptor, select.POLLIN)
+        while (left := deadline - time.monotonic()) > 0:
+            settled = data.endswith((b"}", b"}\n"))
+            if not poll.poll(1000 * (min(left, _INPUT_QUIET_S) if settled else left)):
+                if settled and read_payload(bytes(data)):
+                    break
+                continue
+            received = os.read(descriptor, 1_048_576)
+            if not received:
+                break
+            if len(data) < _MAX_INPUT_BYTES:
+                data += received
+    except OSError:
+        pass  # closed or not readable
+    return bytes(data)
+
+
+def _write_answer(answer: dict[str, Any]) -> None:
+    """Write the reply. Ignore a closed pipe."""
+    try:
+        line = json.dumps(answer).encode() + b"\n"
+    except (TypeError, ValueError, RecursionError):
+        line = b"{}\n"
+    try:
+        while line:
+            line = line[os.write(1, line) :]
+    except OSError:
+        pass
+
+
+def _format_error(error: BaseException) -> str:
+    """Return an error's message and hint."""
+    if isinstance(error, LorelogError):
+        return f"{error.message} ({error.hint})" if error.hint else error.message
+    return f"{type(error).__name__}: {error}"
+
+
+def _log_error(message: str) -> None:
+    """Print an error to standard error, which hosts keep in their logs."""
+    try:
+        if sys.stderr is not None:
+            os.write(2, f"lorelog: {' '.join(message.split())[:500]}\n".encode("utf-8", "replace"))
+    except OSError:
+        pass

@@ -1,0 +1,198 @@
+"""Text output of the CLI: colour on a terminal, plain text elsewhere.
+
+Escape codes are written by hand, because importing rich takes longer than a warm search. Rich draws only the progress bars
+of long operations.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from contextlib import contextmanager, suppress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any, TextIO
+
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
+
+    from lorelog.core.ports import Progress
+
+_ANSI_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_CONTROL_CHARS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_SHOW_PROGRESS_AFTER_S = 0.4
+_SHORT_ID_CHARS = 8
+"""Of 16. With a million chunks, the chance that a given prefix is ambiguous is 1 in 4,000."""
+_STAGE_LABELS = {
+    "words": "reading",
+    "vectors": "embedding",
+    "waiting": "waiting for another index run",
+    "compact": "summarizing",
+    "code": "reading code",
+}
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """Print one JSON object. Control characters, which only occur in strings, are escaped to protect the terminal."""
+    import json
+
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    print(_CONTROL_CHARS.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
+
+
+def supports_colour(stream: TextIO | None) -> bool:
+    """Return whether a stream is a terminal with colour (see NO_COLOR and TERM=dumb)."""
+    return (
+        stream is not None and stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    )
+
+
+def stylize(text: str, style: str, stream: TextIO | None = None) -> str:
+    """Return a text in a style if the stream supports colour."""
+    return f"\x1b[{_ANSI_CODES[style]}m{text}\x1b[0m" if text and supports_colour(stream or sys.stdout) else text
+
+
+def highlight(text: str, spans: Sequence[Sequence[int]]) -> str:
+    """Return a text with the spans marked: in colour on a terminal, in guillemets elsewhere."""
+    out, end = [], 0
+    for start, stop in spans:
+        word = text[start:stop]
+        out += [text[end:start], stylize(word, "yellow") if supports_colour(sys.stdout) else f"«{word}»"]
+        end = stop
+    return "".join([*out, text[end:]])
+
+
+def format_labels(kind: str, tags: Sequence[str]) -> str:
+    """Return a memory's type and tags as printable text."""
+    return one_line(" ".join([*([kind] if kind else []), *(f"#{tag}" for tag in tags)]))
+
+
+def format_origin(origin: str) -> str:
+    """Return the origin of a tainted text in words."""
+    return {"tool": "a tool", "import": "an import"}.get(origin, "elsewhere")
+
+
+def format_lifecycle(fate: Mapping[str, Any] | None) -> str:
+    """Return whether a memory was superseded, expires or is due for review, or ''."""
+    if not fate:
+        return ""
+    parts = []
+    if fate["superseded_by"]:
+        parts.append(f"superseded by {fate['superseded_by']}")
+    if fate["expires"]:
+        parts.append(f"{'expired on' if fate['expired'] else 'expires on'} {fate['expires']}")
+    if fate["review_after"]:
+        parts.append(f"{'review due since' if fate['due'] else 'review on'} {fate['review_after']}")
+    return one_line("; ".join(parts))
+
+
+def format_freshness(freshness: Mapping[str, Any] | None) -> str:
+    """Return how the code that a text names has changed, or ''."""
+    if not freshness:
+        return ""
+    changes = [f"{finding['name']} {finding['how']}" for finding in freshness["findings"] if finding["how"]]
+    changes = [f"on {freshness['unmerged']}, not merged", *changes] if freshness["unmerged"] else changes
+    verdict = freshness["verdict"] if freshness["verdict"] in {"drifted", "gone"} else ""
+    return one_line(": ".join(filter(None, (verdict, "; ".join(changes)))))
+
+
+def format_expand_hint(identity: str, tokens: int) -> str:
+    """Return the command that expands a hit, with its cost in tokens."""
+    return f"~{tokens:,} tokens: lorelog expand {identity[:_SHORT_ID_CHARS]}"
+
+
+def print_note(text: str) -> None:
+    """Print a note to standard error."""
+    print(stylize(f"note: {one_line(text)}", "dim", sys.stderr), file=sys.stderr)
+
+
+def print_problem(path: str, message: str, hint: str) -> None:
+    """Print a problem with a file to standard error."""
+    short = short_path(path)
+    text = one_line(message).replace(one_line(path), short)
+    print(f"{stylize('problem:', 'red', sys.stderr)} {text if short in text else f'{short}: {text}'}", file=sys.stderr)
+    if hint:
+        print(f"  hint: {one_line(hint)}", file=sys.stderr)
+
+
+def short_path(path: str) -> str:
+    """Return a printable path, relative to the current or home directory if possible."""
+    bases = [(os.path.expanduser("~"), "~/")]  # noqa: PTH111  (pathlib takes longer to import than a warm search)
+    with suppress(FileNotFoundError):  # the current directory may have been deleted
+        bases.insert(0, (os.getcwd(), ""))  # noqa: PTH109
+    for base, mark in bases:
+        if base != "/" and path.startswith(base + "/"):
+            return one_line(mark + path[len(base) + 1 :])
+    return one_line(path)
+
+
+def printable(text: str) -> str:
+    """Return a text without control and bidirectional formatting characters, which could manipulate the terminal.
+
+    Each is replaced by one character, so that spans of the text stay valid.
+    """
+    return _CONTROL_CHARS.sub("\ufffd", text)
+
+
+def one_line(text: str) -> str:
+    """Return a printable text on one line: even a file name may contain a line break."""
+    return printable(text).replace("\n", "\ufffd").replace("\t", " ")
+
+
+def plural(count: int, thing: str) -> str:
+    """Return `1 file`, `2 files`."""
+    if count == 1:
+        return f"1 {thing}"
+    return f"{count:,} {thing[:-1] + 'ies' if thing.endswith('y') else thing + 's'}"
+
+
+@contextmanager
+def progress_bar() -> Iterator[Progress]:
+    """Yield a progress callback that draws a bar if the work takes longer than 0.4 s."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield lambda stage, done, total: None
+        return
+    import time
+
+    started = time.monotonic()
+    bar = _LazyProgressBar()
+
+    def show(stage: str, done: int, total: int) -> None:
+        if time.monotonic() - started > _SHOW_PROGRESS_AFTER_S:
+            bar.show(stage, done, total)
+
+    try:
+        yield show
+    finally:
+        bar.stop()
+
+
+class _LazyProgressBar:
+    """A progress bar that imports rich when it is first drawn."""
+
+    def __init__(self) -> None:
+        self._bars: Bars | None = None
+        self._tasks: dict[str, TaskID] = {}
+
+    def show(self, stage: str, done: int, total: int) -> None:
+        bars = self._bars = self._bars or self._draw()
+        if stage not in self._tasks:
+            self._tasks[stage] = bars.add_task(_STAGE_LABELS.get(stage, stage), total=None)
+        bars.update(self._tasks[stage], completed=done, total=total or None)
+
+    def stop(self) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+
+    def _draw(self) -> Bars:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bars
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        bars = Bars(*columns, console=Console(stderr=True), transient=True)
+        bars.start()
+        return bars

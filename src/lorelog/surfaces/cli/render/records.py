@@ -1,0 +1,271 @@
+"""Text output of records: short ids that can be typed back, trust badges, and tables."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from lorelog.surfaces.cli.render import format_origin, one_line, print_note, short_path, stylize, supports_colour
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    from lorelog.operations.replies import Json
+
+_SHORT_ID_CHARS = 13
+"""Of 36. They encode the time to the millisecond, so they are rarely equal for two records."""
+_MAX_SUMMARY_CHARS = 72
+_MIN_SUMMARY_COLUMNS = 24
+"""With fewer columns left beside the table, a record's summary is printed below its line."""
+_PIPE_COLUMNS = 10_000
+_DIGEST_MARK = "<!-- lorelog:digest"
+"""Same as in `core.record`, whose import would be too slow here."""
+_RECORD_TIERS = ("canonical_record", "verified_record")
+_NAMELESS_REASON = "its writer has no name"
+"""Same text as in the ledger's trust rules."""
+_STATUS_STYLES = {"in_progress": "cyan", "completed": "green", "success": "green", "failed": "red", "blocked": "yellow"}
+_SUMMARY_FIELDS = ("summary", "goal", "tool_name", "what_failed", "what_worked", "validation", "requested_action")
+_SHOWN_FIELDS = (
+    *("goal", "motivation", "scientific_question", "hypothesis", "expected_outputs", "summary", "method_summary"),
+    *("next_step", "blockers", "tool_name", "tool_version", "command", "why_chosen", "inputs", "outputs", "parameters"),
+    *("evidence_kind", "metric_name", "metric_value", "metrics", "what_worked", "what_failed", "validation"),
+    *("uncertainty", "followups", "confidence", "requested_action", "verification_status", "approval_state"),
+    *("artifact_role", "dataset_refs", "entity_refs", "contributors", "challenge_id", "provenance", "content"),
+)
+_FIELD_LABELS = {"motivation": "because", "what_worked": "worked", "what_failed": "failed", "next_step": "next"}
+
+
+def shorten_ids(ids: Iterable[str]) -> dict[str, str]:
+    """Return the shortest unique prefix of each id among those shown, with at least 13 characters."""
+    ordered = sorted(set(ids))
+    short = {}
+    for number, identity in enumerate(ordered):
+        length = _SHORT_ID_CHARS
+        for neighbour in (*ordered[max(0, number - 1) : number], *ordered[number + 1 : number + 2]):
+            while length < len(identity) and neighbour.startswith(identity[:length]):
+                length += 1
+        short[identity] = identity[:length]
+    return short
+
+
+def short_id(identity: str) -> str:
+    """Return the first characters of an id."""
+    return identity[:_SHORT_ID_CHARS]
+
+
+def format_record_badge(record: Json, writers: Mapping[str, str]) -> str:
+    """Return a record's trust badge. `writers` maps ids of verifying records to their writers."""
+    return format_badge(record["trust"], writers, signed=record["signed"])
+
+
+def format_badge(trust: Json, writers: Mapping[str, str], *, signed: bool = False) -> str:
+    """Return a trust badge; `signed` if the writer's signature is valid."""
+    parts = []
+    if trust["tier"] == "verified_record":
+        parts.append(stylize(f"verified ({'signed' if trust['signed'] else 'unsigned'})", "green"))
+    elif trust["verified_by"]:
+        by = dict.fromkeys(
+            (one_line(writers.get(record, "")).strip() or short_id(record))
+            + (" (signed)" if record in trust["signed_by"] else "")
+            for record in trust["verified_by"]
+        )
+        parts.append(stylize(f"verified by {', '.join(by)}", "green"))
+    elif trust["tier"] == "canonical_record":
+        parts.append("record" + (" (signed)" if signed else ""))
+    else:
+        parts.append(one_line(trust["tier"]))
+    if trust["promotion"] == "refused":
+        parts.append(stylize("promotion refused", "yellow"))
+    if trust["tainted"]:
+        parts.append(stylize("tainted", "yellow"))
+    elif trust["requires_verification"]:
+        parts.append(stylize("not to be relied on", "yellow"))
+    return ", ".join(parts)
+
+
+def format_trust(trust: Json, origin: str) -> str:
+    """Return the trust badge of a record, the origin of a tainted memory, or ''."""
+    if trust["tier"] != "semantic_candidate":
+        return format_badge(trust, {})
+    return stylize(f"from {format_origin(origin)}", "yellow") if trust["tainted"] else ""
+
+
+def format_location(chunk: Mapping[str, Any], trust: Json | None) -> str:
+    """Return file and lines; for a record its id, because its file is generated from the ledger."""
+    anchor = chunk["anchor"] or {}
+    if trust and trust["tier"] in _RECORD_TIERS and anchor.get("memory"):
+        return f"record {one_line(short_id(anchor['memory']))}"
+    return f"{short_path(chunk['source'])}:{chunk['start_line']}-{chunk['end_line']}"
+
+
+def format_summary(record: Mapping[str, object]) -> str:
+    """Return a one-line summary of a record."""
+    for name in _SUMMARY_FIELDS:
+        text = _flatten(record.get(name))
+        if text:
+            return _truncate(f"{_FIELD_LABELS[name]}: {text}" if name in _FIELD_LABELS else text)
+    return ""
+
+
+def format_agent(record: Mapping[str, object]) -> str:
+    """Return the printable name of a record's writer."""
+    return one_line(str(record.get("agent_id", ""))).strip() or "(unnamed)"
+
+
+def format_time(at: str) -> str:
+    """Return a time to the minute, in the local time zone."""
+    from datetime import datetime
+
+    try:
+        return f"{datetime.fromisoformat(at).astimezone():%Y-%m-%d %H:%M}"
+    except (ValueError, OverflowError):
+        return one_line(at)
+
+
+def format_status(status: str) -> str:
+    """Return a status in its colour."""
+    return stylize(one_line(status), _STATUS_STYLES.get(status, "dim"))
+
+
+def show_tasks(tasks: Sequence[Json], *, projects: bool) -> None:
+    """Print tasks as a table."""
+    ids = shorten_ids(task["task_id"] for task in tasks)
+    rows = []
+    for task in tasks:
+        place = [short_path(task["project"]) or "(global)"] if projects else []
+        row = [stylize(ids[task["task_id"]], "cyan"), format_status(task["status"]), format_time(task["updated_at"])]
+        rows.append([*row, *place, _truncate(_flatten(task["goal"]))])
+    _print_rows(rows)
+
+
+def show_records(records: Sequence[Json]) -> None:
+    """Print records as a table with trust badges."""
+    ids = shorten_ids(record["artifact_id"] for record in records)
+    writers = {record["artifact_id"]: record.get("agent_id", "") for record in records}
+    rows = []
+    for record in records:
+        row = [
+            stylize(ids[record["artifact_id"]], "cyan"),
+            format_time(record["at"]),
+            one_line(record["artifact_kind"]),
+        ]
+        rows.append([*row, format_agent(record), format_record_badge(record, writers), format_summary(record)])
+    _print_rows(rows)
+
+
+def show_record(record: Json, writers: Mapping[str, str]) -> None:
+    """Print all fields of a record."""
+    head = [stylize(record["artifact_id"], "cyan"), one_line(record["artifact_kind"]), format_status(record["status"])]
+    print("  ".join([*head, format_agent(record), format_time(record["at"]), format_record_badge(record, writers)]))
+    for name in _SHOWN_FIELDS:
+        text = _format_value(record.get(name))
+        if text:
+            print(f"  {_FIELD_LABELS.get(name, name.replace('_', ' '))}: {text}")
+    for name, label in (("task_id", "task"), ("reply_to_artifact_id", "replies to"), ("supersedes", "supersedes")):
+        if record.get(name):
+            print(f"  {label}: {one_line(str(record.get(name)))}")
+    if record["origin"] not in {"agent", "user"}:
+        print(f"  origin: {one_line(record['origin'])}")
+    print(f"  trust: {one_line(record['trust']['reason'])}")
+    if record["trust"]["promotion"] == "refused":
+        print(f"  promotion: refused, {one_line(record['trust']['promotion_reason'])}")
+
+
+def show_digest(digest: Json) -> None:
+    """Print a digest, each sentence with the records it cites."""
+    if not sys.stdout.isatty():
+        print(f"{_DIGEST_MARK} {one_line(digest['artifact_id'])} -->")  # so that a saved digest is not indexed
+    ids = shorten_ids(record for line in digest["lines"] for record in line["artifact_ids"])
+    section = ""
+    for line in digest["lines"]:
+        if line["section"] != section:
+            if section or not sys.stdout.isatty():
+                print()
+            section = line["section"]
+            print(stylize(one_line(section), "bold"))
+        cited = stylize(f"[{', '.join(ids[record] for record in line['artifact_ids'])}]", "dim")
+        print(f"  {one_line(line['text'])}  {cited}")
+
+
+def print_record_written(label: str, reply: Mapping[str, Any]) -> None:
+    """Print the id of a new record, whether it promoted another one, and the notes."""
+    task = f" of task {short_id(reply['task_id'])}" if reply["task_id"] else ""
+    print(f"{label} {short_id(reply['artifact_id'])}{task}")
+    _print_promotion(reply["trust"])
+    reason = reply["trust"]["promotion_reason"]
+    for text in reply["notes"]:
+        if not (reason and reason in text):  # already printed
+            print_note(text)
+
+
+def print_notes(reply: Mapping[str, Any]) -> None:
+    """Print the notes of a reply."""
+    for text in reply["notes"]:
+        print_note(text)
+
+
+def _print_promotion(trust: Json) -> None:
+    """Print whether a confirmation was counted, and if not, why."""
+    if trust["promotion"] == "granted":
+        how = "both writers proven by signature" if trust["signed"] else "writers told apart by name only"
+        print(f"{stylize('promotion: granted', 'green')}, {one_line(trust['promotion_reason'])} ({how})")
+    elif trust["promotion"] == "refused":
+        print(f"{stylize('promotion: refused', 'yellow')}, {one_line(trust['promotion_reason'])}")
+        if trust["promotion_reason"] == _NAMELESS_REASON:
+            print_note("give your name with --as, or set it once: lorelog config set records.agent NAME")
+
+
+def _format_value(value: object) -> str:
+    """Return a value as text; a list of several items has one line per item."""
+    if isinstance(value, list) and len(value) > 1:
+        return "".join(f"\n    - {_flatten(item)}" for item in value)
+    return _flatten(value)
+
+
+def _flatten(value: object) -> str:
+    if isinstance(value, list):
+        return "; ".join(filter(None, map(_flatten, value)))
+    if isinstance(value, dict):
+        return ", ".join(f"{one_line(str(name))} {_flatten(item)}" for name, item in value.items())
+    return "" if value is None else one_line(" ".join(str(value).split()))
+
+
+def _truncate(text: str, max_chars: int = _MAX_SUMMARY_CHARS) -> str:
+    return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
+
+
+def _print_rows(rows: Sequence[Sequence[str]]) -> None:
+    """Print aligned columns; the last column uses the rest of the line, or the next line if that is too short."""
+    if not rows:
+        return
+    widths = [max(_visible_width(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    remaining = _terminal_columns() - sum(widths) - 2 * len(widths)
+    for row in rows:
+        cells = "  ".join(cell + " " * (width - _visible_width(cell)) for cell, width in zip(row, widths, strict=False))
+        if remaining >= _MIN_SUMMARY_COLUMNS or not row[-1]:
+            print(f"{cells}  {_truncate(row[-1], remaining)}".rstrip())
+        else:
+            print(f"{cells.rstrip()}\n    {row[-1]}")
+
+
+def _terminal_columns() -> int:
+    """Return the terminal's width; output to a pipe is not limited."""
+    try:
+        return (
+            (os.get_terminal_size(sys.stdout.fileno()).columns or _PIPE_COLUMNS)
+            if sys.stdout.isatty()
+            else _PIPE_COLUMNS
+        )
+    except (OSError, ValueError):
+        return _PIPE_COLUMNS
+
+
+def _visible_width(text: str) -> int:
+    """Return a text's width without its colour codes."""
+    if supports_colour(sys.stdout):
+        import re
+
+        text = re.sub(r"\x1b\[\d+m", "", text)
+    return len(text)

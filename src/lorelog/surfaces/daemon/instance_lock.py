@@ -1,0 +1,101 @@
+"""The lock, socket and pid file of a running daemon. There is at most one daemon per home."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from contextlib import suppress
+
+from lorelog.core.errors import DaemonError
+from lorelog.core.processes import acquire_file_lock
+from lorelog.core.version import VERSION
+from lorelog.surfaces.daemon_client.address import DaemonAddress, create_folders
+from lorelog.surfaces.daemon_client.wire import PROTOCOL
+
+_BACKLOG = 128
+
+
+class InstanceLock:
+    """Holds the lock from construction until `release` or the end of the process."""
+
+    def __init__(self, address: DaemonAddress, *, wait_s: float = 5.0) -> None:
+        """Take the lock. Raise DaemonError if another daemon holds it for longer than `wait_s`."""
+        create_folders(address)
+        self.address = address
+        self._socket_identity = (0, 0)
+        self._descriptor = os.open(address.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if not acquire_file_lock(self._descriptor, wait_s):
+            os.close(self._descriptor)
+            raise DaemonError(f"another daemon holds {address.lock}")
+        self.write_holder()
+
+    def listen(self) -> socket.socket:
+        """Open the socket. Any file at its path is stale, because this process holds the lock."""
+        path = self.address.socket
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            with suppress(FileNotFoundError):
+                os.unlink(path)  # noqa: PTH108
+            listener.bind(path)
+            os.chmod(path, 0o600)  # noqa: PTH101  (its directory is private, so no one can connect before this)
+            self._socket_identity = _file_identity(path)
+            listener.listen(_BACKLOG)
+        except OSError as error:
+            listener.close()
+            raise DaemonError(f"cannot listen on {path}: {error.strerror or error}") from error
+        listener.setblocking(False)
+        self._write_pid()
+        with suppress(OSError):  # tells the process that started this daemon without waiting that it listens
+            os.unlink(self.address.start_marker)  # noqa: PTH108
+        return listener
+
+    def write_holder(self, leaving: str = "") -> None:
+        """Write pid and version into the lock file, and whether the daemon is stopping: `now` or `after work`."""
+        holder = json.dumps({"pid": os.getpid(), "version": VERSION, "protocol": PROTOCOL, "leaving": leaving})
+        with suppress(OSError):  # on a full disk the lock still tells that a daemon runs, but not which
+            os.pwrite(self._descriptor, holder.encode(), 0)
+            os.ftruncate(self._descriptor, len(holder))
+
+    def is_valid(self) -> bool:
+        """Return whether the lock and socket files at their paths are still those of this daemon."""
+        try:
+            return self._owns_lock_file() and _file_identity(self.address.socket) == self._socket_identity
+        except OSError:
+            return False
+
+    def remove_socket(self) -> None:
+        """Delete the socket file, so that no new client connects."""
+        with suppress(OSError):
+            if _file_identity(self.address.socket) == self._socket_identity:
+                os.unlink(self.address.socket)  # noqa: PTH108
+
+    def release(self) -> None:
+        """Delete the daemon's files and release the lock."""
+        self.remove_socket()
+        with suppress(OSError):
+            if self._owns_lock_file():
+                os.unlink(self.address.pid)  # noqa: PTH108
+                os.ftruncate(self._descriptor, 0)
+        if self.address.folder != self.address.run:
+            with suppress(OSError):
+                os.rmdir(self.address.folder)  # noqa: PTH106
+        os.close(self._descriptor)
+
+    def _owns_lock_file(self) -> bool:
+        status = os.fstat(self._descriptor)
+        return _file_identity(self.address.lock) == (status.st_dev, status.st_ino)
+
+    def _write_pid(self) -> None:
+        with suppress(OSError), open(self.address.pid, "w", encoding="ascii", opener=_open_private) as file:
+            os.fchmod(file.fileno(), 0o600)  # an existing file may have another mode
+            file.write(f"{os.getpid()}\n")
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
+def _file_identity(path: str) -> tuple[int, int]:
+    status = os.lstat(path)
+    return status.st_dev, status.st_ino

@@ -1,0 +1,460 @@
+"""The daemon process: composes the server with its operations, background threads, file watching and HTTP.
+
+Run as `python -m lorelog.surfaces.daemon.process --home DIRECTORY` by `daemon_client/control.py`. Nothing heavy is imported
+before the socket listens: clients that arrive meanwhile queue there, and do not each try to start a daemon.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from lorelog.core.errors import LorelogError
+from lorelog.core.version import VERSION
+from lorelog.surfaces.daemon.instance_lock import InstanceLock
+from lorelog.surfaces.daemon.router import DaemonHooks
+from lorelog.surfaces.daemon.server import DaemonServer, ServerLimits
+from lorelog.surfaces.daemon.worker_pool import OperationRunner
+from lorelog.surfaces.daemon_client.address import DaemonAddress
+from lorelog.surfaces.daemon_client.control import READY
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Mapping
+
+    from lorelog.core.options import DaemonOptions, HttpOptions, ScanOptions, WatchOptions
+    from lorelog.engine import Engine
+    from lorelog.operations.dispatch import ClientIdentity, Dispatcher
+    from lorelog.services.code.index_run import CodeIndexReport
+    from lorelog.services.code.watcher import CodeWatcher
+    from lorelog.services.watch.watcher import Watcher, WatchPass
+    from lorelog.surfaces.daemon.background import BackgroundIndexThread, SpoolDrainThread
+    from lorelog.surfaces.daemon.worker_pool import DaemonRequest
+    from lorelog.surfaces.http.server import RunningServer
+    from lorelog.wiring import Location, ResourcePool
+
+
+_MAX_LOG_BYTES = 1_000_000
+_OLD_LOGS = 2
+_MAX_ENTRY_CHARS = 4_000
+_MODEL_CHECK_S = 15.0
+"""How often to look for models to unload."""
+_BACKGROUND_DELAY_S = 1.0
+"""Watching and HTTP start this long after the daemon: the client that started it waits for a response."""
+_MAX_VISITED = 1_000
+"""Projects remembered as known to the watcher. Forgotten ones are announced again."""
+_DAEMON_VARIABLES = ("LORELOG_DAEMON_", "LORELOG_WATCH_", "LORELOG_HTTP_")
+"""Prefixes of variables that configure the daemon and are taken from the environment that it was started in."""
+_YIELD_S = 0.2
+_CLOSE_S = 0.5
+"""How long to wait for background threads at exit."""
+
+
+class DaemonLog:
+    """The daemon's log file, which is also its standard output and error. Thread-safe.
+
+    Libraries and a dying interpreter therefore write into it too. If it cannot be written (full disk, deleted home), the
+    daemon keeps working.
+    """
+
+    def __init__(self, path: str, *, max_bytes: int = _MAX_LOG_BYTES) -> None:
+        self.path = path
+        self._max_bytes = max_bytes
+        self._lock = Lock()
+
+    def open(self) -> None:
+        """Redirect standard output and error to the file, or to /dev/null if it cannot be opened."""
+        try:
+            os.makedirs(os.path.dirname(self.path), 0o700, exist_ok=True)  # noqa: PTH103, PTH120
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError:
+            descriptor = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        os.dup2(descriptor, 1)
+        os.dup2(descriptor, 2)
+        os.close(descriptor)
+
+    def write(self, text: str) -> None:
+        """Append an entry with a timestamp."""
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+        entry = f"{stamp} [{os.getpid()}] {text[:_MAX_ENTRY_CHARS]}\n".encode("utf-8", "replace")
+        with self._lock, suppress(OSError):
+            if os.fstat(2).st_size > self._max_bytes:
+                self._rotate()
+            os.write(2, entry)
+
+    def _rotate(self) -> None:
+        for number in range(_OLD_LOGS, 0, -1):
+            newer = f"{self.path}.{number - 1}" if number > 1 else self.path
+            with suppress(FileNotFoundError):
+                os.replace(newer, f"{self.path}.{number}")  # noqa: PTH105
+        # Do not recreate a deleted home just to log in it.
+        if os.path.isdir(os.path.dirname(self.path)):  # noqa: PTH112, PTH120
+            self.open()
+
+
+def main(arguments: list[str]) -> NoReturn:
+    """Run as the daemon of a home until it stops."""
+    if len(arguments) != 2 or arguments[0] != "--home":
+        sys.exit("usage: python -m lorelog.surfaces.daemon.process --home DIRECTORY")
+    home = arguments[1]
+    _daemonize()
+    log = DaemonLog(DaemonAddress(home).log)
+    try:
+        instance_lock = InstanceLock(DaemonAddress(home))
+        listener = instance_lock.listen()
+    except (LorelogError, OSError) as error:
+        os.write(2, f"{error}\n".encode("utf-8", "replace"))
+        os._exit(1)
+    os.write(2, READY)
+    log.open()
+    log.write(f"started: lorelog {VERSION}, home {home}")
+    daemon = Daemon(instance_lock, log)
+    reason = daemon.run(listener)
+    log.write(f"stopped: {reason}")
+    daemon.close()
+    instance_lock.release()
+    # Hanging threads must not keep the process alive. Writes are complete, and the locks end with the process.
+    os._exit(0)
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonSettings:
+    """The user's settings for the daemon, read when it starts."""
+
+    daemon: DaemonOptions
+    watch: WatchOptions
+    http: Callable[[], HttpOptions]
+    """May raise, for example if a referenced token is not set."""
+    environment: Mapping[str, str]
+    """Environment for the daemon's own work: watching, background indexing, HTTP."""
+
+
+class Daemon:
+    """One running daemon: its resources, background threads and callbacks for the server."""
+
+    def __init__(self, instance_lock: InstanceLock, log: DaemonLog) -> None:
+        self._home = instance_lock.address.home
+        self._instance_lock = instance_lock
+        self._log = log
+        self._runner = OperationRunner(self._call, log.write)
+        self._load_lock = threading.Lock()
+        self._dispatcher: Dispatcher | None = None
+        self._resources: ResourcePool | None = None
+        self._watcher: Watcher | None = None
+        self._http_server: RunningServer | None = None
+        self._drain_thread: SpoolDrainThread | None = None
+        self._index_thread: BackgroundIndexThread | None = None
+        self._code_watcher: CodeWatcher | None = None
+        self._settings: DaemonSettings | None = None
+        self._start_thread: threading.Thread | None = None
+        self._stop_thread: threading.Thread | None = None
+        self._unload_thread: threading.Thread | None = None
+        self._models_checked_at = self._started_at = time.monotonic()
+        self._visited: set[tuple[str, str]] = set()
+        self._directories: dict[str, str] = {}
+        """The directory of each tenant's latest request."""
+        self._logged_waiting = False
+        self._spool_event = threading.Event()
+        """Set when a hook has written to the spool."""
+
+    def run(self, listener: socket.socket) -> str:
+        """Serve requests until it is time to stop. Return the reason."""
+        options = self._read_settings()
+        hooks = DaemonHooks(
+            client_of=self._client_of,
+            streams={"daemon.mcp": self._serve_mcp},
+            status_fields=self._status_fields,
+            on_tick=self._tick,
+            on_wake=self._spool_event.set,
+            on_shutdown=self._stop_background,
+            idle_s=options.idle_s,
+        )
+        server = DaemonServer(
+            listener, instance_lock=self._instance_lock, runner=self._runner, hooks=hooks, limits=ServerLimits()
+        )
+        signal.set_wakeup_fd(server.waker.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: None)  # the server reads it from the wake-up descriptor
+        return server.run()
+
+    def close(self) -> None:
+        """Stop the background threads that stop in time."""
+        self._stop_background()
+        if self._stop_thread is not None:
+            self._stop_thread.join(_CLOSE_S)
+
+    # -- requests ----------------------------------------------------------------------------------------------------
+
+    def _call(self, op: str, arguments: Any, caller: ClientIdentity, progress: Any) -> dict[str, Any]:
+        time.tzset()  # the machine's time zone may have changed
+        try:
+            return self._load_dispatcher().call(op, arguments, caller, progress)
+        finally:
+            if self._index_thread is not None:
+                self._index_thread.wake()
+
+    def _load_dispatcher(self) -> Dispatcher:
+        with self._load_lock:
+            if self._dispatcher is None:
+                from lorelog.operations.dispatch import Dispatcher
+                from lorelog.wiring import ResourcePool
+
+                self._resources = ResourcePool()
+                self._dispatcher = Dispatcher(self._engine)
+            return self._dispatcher
+
+    def _engine(self, location: Location, flags: Mapping[str, object] | None = None) -> Engine:
+        """Return an engine, and have its project watched."""
+        if self._resources is None:
+            raise TypeError("the dispatcher must be loaded before an engine is opened")
+        engine = self._resources.engine(location, flags)
+        project = (engine.place.tenant, engine.place.project.root)
+        self._directories[engine.place.tenant] = engine.place.project.root
+        if self._watcher is not None and project not in self._visited:
+            if len(self._visited) >= _MAX_VISITED:
+                self._visited.clear()
+            self._visited.add(project)
+            self._watcher.visit(*project)
+        return engine
+
+    def _client_of(self, request: DaemonRequest) -> ClientIdentity:
+        from lorelog.operations.dispatch import ClientIdentity
+
+        return ClientIdentity(request.directory, request.environment, self._home, own=request.own)
+
+    def _serve_mcp(self, stream: socket.socket, caller: ClientIdentity) -> None:
+        from lorelog.surfaces.mcp.session import serve_stream
+
+        serve_stream(stream, self._runner.call, caller)
+
+    def _status_fields(self) -> dict[str, Any]:
+        return {
+            "models_loaded": 0 if self._resources is None else self._resources.unload_idle(float("inf")),
+            "watch": None if self._watcher is None else self._watcher.state(),
+            "http": None if self._http_server is None else {"url": self._http_server.url},
+        }
+
+    # -- background --------------------------------------------------------------------------------------------------
+
+    def _read_settings(self) -> DaemonOptions:
+        """Read the user's settings. `daemon.status` and every request report what is wrong with them."""
+        from lorelog.core.options import DaemonOptions
+
+        try:
+            from lorelog.wiring import resolve_location, settings_at
+
+            environment = daemon_environment(os.environ, self._home)
+            settings = settings_at(resolve_location(home=self._home, directory=self._home, environment=environment))
+            # A setting may refer to any variable for a secret, even to one that daemon_environment leaves out.
+            for key in ("embedding.api_key", "http.token"):
+                variable = str(settings.value(key)).removeprefix("env:")
+                if variable in os.environ:
+                    environment[variable] = os.environ[variable]
+            self._settings = DaemonSettings(
+                settings.daemon_options(),
+                settings.watch_options(),
+                lambda: settings.http_options(environment),
+                environment,
+            )
+        except (LorelogError, OSError) as error:
+            self._runner.record_failure("settings", error)
+            return DaemonOptions()
+        return self._settings.daemon
+
+    def _tick(self) -> None:
+        """Start the background threads after the first responses, and unload idle models."""
+        now = time.monotonic()
+        if self._settings is None:
+            return
+        if self._start_thread is None and now - self._started_at > _BACKGROUND_DELAY_S:
+            self._start_thread = threading.Thread(target=self._start_background, name="lorelog-beside", daemon=True)
+            self._start_thread.start()
+        unloading = self._unload_thread is not None and self._unload_thread.is_alive()
+        idle_s = self._settings.daemon.model_idle_s
+        check_s = min(_MODEL_CHECK_S, idle_s)
+        if self._resources is not None and not unloading and now - self._models_checked_at >= check_s:
+            # In a thread of its own: closing a model may take long.
+            self._models_checked_at = now
+            self._unload_thread = threading.Thread(
+                target=self._unload_idle_models, args=(idle_s,), name="lorelog-rest", daemon=True
+            )
+            self._unload_thread.start()
+
+    def _start_background(self) -> None:
+        for what, start in (
+            ("drain", self._start_draining),
+            ("settle", self._start_indexing),
+            ("watch", self._start_watching),
+            ("code", self._start_code_indexing),
+            ("http", self._start_http),
+        ):
+            try:
+                if self._settings is not None and self._stop_thread is None:
+                    start(self._settings)
+            except Exception as error:  # noqa: BLE001  (the daemon works without it; status shows the error)
+                self._runner.record_failure(what, error)
+
+    def _stop_background(self) -> None:
+        """Begin to stop the background threads."""
+        if self._stop_thread is not None:
+            return
+
+        def stop() -> None:
+            tasks = (self._drain_thread, self._index_thread, self._watcher, self._code_watcher, self._http_server)
+            for task in tasks:
+                if task is not None:
+                    with suppress(Exception):
+                        task.stop()
+
+        self._stop_thread = threading.Thread(target=stop, name="lorelog-ending", daemon=True)
+        self._stop_thread.start()
+
+    def _start_draining(self, settings: DaemonSettings) -> None:
+        from lorelog.surfaces.daemon.background import SpoolDrainThread
+
+        self._drain_thread = SpoolDrainThread(self._home, self._runner, settings.environment, self._spool_event)
+        self._drain_thread.start()
+
+    def _start_indexing(self, settings: DaemonSettings) -> None:
+        from lorelog.surfaces.daemon.background import BackgroundIndexThread
+
+        self._load_dispatcher()
+        engine_at = partial(self._engine_at, settings)
+        self._index_thread = BackgroundIndexThread(self._home, self._runner, engine_at, self._directories)
+        self._index_thread.start()
+        self._index_thread.wake()
+
+    def _engine_at(self, settings: DaemonSettings, tenant: str, directory: str) -> Engine:
+        """Return an engine for the daemon's own work."""
+        from lorelog.wiring import resolve_location
+
+        location = resolve_location(home=self._home, directory=directory, environment=settings.environment)
+        return self._engine(location, {"scope.tenant": tenant})
+
+    def _start_watching(self, settings: DaemonSettings) -> None:
+        if not settings.watch.enabled:
+            return
+        from pathlib import Path
+
+        from lorelog.services.watch.watcher import WatchDiscovery, Watcher
+
+        self._load_dispatcher()
+        discovery = WatchDiscovery(Path(self._home), partial(self._engine_at, settings))
+        watcher = Watcher(discovery, settings.watch, on_pass=self._on_watch_pass)
+        watcher.start()
+        self._watcher = watcher
+
+    def _start_code_indexing(self, settings: DaemonSettings) -> None:
+        if not settings.watch.enabled:
+            return
+        from pathlib import Path
+
+        from lorelog.services.code.watcher import CodeWatcher
+
+        def scan_options(tenant: str, directory: str) -> ScanOptions:
+            with self._engine_at(settings, tenant, directory) as engine:
+                return engine.defaults.scan
+
+        self._load_dispatcher()
+        self._code_watcher = CodeWatcher(
+            Path(self._home),
+            scan_options,
+            settings.watch,
+            may_continue=self._yield_to_requests,
+            on_run=self._on_code_indexed,
+        )
+        self._code_watcher.start()
+
+    def _yield_to_requests(self) -> bool:
+        """Pause briefly while an operation runs. Return False once the daemon stops."""
+        if self._runner.running():
+            time.sleep(_YIELD_S)
+        return self._stop_thread is None
+
+    def _on_code_indexed(self, outcome: CodeIndexReport | Exception) -> None:
+        if isinstance(outcome, Exception):
+            self._runner.record_failure("code", outcome)
+
+    def _on_watch_pass(self, watch_pass: WatchPass) -> None:
+        if watch_pass.busy:  # normal while other processes write
+            if not self._logged_waiting:
+                self._log.write(f"watch: waiting for another index run ({watch_pass.error}); logged once")
+            self._logged_waiting = True
+        elif watch_pass.error:  # retried until it succeeds; `daemon.status` shows it
+            self._log.write(f"watch: {watch_pass.error}")
+
+    def _start_http(self, settings: DaemonSettings) -> None:
+        if not settings.daemon.http:
+            return
+        from lorelog.operations.dispatch import ClientIdentity
+        from lorelog.surfaces.http.app import lazy_app
+        from lorelog.surfaces.http.server import serve_in_thread
+
+        caller = ClientIdentity(self._home, dict(settings.environment), self._home, own=False)
+
+        def load() -> Any:
+            from lorelog.surfaces.mcp.streamable_http import streamable_http_app
+
+            return streamable_http_app(self._runner.call, caller)
+
+        self._http_server = serve_in_thread(self._runner.call, settings.http(), caller, [lazy_app("/mcp", load)])
+        self._log.write(f"serving {self._http_server.url}")
+
+    def _unload_idle_models(self, idle_s: float) -> None:
+        if self._resources is not None:
+            self._resources.unload_idle(idle_s)
+        trim_memory()
+
+
+def trim_memory() -> None:
+    """Return free memory to the operating system, if the allocator supports it.
+
+    A write allocates tens of megabytes for a moment, and the process keeps what is freed: after 2,000 operations a daemon
+    had 105 MB, and 92 MB after this.
+    """
+    import ctypes
+
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc only; other allocators do it themselves
+    if trim is not None:
+        trim(0)
+
+
+def daemon_environment(environment: Mapping[str, str], home: str) -> dict[str, str]:
+    """Return the environment for the daemon's own work.
+
+    The client that started it may have set variables for one command. They must not last or reach other projects, so
+    settings come from config.toml; only variables that configure the daemon itself are kept.
+    """
+    kept = {
+        name: value
+        for name, value in environment.items()
+        if not name.startswith("LORELOG_") or name.startswith(_DAEMON_VARIABLES)
+    }
+    return {**kept, "LORELOG_HOME": home}
+
+
+def _daemonize() -> None:
+    """Detach from the process that started this one: session, directory, descriptors and signals.
+
+    The umask is kept: journals in projects are created with it, and clients with another umask are rejected
+    (`router.py`). Files in the home have explicit modes.
+    """
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    os.chdir("/")
+    os.closerange(3, 1_048_576)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

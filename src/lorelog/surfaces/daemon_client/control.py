@@ -1,0 +1,339 @@
+"""Start and stop a home's daemon.
+
+A daemon holds `daemon.lock` for as long as it lives, so the lock is released even by kill -9. A process that wants to start
+one takes `start.lock` first: of twenty that try at once, one starts the daemon and all use it. The daemon reports through
+its standard error: `ready`, or why it could not start.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+
+from lorelog.core.errors import DaemonError
+from lorelog.core.processes import acquire_file_lock, spawn_detached
+from lorelog.surfaces.daemon_client.address import DaemonAddress, create_folders
+from lorelog.surfaces.daemon_client.client import call_daemon
+from lorelog.surfaces.daemon_client.connection import is_listening
+from lorelog.surfaces.daemon_client.hook_client import wake
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+DAEMON_MODULE = "lorelog.surfaces.daemon.process"
+READY = b"ready\n"
+_START_S = 10.0
+_STOP_S = 6.0
+"""A daemon exits within five seconds of being told to stop."""
+_FINISH_S = 1.0
+"""How long to wait for a daemon that finishes its work before it stops."""
+_POLL_S = 0.01
+_LOCK_DESCRIPTOR = 9
+"""Descriptor by which a detached process inherits the lock of its starter."""
+_RETRY_AFTER_S = 60.0
+_KEPT_PYTHON_VARIABLES = (
+    "PYTHONHOME",
+    "PYTHONPLATLIBDIR",
+    "PYTHONNOUSERSITE",
+    "PYTHONUSERBASE",
+    "PYTHONUTF8",
+    "PYTHONTZPATH",
+)
+"""Variables that Python may need to find its packages and decode file names."""
+
+
+def start(address: DaemonAddress, *, force: bool = False) -> None:
+    """Start a daemon unless one runs, and return when it listens. Raise DaemonError if it does not start.
+
+    A start that failed less than a minute ago is not repeated, unless `force`.
+    """
+    failure = "" if force else last_failure(address)
+    if failure:
+        raise DaemonError(failure, hint="'lorelog daemon start' tries again at once")
+    try:
+        _start(address)
+    except DaemonError as error:
+        _record_failure(address, error.message)
+        raise
+    except OSError as error:
+        raise DaemonError(f"cannot start the daemon: {error}") from error
+    with suppress(OSError):
+        os.unlink(f"{address.run}/start.failed")  # noqa: PTH108
+
+
+def start_detached(address: DaemonAddress) -> bool:
+    """Begin to start a daemon without waiting, and return whether a start was begun. For hooks; never raises.
+
+    The host may kill a hook and all its children a moment later, so the daemon gets a session of its own. It inherits
+    start.lock: of fifty hooks that try at once, one starts it. A failed start is not repeated for a minute.
+    """
+
+    def spawn(lock: int) -> bool:
+        if wake(address):
+            return False
+        holder = read_lock_holder(address)
+        if holder is not None and not holder.get("leaving"):
+            return False  # a daemon lives but does not listen: no other can take its lock
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        marker = os.open(address.start_marker, flags, 0o600)
+        try:
+            os.write(marker, f"{time.monotonic():.3f} ".encode())
+            _spawn_with_lock(["-m", DAEMON_MODULE, "--home", address.home], marker, lock)
+        finally:
+            os.close(marker)
+        return True
+
+    try:
+        if last_failure(address) or _read_note(address.start_marker)[0]:
+            return False
+        return _with_lock(address, "start.lock", spawn)
+    except (DaemonError, OSError):
+        return False
+
+
+def flush_detached(address: DaemonAddress) -> bool:
+    """Begin to process the spool without a daemon, and return whether that was begun. For hooks; never raises."""
+
+    def spawn(lock: int) -> bool:
+        null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            _spawn_with_lock(["-m", "lorelog", "hosts", "flush"], null, lock)
+        finally:
+            os.close(null)
+        return True
+
+    try:
+        return _with_lock(address, "flush.lock", spawn)
+    except (DaemonError, OSError):
+        return False
+
+
+def stop(address: DaemonAddress) -> dict[str, Any] | None:
+    """Stop the daemon, by force if it does not respond. Return its entry in the lock file, or None if none was running."""
+    holder = read_lock_holder(address)
+    if holder is None:
+        return None
+    try:
+        call_daemon("daemon.stop", {}, directory="/", home=address.home)
+    except DaemonError:
+        _kill(holder, signal.SIGTERM)
+    if _wait_for_exit(address, holder, _STOP_S):
+        return holder
+    _kill(holder, signal.SIGKILL)
+    if _wait_for_exit(address, holder, _STOP_S):
+        return holder
+    raise DaemonError(f"process {holder.get('pid')} does not exit", hint=f"kill -9 {holder.get('pid')}")
+
+
+def read_lock_holder(address: DaemonAddress) -> dict[str, Any] | None:
+    """Return the entry of the running daemon in its lock file (pid, version, leaving), or None if none is running."""
+    try:
+        descriptor = os.open(address.lock, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _read_lock(descriptor)
+    except OSError:
+        return None
+    else:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def spawn_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment for a daemon started from here, without variables meant for one command.
+
+    PYTHONPATH keeps only the directory of lorelog itself: others could give the daemon a project's modules.
+    """
+    package_parent = os.path.realpath(__file__).removesuffix("/lorelog/surfaces/daemon_client/control.py")
+    kept = {
+        name: value
+        for name, value in environment.items()
+        if not name.startswith("PYTHON") or name in _KEPT_PYTHON_VARIABLES
+    }
+    kept.pop("LORELOG_IDENTITY_PASSPHRASE", None)  # each client sends its own
+    paths = environment.get("PYTHONPATH", "").split(os.pathsep)
+    if any(os.path.isabs(path) and os.path.realpath(path) == package_parent for path in paths):  # noqa: PTH117
+        kept["PYTHONPATH"] = package_parent
+    return {"OPENBLAS_NUM_THREADS": "1", **kept}
+
+
+def last_failure(address: DaemonAddress) -> str:
+    """Return why the last start failed if that was less than a minute ago, or ''."""
+    recent, reason, age_s = _read_note(f"{address.run}/start.failed")
+    return f"{reason} ({age_s:.0f} s ago)" if recent else ""
+
+
+def _with_lock(address: DaemonAddress, name: str, spawn: Callable[[int], bool]) -> bool:
+    """Call `spawn` with the descriptor of a lock file. Return False if another process holds the lock."""
+    create_folders(address)
+    descriptor = os.open(f"{address.run}/{name}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        return acquire_file_lock(descriptor, 0) and spawn(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _spawn_with_lock(arguments: list[str], stderr: int, lock: int) -> None:
+    """Start Python in a session of its own, holding a lock until it exits or closes the descriptor."""
+    environment = {**spawn_environment(os.environ), "LORELOG_HOOKS": "off"}
+    spawn_detached(
+        [_python(), "-P", *arguments], environment, [*_stdio(stderr), (os.POSIX_SPAWN_DUP2, lock, _LOCK_DESCRIPTOR)]
+    )
+
+
+def _start(address: DaemonAddress) -> None:
+    create_folders(address)
+    deadline = time.monotonic() + _START_S
+    descriptor = os.open(f"{address.run}/start.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        while not is_listening(address):
+            if acquire_file_lock(descriptor, 0):
+                if not is_listening(address):
+                    _wait_for_previous(address)
+                    _spawn(address, deadline)
+                return
+            if time.monotonic() > deadline:
+                raise DaemonError(
+                    "another process is starting the daemon and does not finish", hint=f"see {address.log}"
+                )
+            time.sleep(_POLL_S)
+    finally:
+        os.close(descriptor)
+
+
+def _wait_for_previous(address: DaemonAddress) -> None:
+    """Wait for a daemon that is stopping, but not for long if it finishes its work first."""
+    holder = read_lock_holder(address)
+    if not holder or not holder.get("leaving"):
+        return
+    if not _wait_for_exit(address, holder, _STOP_S if holder["leaving"] == "now" else _FINISH_S):
+        raise DaemonError(f"the previous daemon (process {holder.get('pid')}) is still finishing its work")
+
+
+def _wait_for_exit(address: DaemonAddress, holder: dict[str, Any], timeout_s: float) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while True:
+        current = read_lock_holder(address)
+        if current is None or current.get("pid") != holder.get("pid"):
+            return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_S)
+
+
+def _spawn(address: DaemonAddress, deadline: float) -> None:
+    python = _python()
+    reader, writer = os.pipe()
+    try:
+        # -P: the directory of the first client must not provide modules to the daemon.
+        child = os.posix_spawn(
+            python,
+            [python, "-P", "-m", DAEMON_MODULE, "--home", address.home],
+            spawn_environment(os.environ),
+            file_actions=_stdio(writer),
+            setsigmask=(),
+            setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
+        )
+    except OSError as error:
+        os.close(reader)
+        raise DaemonError(f"cannot start {python}: {error.strerror}") from error
+    finally:
+        os.close(writer)
+    try:
+        output = _read_ready(reader, deadline)
+    finally:
+        os.close(reader)
+        _reap(child, deadline)
+    if READY not in output and not is_listening(address):
+        reason = output.decode("utf-8", "replace").strip().rpartition("\n")[2] or "no output before the timeout"
+        raise DaemonError(f"the daemon did not start: {reason[:500]}", hint=f"see {address.log}")
+
+
+def _python() -> str:
+    if not sys.executable:
+        raise DaemonError("cannot start the daemon: the path of the Python interpreter is unknown")
+    return sys.executable
+
+
+def _stdio(stderr: int) -> list[tuple[Any, ...]]:
+    """Return the spawn actions for a process that reads and prints nothing and reports to `stderr`."""
+    return [
+        (os.POSIX_SPAWN_DUP2, stderr, 2),
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+    ]
+
+
+def _read_ready(reader: int, deadline: float) -> bytes:
+    output = b""
+    poll = select.poll()
+    poll.register(reader, select.POLLIN)
+    while READY not in output and len(output) < 100_000:
+        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            break
+        received = os.read(reader, 4096)
+        if not received:
+            break
+        output += received
+    return output
+
+
+def _reap(child: int, deadline: float) -> None:
+    """Wait for the process that the daemon was forked from. It exits at once, unless it hangs."""
+    with suppress(ChildProcessError):  # this process ignores SIGCHLD, so there is nothing to reap
+        while os.waitpid(child, os.WNOHANG)[0] == 0:
+            if time.monotonic() > deadline:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                return
+            time.sleep(0.001)
+
+
+def _read_lock(descriptor: int) -> dict[str, Any]:
+    try:
+        holder = json.loads(os.pread(descriptor, 1000, 0))
+    except (OSError, ValueError):
+        return {}
+    return holder if isinstance(holder, dict) else {}
+
+
+def _kill(holder: dict[str, Any], number: signal.Signals) -> None:
+    pid = holder.get("pid")
+    if not isinstance(pid, int) or pid <= 1:
+        raise DaemonError("the daemon does not respond, and its lock file does not name its process")
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
+    except OSError as error:
+        raise DaemonError(f"cannot stop process {pid}: {error.strerror}") from error
+
+
+def _record_failure(address: DaemonAddress, reason: str) -> None:
+    """Record a failed start, so that the commands of the next minute do not all wait for another one."""
+    with suppress(OSError), open(f"{address.run}/start.failed", "w", encoding="utf-8") as file:  # noqa: PTH123
+        file.write(f"{time.monotonic():.3f} {reason[:500]}")
+
+
+def _read_note(path: str) -> tuple[bool, str, float]:
+    """Return whether a note is less than a minute old, its text, and its age in seconds."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            written_at, _, text = file.read(1000).partition(" ")
+        # Monotonic, so that clock changes do not matter. It restarts at boot: an older note then has a negative age.
+        age_s = time.monotonic() - float(written_at)
+    except (OSError, ValueError):
+        return False, "", 0.0
+    return 0 <= age_s < _RETRY_AFTER_S, text, age_s

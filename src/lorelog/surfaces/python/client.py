@@ -1,0 +1,524 @@
+"""`Lorelog`: the operations as Python methods with typed replies.
+
+    from lorelog import Lorelog
+
+    with Lorelog(project=".") as memory:
+        memory.index("notes/")
+        for hit in memory.search("why redis?"):
+            print(hit.score, hit.source, hit.start_line)
+
+Methods call the handlers of the operations with this object's own engine; they do not use the daemon.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+
+from msgspec import UNSET, UnsetType
+
+from lorelog.core.memory import (
+    AddReply,
+    DeleteReply,
+    DuplicatesReply,
+    EpisodeReply,
+    ExpandReply,
+    ExpiryReply,
+    FeedbackReply,
+    GetReply,
+    HealthReply,
+    IndexReport,
+    ListReply,
+    SupersedeReply,
+)
+from lorelog.core.ports import Progress, StoreComparison, StoreStats
+from lorelog.core.query import Filters, Fusion, Lane, SearchReply, TrustFilter
+from lorelog.engine import Engine
+from lorelog.operations.catalogue import operation_of
+from lorelog.operations.dispatch import ClientIdentity, Dispatcher, read_request
+from lorelog.operations.memory import handlers
+from lorelog.operations.operation import RequestContext
+from lorelog.operations.session import handlers as session_handlers
+from lorelog.operations.store import handlers as store_handlers
+from lorelog.surfaces.python.values import Day, Identified, Names, PathArgument, PathArguments, id_of, to_arguments
+from lorelog.wiring import open_engine, resolve_location, working_directory
+
+if TYPE_CHECKING:
+    from lorelog.core.memory import CompactReply
+    from lorelog.core.session import CaptureReply, SessionStatus, TranscriptReply
+    from lorelog.operations.store.handlers import CostGroup
+    from lorelog.services.evaluation.search_quality import EvaluateReply
+    from lorelog.services.llm.receipts import CostReply
+    from lorelog.services.places.roots import RootStatus
+    from lorelog.services.sessions.recall import RecalledMemory
+    from lorelog.surfaces.python import namespaces
+
+OriginName = Literal["user", "agent", "tool", "import"]
+LaneName = Lane | Literal["hybrid", "lexical", "dense"]
+FusionName = Fusion | Literal["convex", "rrf"]
+TrustName = TrustFilter | Literal["any", "canonical", "verified"]
+ValueT = TypeVar("ValueT")
+
+
+class Lorelog:
+    """The memory of a project.
+
+    Args:
+        project: a directory of the project; the current directory if not given.
+        home: home folder of the index; LORELOG_HOME or ~/.lorelog if not given.
+        settings: setting keys and values that override all files and variables, such as
+            `{"embedding.provider": "none"}`; see docs/configuration.md.
+
+    Invalid settings raise ConfigError at once. Models and the index are opened by the first method that needs them.
+
+    """
+
+    def __init__(
+        self,
+        project: PathArgument | None = None,
+        *,
+        home: PathArgument | None = None,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
+        self._location = resolve_location(home=home, project=project)
+        self._settings = dict(settings or {})
+        self._engine = open_engine(self._location, self._settings)
+        self._dispatcher = Dispatcher(lambda _location, _overrides: nullcontext(self._engine))
+        self._home = None if home is None else os.fspath(home)
+        self._project = None if project is None else os.fspath(project)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Lorelog(project={self._location.project.root!r}, home={str(self._location.home)!r})"
+
+    def close(self) -> None:
+        """Close files and models. May be called twice."""
+        self._engine.close()
+
+    @cached_property
+    def task(self) -> namespaces.TaskNamespace:
+        """Operations on tasks."""
+        from lorelog.surfaces.python.namespaces import TaskNamespace
+
+        return TaskNamespace(self._run_dispatched)
+
+    @cached_property
+    def artifact(self) -> namespaces.ArtifactNamespace:
+        """Operations on artifacts, which are records."""
+        from lorelog.surfaces.python.namespaces import ArtifactNamespace
+
+        return ArtifactNamespace(self._run_dispatched)
+
+    @cached_property
+    def context(self) -> namespaces.ContextNamespace:
+        """Operations that collect context for an agent."""
+        from lorelog.surfaces.python.namespaces import ContextNamespace
+
+        return ContextNamespace(self._run_dispatched)
+
+    @cached_property
+    def ledger(self) -> namespaces.LedgerNamespace:
+        """Operations on the ledger."""
+        from lorelog.surfaces.python.namespaces import LedgerNamespace
+
+        return LedgerNamespace(self._run_dispatched)
+
+    @cached_property
+    def code(self) -> namespaces.CodeNamespace:
+        """Operations on indexed code."""
+        from lorelog.surfaces.python.namespaces import CodeNamespace
+
+        return CodeNamespace(self._run_dispatched)
+
+    @cached_property
+    def debug(self) -> namespaces.DebugNamespace:
+        """Operations on traced calls and errors."""
+        from lorelog.surfaces.python.namespaces import DebugNamespace
+
+        return DebugNamespace(self._run_dispatched)
+
+    def index(
+        self,
+        paths: PathArguments = (),
+        *,
+        to_global: bool = False,
+        exclude: Names = (),
+        ignore_files: Names = (),
+        force: bool = False,
+        vectors: bool = True,
+        reembed: bool | Literal["anyway"] = False,
+        progress: Progress | None = None,
+    ) -> IndexReport:
+        """Update the index from files and directories (`!path` excludes one); without paths, from the indexed ones.
+
+        A file that cannot be read is listed in `problems` of the report and does not stop the run. `reembed` recomputes
+        all vectors and serves the new ones unless they are clearly worse ("anyway": even then).
+        """
+        return self._run(
+            handlers.index,
+            progress,
+            paths=paths,
+            to_global=to_global,
+            exclude=exclude,
+            ignore_files=ignore_files,
+            force=force,
+            vectors=vectors,
+            reembed=bool(reembed),
+            anyway=reembed == "anyway",
+        )
+
+    def roll_back(self) -> IndexReport:
+        """Serve the vectors that were served before the last change of models."""
+        return self._run(handlers.index, rollback=True)
+
+    def forget_old_vectors(self) -> IndexReport:
+        """Delete all vectors that are not served."""
+        return self._run(handlers.index, forget_old=True)
+
+    def forget_roots(self, paths: PathArguments) -> int:
+        """Stop indexing these roots and drop their documents from the index; return the number of documents dropped."""
+        return self._run(handlers.remove_roots, paths=paths).documents
+
+    def roots(self) -> Sequence[RootStatus]:
+        """List the indexed files and directories."""
+        return self._run(handlers.list_roots)
+
+    def search(
+        self,
+        query: str,
+        *,
+        k: int | None = None,
+        lane: LaneName | None = None,
+        fusion: FusionName | None = None,
+        filters: Filters | None = None,
+        all_projects: bool = False,
+        token_budget: int | None = None,
+        min_relevance: float | None = None,
+        include_superseded: bool | None = None,
+        include_expired: bool | None = None,
+        trust: TrustName | None = None,
+    ) -> SearchReply:
+        """Search this project and the global memories, or all projects, best hit first.
+
+        Options that are not given come from the settings. With a token budget `hits` are those that fit, each with the
+        text to show in `packed`.
+        """
+        return self._run(
+            handlers.search,
+            query=query,
+            k=k,
+            lane=lane,
+            fusion=fusion,
+            all_projects=all_projects,
+            token_budget=token_budget,
+            min_relevance=min_relevance,
+            include_superseded=include_superseded,
+            include_expired=include_expired,
+            trust=trust,
+            **_filter_arguments(filters),
+        )
+
+    def expand(self, identity: str | Identified, *, lines: int | None = None) -> ExpandReply:
+        """Return the whole section around a hit, named by itself or its id, or `lines` lines before and after it."""
+        return self._run(handlers.expand, id=id_of(identity), lines=lines)
+
+    def transcript(self, place: str | Identified, *, turn: str = "", context: int = 3) -> TranscriptReply:
+        """Return the conversation that a memory was captured from, around its turn."""
+        return self._run(handlers.transcript, place=id_of(place), turn=turn, context=context)
+
+    def get(self, identity: str | Identified) -> GetReply:
+        """Return one memory by its id, or report that it is deleted or unknown."""
+        return self._run(handlers.get, id=id_of(identity))
+
+    def list(
+        self,
+        filters: Filters | None = None,
+        *,
+        documents: bool = False,
+        limit: int = 20,
+        all_projects: bool = False,
+        include_superseded: bool = False,
+        include_expired: bool = False,
+        due: bool = False,
+    ) -> ListReply:
+        """List memories or documents, newest first; with `due`, memories due for review."""
+        return self._run(
+            handlers.list_memories,
+            documents=documents,
+            limit=limit,
+            all_projects=all_projects,
+            include_superseded=include_superseded,
+            include_expired=include_expired,
+            due=due,
+            **_filter_arguments(filters),
+        )
+
+    def add(
+        self,
+        text: str,
+        *,
+        type: str = "",  # noqa: A002
+        tags: Names = (),
+        origin: OriginName = "user",
+        to_global: bool = False,
+        expires: Day = "",
+    ) -> AddReply:
+        """Append a memory to today's journal. It is searchable when this returns, until the day it `expires`."""
+        return self._run(
+            handlers.add, text=text, type=type, tags=tags, origin=origin, to_global=to_global, expires=expires
+        )
+
+    def add_batch(self, texts: Iterable[str | Mapping[str, Any]], *, to_global: bool = False) -> Sequence[AddReply]:
+        """Append several memories, all or none: texts, or mappings with text, type, tags, origin and expires."""
+        if isinstance(texts, str):
+            texts = [texts]
+        memories = [{"text": text} if isinstance(text, str) else _with_tag_list(text) for text in texts]
+        return self._run(handlers.add_batch, memories=memories, to_global=to_global)
+
+    def delete(self, identity: str | Identified) -> DeleteReply:
+        """Hide a memory from every search and list; its file is not changed."""
+        return self._run(handlers.delete, id=id_of(identity))
+
+    def restore(self, identity: str | Identified) -> DeleteReply:
+        """Show a deleted memory again."""
+        return self._run(handlers.restore, id=id_of(identity))
+
+    def supersede(
+        self,
+        identity: str | Identified,
+        text: str,
+        *,
+        type: str = "",  # noqa: A002
+        tags: Names = (),
+        origin: OriginName = "user",
+    ) -> SupersedeReply:
+        """Replace a memory by a new one and hide the old one."""
+        return self._run(handlers.supersede, id=id_of(identity), text=text, type=type, tags=tags, origin=origin)
+
+    def set_expiry(
+        self,
+        identity: str | Identified,
+        *,
+        expires: Day | UnsetType | None = UNSET,
+        review_after: Day | UnsetType | None = UNSET,
+    ) -> ExpiryReply:
+        """Set the last day a memory is shown, or the day it is due for review; None removes a day."""
+        return self._run(handlers.set_expiry, id=id_of(identity), expires=expires, review_after=review_after)
+
+    def feedback(self, query: str, identity: str | Identified, *, relevant: bool) -> FeedbackReply:
+        """Record whether a memory answers a query."""
+        relevance = "relevant" if relevant else "irrelevant"
+        return self._run(handlers.feedback, query=query, id=id_of(identity), relevance=relevance)
+
+    def find_near_duplicates(
+        self, *, threshold: float | None = None, limit: int = 20, types: Names = (), all_projects: bool = False
+    ) -> DuplicatesReply:
+        """Find memories that say nearly the same, and which one to keep."""
+        return self._run(
+            handlers.find_near_duplicates, threshold=threshold, limit=limit, types=types, all_projects=all_projects
+        )
+
+    def consolidate_episode(
+        self, episode_id: str, *, max_chunks: int = 50, retain_source_chunks: bool = True
+    ) -> EpisodeReply:
+        """Summarize the memories of an episode in one memory."""
+        return self._run(
+            handlers.consolidate_episode,
+            episode_id=episode_id,
+            max_chunks=max_chunks,
+            retain_source_chunks=retain_source_chunks,
+        )
+
+    def compact(
+        self,
+        *,
+        source: PathArgument | None = None,
+        since: Day | None = None,
+        until: Day | None = None,
+        output_dir: PathArgument | None = None,
+        llm: str | None = None,
+        prompt_file: PathArgument | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> CompactReply:
+        """Summarize the project's memories in one memory that cites its sources; `llm="none"` extracts sentences.
+
+        Rejected lines are in `dropped` of the reply. If the model fails or today's limit is reached, nothing is written.
+        """
+        return self._run(
+            handlers.compact,
+            progress,
+            source=source,
+            since=since,
+            until=until,
+            output_dir=output_dir,
+            llm=llm,
+            prompt_file=prompt_file,
+            dry_run=dry_run,
+        )
+
+    def health(self, *, duplicates: int = 10) -> HealthReply:
+        """Check the index and report what needs attention."""
+        return self._run(handlers.health, duplicates=duplicates)
+
+    def check_store(self, *, repair: bool = False) -> StoreComparison:
+        """Compare the catalog with the search index, in Milvus or local files; repair differences if `repair`."""
+        return self._run(store_handlers.check_store, repair=repair)
+
+    def evaluate(
+        self,
+        queries: PathArgument | None = None,
+        qrels: PathArgument | None = None,
+        *,
+        k: int = 10,
+        all_projects: bool = False,
+    ) -> EvaluateReply:
+        """Measure search with judged questions: from two files, or from `feedback` if no files are given."""
+        return self._run(
+            handlers.evaluate,
+            queries=queries,
+            qrels=qrels,
+            feedback=queries is None and qrels is None,
+            k=k,
+            all_projects=all_projects,
+        )
+
+    def recall(
+        self,
+        prompt: str,
+        *,
+        host: str = "",
+        session: str = "",
+        k: int | None = None,
+        min_relevance: float | None = None,
+    ) -> Sequence[RecalledMemory]:
+        """Return the few memories that match a prompt, each at most once per session: for hooks of agents."""
+        return self._run(
+            session_handlers.recall_memories,
+            prompt=prompt,
+            host=host,
+            session=session,
+            k=k,
+            min_relevance=min_relevance,
+        )
+
+    def capture(
+        self,
+        host: str,
+        session: str,
+        transcript: PathArgument,
+        *,
+        moment: str = "turn-end",
+        turn: str = "",
+        at: str = "",
+        offset: int = 0,
+        directory: PathArgument = "",
+        branch: str = "",
+        commit: str = "",
+        agent: str = "",
+        source: str = "",
+        answer: str = "",
+        again: bool = False,
+        everything: bool = False,
+        since: Day = "",
+        dry_run: bool = False,
+    ) -> CaptureReply:
+        """Write the finished turns of an agent's session to journals, each once. See session.capture for the fields."""
+        return self._run(
+            session_handlers.capture_session,
+            host=host,
+            session=session,
+            transcript=transcript,
+            moment=moment,
+            turn=turn,
+            at=at,
+            offset=offset,
+            directory=directory,
+            branch=branch,
+            commit=commit,
+            agent=agent,
+            source=source,
+            answer=answer,
+            again=again,
+            everything=everything,
+            since=since,
+            dry_run=dry_run,
+        )
+
+    def session_status(self) -> SessionStatus:
+        """Show the last capture of each host, and the events still waiting."""
+        return self._run(session_handlers.get_session_status)
+
+    def stats(self) -> StoreStats:
+        """Return the sizes of the index."""
+        return self._engine.store.stats()
+
+    def cost(self, since: Day = "7d", *, by: CostGroup | Iterable[CostGroup] = ()) -> CostReply:
+        """Show the cost of models in tokens since a day, and what is left of today's limits."""
+        return self._run(store_handlers.report_cost, since=since, by=by)
+
+    def reset(self) -> None:
+        """Delete the index; the files it was made from stay."""
+        self._run(handlers.reset)
+
+    def call(self, op: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Call any operation by name with JSON arguments and return its JSON, as `lorelog call` does."""
+        dispatcher, complete = self._dispatch(arguments or {})
+        return dispatcher.call(op, complete, self._client())
+
+    def _run(
+        self,
+        handler: Callable[[Engine, Any, RequestContext], ValueT],
+        progress: Progress | None = None,
+        /,
+        **values: Any,
+    ) -> ValueT:
+        """Run a handler with this object's engine. Values that are None or UNSET count as not given."""
+        operation = operation_of(handler)
+        request = read_request(operation, to_arguments(operation.request, values))
+        context = RequestContext(working_directory(), progress=progress, meter=self._dispatcher.meter)
+        return handler(self._engine, request, context)
+
+    def _run_dispatched(self, name: str, arguments: Mapping[str, Any], /) -> Any:
+        dispatcher, complete = self._dispatch(arguments)
+        return dispatcher.value(name, complete, self._client())
+
+    def _dispatch(self, arguments: Mapping[str, Any]) -> tuple[Dispatcher, dict[str, Any]]:
+        """Return the dispatcher for a call: with this object's engine, unless the call names a project or tenant."""
+        complete = {"project": self._project, **arguments}
+        if arguments.get("project") is None and arguments.get("tenant") is None:
+            return self._dispatcher, complete
+        return Dispatcher(lambda place, overrides: open_engine(place, {**self._settings, **overrides})), complete
+
+    def _client(self) -> ClientIdentity:
+        return ClientIdentity(working_directory(), dict(os.environ), self._home)
+
+
+def _filter_arguments(filters: Filters | None) -> dict[str, Any]:
+    """Return filters under the names of the operations."""
+    if filters is None:
+        return {}
+    return {
+        "projects": filters.projects,
+        "source": filters.source_prefix or None,
+        "since": filters.since or None,
+        "until": filters.until or None,
+        "types": filters.types,
+        "tags": filters.tags,
+    }
+
+
+def _with_tag_list(memory: Mapping[str, Any]) -> dict[str, Any]:
+    tags = memory.get("tags", ())
+    return {**memory, "tags": [tags] if isinstance(tags, str) else [*tags]}

@@ -1,0 +1,180 @@
+"""Namespaces of operations on `Lorelog`: `memory.task`, `memory.artifact`, `memory.code` and so on.
+
+    with Lorelog(project=".") as memory:
+        task = memory.task.start("make the importer idempotent", agent_id="mara")
+        memory.task.progress(task.task_id, summary="keys are unique", next_step="replay last week")
+
+A method is made from the request and the handler of its operation, so parameters, their types and their descriptions
+are declared once. The first field of a request is positional unless the request is keyword-only.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, get_type_hints
+
+import msgspec
+from msgspec import Meta
+
+from lorelog.engine import Engine
+from lorelog.operations.catalogue import operation_of
+from lorelog.operations.code import handlers as code_handlers
+from lorelog.operations.code import schema as code
+from lorelog.operations.context import handlers as context_handlers
+from lorelog.operations.context import schema as context
+from lorelog.operations.debug import handlers as debug_handlers
+from lorelog.operations.debug import schema as debug
+from lorelog.operations.ledger import handlers as ledger
+from lorelog.operations.ledger import handlers as ledger_handlers
+from lorelog.operations.operation import RequestContext
+from lorelog.operations.records import digests
+from lorelog.operations.records import handlers as record_handlers
+from lorelog.operations.records import schema as records
+from lorelog.operations.requests import EmptyRequest, OperationRequest
+from lorelog.surfaces.python.values import to_arguments
+
+P = ParamSpec("P")
+RequestT = TypeVar("RequestT", bound=OperationRequest)
+ValueT = TypeVar("ValueT")
+
+
+class RunOperation(Protocol):
+    """Runs an operation by name and returns the value of its handler."""
+
+    def __call__(self, name: str, arguments: Mapping[str, Any], /) -> Any:
+        """Run the operation."""
+
+
+class OperationNamespace:
+    """Methods for the operations of one family."""
+
+    def __init__(self, run: RunOperation) -> None:
+        self._run = run
+
+
+def method(
+    request: Callable[P, RequestT], handler: Callable[[Engine, RequestT, RequestContext], ValueT]
+) -> Callable[Concatenate[OperationNamespace, P], ValueT]:
+    """Return the method that runs the operation of a handler with the fields of its request as parameters."""
+    operation = operation_of(handler)
+    signature = _signature(operation.request, str(handler.__annotations__["return"]).rpartition(".")[2])
+    positional = [
+        name for name, parameter in signature.parameters.items() if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+    ]
+
+    def run(self: OperationNamespace, /, *args: P.args, **kwargs: P.kwargs) -> ValueT:
+        if len(args) >= len(positional):
+            raise TypeError(f"{operation.name} takes at most {len(positional) - 1} positional argument(s)")
+        values = {**dict(zip(positional[1:], args, strict=False)), **kwargs}
+        reply: ValueT = self._run(operation.name, to_arguments(operation.request, values))
+        return reply
+
+    run.__name__ = operation.name.partition(".")[2]
+    run.__qualname__ = operation.name
+    run.__doc__ = f"{operation.description}\n\nArgs:\n{_describe_fields(operation.request)}"
+    run.__signature__ = signature  # type: ignore[attr-defined]
+    return run
+
+
+def _signature(request: type[OperationRequest], returned: str) -> inspect.Signature:
+    """Return the signature of a method: the request's, with only its first field positional."""
+    hints = get_type_hints(request)
+    kinds = {name: parameter.kind for name, parameter in inspect.signature(request).parameters.items()}
+    parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+    for field in _fields(request):
+        kind = kinds[field.name] if len(parameters) == 1 else inspect.Parameter.KEYWORD_ONLY
+        default = inspect.Parameter.empty if field.required else field.default
+        if default is msgspec.NODEFAULT:
+            default = field.default_factory()
+        parameters.append(inspect.Parameter(field.name, kind, default=default, annotation=hints[field.name]))
+    return inspect.Signature(parameters, return_annotation=returned)
+
+
+def _describe_fields(request: type[OperationRequest]) -> str:
+    hints = get_type_hints(request, include_extras=True)
+    lines = []
+    for field in _fields(request):
+        metas = getattr(hints[field.name], "__metadata__", ())
+        descriptions = [meta.description for meta in metas if isinstance(meta, Meta) and meta.description]
+        lines.append(f"    {field.name}: {' '.join(descriptions)}")
+    return "\n".join(lines)
+
+
+def _fields(request: type[OperationRequest]) -> list[msgspec.structs.FieldInfo]:
+    """Return the fields of a request, those of every request last."""
+    common = OperationRequest.__struct_fields__
+    return sorted(msgspec.structs.fields(request), key=lambda field: field.name in common)
+
+
+class TaskNamespace(OperationNamespace):
+    """Operations on tasks."""
+
+    start = method(records.TaskStartRequest, record_handlers.start_task)
+    progress = method(records.TaskProgressRequest, record_handlers.add_progress)
+    run_start = method(records.RunStartRequest, record_handlers.start_run)
+    run_finish = method(records.RunFinishRequest, record_handlers.finish_run)
+    add_evidence = method(records.AddEvidenceRequest, record_handlers.add_evidence)
+    finish = method(records.TaskFinishRequest, record_handlers.finish_task)
+    get = method(records.TaskGetRequest, record_handlers.get_task)
+    search = method(records.TaskSearchRequest, record_handlers.search_tasks)
+    resume = method(digests.ResumeRequest, digests.resume)
+
+
+class ArtifactNamespace(OperationNamespace):
+    """Operations on artifacts, which are records."""
+
+    create = method(records.ArtifactCreateRequest, record_handlers.create_artifact)
+    review = method(records.ReviewRequest, record_handlers.write_review)
+    revision = method(records.RevisionRequest, record_handlers.write_revision)
+    decision = method(records.DecisionRequest, record_handlers.write_decision)
+    verification = method(records.VerificationRequest, record_handlers.write_verification)
+    get = method(records.ArtifactGetRequest, record_handlers.get_artifact)
+    search = method(records.ArtifactSearchRequest, record_handlers.search_artifacts)
+    list_thread = method(records.ListThreadRequest, record_handlers.list_thread)
+    find_related = method(records.FindRelatedRequest, record_handlers.find_related)
+    find_failures = method(digests.LibraryRequest, digests.find_failures)
+    find_decisions = method(digests.LibraryRequest, digests.find_decisions)
+    find_evidence = method(digests.LibraryRequest, digests.find_evidence)
+    find_highlights = method(digests.LibraryRequest, digests.find_highlights)
+
+
+class ContextNamespace(OperationNamespace):
+    """Operations that collect context for an agent."""
+
+    brief_project = method(digests.BriefRequest, digests.brief_project)
+    find_relevant_context = method(context.RelevantContextRequest, context_handlers.find_relevant_context)
+    get_hot_context = method(context.HotContextRequest, context_handlers.get_hot_context)
+    list_subsystems = method(context.SubsystemsRequest, context_handlers.list_subsystems)
+    get_files_for_subsystem = method(context.SubsystemRequest, context_handlers.get_files_for_subsystem)
+    suggest_agent = method(context.SuggestAgentRequest, context_handlers.suggest_agent)
+    agent_context = method(context.AgentContextRequest, context_handlers.agent_context)
+
+
+class LedgerNamespace(OperationNamespace):
+    """Operations on the ledger."""
+
+    verify = method(ledger.VerifyRequest, ledger_handlers.verify)
+
+
+class CodeNamespace(OperationNamespace):
+    """Operations on indexed code. Lines and columns count from 1."""
+
+    index = method(code.CodeIndexRequest, code_handlers.index_tree)
+    forget = method(code.CodeForgetRequest, code_handlers.forget_tree)
+    status = method(EmptyRequest, code_handlers.tree_status)
+    find_definition = method(code.DefinitionRequest, code_handlers.find_definition)
+    find_references = method(code.ReferencesRequest, code_handlers.find_references)
+    find_callers = method(code.CallersRequest, code_handlers.find_callers)
+    find_imports = method(code.ImportsRequest, code_handlers.find_imports)
+    outline = method(code.OutlineRequest, code_handlers.outline)
+    search = method(code.CodeSearchRequest, code_handlers.search)
+
+
+class DebugNamespace(OperationNamespace):
+    """Operations on traced calls and errors."""
+
+    find_tool_calls = method(debug.ToolCallsRequest, debug_handlers.find_tool_calls)
+    find_errors = method(debug.ErrorsRequest, debug_handlers.find_errors)
+    ingest = method(debug.IngestRequest, debug_handlers.ingest)
+    why = method(debug.WhyRequest, debug_handlers.why)

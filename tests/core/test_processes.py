@@ -1,0 +1,63 @@
+"""File locks are exclusive, and waiting for one ends."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+
+from lorelog.core.processes import acquire_file_lock, enable_wal
+
+
+def test_a_lock_is_held_by_one_and_ends_with_its_descriptor(tmp_path: Path) -> None:
+    """A second process waits for the lock while the first has the file open, and gets it afterwards."""
+    first, second = (os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT) for _ in range(2))
+    try:
+        assert acquire_file_lock(first, 0)
+        assert not acquire_file_lock(second, 0.03)
+    finally:
+        os.close(first)
+    assert acquire_file_lock(second, 0)
+    os.close(second)
+
+
+@pytest.mark.slow
+def test_all_who_open_a_new_database_at_once_get_its_journal(tmp_path: Path) -> None:
+    """Processes that open a new database at once all get WAL mode, although SQLite rejects simultaneous switches."""
+    faults: list[Exception] = []
+
+    def choose(path: Path, start: threading.Barrier) -> None:
+        database = sqlite3.connect(path, isolation_level=None)
+        try:
+            start.wait()
+            enable_wal(database, 10)
+            database.execute("CREATE TABLE IF NOT EXISTS t (x)")
+        except sqlite3.Error as error:
+            faults.append(error)
+        finally:
+            database.close()
+
+    for number in range(30):
+        start = threading.Barrier(6)
+        threads = [threading.Thread(target=choose, args=(tmp_path / f"{number}.db", start)) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert faults == []
+
+
+def test_who_cannot_have_the_journal_in_time_is_told(tmp_path: Path) -> None:
+    """Waiting for another transaction on the file ends after the time limit."""
+    holder, other = (sqlite3.connect(tmp_path / "a.db", isolation_level=None, timeout=0) for _ in range(2))
+    holder.execute("CREATE TABLE t (x)")
+    holder.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
+        enable_wal(other, 0.03)
+    holder.execute("ROLLBACK")
+    enable_wal(other, 0.03)
+    holder.close()
+    other.close()

@@ -1,0 +1,188 @@
+"""Host adapters: payloads become the same fields, without conversation text."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lorelog.hosts import HOST_TITLES, HOSTS, MOMENTS, answer_hash, detect_host, host_adapter, resolve_host
+
+FIELDS = {"session", "turn", "transcript", "directory", "agent", "source", "answer", "again"}
+CLAUDE_STOP = {
+    "session_id": "0b5e",
+    "transcript_path": "/h/.claude/projects/-src-app/0b5e.jsonl",
+    "cwd": "/src/app",
+    "hook_event_name": "Stop",
+    "prompt_id": "p-7",
+    "permission_mode": "default",
+    "stop_hook_active": False,
+    "last_assistant_message": "  Done: the cache is Redis.\n",
+    "background_tasks": [],
+}
+CODEX_STOP = {
+    "session_id": "019a",
+    "transcript_path": "/h/.codex/sessions/2026/11/15/rollout-2026-11-15T10-00-00-019a.jsonl",
+    "cwd": "/src/app",
+    "hook_event_name": "Stop",
+    "model": "m",
+    "turn_id": "t-3",
+    "stop_hook_active": True,
+    "last_assistant_message": "Done.",
+}
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+_CLAUDE = ("session_id", "transcript_path", "cwd", "prompt_id", "turn_id", "source", "reason", "trigger")
+_OURS = ("session", "turn", "directory", "transcript", "agent", "answer_text", "prompt")
+names = st.sampled_from((*_CLAUDE, "stop_hook_active", "last_assistant_message", *_OURS))
+
+
+def test_every_host_has_a_title_and_a_dialect() -> None:
+    """Each host has a title and a module that maps its events to ours."""
+    assert set(HOST_TITLES) == set(HOSTS)
+    for host in HOSTS:
+        assert set(host_adapter(host).MOMENTS.values()) <= set(MOMENTS)
+
+
+def test_claude_code_is_known_by_both_names() -> None:
+    """`claude-code` is an alias of Claude Code; an unknown name is empty."""
+    assert resolve_host("claude-code") == resolve_host("claude") == "claude"
+    assert resolve_host("emacs") == ""
+    with pytest.raises(KeyError):
+        host_adapter("emacs")
+
+
+def test_claude_tells_where_its_turn_lies() -> None:
+    """A Stop event becomes pointers and a hash of the answer, without the answer."""
+    event = host_adapter("claude").read_event("turn-end", dict(CLAUDE_STOP), {})
+
+    assert event == {
+        "session": "0b5e",
+        "turn": "p-7",
+        "transcript": "/h/.claude/projects/-src-app/0b5e.jsonl",
+        "directory": "/src/app",
+        "agent": "",
+        "source": "",
+        "answer": sha256(b"Done: the cache is Redis.").hexdigest()[:16],
+        "again": False,
+    }
+
+
+def test_codex_tells_its_turn() -> None:
+    """A Codex Stop has its own turn id, and reports a repeated stop."""
+    event = host_adapter("codex").read_event("turn-end", dict(CODEX_STOP), {})
+
+    assert (event["session"], event["turn"], event["again"]) == ("019a", "t-3", True)
+    assert event["transcript"].endswith("-019a.jsonl")
+
+
+@pytest.mark.parametrize("host", ["claude", "codex"])
+def test_context_reaches_the_model_and_a_notice_the_person(host: str) -> None:
+    """Context is sent under the host's event name; other events get an empty reply."""
+    answer = host_adapter(host).answer
+
+    assert answer("session-start", "memory", "mind") == {
+        "systemMessage": "mind",
+        "hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": "memory"},
+    }
+    assert answer("prompt", "hint", "")["hookSpecificOutput"]["hookEventName"] == "UserPromptSubmit"
+    assert answer("session-start", "", "") == {}
+    for moment in ("turn-end", "turn-failed", "compact", "session-end"):
+        assert answer(moment, "memory", "mind") == {}
+
+
+@pytest.mark.parametrize("host", ["opencode", "openclaw"])
+def test_our_own_plugins_hear_two_words(host: str) -> None:
+    """Our own plugins receive context and notice by name."""
+    assert host_adapter(host).answer("session-start", "memory", "mind") == {"context": "memory", "notice": "mind"}
+    assert host_adapter(host).answer("turn-end", "", "") == {}
+
+
+def test_codex_is_recognised_behind_claude() -> None:
+    """Codex under a Claude Code bundle is recognised by its rollouts, or by its turn ids outside Claude Code."""
+    assert detect_host("claude", CODEX_STOP, {"CLAUDECODE": "1"}) == "codex"
+    assert detect_host("claude", {"turn_id": "t"}, {}) == "codex"
+    assert detect_host("claude", {"turn_id": "t", "transcript_path": "/x/a.jsonl"}, {"CLAUDECODE": "1"}) == "claude"
+    assert detect_host("claude", CLAUDE_STOP, {}) == "claude"
+    assert detect_host("opencode", {"turn_id": "t"}, {}) == "opencode"
+
+
+def test_opencode_is_where_it_always_is() -> None:
+    """Without a path from the plugin, the database is below XDG_DATA_HOME or the home."""
+    read = host_adapter("opencode").read_event
+
+    assert read("turn-end", {"transcript": "/x/o.db"}, {"HOME": "/h"})["transcript"] == "/x/o.db"
+    assert read("turn-end", {"transcript": ""}, {"HOME": "/h"})["transcript"] == "/h/.local/share/opencode/opencode.db"
+    assert read("turn-end", {}, {"XDG_DATA_HOME": "/d"})["transcript"] == "/d/opencode/opencode.db"
+
+
+def test_openclaw_is_found_in_either_form(tmp_path: Path) -> None:
+    """A reported path comes first, then the agent's database, then the session's JSONL file."""
+    environment = {"OPENCLAW_STATE_DIR": str(tmp_path)}
+    payload: dict[str, Any] = {"session": "s1", "agent": "work", "transcript": "agent:work:main"}
+    read = host_adapter("openclaw").read_event
+    database = tmp_path / "agents/work/agent/openclaw-agent.sqlite"
+    assert read("turn-end", payload, environment)["transcript"] == str(database)
+
+    lines = tmp_path / "agents/work/sessions/s1.jsonl"
+    lines.parent.mkdir(parents=True)
+    lines.touch()
+    assert read("turn-end", payload, environment)["transcript"] == str(lines)
+
+    database.parent.mkdir(parents=True)
+    database.touch()
+    assert read("turn-end", payload, environment)["transcript"] == str(database)
+
+    told = tmp_path / "other.jsonl"
+    told.touch()
+    payload["transcript"] = ["/nowhere.jsonl", str(told)]
+    assert read("turn-end", payload, environment)["transcript"] == str(told)
+
+
+def test_openclaw_names_lead_nowhere_else(tmp_path: Path) -> None:
+    """An agent or session name with slashes is not used in a path."""
+    event = host_adapter("openclaw").read_event(
+        "turn-end", {"session": "../../x", "agent": "../.."}, {"OPENCLAW_STATE_DIR": str(tmp_path)}
+    )
+
+    assert event["transcript"] == ""
+
+
+@given(host=st.sampled_from(HOSTS), payload=st.dictionaries(names, values))
+def test_any_payload_is_read(host: str, payload: dict[str, Any]) -> None:
+    """Any payload gives the same fields: short texts and one boolean."""
+    event = host_adapter(host).read_event("turn-end", payload, {"HOME": "/h"})
+
+    assert set(event) == FIELDS
+    assert all(isinstance(value, bool) if name == "again" else isinstance(value, str) for name, value in event.items())
+    assert len(json.dumps(event)) < 60_000
+
+
+@given(payload=st.dictionaries(names, st.text()), canary=st.text("ABCDEF", min_size=8, max_size=8))
+def test_no_conversation_is_passed_on(payload: dict[str, Any], canary: str) -> None:
+    """Neither a prompt nor an answer is spooled, only a hash of the answer."""
+    for host in HOSTS:
+        said = {"prompt": f"x {canary}\n", "last_assistant_message": f"y {canary}\n", "answer_text": f"z {canary}\n"}
+        event = host_adapter(host).read_event("turn-end", {**payload, **said}, {})
+
+        rest = {name: value for name, value in event.items() if value != payload.get(name)}
+        assert f"x {canary}" not in json.dumps(rest)
+        assert f"y {canary}" not in json.dumps(rest)
+        assert f"z {canary}" not in json.dumps(rest)
+        assert len(event["answer"]) == 16
+
+
+@given(st.text())
+def test_a_mark_is_of_the_stripped_answer(text: str) -> None:
+    """White space around an answer does not change its hash, and no answer has no hash."""
+    expected = sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()[:16] if text.strip() else ""
+
+    assert answer_hash(text) == answer_hash(f" {text}\n") == expected

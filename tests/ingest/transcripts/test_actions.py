@@ -1,0 +1,90 @@
+"""Files, commands and failures of tool calls."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lorelog.core.session import ToolAction
+from lorelog.ingest.transcripts.actions import parse_action, parse_failure
+
+PATCH = "*** Begin Patch\n*** Add File: a.py\n+x\n*** Update File: b/c.py\n*** Move to: b/d.py\n*** End Patch"
+
+
+@pytest.mark.parametrize(
+    ("name", "given_", "files", "command"),
+    [
+        ("Edit", {"file_path": "/x/a.py", "old_string": "a"}, ("/x/a.py",), ""),
+        ("MultiEdit", {"edits": [{"file_path": "a.py"}, {"file_path": "b.py"}]}, ("a.py", "b.py"), ""),
+        ("NotebookEdit", {"notebook_path": "n.ipynb"}, ("n.ipynb",), ""),
+        ("write", {"filePath": "a.ts", "content": "x"}, ("a.ts",), ""),
+        ("Read", {"file_path": "/x/a.py"}, (), ""),
+        ("Bash", {"command": "make test", "description": "d"}, (), "make test"),
+        ("exec_command", '{"cmd": "ls /x"}', (), "ls /x"),
+        ("shell", {"command": ["bash", "-lc", "make test"]}, (), "make test"),
+        ("shell", {"command": ["git", "push"]}, (), "git push"),
+        ("pty_spawn", {"command": "moon", "args": ["run", "core:start"]}, (), "moon run core:start"),
+        ("shell", {"command": ["bash", "-lc", f"apply_patch <<'E'\n{PATCH}\nE"]}, ("a.py", "b/c.py", "b/d.py"), ""),
+        ("apply_patch", PATCH, ("a.py", "b/c.py", "b/d.py"), ""),
+        ("apply_patch", {"input": PATCH}, ("a.py", "b/c.py", "b/d.py"), ""),
+        ("patch", {"patchText": "--- a/x\n+++ b/x/y.go\n"}, ("x/y.go",), ""),
+        ("str_replace_based_edit_tool", {"command": "view", "path": "a.py"}, (), ""),
+        ("str_replace_based_edit_tool", {"command": "create", "path": "a.py"}, ("a.py",), ""),
+        ("Grep", {"pattern": "x", "path": "src"}, (), ""),
+    ],
+)
+def test_files_and_commands_are_found(name: str, given_: Any, files: tuple[str, ...], command: str) -> None:
+    """For every host's tools, written files but not read ones are found, and the command as typed."""
+    assert parse_action(name, given_) == ToolAction(name, files, command)
+
+
+@pytest.mark.parametrize(
+    ("text", "failed", "expected"),
+    [
+        ("Exit code 2\nls: cannot access 'x': No such file", True, (True, "ls: cannot access 'x': No such file")),
+        (
+            "Chunk ID: 1\nWall time: 0.1 seconds\nProcess exited with code 1\nOutput:\nboom failed\n",
+            False,
+            (True, "boom failed"),
+        ),
+        ("Process exited with code 0\nOutput:\nerror: none", False, (False, "")),
+        ("Traceback (most recent call last):\n  File x\nKeyError: 'a'", True, (True, "KeyError: 'a'")),
+        ("<tool_use_error>File has not been read yet</tool_use_error>", True, (True, "File has not been read yet")),
+        ("collected 3 items\n\n3 passed, 1 failed", True, (True, "3 passed, 1 failed")),
+        (
+            "The user doesn't want to proceed with this tool use. The tool use was rejected",
+            True,
+            (True, "rejected by the user"),
+        ),
+        ("all is well", False, (False, "")),
+        ("", True, (True, "")),
+    ],
+)
+def test_the_line_that_says_why_is_found(text: str, failed: bool, expected: tuple[bool, str]) -> None:  # noqa: FBT001
+    """Exit codes reveal failures that hosts do not mark, and the line with the reason is kept."""
+    assert parse_failure(text, failed=failed) == expected
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["command", "cmd", "path", "edits", "input", "args", "x"]), inner, max_size=4)
+    ),
+    max_leaves=10,
+)
+
+
+@given(name=st.text(max_size=20), given_=JSON, as_text=st.booleans(), result=st.text(max_size=200))
+def test_nothing_that_a_host_writes_is_too_odd(name: str, given_: Any, as_text: bool, result: str) -> None:  # noqa: FBT001
+    """Any arguments and any result are accepted."""
+    deed = parse_action(name, json.dumps(given_) if as_text else given_)
+    assert isinstance(deed.command, str)
+    assert all(isinstance(path, str) and path for path in deed.files)
+    failed, why = parse_failure(result, failed=True)
+    assert failed
+    assert "\n" not in why

@@ -1,0 +1,128 @@
+"""Lines and rows of OpenClaw, and events of DSH."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.ingest.transcripts.conversations import (
+    Record,
+    exchanges,
+    names,
+    openclaw,
+    openclaw_database,
+    openclaw_talk,
+    read,
+    stored_as_zstd,
+    write_lines,
+)
+
+from lorelog.core.session import ToolCall
+from lorelog.ingest.transcripts import openclaw as openclaw_reader
+from lorelog.ingest.transcripts.conversation import open_conversation
+from lorelog.ingest.transcripts.json_files import decompress_zstd
+
+EXPECTED = [("How long is it up?", "Three days."), ("Thanks", "You are welcome.")]
+
+
+def test_lines(tmp_path: Path) -> None:
+    """Messages become turns, results are assigned to their calls, and other records are skipped."""
+    path = write_lines(tmp_path / "claw-1.jsonl", openclaw_talk())
+
+    turns, stats = read(path)
+
+    assert open_conversation(str(path)).host == "openclaw"
+    assert exchanges(turns) == EXPECTED
+    assert turns[0].tools == (ToolCall("exec", "uptime", "up 3 days"),)
+    assert (stats.session, stats.skipped) == ("claw-1", 2)
+    assert names(path) == [{"u1", "a1", "r1", "a2"}, {"u2", "a3"}]
+
+
+def test_rows(tmp_path: Path) -> None:
+    """The database has the same records by session; a broken row is skipped."""
+    path = openclaw_database(
+        tmp_path / "openclaw-agent.sqlite", {"claw-1": openclaw_talk(), "claw-2": [openclaw("u", "user", "Later")]}
+    )
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("INSERT INTO transcript_events VALUES ('claw-1', 90, '{\"type\": \"mess', NULL)")
+
+    turns, stats = read(path, "claw-1")
+
+    assert exchanges(turns) == EXPECTED
+    assert (stats.broken, stats.notes) == (1, {})
+    assert exchanges(read(path, "claw-2")[0]) == [("Later", "")]
+    assert open_conversation(str(path)).format == "sqlite"
+
+
+@pytest.mark.parametrize("how", [{"stopReason": "aborted"}, {"stopReason": "stop", "openclawAbort": {"aborted": True}}])
+def test_a_turn_that_was_stopped_says_so(tmp_path: Path, how: Record) -> None:
+    """An aborted turn is marked, whether the agent or the gateway wrote it."""
+    talk = [*openclaw_talk(), openclaw("u3", "user", "Go on"), openclaw("a4", "assistant", "I begin and", **how)]
+
+    turns, _ = read(write_lines(tmp_path / "claw-1.jsonl", talk))
+
+    assert [turn.interrupted for turn in turns] == [False, False, True]
+
+
+def test_long_messages_are_unpacked_or_missed(tmp_path: Path) -> None:
+    """A compressed message is read, or a note says what to install."""
+    path = openclaw_database(tmp_path / "openclaw-agent.sqlite", {"claw-1": openclaw_talk()})
+    packed = stored_as_zstd(json.dumps(openclaw("u9", "user", "Long")).encode())
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("INSERT INTO transcript_events VALUES ('claw-1', 90, NULL, ?)", (packed,))
+        database.execute("INSERT INTO transcript_events VALUES ('claw-1', 91, NULL, x'00')")
+
+    turns, stats = read(path)
+
+    is_unpacked = decompress_zstd(packed, 1000) is not None
+    assert exchanges(turns) == EXPECTED + [("Long", "")] * is_unpacked
+    assert stats.notes == {openclaw_reader.COMPRESSED_NOTE: 2 - is_unpacked}
+
+
+def test_a_session_in_which_nothing_was_said_is_known(tmp_path: Path) -> None:
+    """A session with only its first line is recognised."""
+    path = write_lines(tmp_path / "claw-1.jsonl", openclaw_talk()[:2])
+
+    assert read(path)[0] == []
+
+
+def test_dsh_events(tmp_path: Path) -> None:
+    """Turns of DSH have numbers; plugin messages and streamed fragments are skipped."""
+
+    def event(kind: str, **data: object) -> Record:
+        return {"type": kind, "seq": 1, "time": 1_772_721_000_000, "data": data}
+
+    def user(text: str, kind: str = "user") -> Record:
+        return event("user/message", id="u", content=[{"type": "text", "text": text}], source={"kind": kind})
+
+    def assistant(turn: int, text: str) -> Record:
+        return event("assistant/message", turn=turn, message={"id": "a", "content": [{"type": "text", "text": text}]})
+
+    path = write_lines(
+        tmp_path / "session.jsonl",
+        [
+            {"type": "session", "version": 3, "id": "dsh-1", "createdAt": 1, "cwd": "/p"},
+            event("turn/start", turn=1),
+            user("[memory] attached", "plugin"),
+            user("Which port?"),
+            {"type": "text-chunks", "seq0": 3, "data": {"turn": 1, "texts": ["80", "80"]}},
+            event("tool/call", turn=1, callId="c", name="bash", arguments='{"command": "ss -l"}'),
+            event("tool/result", turn=1, callId="c", content=[{"type": "text", "text": ":8080"}]),
+            assistant(1, "8080"),
+            event("turn/end", turn=1, reason={"kind": "completed"}),
+            event("turn/start", turn=2),
+            user("And TLS?"),
+            assistant(2, "8443"),
+        ],
+    )
+
+    turns, stats = read(path)
+
+    assert open_conversation(str(path)).host == "dsh"
+    assert [turn.id for turn in turns] == ["1", "2"]
+    assert exchanges(turns) == [("Which port?", "8080"), ("And TLS?", "8443")]
+    assert turns[0].tools == (ToolCall("bash", "ss -l", ":8080"),)
+    assert (turns[0].time, stats.session) == ("2026-03-05T14:30:00Z", "dsh-1")

@@ -1,0 +1,245 @@
+"""The golden request of each vendor, field by field, from the vendors' references."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.models.embedding_server import Answer, Request, numbers_of
+from tests.models.vendors import VENDORS, Rig, each_vendor, packed, unpacked
+
+from lorelog.core.errors import ConfigError, ModelFault
+from lorelog.core.options import EmbedOptions
+from lorelog.models.embed import open_embedder
+from lorelog.models.embed.remote import estimate_tokens
+
+
+@pytest.fixture
+def rig() -> Iterator[Rig]:
+    made = Rig()
+    yield made
+    made.stop()
+
+
+def google(task: str, text: str, dimensions: int | None = 3, model: str = "gemini-embedding-001") -> dict[str, Any]:
+    body: dict[str, Any] = {"model": f"models/{model}", "content": {"parts": [{"text": text}]}}
+    body |= {"taskType": task} if task else {}
+    return {"requests": [body | ({"outputDimensionality": dimensions} if dimensions else {})]}
+
+
+SHAPES: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
+    (
+        "openai",
+        {},
+        {"model": "text-embedding-3-small", "input": ["t"], "encoding_format": "base64"},
+        {"model": "text-embedding-3-small", "input": ["q"], "encoding_format": "base64"},
+    ),
+    (
+        "openai",
+        {"dimensions": 3},
+        {"model": "text-embedding-3-small", "input": ["t"], "encoding_format": "base64", "dimensions": 3},
+        {"model": "text-embedding-3-small", "input": ["q"], "encoding_format": "base64", "dimensions": 3},
+    ),
+    ("google", {}, google("RETRIEVAL_DOCUMENT", "t"), google("RETRIEVAL_QUERY", "q")),
+    (
+        "google",
+        {"model": "models/text-embedding-004"},
+        google("RETRIEVAL_DOCUMENT", "t", model="text-embedding-004"),
+        google("RETRIEVAL_QUERY", "q", model="text-embedding-004"),
+    ),
+    (
+        "google",
+        {"model": "embedding-001", "dimensions": 0},
+        google("", "t", None, "embedding-001"),
+        google("", "q", None, "embedding-001"),
+    ),
+    (
+        "voyage",
+        {},
+        {"model": "voyage-3-lite", "input": ["t"], "input_type": "document", "encoding_format": "base64"},
+        {"model": "voyage-3-lite", "input": ["q"], "input_type": "query", "encoding_format": "base64"},
+    ),
+    (
+        "voyage",
+        {"model": "voyage-3.5", "dimensions": 3},
+        {
+            "model": "voyage-3.5",
+            "input": ["t"],
+            "input_type": "document",
+            "encoding_format": "base64",
+            "output_dimension": 3,
+        },
+        {
+            "model": "voyage-3.5",
+            "input": ["q"],
+            "input_type": "query",
+            "encoding_format": "base64",
+            "output_dimension": 3,
+        },
+    ),
+    (
+        "jina",
+        {"dimensions": 3},
+        {"model": "jina-embeddings-v4", "input": ["t"], "task": "retrieval.passage", "truncate": True, "dimensions": 3},
+        {"model": "jina-embeddings-v4", "input": ["q"], "task": "retrieval.query", "truncate": True, "dimensions": 3},
+    ),
+    (
+        "jina",
+        {"model": "jina-embeddings-v2-base-de"},
+        {"model": "jina-embeddings-v2-base-de", "input": ["t"]},
+        {"model": "jina-embeddings-v2-base-de", "input": ["q"]},
+    ),
+    (
+        "mistral",
+        {},
+        {"model": "mistral-embed", "input": ["t"], "encoding_format": "float"},
+        {"model": "mistral-embed", "input": ["q"], "encoding_format": "float"},
+    ),
+    (
+        "mistral",
+        {"model": "codestral-embed", "dimensions": 3},
+        {"model": "codestral-embed", "input": ["t"], "encoding_format": "float", "output_dimension": 3},
+        {"model": "codestral-embed", "input": ["q"], "encoding_format": "float", "output_dimension": 3},
+    ),
+    (
+        "ollama",
+        {},
+        {"model": "nomic-embed-text", "input": ["search_document: t"]},
+        {"model": "nomic-embed-text", "input": ["search_query: q"]},
+    ),
+    (
+        "ollama",
+        {"model": "all-minilm:22m"},
+        {"model": "all-minilm:22m", "input": ["t"]},
+        {"model": "all-minilm:22m", "input": ["q"]},
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "document", "query"), SHAPES)
+def test_a_request_has_the_shape_that_the_vendor_documents(
+    name: str, options: dict[str, Any], document: dict[str, Any], query: dict[str, Any], rig: Rig
+) -> None:
+    """A document and a query are sent as in the vendor's reference."""
+    server = rig.serve(VENDORS[name].well)
+    embedder = rig.open(VENDORS[name], server, **options)
+    embedder.embed_documents(["t"])
+    embedder.embed_query("q")
+    assert [request.body for request in server.requests] == [document, query]
+
+
+def test_google_asks_for_768_numbers_unless_told() -> None:
+    """The default dimensions are requested and leave the model name plain; others mark it."""
+    usual = open_embedder(EmbedOptions(provider="google"))
+    other = open_embedder(EmbedOptions(provider="google", dimensions=1536))
+    same = open_embedder(EmbedOptions(provider="google", dimensions=768))
+    assert usual._size.requested == 768  # type: ignore[attr-defined]
+    assert [embedder.model for embedder in (usual, other, same)] == [
+        "gemini-embedding-001",
+        "gemini-embedding-001@1536",
+        "gemini-embedding-001",
+    ]
+
+
+@each_vendor
+def test_prefixes_of_ones_own_are_honoured(vendor: Any, rig: Rig) -> None:
+    """Prefixes from the settings are sent to every vendor."""
+    server = rig.serve(vendor.well)
+    embedder = rig.open(vendor, server, query_prefix="Q> ", document_prefix="D> ")
+    embedder.embed_documents(["t"])
+    embedder.embed_query("q")
+    assert [vendor.texts(request) for request in server.requests] == [["D> t"], ["Q> q"]]
+
+
+# -- dimensions -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("openai", "text-embedding-ada-002"),
+        ("google", "embedding-001"),
+        ("voyage", "voyage-3-lite"),
+        ("voyage", "voyage-law-2"),
+        ("jina", "jina-embeddings-v2-base-en"),
+        ("mistral", "mistral-embed"),
+        ("ollama", "all-minilm"),
+        ("ollama", "nomic-embed-text-v1"),
+        ("local", "all-MiniLM-L6-v2"),
+        ("onnx", "gpahal/bge-m3-onnx-int8"),
+    ],
+)
+def test_a_model_that_cannot_be_cut_is_refused_when_it_is_chosen(name: str, model: str) -> None:
+    """Dimensions for a model that cannot change them are a ConfigError before anything is sent."""
+    with pytest.raises(ConfigError, match=f"{model} cannot have 100 dimensions") as caught:
+        open_embedder(EmbedOptions(provider=name, model=model, dimensions=100))
+    assert "embedding.dimensions" in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["openai", "ollama"])
+def test_a_matryoshka_model_is_cut_here_where_the_server_is_not_asked(name: str, rig: Rig) -> None:
+    """Vectors are truncated and normalized here, and the server is not asked for fewer dimensions."""
+    vendor = VENDORS[name]
+    server = rig.serve(vendor.answering([3.0, 4.0, 12.0]))
+    embedder = rig.open(vendor, server, model="nomic-embed-text:v1.5", dimensions=2)
+    assert unpacked(embedder.embed_documents(["t"]).vectors[0]) == pytest.approx([0.6, 0.8])
+    assert unpacked(embedder.embed_query("q")) == pytest.approx([0.6, 0.8])
+    assert not {"dimensions", "output_dimension"} & server.requests[0].body.keys()
+
+
+def test_more_than_there_is_cannot_be_kept(rig: Rig) -> None:
+    """A model with fewer dimensions than should be kept is a fault that names both."""
+    vendor = VENDORS["ollama"]
+    embedder = rig.open(vendor, rig.serve(vendor.answering([3.0, 4.0, 12.0])), dimensions=4)
+    with pytest.raises(ModelFault, match="3 dimensions, fewer than the 4 to keep"):
+        embedder.embed_query("q")
+
+
+def test_a_server_that_ignores_the_length_is_found_out(rig: Rig) -> None:
+    """With an unknown model the dimensions are requested, and vectors of another length are rejected."""
+    vendor = VENDORS["openai"]
+    server = rig.serve(vendor.well)
+    embedder = rig.open(vendor, server, model="house-blend", dimensions=2)
+    with pytest.raises(ModelFault, match=r"vectors of 3 dimensions where embedding\.dimensions asks for 2"):
+        embedder.embed_query("q")
+    assert server.requests[0].body["dimensions"] == 2
+
+
+# -- limits ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "most"), [("mistral", 16_384), ("ollama", 16_384), ("voyage", 120_000)])
+def test_no_request_holds_more_tokens_than_the_vendor_takes(name: str, most: int, rig: Rig) -> None:
+    """Long texts are sent in smaller batches than short ones."""
+    vendor = VENDORS[name]
+    server = rig.serve(vendor.well)
+    texts = [f"{number:02} " + "word " * 3000 for number in range(40)]
+    reply = rig.open(vendor, server, query_prefix="", document_prefix="").embed_documents(texts)
+    assert [unpacked(vector) for vector in reply.vectors] == [numbers_of(text) for text in texts]
+    assert max(sum(map(estimate_tokens, vendor.texts(request))) for request in server.requests) <= most
+    assert sum(len(vendor.texts(request)) for request in server.requests) == 40
+
+
+@pytest.mark.parametrize(("name", "most"), [("google", 100), ("mistral", 512), ("voyage", 1000)])
+def test_no_request_holds_more_texts_than_the_vendor_takes(name: str, most: int, rig: Rig) -> None:
+    """A batch size beyond the vendor's limit is reduced to it."""
+    vendor = VENDORS[name]
+    server = rig.serve(vendor.well)
+    rig.open(vendor, server, batch_size=5000).embed_documents(["t"] * 1001)
+    assert max(len(vendor.texts(request)) for request in server.requests) == most
+
+
+def test_voyage_numbers_are_taken_where_base64_is_refused(rig: Rig) -> None:
+    """A server that does not know base64 is asked once more without it."""
+    vendor = VENDORS["voyage"]
+
+    def numbers_only(request: Request) -> Answer:
+        if "encoding_format" in request.body:
+            return vendor.saying(400, "encoding_format is not supported")(request)
+        return Answer(body={"data": [{"index": 0, "embedding": [1.0, 2.0, 2.0]}]})
+
+    server = rig.serve(numbers_only)
+    assert unpacked(rig.open(vendor, server).embed_query("q")) == pytest.approx([1 / 3, 2 / 3, 2 / 3])
+    assert packed([1.0]) == "AACAPw=="

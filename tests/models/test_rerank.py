@@ -1,0 +1,349 @@
+"""Rerankers, with a real cross-encoder of a few hundred bytes."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+from tests.models.tiny_crossencoder import SEPARATOR_PAIRS, write_model
+
+from lorelog.core.errors import ConfigError, ModelFault, ModelUnavailable
+from lorelog.core.options import RERANK_PROVIDERS, RerankOptions
+from lorelog.core.ports import Reranker
+from lorelog.models import rerank
+from lorelog.models.rerank import open_reranker
+from lorelog.wiring import open_engine, resolve_location
+
+SOURCE = Path(__file__).parents[2] / "src"
+HEAVY = {
+    "numpy",
+    "onnxruntime",
+    "tokenizers",
+    "huggingface_hub",
+    "sentence_transformers",
+    "torch",
+    "concurrent.futures",
+}
+QUESTION = "where did the otter sleep"
+
+
+def opened(model: object, provider: str = "onnx") -> Reranker:
+    reranker = open_reranker(RerankOptions(provider, str(model), threads=2))
+    assert reranker is not None
+    return reranker
+
+
+@pytest.fixture
+def reranker(tmp_path: Path) -> Iterator[Reranker]:
+    reranker = opened(write_model(tmp_path / "model"))
+    yield reranker
+    reranker.close()
+
+
+@pytest.fixture
+def no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty Hugging Face cache."""
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    return tmp_path / "hub"
+
+
+# -- what it says ---------------------------------------------------------------------------------------------------------
+
+
+def test_question_and_text_are_read_together(reranker: Reranker) -> None:
+    """Scores are in the order of the texts."""
+    texts = ["a green logo", "the otter did sleep", "an otter"]
+    assert reranker.score(QUESTION, texts, None) == [0 + SEPARATOR_PAIRS, 4 + SEPARATOR_PAIRS, 1 + SEPARATOR_PAIRS]
+
+
+def test_a_text_has_one_score_whatever_its_company(reranker: Reranker) -> None:
+    """The same pair gives the same number alone and among others."""
+    company = [f"neighbour number {number} and the otter" for number in range(9)]
+    assert reranker.score(QUESTION, [*company, "an otter"], None)[-1:] == reranker.score(QUESTION, ["an otter"], None)
+
+
+def test_of_a_long_text_the_beginning_is_read(reranker: Reranker) -> None:
+    """A text longer than the window is read up to the window."""
+    early, late = "the otter did sleep " + "word " * 900, "word " * 900 + "the otter did sleep"
+    assert reranker.score(QUESTION, [early, late], None) == [4 + SEPARATOR_PAIRS, 0 + SEPARATOR_PAIRS]
+
+
+def test_a_question_that_fills_the_window_leaves_room_for_the_text(reranker: Reranker) -> None:
+    """A query is truncated to half the window, and the text is still read."""
+    (score,) = reranker.score("otter " * 5000, ["the otter"], None)
+    assert score == 256 + SEPARATOR_PAIRS
+
+
+@pytest.mark.parametrize("text", ["", " ", "\x00", "a\udcffb", "🦦" * 700, "字" * 1500, "x" * 9000, "ﷺ" * 200])
+def test_odd_texts_and_questions_are_scored(text: str, reranker: Reranker) -> None:
+    """Every string has a finite score, as a query or as a text."""
+    for score in (*reranker.score(text, ["otter"], None), *reranker.score("otter", [text], None)):
+        assert score is not None
+        assert math.isfinite(score)
+
+
+def test_two_numbers_are_no_and_yes(tmp_path: Path) -> None:
+    """With two outputs the score is the second minus the first."""
+    assert opened(write_model(tmp_path, outputs=2)).score(QUESTION, ["otter"], None) == [1 + SEPARATOR_PAIRS]
+
+
+def test_numbers_that_mean_nothing_are_a_fault(tmp_path: Path) -> None:
+    """A network that is not a cross-encoder raises our error, which names its file."""
+    with pytest.raises(ModelFault, match=r"model\.onnx returned 3 numbers"):
+        opened(write_model(tmp_path, outputs=3)).score(QUESTION, ["otter"], None)
+
+
+def test_nan_is_handed_on(tmp_path: Path) -> None:
+    """A NaN score is returned as it is: the blend ignores it."""
+    (score,) = opened(write_model(tmp_path, bias=math.nan)).score(QUESTION, ["otter"], None)
+    assert score is not None
+    assert math.isnan(score)
+
+
+# -- its time -------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_read_in_time_has_no_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts are scored in order until the deadline; the rest has no score."""
+    ticks = count()
+    monkeypatch.setattr(rerank, "monotonic", lambda: float(next(ticks)))
+    reranker = open_reranker(RerankOptions(model=str(write_model(tmp_path)), threads=1))
+    assert reranker is not None
+    assert reranker.score(QUESTION, ["otter"] * 5, 3.0) == [1 + SEPARATOR_PAIRS] * 3 + [None] * 2
+
+
+def test_a_deadline_that_is_over_scores_nothing(reranker: Reranker) -> None:
+    """After the deadline no text has a score, and nothing fails."""
+    assert reranker.score(QUESTION, ["otter", "logo"], 0.0) == [None, None]
+
+
+# -- where it comes from --------------------------------------------------------------------------------------------------
+
+
+def test_off_unless_a_model_is_named() -> None:
+    """Without a model there is no reranker."""
+    assert open_reranker(RerankOptions()) is None
+
+
+def test_an_unknown_provider_is_a_config_error() -> None:
+    """An unknown provider is reported with the known ones."""
+    with pytest.raises(ConfigError, match="onyx") as caught:
+        open_reranker(RerankOptions("onyx", "some/model"))
+    assert all(name in caught.value.hint for name in RERANK_PROVIDERS)
+
+
+@pytest.mark.parametrize("provider", RERANK_PROVIDERS)
+def test_opening_is_light(provider: str) -> None:
+    """Opening a reranker loads no package of a model."""
+    program = (
+        "import sys\nfrom lorelog.core.options import RerankOptions\n"
+        "from lorelog.models.rerank import open_reranker\n"
+        f"reranker = open_reranker(RerankOptions({provider!r}, '/nowhere'))\n"
+        f"assert (reranker.provider, reranker.model) == ({provider!r}, '/nowhere')\n"
+        "reranker.close()\nreranker.close()\nassert reranker.score('x', [], None) == []\nprint(*sys.modules)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True)
+    assert not HEAVY & set(done.stdout.split())
+
+
+@pytest.mark.parametrize("weights", ["model.onnx", "onnx/model.onnx", "model_quantized.onnx"])
+def test_a_folder_may_be_laid_out_as_exporters_do(weights: str, tmp_path: Path) -> None:
+    """The network is found next to the tokenizer, in onnx/, and under its quantised name."""
+    assert opened(write_model(tmp_path, weights=weights)).score("otter", ["otter"], None) == [1 + SEPARATOR_PAIRS]
+
+
+def test_a_home_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path that begins with ~ is in the user's home."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write_model(tmp_path / "model")
+    assert opened("~/model").score("otter", ["otter"], None) == [1 + SEPARATOR_PAIRS]
+
+
+def in_cache(hub: Path, revision: str, *, main: str = "", bias: float = 0.0) -> None:
+    repository = hub / "models--otters--tiny-reranker"
+    write_model(repository / "snapshots" / revision, weights="onnx/model.onnx", bias=bias)
+    if main:
+        (repository / "refs").mkdir(exist_ok=True)
+        (repository / "refs" / "main").write_text(main)
+
+
+def test_an_id_is_found_in_the_cache(no_cache: Path) -> None:
+    """An id is searched in the Hugging Face cache, the main revision first."""
+    in_cache(no_cache, "aaa", bias=5.0)
+    assert opened("otters/tiny-reranker").score("otter", ["otter"], None) == [6 + SEPARATOR_PAIRS]
+    in_cache(no_cache, "bbb", main="bbb", bias=7.0)
+    assert opened("otters/tiny-reranker").score("otter", ["otter"], None) == [8 + SEPARATOR_PAIRS]
+
+
+def test_the_cache_is_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HF_HOME moves the cache."""
+    monkeypatch.delenv("HF_HUB_CACHE", raising=False)
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    in_cache(tmp_path / "hub", "aaa")
+    assert opened("otters/tiny-reranker").score("otter", ["otter"], None) == [1 + SEPARATOR_PAIRS]
+
+
+def unavailable(model: object) -> ModelUnavailable:
+    with pytest.raises(ModelUnavailable) as caught:
+        opened(model).score(QUESTION, ["otter"], None)
+    assert "\n" not in caught.value.message
+    assert "\n" not in caught.value.hint
+    assert caught.value.hint
+    return caught.value
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """A missing folder is one line that names it, with a hint what it should contain."""
+    refusal = unavailable(tmp_path / "gone")
+    assert f"{tmp_path / 'gone'} is not a folder" in refusal.message
+    assert "tokenizer.json" in refusal.hint
+
+
+@pytest.mark.parametrize("missing", ["tokenizer.json", "model.onnx"])
+def test_a_file_that_is_not_there_is_named(missing: str, tmp_path: Path) -> None:
+    """A folder without one of the two files is reported with the missing one."""
+    (write_model(tmp_path) / missing).unlink()
+    assert f"has no {missing}" in unavailable(tmp_path).message
+
+
+@pytest.mark.parametrize("damaged", ["tokenizer.json", "model.onnx"])
+@pytest.mark.parametrize("content", [b"", b"not this", b"{}"])
+def test_a_damaged_file_is_named(damaged: str, content: bytes, tmp_path: Path) -> None:
+    """A damaged file raises our error, which names the file."""
+    (write_model(tmp_path) / damaged).write_bytes(content)
+    assert damaged in unavailable(tmp_path).message
+
+
+def test_a_network_that_asks_for_other_things_is_refused(tmp_path: Path) -> None:
+    """A network with unknown inputs is unavailable, and the inputs are named."""
+    path = write_model(tmp_path) / "model.onnx"
+    path.write_bytes(path.read_bytes().replace(b"token_type_ids", b"pixel_value_at"))
+    assert "pixel_value_at" in unavailable(tmp_path).message
+
+
+def test_neither_path_nor_id(no_cache: Path) -> None:
+    """A name that is neither a path nor an id is rejected, with an example in the hint."""
+    assert "cross-encoder/ms-marco" in unavailable("three/part/name").hint
+
+
+@pytest.mark.slow
+def test_a_folder_of_a_clone_is_no_id(tmp_path: Path, no_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model in the working directory is not taken for one that was requested by id."""
+    write_model(tmp_path / "otters" / "tiny-reranker")
+    monkeypatch.chdir(tmp_path)
+    refusal = in_a_process(tmp_path, HF_HUB_OFFLINE="1")
+    assert "otters/tiny-reranker could not be downloaded" in refusal
+
+
+def in_a_process(tmp_path: Path, *on_path: Path, **environment: str) -> str:
+    """Return the output of a process that loads the model otters/tiny-reranker."""
+    program = (
+        "from lorelog.core.errors import ModelUnavailable\n"
+        "from lorelog.core.options import RerankOptions\n"
+        "from lorelog.models.rerank import open_reranker\n"
+        "reranker = open_reranker(RerankOptions(model='otters/tiny-reranker'))\n"
+        "try:\n    print(reranker.score('x', ['y'], None))\n"
+        "except ModelUnavailable as error:\n    print(error.message, '|', error.hint)\n"
+    )
+    environment |= {
+        "PYTHONPATH": os.pathsep.join(map(str, (*on_path, SOURCE))),
+        "HOME": str(tmp_path),
+        "HF_HUB_CACHE": str(tmp_path / "hub"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True)
+    assert done.stderr == ""
+    return done.stdout.strip()
+
+
+@pytest.mark.slow
+def test_an_id_that_cannot_be_had_says_so_in_one_line(tmp_path: Path) -> None:
+    """Offline, an id that is not cached is unavailable, in one line with a hint."""
+    said = in_a_process(tmp_path, HF_HUB_OFFLINE="1")
+    message, _, hint = said.partition("|")
+    assert "otters/tiny-reranker could not be downloaded" in message
+    assert "rerank.model" in hint
+    assert "\n" not in said
+
+
+def test_nothing_is_downloaded_without_the_package_for_it(tmp_path: Path) -> None:
+    """Without huggingface_hub the hint says how to get the model or the package."""
+    (tmp_path / "huggingface_hub.py").write_text("raise ModuleNotFoundError('No module named huggingface_hub')")
+    message, _, hint = in_a_process(tmp_path, tmp_path).partition("|")
+    assert str(tmp_path / "hub") in message
+    assert "pip install huggingface_hub" in hint
+
+
+@pytest.mark.slow
+def test_nothing_is_reported_to_anyone(tmp_path: Path) -> None:
+    """Scoring leaves no device id and no cache of events for onnxruntime's telemetry in the home directory."""
+    in_cache(tmp_path / "hub", "aaa")
+    before = set(tmp_path.rglob("*"))
+    assert in_a_process(tmp_path) == "[1.0]"
+    assert set(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("package", ["onnxruntime", "tokenizers", "numpy"])
+def test_a_missing_package_says_what_to_install(package: str, tmp_path: Path) -> None:
+    """Without one of its packages the model is unavailable, with a hint what to install."""
+    in_cache(tmp_path / "hub", "aaa")
+    (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError('No module named {package}')")
+    message, _, hint = in_a_process(tmp_path, tmp_path).partition("|")
+    assert package in message
+    assert package in hint
+
+
+def test_what_could_not_be_had_is_not_asked_for_again(tmp_path: Path) -> None:
+    """A model that was missing on first use stays unavailable for that reranker; a new one finds it."""
+    reranker = opened(tmp_path / "late")
+    for _ in range(2):
+        with pytest.raises(ModelUnavailable, match="is not a folder"):
+            reranker.score(QUESTION, ["otter"], None)
+        write_model(tmp_path / "late")
+    assert opened(tmp_path / "late").score("otter", ["otter"], None) == [1 + SEPARATOR_PAIRS]
+
+
+def test_closing_twice_is_fine_and_reopening_works(reranker: Reranker) -> None:
+    """A closed reranker may be closed again, and opens itself when it is used again."""
+    first = reranker.score(QUESTION, ["otter"], None)
+    reranker.close()
+    reranker.close()
+    assert reranker.score(QUESTION, ["otter"], None) == first
+
+
+# -- in an engine ---------------------------------------------------------------------------------------------------------
+
+
+def test_off_by_default_loads_nothing(tmp_path: Path) -> None:
+    """An engine with default settings has no reranker and does not import its module."""
+    program = (
+        "import sys\nfrom lorelog.wiring import open_engine, resolve_location\n"
+        f"engine = open_engine(resolve_location(home={str(tmp_path)!r}, project={str(tmp_path)!r}))\n"
+        "assert engine.deps.reranker is None\nengine.close()\nprint(*sys.modules)"
+    )
+    environment = {"PYTHONPATH": str(SOURCE), "HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True)
+    assert "lorelog.wiring" in done.stdout.split()
+    assert "lorelog.models.rerank" not in done.stdout.split()
+
+
+def test_an_engine_closes_its_cross_encoder(tmp_path: Path) -> None:
+    """The engine owns the configured reranker and stops its threads on close."""
+    here = resolve_location(home=tmp_path / "home", project=tmp_path)
+    engine = open_engine(here, {"rerank.model": str(write_model(tmp_path / "model")), "rerank.candidates": 3})
+    owned = engine.deps.reranker
+    assert owned is not None
+    assert engine.defaults.rerank.candidates == 3
+    before = set(threading.enumerate())
+    owned.score(QUESTION, ["otter"], None)
+    assert set(threading.enumerate()) - before
+    engine.close()
+    assert not set(threading.enumerate()) - before

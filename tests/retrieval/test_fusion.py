@@ -1,0 +1,251 @@
+"""Fusion of two lanes, and the explanation of its scores."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from lorelog.core.document import ChunkKey
+from lorelog.core.query import Candidate, Explanation, Lane
+from lorelog.retrieval.fusion import (
+    NO_SUPPORT,
+    FusedCandidate,
+    LaneMix,
+    NeighbourSupport,
+    fuse_convex,
+    fuse_rrf,
+    rank_single,
+)
+
+SCORES = st.floats(allow_nan=True, allow_infinity=True)
+BM25 = st.floats(0.0, 100.0)
+COSINES = st.floats(-1.0, 1.0)
+STEPS = st.integers(0, 1000).map(lambda number: number / 1000)
+WEIGHTS = st.floats(0.0, 1.0)
+
+
+def candidates(scores: dict[ChunkKey, float]) -> list[Candidate]:
+    return [Candidate(key, score) for key, score in scores.items()]
+
+
+def keys(fused: list[FusedCandidate]) -> list[ChunkKey]:
+    return [candidate.key for candidate in fused]
+
+
+def summarize(fused: list[FusedCandidate]) -> list[tuple[ChunkKey, float, Explanation]]:
+    return [(candidate.key, candidate.score, candidate.explanation) for candidate in fused]
+
+
+def part(candidate: FusedCandidate, name: str) -> tuple[float, str]:
+    return next((part.value, part.note) for part in candidate.explanation.parts if part.name == name)
+
+
+def test_convex_example() -> None:
+    """The score is the weighted sum of BM25 over the best and the cosine's position in its range."""
+    lexical = [Candidate("a", 14.0), Candidate("b", 7.0)]
+    dense = [Candidate("c", 0.8), Candidate("b", 0.75)]
+    fused = fuse_convex(lexical, dense, {"a": 0.7, "b": 0.75, "c": 0.8}, LaneMix(0.5))
+    assert {candidate.key: pytest.approx(candidate.score) for candidate in fused} == {"a": 0.5, "b": 0.5, "c": 0.5}
+    assert keys(fused) == ["a", "b", "c"]
+    assert part(fused[1], "lexical") == (0.25, "BM25 7.00 of best 14.00, weight 0.50")
+    assert part(fused[1], "dense")[1] == "cosine 0.750 between 0.700 and 0.800, weight 0.50"
+    assert part(fused[2], "lexical") == (0.0, "not among the lexical candidates")
+
+
+def test_new_text_is_not_punished() -> None:
+    """A chunk without a vector is scored by its words alone, with a note."""
+    fused = fuse_convex(
+        [Candidate(1, 10.0), Candidate(2, 8.0)], [Candidate(2, 0.8), Candidate(3, 0.7)], {}, LaneMix(0.7)
+    )
+    assert keys(fused)[0] == 1
+    assert fused[0].score == pytest.approx(1.0)
+    assert "no vector yet" in part(fused[0], "dense")[1]
+
+
+def test_equal_cosines() -> None:
+    """Equal cosines do not change the ranking."""
+    fused = fuse_convex(candidates({1: 2.0, 2: 1.0}), candidates({1: 0.8, 2: 0.8}), {}, LaneMix(0.5))
+    assert [part(candidate, "dense")[0] for candidate in fused] == [0.5, 0.5]
+    assert keys(fused) == [1, 2]
+
+
+def test_no_candidates() -> None:
+    """Without candidates the ranking is empty."""
+    assert fuse_convex([], [], {}, LaneMix(0.5)) == []
+    assert fuse_rrf([], []) == []
+    assert rank_single([], Lane.LEXICAL) == []
+
+
+def test_ties_keep_the_lanes_order() -> None:
+    """Equal scores keep the order of the lexical lane, then of the dense lane."""
+    lexical = candidates({"b": 1.0, "a": 1.0})
+    assert keys(fuse_convex(lexical, [], {}, LaneMix(0.0))) == ["b", "a"]
+    assert keys(fuse_convex(lexical, candidates({"d": 0.5, "c": 0.5}), {}, LaneMix(0.0))) == ["b", "a", "d", "c"]
+
+
+def test_faulty_scores_are_named() -> None:
+    """A score that is not finite is left out, with a note."""
+    fused = fuse_convex(
+        candidates({1: math.nan, 2: 3.0}), candidates({1: 0.9, 3: math.inf}), {2: math.nan}, LaneMix(0.5)
+    )
+    assert keys(fused) == [2, 1]
+    assert "finite" in part(fused[1], "lexical")[1]
+    assert "finite" in part(fused[0], "dense")[1]
+
+
+@pytest.mark.parametrize("weight", [-0.1, 1.1, math.nan])
+def test_weight_outside_its_range(weight: float) -> None:
+    """A weight outside 0 to 1 is rejected."""
+    with pytest.raises(ValueError, match="dense share"):
+        LaneMix(weight)
+
+
+@given(st.dictionaries(st.integers(), SCORES), st.dictionaries(st.integers(), SCORES), WEIGHTS)
+@example({}, {0: sys.float_info.max, 1: -sys.float_info.max}, 0.5)
+def test_parts_add_up(lexical: dict[ChunkKey, float], dense: dict[ChunkKey, float], weight: float) -> None:
+    """The parts add up to the score, and the ranking is by score."""
+    for fused in (
+        fuse_convex(candidates(lexical), candidates(dense), dense, LaneMix(weight)),
+        fuse_rrf(candidates(lexical), candidates(dense)),
+        rank_single(candidates(lexical), Lane.LEXICAL),
+        rank_single(candidates(dense), Lane.DENSE),
+    ):
+        scores = [candidate.score for candidate in fused]
+        assert scores == pytest.approx([candidate.explanation.score for candidate in fused], abs=1e-12)
+        assert scores == sorted(scores, reverse=True)
+        assert all(0.0 <= score <= 1.0 for score in scores)
+        assert len(set(keys(fused))) == len(fused)
+
+
+@given(st.dictionaries(st.integers(0, 20), SCORES), st.dictionaries(st.integers(0, 20), SCORES), WEIGHTS)
+def test_nobody_is_lost(lexical: dict[ChunkKey, float], dense: dict[ChunkKey, float], weight: float) -> None:
+    """Every candidate with a finite score is ranked once."""
+    finite = {key for lane in (lexical, dense) for key, score in lane.items() if math.isfinite(score)}
+    assert set(keys(fuse_convex(candidates(lexical), candidates(dense), {}, LaneMix(weight)))) == finite
+    assert set(keys(fuse_rrf(candidates(lexical), candidates(dense)))) == finite
+
+
+@given(st.lists(st.tuples(STEPS, STEPS), min_size=1, unique_by=(lambda pair: pair[0], lambda pair: pair[1])))
+def test_extreme_weights(pairs: list[tuple[float, float]]) -> None:
+    """Weight 0 is the lexical order, weight 1 the dense order."""
+    words: dict[ChunkKey, float] = {key: pair[0] for key, pair in enumerate(pairs)}
+    cosines: dict[ChunkKey, float] = {key: pair[1] for key, pair in enumerate(pairs)}
+    for weight, lane, name in ((0.0, words, Lane.LEXICAL), (1.0, cosines, Lane.DENSE)):
+        by_lane = sorted(lane, key=lambda key: -lane[key])
+        assert keys(fuse_convex(candidates(words), candidates(cosines), {}, LaneMix(weight))) == by_lane
+        assert keys(rank_single(candidates(lane), name)) == by_lane
+
+
+@given(
+    st.dictionaries(st.integers(0, 9), BM25, min_size=1),
+    st.dictionaries(st.integers(0, 9), COSINES),
+    WEIGHTS,
+    st.floats(0.0, 50.0),
+    st.data(),
+)
+def test_monotone(
+    lexical: dict[ChunkKey, float], dense: dict[ChunkKey, float], weight: float, more: float, data: st.DataObject
+) -> None:
+    """A better lexical score never lowers a chunk's rank, all else equal."""
+    key = data.draw(st.sampled_from(sorted(lexical, key=str)))
+    similarities = dense | {other: 0.1 for other in lexical if other not in dense}
+    before = fuse_convex(candidates(lexical), candidates(dense), similarities, LaneMix(weight))
+    after = fuse_convex(
+        candidates(lexical | {key: lexical[key] + more}), candidates(dense), similarities, LaneMix(weight)
+    )
+    assert keys(after).index(key) <= keys(before).index(key)
+
+
+@given(
+    st.lists(BM25, unique=True).flatmap(lambda scores: st.permutations(list(enumerate(scores)))),
+    st.lists(COSINES, unique=True).flatmap(lambda scores: st.permutations(list(enumerate(scores, start=3)))),
+    WEIGHTS,
+)
+def test_order_of_arrival(lexical: list[tuple[int, float]], dense: list[tuple[int, float]], weight: float) -> None:
+    """The order in which the lanes list their candidates does not matter if scores differ."""
+    words = [Candidate(key, score) for key, score in lexical]
+    vectors = [Candidate(key, score) for key, score in dense]
+    arrived = fuse_convex(words, vectors, {}, LaneMix(weight))
+    sorted_first = fuse_convex(
+        sorted(words, key=lambda candidate: -candidate.score),
+        sorted(vectors, key=lambda candidate: -candidate.score),
+        {},
+        LaneMix(weight),
+    )
+    assert summarize(arrived) == summarize(sorted_first)
+    assert summarize(fuse_rrf(words, vectors)) == summarize(fuse_rrf(words[::-1], vectors[::-1]))
+
+
+def test_reciprocal_ranks() -> None:
+    """Reciprocal rank fusion counts ranks from 1 and nothing else."""
+    fused = fuse_rrf(candidates({"a": 9.0, "b": 1.0}), candidates({"b": 0.9}))
+    assert keys(fused) == ["b", "a"]
+    assert fused[0].score == pytest.approx(1 / 62 + 1 / 61)
+    assert part(fused[0], "lexical")[1] == "rank 2 of 2, k 60"
+
+
+def test_single_lane_is_one_part() -> None:
+    """A single lane has one part, with the best hit at 1."""
+    for lane in (Lane.LEXICAL, Lane.DENSE):
+        fused = rank_single(candidates({"a": 0.5, "b": 0.7}), lane)
+        assert keys(fused) == ["b", "a"]
+        assert fused[0].score == 1.0
+        assert [[part.name for part in candidate.explanation.parts] for candidate in fused] == [[lane.value]] * 2
+    with pytest.raises(ValueError, match="single"):
+        rank_single([], Lane.HYBRID)
+
+
+# -- what neighbours lend ----------------------------------------------------------------------------------------------
+
+LENT = st.dictionaries(st.integers(0, 9), st.floats(0.0, 150.0)), st.dictionaries(st.integers(0, 9), COSINES)
+
+
+def test_support_is_a_part_of_its_own() -> None:
+    """The neighbours' contribution is a part of its own, and both lanes together stay within the mix."""
+    lexical, dense = candidates({"a": 8.0, "b": 4.0}), candidates({"a": 0.9, "b": 0.5})
+    fused = fuse_convex(lexical, dense, {}, LaneMix(0.5, 0.6), NeighbourSupport({"b": 10.0}, {"b": 0.9}))
+    assert keys(fused) == ["b", "a"]
+    assert fused[0].score == pytest.approx(0.6)
+    assert part(fused[0], "lexical")[0] == pytest.approx(0.3 * 0.4)
+    assert part(fused[0], "dense")[0] == 0.0
+    assert part(fused[0], "neighbours")[0] == pytest.approx(0.3 * 0.6 + 0.3)
+    assert [candidate.name for candidate in fused[1].explanation.parts] == ["lexical", "dense"]
+
+
+def test_neighbours_may_take_away() -> None:
+    """Neighbours with other meanings lower the score of a short chunk."""
+    fused = fuse_convex([], candidates({"a": 0.9, "b": 0.1}), {}, LaneMix(1.0), NeighbourSupport({}, {"a": 0.5}))
+    assert part(fused[0], "neighbours")[0] == pytest.approx(-0.5)
+    assert fused[0].score == pytest.approx(0.5)
+
+
+@given(st.dictionaries(st.integers(0, 9), BM25 | SCORES), st.dictionaries(st.integers(0, 9), SCORES), WEIGHTS)
+def test_no_support(lexical: dict[ChunkKey, float], dense: dict[ChunkKey, float], weight: float) -> None:
+    """Empty support changes nothing."""
+    without = fuse_convex(candidates(lexical), candidates(dense), {}, LaneMix(weight))
+    for none in (NO_SUPPORT, NeighbourSupport(dict.fromkeys(lexical, 0.0), {})):
+        fused = fuse_convex(candidates(lexical), candidates(dense), {}, LaneMix(weight), none)
+        assert [(candidate.key, candidate.score) for candidate in fused] == [
+            (candidate.key, candidate.score) for candidate in without
+        ]
+
+
+@given(
+    st.dictionaries(st.integers(0, 9), SCORES),
+    st.dictionaries(st.integers(0, 9), SCORES),
+    st.builds(LaneMix, WEIGHTS, st.floats(0.1, 1.0)),
+    st.builds(NeighbourSupport, *LENT),
+)
+def test_supported_parts_add_up(
+    lexical: dict[ChunkKey, float], dense: dict[ChunkKey, float], mix: LaneMix, support: NeighbourSupport
+) -> None:
+    """With support, too, the parts add up, the ranking is by score, and scores stay in range."""
+    fused = fuse_convex(candidates(lexical), candidates(dense), {}, mix, support)
+    scores = [candidate.score for candidate in fused]
+    assert scores == pytest.approx([candidate.explanation.score for candidate in fused], abs=1e-9)
+    assert scores == sorted(scores, reverse=True)
+    assert all(-1e-9 <= score <= mix.whole + 1e-9 for score in scores)

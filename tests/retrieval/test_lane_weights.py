@@ -1,0 +1,128 @@
+"""The weights of the lanes for a query."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lorelog.retrieval.fusion import MAX_DENSE_WEIGHT_EXACT, LaneEvidence, non_latin_share, weigh_lanes
+
+LITERAL = [
+    "parse_config",
+    "getUserById",
+    "HTTPServer",
+    "src/app/main.py",
+    "E0308",
+    "0xdeadbeef",
+    "d74a213ce712",
+    "--all",
+]
+PROSE = ["cache", "slow", "缓存", "the", "login", "Größe", "кеш"]
+UNSURE = LaneEvidence(coverage=0.3, terms=3, lead=1.0)
+EVIDENCE = st.builds(LaneEvidence, st.floats(0.0, 2.0), st.integers(0, 2_000), st.floats(0.0, 5.0))
+HOSTILE = {
+    "nothing": "",
+    "white space": " \n\t ",
+    "one stop word": "the",
+    "punctuation": "?!… --- ;;; ()[]{}",
+    "emoji": "🦦 👩‍👩‍👧‍👦🏳️‍🌈",
+    "unbalanced quotes": "\"otter ` “and 'then",
+    "a regular expression": r"(otter|[a-z)*+?{3,}\b^$.",
+    "mixed scripts": "otter 水獭 выдра ثعلب นาก カワウソ",
+    "control characters": "otter\x00\x1b[31m\u202e",
+    "half a surrogate pair": "otter \ud83e",
+    "10,000 words": " ".join(f"word{n}" for n in range(10_000)),
+}
+
+
+@pytest.mark.parametrize("query", [*LITERAL, '"connection reset by peer"', "`ls`", "0.4.23", "run()"])
+def test_literal_questions(query: str) -> None:
+    """A query of identifiers, paths, codes or quotes prefers the lexical lane, regardless of the vectors."""
+    weights = weigh_lanes(query, replace(UNSURE, lead=5.0))
+    assert weights.dense == MAX_DENSE_WEIGHT_EXACT
+    assert "literally" in weights.reason
+
+
+@pytest.mark.parametrize("query", ["如何配置缓存", "キャッシュの設定", "캐시 설정 방법", "как настроить кеш", "πώς"])
+def test_unread_scripts(query: str) -> None:
+    """A query in a script the built-in encoder does not support prefers the lexical lane more."""
+    assert non_latin_share(query) == 1.0
+    weights = weigh_lanes(query, UNSURE)
+    assert weights.dense < weigh_lanes("how is caching done", UNSURE).dense
+    assert "Latin" in weights.reason
+
+
+def test_accents_are_latin() -> None:
+    """German, Vietnamese and full-width letters are Latin script."""
+    for query in ("Größe der Zwischenablage über Bord", "bộ nhớ đệm", "ＣＡＣＨＥ"):
+        assert non_latin_share(query) == 0.0
+    assert weigh_lanes("Größe über Bord", UNSURE).dense == weigh_lanes("size over board", UNSURE).dense
+
+
+def test_the_reason_names_the_evidence() -> None:
+    """The reason names the coverage, the number of terms, and the lead of the best vector."""
+    reason = weigh_lanes("how is caching done", LaneEvidence(coverage=0.25, terms=2, lead=1.5)).reason
+    assert reason == "words cover 25% of 2 terms; the best vector leads by 1.50"
+
+
+@given(st.lists(st.sampled_from(PROSE)), EVIDENCE, st.floats(0.0, 2.0))
+def test_more_coverage(words: list[str], evidence: LaneEvidence, more: float) -> None:
+    """More coverage never raises the dense lane's weight."""
+    query = " ".join(words)
+    better = replace(evidence, coverage=evidence.coverage + more)
+    assert weigh_lanes(query, better).dense <= weigh_lanes(query, evidence).dense
+
+
+@given(st.lists(st.sampled_from(PROSE)), EVIDENCE, st.integers(0, 2_000))
+def test_more_terms(words: list[str], evidence: LaneEvidence, more: int) -> None:
+    """More terms never raise the dense lane's weight."""
+    query = " ".join(words)
+    longer = replace(evidence, terms=evidence.terms + more)
+    assert weigh_lanes(query, longer).dense <= weigh_lanes(query, evidence).dense
+
+
+@given(st.lists(st.sampled_from(PROSE + LITERAL)), EVIDENCE, st.floats(0.0, 5.0))
+def test_a_larger_lead(words: list[str], evidence: LaneEvidence, more: float) -> None:
+    """A larger lead never lowers the dense lane's weight."""
+    query = " ".join(words)
+    surer = replace(evidence, lead=evidence.lead + more)
+    assert weigh_lanes(query, surer).dense >= weigh_lanes(query, evidence).dense
+
+
+@given(st.lists(st.sampled_from(PROSE)), st.sampled_from(LITERAL), EVIDENCE)
+def test_one_more_identifier(words: list[str], literal: str, evidence: LaneEvidence) -> None:
+    """One more identifier never raises the dense lane's weight, in any script."""
+    assert weigh_lanes(" ".join([*words, literal]), evidence).dense <= weigh_lanes(" ".join(words), evidence).dense
+
+
+@given(st.lists(st.sampled_from(PROSE + LITERAL), min_size=1), EVIDENCE, st.data())
+def test_more_unread_letters(words: list[str], evidence: LaneEvidence, data: st.DataObject) -> None:
+    """A word in an unsupported script never raises the dense lane's weight."""
+    place = data.draw(st.integers(0, len(words) - 1))
+    plain, unread = list(words), list(words)
+    plain[place], unread[place] = "otter", "выдра"
+    assert weigh_lanes(" ".join(unread), evidence).dense <= weigh_lanes(" ".join(plain), evidence).dense
+
+
+@given(st.text(), EVIDENCE)
+def test_weight_is_a_share(query: str, evidence: LaneEvidence) -> None:
+    """Any query has a weight between 0 and 1 and a reason."""
+    weights = weigh_lanes(query, evidence)
+    assert 0.0 <= weights.dense <= 1.0
+    assert weights.reason
+
+
+@pytest.mark.parametrize("query", HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_questions(query: str) -> None:
+    """No query fails, for any results of the lanes."""
+    for evidence in (LaneEvidence(), UNSURE, LaneEvidence(2.0, 10_000, 5.0)):
+        assert 0.0 <= weigh_lanes(query, evidence).dense <= 1.0
+
+
+@pytest.mark.parametrize("query", ["a" * 1_000_000, "_a" * 500_000, '"' * 1_000_000, "a " * 500_000, "漢" * 1_000_000])
+def test_huge_questions(query: str) -> None:
+    """A huge query is weighed by its beginning."""
+    assert weigh_lanes(query, UNSURE) == weigh_lanes(query[:10_000], UNSURE)

@@ -1,0 +1,288 @@
+"""Definitions, references, callers, imports and outlines are found, and questions in words are answered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.services.code.trees import Tree
+
+from lorelog.core.code import CodeReply, CodeVerb, SymbolKind
+from lorelog.core.errors import NotFound
+from lorelog.services.code.lookup import SymbolQuery, parse_name
+from lorelog.services.code.navigation import CodeNavigator, CodeQueryOptions
+from lorelog.services.code.questions import MAX_ANSWERS, answer_question
+from lorelog.services.code.scope import CodeScope
+from lorelog.services.places.project import Project
+from lorelog.services.places.workspace import Workspace
+
+CHAIN = {
+    "app/__init__.py": "",
+    "app/core.py": (
+        'def parse(text):\n    """Read a text.\n\n    All of it."""\n    return text\n\n\n'
+        "def load(path):\n    return parse(path)\n"
+    ),
+    "app/main.py": (
+        "from app.core import load\n\n\n"
+        "class App:\n    def start(self):\n        return load('x')\n\n\n"
+        "def main():\n    App().start()\n    loop()\n\n\n"
+        "def loop():\n    main()\n\n\n"
+        "load('at the top')\n"
+    ),
+    "tests/test_core.py": "from app.core import parse\n\n\ndef test_parse():\n    assert parse('a') == 'a'\n",
+}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    return Tree(tmp_path, CHAIN)
+
+
+def test_a_definition_has_its_details(tree: Tree) -> None:
+    """A definition comes with span, name, signature, documentation, kind and language."""
+    reply = tree.navigator.find_definition(SymbolQuery("parse"))
+
+    (definition,) = reply.definitions
+    assert (definition.spot.path, definition.spot.line, definition.spot.column) == ("app/core.py", 1, 5)
+    assert definition.spot.absolute_path == str(tree.root / "app/core.py")
+    assert (definition.symbol.span.start_line, definition.symbol.span.end_line) == (1, 5)
+    assert definition.symbol.signature == "def parse(text)"
+    assert definition.symbol.docstring.startswith("Read a text.")
+    assert (definition.symbol.kind, definition.spot.language, reply.total) == (SymbolKind.FUNCTION, "python", 1)
+
+
+def test_the_nearest_definition_comes_first(tmp_path: Path) -> None:
+    """All definitions of a name are returned: same file first, then the folder, then the rest, tests last."""
+    same = "def run():\n    pass\n"
+    paths = ["tests/test_run.py", "z/deep/run.py", "a/b.py", "a/c.py", "b/d.py"]
+    tree = Tree(tmp_path, dict.fromkeys(paths, same))
+    scope = CodeScope(
+        tree.tables, Workspace(Project(str(tree.root), str(tree.root), "w", git=True), tree.root, "default")
+    )
+
+    def order(near: str) -> list[str]:
+        reply = CodeNavigator(scope, str(tree.root / near) if near else str(tree.root)).find_definition(
+            SymbolQuery("run")
+        )
+        return [definition.spot.path for definition in reply.definitions]
+
+    assert order("a/c.py")[:2] == ["a/c.py", "a/b.py"]
+    assert order("z/deep")[0] == "z/deep/run.py"
+    assert order("")[-1] == "tests/test_run.py"
+
+
+def test_one_of_several_definitions_is_selected(tmp_path: Path) -> None:
+    """A definition is selected by its container or module, by file, by line and by kind."""
+    source = "class A:\n    def go(self):\n        pass\n\nclass B:\n    def go(self):\n        pass\n\ngo = 1\n"
+    tree = Tree(tmp_path, {"pkg/one.py": source, "pkg/two.py": "def go():\n    pass\n"})
+
+    assert tree.defined("A.go") == ["pkg/one.py:2"]
+    assert tree.defined("pkg.one.B.go") == ["pkg/one.py:6"]
+    assert tree.defined("two.go") == ["pkg/two.py:1"]
+    assert tree.defined("go", "pkg/one.py", 7) == ["pkg/one.py:6"]
+    assert len(tree.defined("go", "pkg")) == 4
+    assert [
+        definition.spot.line
+        for definition in tree.navigator.find_definition(SymbolQuery("go", kind=SymbolKind.VARIABLE)).definitions
+    ] == [9]
+
+
+def test_an_inherited_member_is_found_where_it_is_defined(tmp_path: Path) -> None:
+    """`Sub.go` is `Base.go` if only the base defines it."""
+    tree = Tree(tmp_path, {"a.py": "class Base:\n    def go(self): ...\n\nclass Sub(Base):\n    pass\n"})
+
+    assert tree.defined("Sub.go") == ["a.py:2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        ("parse", ("parse", "")),
+        ("Engine.search", ("search", "Engine")),
+        ("std::vector::size", ("size", "std.vector")),
+        ("Array#map", ("map", "Array")),
+        ("p->next", ("next", "p")),
+        ("`parse()`", ("parse()", "")),
+        ("parse()", ("parse", "")),
+    ],
+)
+def test_qualified_names_are_split(text: str, parsed: tuple[str, str]) -> None:
+    """Dots, colons, arrows and hashes separate a name from its container."""
+    assert parse_name(text) == parsed or parse_name(text) == (parsed[0].removesuffix("()"), parsed[1])
+
+
+def test_an_unknown_name_suggests_similar_names(tree: Tree) -> None:
+    """An unknown name is not an error; a note suggests similar names."""
+    reply = tree.navigator.find_definition(SymbolQuery("prse"))
+
+    assert reply.definitions == ()
+    assert "prse is not defined in this code; did you mean parse?" in reply.notes[0]
+
+
+def test_the_caller_encloses_the_call(tree: Tree) -> None:
+    """The function, method or file around a call is its caller."""
+    assert tree.callers("load") == ["App.start app/main.py:6 1", "main.py app/main.py:18 1"]
+    assert tree.callers("parse") == ["load app/core.py:9 1", "test_parse tests/test_core.py:5 1"]
+
+
+def test_callers_of_callers_are_found_and_cycles_end(tree: Tree) -> None:
+    """Each caller is followed once, up to the given depth."""
+    assert tree.callers("parse", 2) == [
+        "load app/core.py:9 1",
+        "test_parse tests/test_core.py:5 1",
+        "App.start app/main.py:6 2",
+        "main.py app/main.py:18 2",
+    ]
+    assert "main app/main.py:10 3" in tree.callers("parse", 3)
+    assert tree.callers("main", 3) == ["loop app/main.py:15 1", "main app/main.py:11 2"]
+    reply = tree.navigator.find_callers(SymbolQuery("parse"), CodeQueryOptions(), 3)
+    assert {caller.depth: caller.callee for caller in reply.callers} == {1: "parse", 2: "load", 3: "App.start"}
+
+
+def test_creating_an_object_calls_its_constructor(tmp_path: Path) -> None:
+    """The callers of `__init__` are the callers of the class."""
+    source = "class Box:\n    def __init__(self):\n        fill()\n\ndef fill(): ...\n\ndef pack():\n    return Box()\n"
+    tree = Tree(tmp_path, {"a.py": source})
+
+    assert tree.callers("Box.__init__") == ["pack a.py:8 1"]
+    assert tree.callers("fill", 2) == ["Box.__init__ a.py:3 1", "pack a.py:8 2"]
+
+
+def test_a_limit_keeps_the_total(tree: Tree) -> None:
+    """A limit shortens the list of results; the total counts all."""
+    reply = tree.navigator.find_callers(SymbolQuery("parse"), CodeQueryOptions(limit=1), 2)
+
+    assert (len(reply.callers), reply.total) == (1, 4)
+
+
+def test_uses_are_filtered_by_folder(tree: Tree) -> None:
+    """Uses outside of the folder are left out."""
+    reply = tree.navigator.find_references(SymbolQuery("parse"), CodeQueryOptions(below=str(tree.root / "tests")))
+
+    assert {reference.spot.path for reference in reply.references} == {"tests/test_core.py"}
+
+
+def test_references_have_their_line_and_container(tree: Tree) -> None:
+    """A reference comes with the text of its line and its enclosing definition."""
+    calls = {
+        reference.spot.path: reference for reference in tree.references("load").references if reference.use == "call"
+    }
+
+    assert calls["app/main.py"].text == "load('at the top')"
+    (inner,) = [reference for reference in tree.references("load").references if reference.container == "App.start"]
+    assert inner.text == "return load('x')"
+
+
+def test_a_file_that_changed_is_noted(tree: Tree) -> None:
+    """A line that no longer has the name is not shown, and a note says what to do."""
+    (tree.root / "app/main.py").write_text("# all gone\n", "utf-8")
+
+    reply = tree.references("load")
+
+    assert {reference.text for reference in reply.references if reference.spot.path == "app/main.py"} == {""}
+    assert any("app/main.py changed since the last index run" in note for note in reply.notes)
+
+
+def test_importers_are_found_by_any_name_of_a_module(tmp_path: Path) -> None:
+    """Packages, submodules, relative imports, file paths and imported names all find their importers."""
+    tree = Tree(
+        tmp_path,
+        {
+            "src/app/__init__.py": "",
+            "src/app/core.py": "import requests.adapters\n\nclass Engine: ...\n",
+            "src/app/a.py": "from .core import Engine\nimport requests as rq\n",
+            "src/app/b.py": "from app import core\n",
+            "src/app/c.py": "from . import core as k\n",
+            "src/app/d.py": "from app.core import *\nimport other.core_of\n",
+        },
+    )
+
+    def importers(module: str) -> list[str]:
+        reply = tree.navigator.find_imports(module, CodeQueryOptions())
+        return [f"{site.spot.path.removeprefix('src/app/')}:{site.spot.line}" for site in reply.imports]
+
+    assert importers("requests") == ["a.py:2", "core.py:1"]
+    assert sorted(importers("app.core")) == ["a.py:1", "b.py:1", "c.py:1", "d.py:1"]
+    assert sorted(importers("src/app/core.py")) == ["a.py:1", "b.py:1", "c.py:1", "d.py:1"]
+    assert importers("Engine") == ["a.py:1"]
+    assert importers("nothing") == []
+    (renamed,) = [site for site in tree.navigator.find_imports("requests", CodeQueryOptions()).imports if site.alias]
+    assert (renamed.module, renamed.alias, renamed.text) == ("requests", "rq", "import requests as rq")
+
+
+def test_an_outline_lists_a_file_or_a_folder(tree: Tree) -> None:
+    """An outline lists all symbols of a file, and the top-level symbols of each file in a folder."""
+    (file,) = tree.navigator.outline(str(tree.root / "app/main.py"), None).files
+    assert [symbol.qualified_name for symbol in file.symbols] == ["App", "App.start", "main", "loop"]
+
+    folder = tree.navigator.outline(str(tree.root / "app"), None)
+    assert [(outline.path, len(outline.symbols)) for outline in folder.files] == [
+        ("app/__init__.py", 0),
+        ("app/core.py", 2),
+        ("app/main.py", 3),
+    ]
+    with pytest.raises(NotFound):
+        tree.navigator.outline(str(tree.root / "nowhere"), None)
+
+
+def test_symbols_are_searched_by_part_of_a_name(tree: Tree) -> None:
+    """Parts of names and misspellings find symbols, optionally of one kind."""
+    matches = tree.navigator.search("pars", SymbolQuery("pars"), CodeQueryOptions(limit=5)).definitions
+    assert matches[0].symbol.name == "parse"
+
+    classes = tree.navigator.search("a", SymbolQuery("a", kind=SymbolKind.CLASS), CodeQueryOptions(limit=5)).definitions
+    assert [match.symbol.name for match in classes] == ["App"]
+
+
+def test_a_tree_that_is_not_indexed_is_noted(tree: Tree, tmp_path: Path) -> None:
+    """Without an index a note says how to make one; another worktree of the same project answers instead."""
+    other = tmp_path / "other"
+    stranger = Workspace(Project(str(other), str(other), "o", git=True), other, "default")
+    reply = CodeNavigator(CodeScope(tree.tables, stranger)).find_definition(SymbolQuery("parse"))
+    assert (reply.definitions, reply.total) == ((), 0)
+    assert "lorelog code index" in reply.notes[0]
+
+    linked = replace(stranger, project=Project(str(tree.root), str(other), "o", git=True))
+    reply = CodeNavigator(CodeScope(tree.tables, linked)).find_definition(SymbolQuery("parse"))
+    assert len(reply.definitions) == 1
+    assert "this working tree is not indexed" in reply.notes[0]
+
+    everywhere = CodeNavigator(CodeScope(tree.tables, stranger, all_projects=True)).find_definition(
+        SymbolQuery("parse")
+    )
+    assert len(everywhere.definitions) == 1
+
+
+def answer(tree: Tree, text: str) -> CodeReply | None:
+    workspace = Workspace(Project(str(tree.root), str(tree.root), "w", git=True), tree.root, "default")
+    return answer_question(text, CodeScope(tree.tables, workspace))
+
+
+def test_questions_in_words_are_answered(tree: Tree) -> None:
+    """A question about an indexed symbol, module or file is answered; any other is not."""
+    calls = answer(tree, "who calls parse")
+    where = answer(tree, "where is App defined?")
+    imports = answer(tree, "what imports app.core")
+    outline = answer(tree, "what is in app/core.py")
+
+    assert calls is not None
+    assert (calls.verb, [caller.name for caller in calls.callers]) == (CodeVerb.CALLERS, ["load", "test_parse"])
+    assert where is not None
+    assert [definition.spot.path for definition in where.definitions] == ["app/main.py"]
+    assert imports is not None
+    assert imports.total == 2
+    assert outline is not None
+    assert [symbol.name for symbol in outline.files[0].symbols] == ["parse", "load"]
+    assert answer(tree, "who calls nobody_at_all") is None
+    assert answer(tree, "why did we choose redis") is None
+    assert answer(tree, "what is in nowhere/else.py") is None
+
+
+def test_an_answer_above_the_search_hits_is_short(tmp_path: Path) -> None:
+    """Of many callers, only the first few are shown above the hits of a search."""
+    source = "def hub_of_all():\n    pass\n" + "".join(f"\ndef f{n}():\n    hub_of_all()\n" for n in range(30))
+    reply = answer(Tree(tmp_path, {"a.py": source}), "who calls hub_of_all")
+
+    assert reply is not None
+    assert (len(reply.callers), reply.total) == (MAX_ANSWERS, 30)

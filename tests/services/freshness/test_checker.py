@@ -1,0 +1,476 @@
+"""Memories are checked against real repositories when they are found; none is hidden."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lorelog.code.git import GitHistory
+from lorelog.core.code import Freshness, FreshnessVerdict
+from lorelog.core.memory import NewMemory
+from lorelog.core.query import Hit
+from lorelog.engine import Engine
+from lorelog.services.code.index_run import CodeIndexJob, index_code
+from lorelog.services.freshness.mention_targets import defines_command
+from lorelog.wiring import open_engine, resolve_location
+
+LOAD = '''"""Settings."""
+
+LIMIT = 3
+
+
+def parse_config(path):
+    """Read a file."""
+    text = open(path).read()
+    values = [line.split("=") for line in text.splitlines()]
+    return dict(values)
+
+
+class Engine:
+    def search(self, query, k=5):
+        found = self.lookup(query)
+        ordered = sorted(found, key=len)
+        return ordered[:k]
+
+    def lookup(self, query):
+        return [query]
+'''
+OTHER = "def helper_of_all(one, other):\n    total = one + other\n    print(total)\n    return total\n"
+
+
+class Repository:
+    """A repository with some code, and a home with memories about it."""
+
+    def __init__(self, place: Path, *init: str) -> None:
+        self.root, self._home = place / "repo", place / "home"
+        self.root.mkdir()
+        self.write("config/layers.py", LOAD)
+        self.write("other.py", OTHER)
+        self.write("Makefile", "test:\n\tpytest\n")
+        self.write("defaults.toml", "[search]\nkind = 5\nsearch.depth = 3\n")
+        self.git("init", "-q", "-b", "main", *init)
+        self.commit("first")
+
+    def git(self, *args: str) -> str:
+        named = {
+            f"GIT_{who}_{what}": "mara@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+        }
+        done = subprocess.run(
+            ["git", *args],
+            cwd=self.root,
+            check=True,
+            capture_output=True,
+            env={**os.environ, **named, "GIT_CONFIG_GLOBAL": "/dev/null"},
+        )
+        return done.stdout.decode().strip()
+
+    def commit(self, message: str) -> None:
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", message)
+
+    def write(self, name: str, text: str) -> None:
+        (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / name).write_text(text)
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        text = (self.root / name).read_text()
+        assert old in text
+        (self.root / name).write_text(text.replace(old, new))
+
+    @contextmanager
+    def engine(self, root: Path | None = None) -> Iterator[Engine]:
+        here = resolve_location(home=str(self._home), project=str(root or self.root))
+        with open_engine(here, {"embedding.provider": "none"}) as engine:
+            yield engine
+
+    def index(self) -> None:
+        with self.engine() as engine:
+            place = engine.place
+            index_code(engine.code().tables.path, CodeIndexJob(place.project.root, place.project.id, processes=1))
+
+    def remember(self, *texts: str) -> None:
+        with self.engine() as engine:
+            engine.add([NewMemory(text) for text in texts])
+            engine.run_background_work()
+
+    def hits(self, query: str = "team agreed", root: Path | None = None) -> tuple[Hit, ...]:
+        with self.engine(root) as engine:
+            engine.run_background_work()
+            return engine.search(query, replace(engine.defaults.search, k=10)).hits
+
+    def verdict(self, query: str = "team agreed", root: Path | None = None) -> FreshnessVerdict:
+        (hit,) = self.hits(query, root)
+        return hit.verdict
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    """A repository whose code is indexed."""
+    made = Repository(tmp_path)
+    made.index()
+    return made
+
+
+SYMBOL = "The team agreed on `parse_config`."
+METHOD = "The team agreed on what Engine.search does."
+FILE = "The team agreed on config/layers.py."
+
+Change = Callable[[Repository], None]
+
+
+def _nothing(_: Repository) -> None:
+    pass
+
+
+def _beside(repository: Repository) -> None:
+    repository.edit("config/layers.py", "LIMIT = 3", "LIMIT = 4\nMORE = 1")
+
+
+def _layout(repository: Repository) -> None:
+    repository.edit(
+        "config/layers.py", "    text = open(path).read()\n", "\n    # why not\n    text = open(path).read()\n"
+    )
+
+
+def _edited(repository: Repository) -> None:
+    repository.edit("config/layers.py", "dict(values)", "dict(values[1:])")
+
+
+def _signature(repository: Repository) -> None:
+    repository.edit("config/layers.py", "def parse_config(path)", "def parse_config(path, strict=False)")
+
+
+def _renamed(repository: Repository) -> None:
+    repository.edit("config/layers.py", "parse_config", "read_settings")
+
+
+def _renamed_and_edited(repository: Repository) -> None:
+    repository.edit("config/layers.py", "def parse_config(path):", "def read_settings(path):\n    print(path)")
+
+
+def _moved(repository: Repository) -> None:
+    start, end = LOAD.index("def parse_config"), LOAD.index("class Engine")
+    repository.write("config/layers.py", LOAD[:start] + LOAD[end:])
+    repository.write("config/reading.py", LOAD[start:end])
+
+
+def _deleted(repository: Repository) -> None:
+    repository.write("config/layers.py", LOAD[: LOAD.index("def parse_config")] + LOAD[LOAD.index("class Engine") :])
+
+
+def _file_moved(repository: Repository) -> None:
+    (repository.root / "settings").mkdir()
+    repository.git("mv", "config/layers.py", "settings/load.py")
+
+
+def _file_renamed_unstaged(repository: Repository) -> None:
+    (repository.root / "config/layers.py").rename(repository.root / "config/loading.py")
+
+
+def _file_deleted(repository: Repository) -> None:
+    (repository.root / "config/layers.py").unlink()
+
+
+CASES: list[tuple[str, Change, Freshness, str]] = [
+    (SYMBOL, _nothing, Freshness.FRESH, ""),
+    (SYMBOL, _beside, Freshness.FRESH, ""),
+    (SYMBOL, _layout, Freshness.FRESH, ""),
+    (SYMBOL, _edited, Freshness.DRIFTED, "parse_config has changed since"),
+    (SYMBOL, _signature, Freshness.DRIFTED, "parse_config has another signature: def parse_config(path, strict=False)"),
+    (SYMBOL, _renamed, Freshness.DRIFTED, "parse_config renamed to read_settings"),
+    (SYMBOL, _renamed_and_edited, Freshness.DRIFTED, "parse_config renamed to read_settings"),
+    (SYMBOL, _moved, Freshness.DRIFTED, "parse_config moved to config/reading.py:1"),
+    (SYMBOL, _deleted, Freshness.GONE, "parse_config is gone"),
+    (SYMBOL, _file_moved, Freshness.DRIFTED, "parse_config moved to settings/load.py"),
+    (METHOD, _edited, Freshness.FRESH, ""),
+    (METHOD, _file_deleted, Freshness.GONE, "Engine.search is gone"),
+    (FILE, _nothing, Freshness.FRESH, ""),
+    (FILE, _edited, Freshness.DRIFTED, "config/layers.py has changed since"),
+    (FILE, _file_moved, Freshness.DRIFTED, "config/layers.py moved to settings/load.py"),
+    (FILE, _file_renamed_unstaged, Freshness.DRIFTED, "config/layers.py renamed to config/loading.py"),
+    (FILE, _file_deleted, Freshness.GONE, "config/layers.py is gone"),
+    (f"{FILE} And on `Engine.search` in it.", _edited, Freshness.FRESH, ""),
+    (f"{FILE} And on `parse_config` in it.", _deleted, Freshness.DRIFTED, "parse_config is gone"),
+    ("The team agreed on layers.py:6-8.", _beside, Freshness.DRIFTED, "layers.py has these lines at 7-9 now"),
+    ("The team agreed on layers.py:6-8.", _edited, Freshness.FRESH, ""),
+    (
+        "The team agreed on the config/layers.py:6-10.",
+        _edited,
+        Freshness.DRIFTED,
+        "config/layers.py has changed there since",
+    ),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("committed", [True, False], ids=["committed", "not committed"])
+@pytest.mark.parametrize(("text", "change", "freshness", "expected"), CASES)
+def test_mentions_are_fresh_drifted_or_gone(
+    repository: Repository, text: str, change: Change, freshness: Freshness, expected: str, *, committed: bool
+) -> None:
+    """A mention is unchanged, changed and how, or gone, whether the change is committed or not."""
+    repository.remember(text)
+    assert repository.verdict().freshness is Freshness.FRESH
+    change(repository)
+    if committed:
+        repository.git("add", "-A")
+        repository.git("commit", "-q", "--allow-empty", "-m", "changed")
+    repository.index()
+    verdict = repository.verdict()
+    assert (verdict.freshness, "; ".join(verdict.change_phrases)) == (freshness, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "change", "freshness", "expected"), [case for case in CASES if case[1] is not _nothing]
+)
+def test_a_memory_first_checked_after_the_change_is_judged(
+    repository: Repository, text: str, change: Change, freshness: Freshness, expected: str
+) -> None:
+    """A memory that was not checked before the change is judged by the commit it was made on."""
+    with repository.engine() as engine:
+        engine.add([NewMemory(text)])
+    change(repository)
+    repository.commit("changed")
+    repository.index()
+    verdict = repository.verdict()
+    assert (verdict.freshness, "; ".join(verdict.change_phrases)) == (freshness, expected)
+
+
+def test_a_change_shows_before_the_next_index_run(repository: Repository) -> None:
+    """A file that changed since it was indexed is parsed for the verdict."""
+    repository.remember(SYMBOL)
+    _edited(repository)
+    assert repository.verdict().change_phrases == ("parse_config has changed since",)
+
+
+def test_settings_and_commands_are_followed(repository: Repository) -> None:
+    """A setting that is left only in documents is gone, and so is a removed command."""
+    repository.remember("The team agreed on `search.depth` and on `make test`.")
+    assert repository.verdict().freshness is Freshness.FRESH
+    repository.edit("defaults.toml", "search.depth = 3\n", "")
+    repository.edit("Makefile", "test:", "check:")
+    repository.write("CHANGELOG.md", "- search.depth was dropped\n")
+    repository.commit("dropped")
+    verdict = repository.verdict()
+    assert verdict.freshness is Freshness.GONE
+    assert verdict.change_phrases == ("search.depth is gone", "make test is gone")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The team agreed on lunch at noon.",
+        "The team agreed on `numpy.array` and on some_other_function().",
+        "The team agreed on README.md and on ../../etc/passwd and on /etc/passwd.",
+    ],
+)
+def test_unknown_things_are_not_judged(repository: Repository, text: str) -> None:
+    """Prose, libraries and files elsewhere are not mentions: a false alarm is worse than none."""
+    repository.remember(text)
+    assert repository.verdict() == FreshnessVerdict()
+
+
+@pytest.mark.slow
+def test_a_stale_memory_ranks_lower(repository: Repository) -> None:
+    """Of two equal memories, the one whose code is gone comes second, and its score explains why."""
+    repository.remember("The team agreed: helper_of_all adds up.", "The team agreed: parse_config reads files.")
+    _deleted(repository)
+    repository.commit("deleted")
+    repository.index()
+    first, second = repository.hits("the team agreed")
+    assert "helper_of_all" in first.content
+    assert second.verdict.freshness is Freshness.GONE
+    part = second.explanation.parts[-1]
+    assert (part.name, part.note) == ("freshness", "parse_config is gone")
+    assert second.score == pytest.approx(second.explanation.score)
+
+
+@pytest.mark.slow
+def test_a_memory_of_an_unmerged_branch_is_labelled(repository: Repository) -> None:
+    """A memory of an unmerged branch is labelled and ranks lower, except on the branch and after the merge."""
+    repository.git("checkout", "-q", "-b", "feature-x")
+    repository.write("feature.py", "def brand_new_thing(one):\n    print(one)\n    return one\n")
+    repository.commit("feature")
+    repository.remember("The team agreed on lunch.")
+    assert repository.verdict().unmerged == ""
+    repository.git("checkout", "-q", "main")
+    (hit,) = repository.hits()
+    assert hit.verdict.unmerged == "feature-x"
+    assert (hit.explanation.parts[-1].name, hit.explanation.parts[-1].note) == ("branch", "on feature-x, not merged")
+    repository.git("merge", "-q", "--squash", "feature-x")
+    repository.commit("squashed")
+    repository.git("branch", "-q", "-D", "feature-x")
+    assert repository.verdict().unmerged == ""
+
+
+@pytest.mark.slow
+def test_worktrees_share_memories_and_are_judged_separately(repository: Repository, tmp_path: Path) -> None:
+    """One memory has drifted in the worktree that renamed the function, and is fresh in the other."""
+    repository.remember(SYMBOL)
+    repository.git("worktree", "add", "-q", "-b", "work", str(tmp_path / "linked"))
+    linked = tmp_path / "linked"
+    with repository.engine(linked) as engine:
+        place = engine.place
+        index_code(engine.code().tables.path, CodeIndexJob(place.project.root, place.project.id, processes=1))
+    _renamed(repository)
+    repository.commit("renamed")
+    assert repository.verdict(root=linked).freshness is Freshness.FRESH
+    assert repository.verdict().freshness is Freshness.DRIFTED
+
+
+def test_files_are_judged_without_a_code_index(tmp_path: Path) -> None:
+    """Without a code index files are judged, and symbols are not."""
+    repository = Repository(tmp_path)
+    repository.remember(f"{FILE} And on `parse_config`.")
+    assert [finding.kind for finding in repository.verdict().findings] == ["path"]
+    _file_deleted(repository)
+    assert repository.verdict().freshness is Freshness.GONE
+
+
+@pytest.mark.slow
+def test_without_git_the_first_check_counts(tmp_path: Path) -> None:
+    """In a folder that is not a repository, mentions are compared with their state at the first check."""
+    repository = Repository(tmp_path)
+    import shutil
+
+    shutil.rmtree(repository.root / ".git")
+    repository.index()
+    repository.remember(f"{SYMBOL} See other.py.")
+    assert repository.verdict().freshness is Freshness.FRESH
+    _renamed(repository)
+    (repository.root / "other.py").unlink()
+    repository.index()
+    assert repository.verdict().change_phrases == ("parse_config renamed to read_settings", "other.py is gone")
+
+
+def test_a_damaged_cache_is_rebuilt(repository: Repository) -> None:
+    """A search works with a damaged cache, and resolves the mentions again."""
+    repository.remember(SYMBOL)
+    with repository.engine() as engine:
+        (engine.place.tenant_folder / "index" / "freshness.db").write_bytes(b"no database at all" * 100)
+    assert repository.verdict().freshness is Freshness.FRESH
+
+
+def test_links_out_of_the_project_are_not_followed(repository: Repository, tmp_path: Path) -> None:
+    """A file that is a link out of the project is not read."""
+    (tmp_path / "secret.py").write_text("def secret_function():\n    return 1\n")
+    (repository.root / "linked.py").symlink_to(tmp_path / "secret.py")
+    repository.remember("The team agreed on linked.py.")
+    assert repository.verdict() == FreshnessVerdict()
+
+
+@pytest.mark.slow
+def test_things_of_an_unmerged_branch_are_not_gone(repository: Repository) -> None:
+    """Memories from an unmerged branch are labelled, and not checked against the current branch."""
+    repository.git("checkout", "-q", "-b", "feature-x")
+    repository.write("feature.py", "def brand_new_thing(one):\n    print(one)\n    return one\n")
+    _edited(repository)
+    repository.commit("feature")
+    repository.index()
+    repository.remember("The team agreed on feature.py, `brand_new_thing` and `parse_config`.")
+    assert repository.verdict().freshness is Freshness.FRESH
+    repository.git("checkout", "-q", "main")
+    repository.index()
+    assert repository.verdict() == FreshnessVerdict(Freshness.UNCHECKED, (), "feature-x")
+    repository.git("checkout", "-q", "feature-x")
+    assert repository.verdict().freshness is Freshness.FRESH
+
+
+def test_nothing_is_gone_if_git_gives_no_answer(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A moved file or a setting that was not found in time is not reported as gone."""
+    repository.remember(f"{FILE} And on `search.depth`.")
+    (repository.root / "settings").mkdir()
+    repository.git("mv", "config/layers.py", "settings/load.py")
+    repository.git("mv", "defaults.toml", "settings/all.toml")
+    repository.commit("moved")
+    for name in ("renames", "renames_by_steps", "files_now", "files_with_now"):
+        monkeypatch.setattr(GitHistory, name, lambda *_: None)
+    assert repository.verdict() == FreshnessVerdict()
+    monkeypatch.undo()
+    assert repository.verdict().change_phrases == (
+        "config/layers.py moved to settings/load.py",
+        "search.depth is in settings/all.toml now",
+    )
+
+
+def test_a_sha256_repository_is_judged(tmp_path: Path) -> None:
+    """In a repository with SHA-256 ids, unchanged files are fresh."""
+    repository = Repository(tmp_path, "--object-format=sha256")
+    repository.index()
+    repository.remember(f"{FILE} See other.py.")
+    assert repository.verdict().freshness is Freshness.FRESH
+    _edited(repository)
+    assert repository.verdict().change_phrases == ("config/layers.py has changed since",)
+
+
+def test_line_endings_are_not_a_change(repository: Repository) -> None:
+    """A checkout with CRLF line endings has the same content."""
+    repository.remember(f"{FILE} And on layers.py:6-8 and on `Engine.search`.")
+    for name in ("config/layers.py", "other.py"):
+        (repository.root / name).write_bytes((repository.root / name).read_bytes().replace(b"\n", b"\r\n"))
+    assert repository.verdict().freshness is Freshness.FRESH
+
+
+def test_a_damaged_cache_that_cannot_be_deleted_is_ignored(repository: Repository) -> None:
+    """A search works without the cache."""
+    repository.remember(SYMBOL)
+    with repository.engine() as engine:
+        kept = engine.place.tenant_folder / "index" / "freshness.db"
+        kept.unlink()
+        kept.mkdir()
+    assert repository.verdict().freshness is Freshness.FRESH
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "command", "expected"),
+    [
+        ("build test: lint\n\tx\n", "Makefile", "make test", True),
+        ("test : lint\n", "Makefile", "make test", True),
+        ("test-all: lint\n", "Makefile", "make test", False),
+        ("test := 1\n", "Makefile", "make test", False),
+        ("# test: no\nall: test\n", "Makefile", "make test", False),
+        ("a b c\n" * 50_000 + "\n" * 50_000, "Makefile", "make test", False),
+        ("\n" * 100_000, "pyproject.toml", "uv run test", False),
+        ('[scripts]\ntest = "x"\n', "pyproject.toml", "uv run test", True),
+        ("tasks:\n  test:\n    cmds: []\n", "Taskfile.yml", "task test", True),
+        ('{"scripts": {"build:all": "x"}}', "package.json", "npm run build:all", True),
+    ],
+)
+def test_a_command_is_defined_by_its_file(text: str, path: str, command: str, *, expected: bool) -> None:
+    """A target has a rule, alone or with others; a long file without it is searched in linear time."""
+    assert defines_command(text, path, command) is expected
+
+
+def test_a_file_with_a_filter_has_not_changed(repository: Repository) -> None:
+    """An LFS file, which differs from its commit by design, is unchanged while the commit's content is staged."""
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 9\n"
+    repository.write("model.bin", pointer)
+    repository.commit("model")
+    repository.write(".gitattributes", "*.bin filter=lfs -text\n")
+    repository.commit("attributes")
+    repository.write("model.bin", "the thing")
+    repository.remember("The team agreed on model.bin.")
+    assert repository.verdict().freshness is Freshness.FRESH
+    repository.write("model.bin", pointer.replace("0123", "4567"))
+    repository.commit("another model")
+    assert repository.verdict().change_phrases == ("model.bin has changed since",)
+
+
+def test_files_outside_of_a_sparse_checkout_are_not_gone(repository: Repository) -> None:
+    """Files that a sparse checkout leaves out are not judged."""
+    repository.write("docs/setting.toml", "search.breadth = 1\n")
+    repository.commit("docs")
+    repository.remember("The team agreed on config/layers.py, `parse_config`, `search.breadth` and docs/setting.toml.")
+    assert repository.verdict().freshness is Freshness.FRESH
+    repository.git("sparse-checkout", "set", "--no-cone", "/other.py", "/Makefile")
+    assert not (repository.root / "config/layers.py").exists()
+    repository.index()
+    assert repository.verdict() == FreshnessVerdict()

@@ -1,0 +1,531 @@
+"""How an index goes over to another model: beside the old vectors, compared, at once, and back again."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import struct
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.services.indexing.test_run import CountingEmbedder
+from tests.surfaces.conftest import write
+
+from lorelog.core.errors import ModelUnavailable, NotFound, StoreBusy
+from lorelog.core.memory import IndexReport
+from lorelog.core.options import ChunkOptions, ScanOptions, SearchOptions
+from lorelog.core.ports import EmbeddedTexts, Embedder, Progress, Store, Vector
+from lorelog.core.query import Filters, Lane, SearchReply
+from lorelog.models.embed.fake import FakeEmbedder
+from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.services.indexing.reembed import drop_old_vectors, make_question, roll_back
+from lorelog.services.indexing.run import IndexJob, IndexRun
+from lorelog.services.places.roots import Root
+from lorelog.services.search.searcher import Searcher
+from lorelog.stores.embedded import EmbeddedStore
+from lorelog.stores.memory import MemoryStore
+
+CHUNKS = 40
+ANIMALS = ("otter", "beaver", "heron", "stoat", "badger", "linnet", "marten", "plover")
+PLACES = ("river", "meadow", "quarry", "harbour", "orchard", "moor")
+
+
+class Good(CountingEmbedder):
+    """Another model that knows as much as the fake one, in as many dimensions: its numbers stand in another order."""
+
+    model = "good"
+
+    def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
+        made = super().embed_documents(texts)
+        return replace(made, vectors=tuple(map(turned, made.vectors)))
+
+    def embed_query(self, text: str) -> Vector:
+        return turned(super().embed_query(text))
+
+
+class Bad(CountingEmbedder):
+    """A model of as many dimensions whose questions lie nowhere near its texts."""
+
+    model = "bad"
+
+    def embed_query(self, text: str) -> Vector:
+        luck = random.Random(hashlib.sha256(text.encode()).digest())
+        return struct.pack("<64f", *(luck.gauss(0, 1) for _ in range(64)))
+
+
+class Blank(CountingEmbedder):
+    """A model to which every text is the same."""
+
+    model = "blank"
+
+    def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
+        self.asked += texts
+        return EmbeddedTexts((struct.pack("<64f", 1, *[0] * 63),) * len(texts))
+
+    def embed_query(self, text: str) -> Vector:
+        return struct.pack("<64f", 1, *[0] * 63)
+
+
+class Failing(Good):
+    """A model whose server goes away after some texts."""
+
+    def __init__(self, texts: int) -> None:
+        super().__init__()
+        self._left = texts
+
+    def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
+        self._left -= len(texts)
+        if self._left < 0:
+            raise ModelUnavailable("the server went away")
+        return super().embed_documents(texts)
+
+
+class Picky(Good):
+    """A model that does not take some of the texts."""
+
+    def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
+        made = super().embed_documents(texts)
+        refused = {place: "not allowed" for place, text in enumerate(texts) if "seen 7 times" in text}
+        return replace(
+            made,
+            vectors=tuple(b"" if place in refused else vector for place, vector in enumerate(made.vectors)),
+            refused=refused,
+        )
+
+
+def turned(vector: Vector) -> Vector:
+    return vector[128:] + vector[:128]
+
+
+class Bench:
+    """Some notes, and their index as each model sees it."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.notes = place / "notes"
+        lines = []
+        for number in range(CHUNKS):
+            animal, ground = ANIMALS[number % 8], PLACES[number % 6]
+            lines.append(
+                f"## Note {number}\n\nThe {animal} of the {ground} was seen {number} times by warden w{number}.\n\n"
+            )
+        write(self.notes / "a.md", "".join(lines))
+        self._stores: dict[str, Store] = {}
+
+    def store(self, embedder: Embedder) -> Store:
+        if embedder.model not in self._stores:
+            self._stores[embedder.model] = EmbeddedStore(
+                self.place / "index", WordAnalyser(), provider="fake", model=embedder.model
+            )
+        return self._stores[embedder.model]
+
+    def run(self, embedder: Embedder, progress: Progress | None = None, **how: Any) -> IndexReport:
+        root = Root(os.path.realpath(self.notes), "/p")
+        how.setdefault("previous_embedder", lambda name: FakeEmbedder() if name == "fake/fake-64" else None)
+        job = IndexJob((root,), (), ScanOptions(), ChunkOptions(), batch_size=4, **how)
+        return IndexRun(self.store(embedder), embedder, job, progress).over_roots()
+
+    def search(self, embedder: Embedder, query: str = "otter of the river w0") -> SearchReply:
+        return Searcher(self.store(embedder), embedder, WordAnalyser()).search(query, SearchOptions(k=5))
+
+    def by_meaning(self, embedder: Embedder) -> bool:
+        """Whether vectors answer, and the right ones: the best hit is nearest by that model."""
+        lane = SearchOptions(k=1, lane=Lane.DENSE)
+        query = "badger meadow warden w12"
+        reply = Searcher(self.store(embedder), embedder, WordAnalyser()).search(query, lane)
+        return bool(reply.hits) and reply.coverage.with_vectors == reply.coverage.chunks and not reply.notes
+
+    def close(self) -> None:
+        for store in self._stores.values():
+            store.close()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path)
+    assert made.run(FakeEmbedder()).embedded == CHUNKS
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_the_old_vectors_answer_until_the_new_ones_do(bench: Bench, asked: object) -> None:
+    """All through a run the old model finds by meaning and the new one by words; then the new one does, and both are told."""
+    old, new = FakeEmbedder(), Good()
+    seen = 0
+
+    def look(stage: str, done: int, total: int) -> None:
+        nonlocal seen
+        if stage == "vectors":
+            seen += 1
+            assert bench.by_meaning(old)
+            reply = bench.search(new)
+            assert reply.hits
+            assert any("vectors of another model" in note for note in reply.notes)
+
+    report = bench.run(new, look, reembed=bool(asked))
+
+    assert seen > CHUNKS // 4
+    told = report.reembedding
+    assert told is not None
+    assert (told.old, told.new, told.probes, told.swapped) == ("fake/fake-64", "fake/good", CHUNKS, True)
+    assert told.before == told.after
+    assert told.after is not None
+    assert told.after.mrr > 0.9
+    assert (report.embedded, report.waiting, report.problems) == (CHUNKS, 0, ())
+    assert bench.by_meaning(new)
+    assert not bench.by_meaning(old)
+    assert bench.search(old).hits
+    assert bench.store(new).stats().other_vectors == CHUNKS
+
+
+@pytest.mark.slow
+def test_a_worse_model_is_not_put_in_place_unasked(bench: Bench) -> None:
+    """A model that finds clearly less leaves the index as it was, and comes only when told so; nothing is made twice."""
+    old, bad = FakeEmbedder(), Bad()
+
+    told = bench.run(bad, reembed=True).reembedding
+
+    assert told is not None
+    assert told.before is not None
+    assert told.after is not None
+    assert told.after.mrr < told.before.mrr - 0.3
+    assert (told.worse, told.swapped) == (True, False)
+    assert bench.by_meaning(old)
+    for asked in (False, True):
+        bad.asked.clear()
+        again = bench.run(bad, reembed=asked)
+        assert bad.asked == []
+        assert bool(again.notes) != asked
+        assert bench.by_meaning(old)
+    assert "fake/bad was declined" in bench.run(bad).notes[0]
+    forced = bench.run(bad, reembed=True, anyway=True).reembedding
+    assert forced is not None
+    assert (forced.worse, forced.swapped) == (True, True)
+    assert bad.asked == []
+    assert bench.store(bad).serves_model()
+
+
+def test_a_model_that_tells_nothing_apart_finds_nothing(bench: Bench) -> None:
+    """Vectors that are all the same do not count as all being nearest."""
+    told = bench.run(Blank(), reembed=True).reembedding
+
+    assert told is not None
+    assert told.after is not None
+    assert told.after.hit_at_5 == 0
+    assert not told.swapped
+
+
+@pytest.mark.parametrize("gone", ["unknown", "silent"])
+def test_an_old_model_that_cannot_be_asked(bench: Bench, gone: str) -> None:
+    """Where the old model is away, the new one alone is measured, and takes its place."""
+
+    class Silent(FakeEmbedder):
+        def embed_query(self, text: str) -> Vector:
+            raise ModelUnavailable("no server")
+
+    told = bench.run(
+        Good(), reembed=True, previous_embedder=lambda _: Silent() if gone == "silent" else None
+    ).reembedding
+
+    assert told is not None
+    assert (told.before, told.worse, told.swapped) == (None, False, True)
+    assert told.after is not None
+
+
+@pytest.mark.slow
+def test_vectors_of_two_models_never_meet(bench: Bench) -> None:
+    """Of two models of one dimension, each finds by its own vectors only, before, between and after the change."""
+    old, new = FakeEmbedder(), Good()
+    texts = {
+        one.chunk.embedded_text: one.key for one in bench.store(old).chunks_of(os.path.realpath(bench.notes / "a.md"))
+    }
+
+    def exact(model: FakeEmbedder) -> bool:
+        vectors = model.embed_documents(list(texts)).vectors
+        found = bench.store(model).vectors(list(texts.values()))
+        return len(found) == CHUNKS and all(
+            struct.unpack("<64f", found[key]) == pytest.approx(struct.unpack("<64f", made), abs=1e-6)
+            for key, made in zip(texts.values(), vectors, strict=True)
+        )
+
+    def look(stage: str, done: int, total: int) -> None:
+        assert exact(old)
+
+    bench.run(new, look, reembed=True)
+
+    for key, vector in zip(texts.values(), new.embed_documents(list(texts)).vectors, strict=True):
+        assert bench.store(new).dense(vector, Filters(), 1)[0].key == key
+    assert exact(new)
+    assert exact(old)
+    assert bench.store(old).coverage(Filters()).with_vectors == 0
+
+
+@pytest.mark.slow
+def test_a_model_makes_its_own_vectors_anew(bench: Bench) -> None:
+    """The same model embeds every text once more, meanwhile its old vectors answer, and it can be gone back to those."""
+    model = CountingEmbedder()
+
+    def look(stage: str, done: int, total: int) -> None:
+        assert bench.by_meaning(model)
+
+    for _ in range(2):
+        model.asked.clear()
+        told = bench.run(model, look, reembed=True).reembedding
+        assert told is not None
+        assert told.swapped
+        assert told.old == told.new == "fake/fake-64"
+        assert len(model.asked) == CHUNKS
+        assert bench.by_meaning(model)
+    assert roll_back(bench.store(model)).reembedding is not None
+    assert bench.by_meaning(model)
+    assert bench.run(model).embedded == 0
+    assert bench.store(model).serves_model()
+
+
+def test_a_store_of_one_model_makes_them_anew(tmp_path: Path) -> None:
+    """The reference store does the same: made beside, compared, in place, and back."""
+    made = Bench(tmp_path)
+    model = CountingEmbedder()
+    made._stores[model.model] = MemoryStore(WordAnalyser(), provider="fake", model=model.model)
+    made.run(model)
+    told = made.run(model, reembed=True).reembedding
+
+    assert told is not None
+    assert told.swapped
+    assert (len(model.asked), made.store(model).stats().other_vectors) == (2 * CHUNKS, CHUNKS)
+    roll_back(made.store(model))
+    assert made.by_meaning(model)
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_an_outage_in_the_middle(bench: Bench, asked: object) -> None:
+    """A server that goes away leaves the old vectors answering, says so, and the next run makes the rest and no text twice."""
+    broken = Failing(17)
+
+    report = bench.run(broken, reembed=True)
+
+    assert [problem.message for problem in report.problems] == ["no vectors: the server went away"]
+    assert any("keep using the vectors of fake/fake-64" in note for note in report.notes)
+    assert report.reembedding is not None
+    assert not report.reembedding.swapped
+    assert bench.by_meaning(FakeEmbedder())
+    whole = Good()
+    again = bench.run(whole, reembed=bool(asked)).reembedding
+    assert again is not None
+    assert again.swapped
+    assert len(broken.asked) == 16
+    assert sorted(broken.asked + whole.asked) == sorted({*broken.asked, *whole.asked})
+    assert len(broken.asked + whole.asked) == CHUNKS
+    assert bench.by_meaning(whole)
+
+
+def test_a_text_that_the_new_model_refuses_does_not_keep_it_back(bench: Bench) -> None:
+    """The other texts have their vectors, the change is made, the file is named once, and that text is found by its words."""
+    picky = Picky()
+
+    report = bench.run(picky, reembed=True)
+
+    assert [problem.message for problem in report.problems] == ["no vector for one of its texts: not allowed"]
+    assert report.problems[0].path.endswith("a.md")
+    assert report.reembedding is not None
+    assert report.reembedding.swapped
+    assert (report.embedded, report.waiting, len(picky.asked)) == (CHUNKS - 1, 1, CHUNKS)
+    found = bench.search(picky, "seen 7 times by warden w7")
+    assert found.hits[0].heading == "Note 7"
+
+
+@pytest.mark.slow
+def test_an_outage_while_comparing(bench: Bench) -> None:
+    """A model that cannot be asked any more when it is to be measured is not put in place; the next run measures it."""
+
+    class Mute(Good):
+        def embed_query(self, text: str) -> Vector:
+            raise ModelUnavailable("no answer")
+
+    report = bench.run(Mute())
+
+    assert [problem.message for problem in report.problems] == ["not compared: no answer"]
+    assert bench.by_meaning(FakeEmbedder())
+    again = bench.run(Good())
+    assert again.embedded == 0
+    assert again.reembedding is not None
+    assert again.reembedding.swapped
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from tests.services.indexing.test_reembed import Bench, CountingEmbedder, Good
+
+class Killed(Good if sys.argv[2] == "good" else CountingEmbedder):
+    def embed_documents(self, texts):
+        if len(self.asked) >= 12:
+            os._exit(9)
+        return super().embed_documents(texts)
+
+Bench(Path(sys.argv[1])).run(Killed(), reembed=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["good", "same"])
+def test_a_run_that_was_killed_is_carried_on(bench: Bench, model: str) -> None:
+    """Killed between two batches, the old vectors answer, and what was made before is not made again."""
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(bench.place), model], check=False, timeout=60)
+    assert killed.returncode == 9
+
+    assert bench.by_meaning(FakeEmbedder())
+    embedder = Good() if model == "good" else CountingEmbedder()
+    told = bench.run(embedder).reembedding
+
+    assert told is not None
+    assert told.swapped
+    assert len(embedder.asked) == CHUNKS - 12
+    assert bench.by_meaning(embedder)
+
+
+READER = """
+import json, sys, time
+from pathlib import Path
+from tests.services.indexing.test_reembed import Bench, FakeEmbedder
+
+bench, model, seen = Bench(Path(sys.argv[1])), FakeEmbedder(), []
+while not (Path(sys.argv[1]) / "stop").exists():
+    seen.append(bench.by_meaning(model) and bool(bench.search(model).hits))
+    if len(seen) == 1:
+        (Path(sys.argv[1]) / "began").touch()
+print(json.dumps([len(seen), all(seen)]))
+"""
+
+
+@pytest.mark.slow
+def test_another_process_is_answered_throughout(bench: Bench) -> None:
+    """While a model makes its vectors anew, several times, and goes back, another process finds by meaning in every search."""
+    reader = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(READER), str(bench.place)], stdout=subprocess.PIPE, text=True
+    )
+    while not (bench.place / "began").exists():
+        assert reader.poll() is None
+    for _ in range(3):
+        bench.run(FakeEmbedder(), reembed=True)
+        roll_back(bench.store(FakeEmbedder()))
+    (bench.place / "stop").touch()
+    said, _ = reader.communicate(timeout=60)
+
+    count, every = said.strip("[]\n").split(", ")
+    assert int(count) > 3
+    assert every == "true"
+
+
+@pytest.mark.slow
+def test_going_back(bench: Bench) -> None:
+    """Going back has the old model answer at once; the other one is told, is not put in place unasked, and may return."""
+    old, new = FakeEmbedder(), Good()
+    with pytest.raises(NotFound):
+        roll_back(bench.store(old))
+    bench.run(new, reembed=True)
+
+    report = roll_back(bench.store(new))
+
+    assert bench.by_meaning(old)
+    assert "set embedding.provider to 'fake' and embedding.model to 'fake-64'" in report.notes[0]
+    new.asked.clear()
+    plain = bench.run(new)
+    assert "fake/good was declined" in plain.notes[0]
+    assert bench.by_meaning(old)
+    again = bench.run(new, reembed=True).reembedding
+    assert again is not None
+    assert again.swapped
+    assert new.asked == []
+    assert bench.by_meaning(new)
+
+
+def test_forgetting_the_old(bench: Bench) -> None:
+    """Forgotten vectors are gone from the index and from the disk, those in place answer, and there is no way back."""
+    old, new = FakeEmbedder(), Good()
+    bench.run(new, reembed=True)
+
+    report = drop_old_vectors(bench.store(new))
+
+    assert report.notes == (f"dropped {CHUNKS} vectors; those of fake/good are left",)
+    assert bench.store(new).stats().other_vectors == 0
+    assert len(list((bench.place / "index" / "dense").iterdir())) == 1
+    assert bench.by_meaning(new)
+    assert bench.search(old).hits
+    with pytest.raises(NotFound):
+        roll_back(bench.store(new))
+
+
+@pytest.mark.slow
+def test_old_vectors_outlive_runs(bench: Bench) -> None:
+    """Runs that sweep keep the vectors that can be gone back to; what was written since waits for the old model."""
+    old, new = FakeEmbedder(), Good()
+    bench.run(new, reembed=True)
+    write(bench.notes / "b.md", "## New\n\nThe kestrel is new here, and nobody has counted it.\n")
+    assert bench.run(new).embedded == 1
+    assert bench.store(new).stats().other_vectors == CHUNKS
+
+    roll_back(bench.store(new))
+
+    assert bench.store(old).coverage(Filters()).with_vectors == CHUNKS
+    assert bench.run(old).embedded == 1
+    assert bench.by_meaning(old)
+
+
+def test_what_changed_meanwhile_is_embedded_once(bench: Bench) -> None:
+    """Files that changed are read in the same run; each of their texts is embedded once, by the new model."""
+    text = (bench.notes / "a.md").read_text("utf-8").replace("was seen 7 times", "was never seen")
+    write(bench.notes / "a.md", text)
+    new = Good()
+
+    report = bench.run(new, reembed=True)
+
+    assert report.changed == 1
+    assert len(new.asked) == CHUNKS
+    assert bench.search(new, "never seen").hits
+    assert bench.by_meaning(new)
+
+
+@pytest.mark.slow
+def test_nothing_is_exchanged_while_a_run_is_under_way(bench: Bench) -> None:
+    """Whoever goes back, or forgets, in the middle of a run is told that it is busy."""
+
+    def look(stage: str, done: int, total: int) -> None:
+        if stage != "vectors" or done:
+            return
+        for act in (roll_back, drop_old_vectors):
+            with pytest.raises(StoreBusy):
+                act(EmbeddedStore(bench.place / "index", WordAnalyser(), provider="fake", model="good"))
+
+    bench.run(Good(), look, reembed=True)
+
+    assert bench.by_meaning(Good())
+
+
+def test_a_question_leaves_words_out() -> None:
+    """It is made of the first real sentence, without every third word; marks and headings are not asked for."""
+    text = "## Otters\n\n- The **otter** lives in the northern river all year. It swims."
+
+    assert make_question(text) == "The otter in the river all"
+    assert make_question("水獭住在北方的河里一整年都在那里游泳") == "水獭住在北方都在那里游泳"
+    assert make_question("## A heading that says enough words") == "A heading says enough"
+    assert make_question("# x\n\nshort") == make_question("") == ""
+
+
+@given(st.text())
+def test_a_question_is_made_of_any_text(text: str) -> None:
+    """Whatever a text is, its question is always the same, and holds nothing that the text does not say."""
+    asked = make_question(text)
+
+    assert asked == make_question(text)
+    assert set(asked) - {" "} <= set(text)

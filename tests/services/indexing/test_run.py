@@ -1,0 +1,282 @@
+"""What an index run reads, embeds, keeps and forgets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.surfaces.conftest import write
+
+from lorelog.core.errors import ModelUnavailable
+from lorelog.core.options import ChunkOptions, ScanOptions, SearchOptions
+from lorelog.core.ports import EmbeddedTexts, Progress, Store, Vector
+from lorelog.core.query import Lane
+from lorelog.models.embed.fake import FakeEmbedder
+from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.services.indexing.run import IndexJob, IndexRun
+from lorelog.services.places.roots import Root
+from lorelog.services.search.searcher import Searcher
+from lorelog.stores.embedded import EmbeddedStore
+from lorelog.stores.memory import MemoryStore
+
+
+class CountingEmbedder(FakeEmbedder):
+    """The fake provider, with a list of what it was asked to embed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
+        self.asked += texts
+        return super().embed_documents(texts)
+
+    def embed_query(self, text: str) -> Vector:
+        return super().embed_query(text)
+
+
+class Bench:
+    """A memory store with an indexer over one directory."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.embedder = CountingEmbedder()
+        self.store = MemoryStore(WordAnalyser(), provider="fake", model="fake-64")
+
+    chunking = ChunkOptions()
+
+    def run(self, *excluded: str, force: bool = False, **scan_options: object) -> tuple[int, int, int, int, int]:
+        """Index and return (changed, unchanged, touched, removed, texts embedded)."""
+        self.embedder.asked.clear()
+        root = Root(os.path.realpath(self.place), "/p", tuple(os.path.realpath(self.place / one) for one in excluded))
+        job = IndexJob((root,), (), ScanOptions(**scan_options), self.chunking, force)  # type: ignore[arg-type]
+        report = IndexRun(self.store, self.embedder, job).over_roots()
+        assert report.problems == ()
+        assert report.waiting == 0
+        assert report.embedded == len(self.embedder.asked)
+        return report.changed, report.unchanged, report.touched, report.removed, len(self.embedder.asked)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path / "notes")
+
+
+SECTIONS = [f"## Section {n}\n\ntext number {n}\n\n" for n in range(20)]
+
+
+def test_a_first_run_embeds_every_text_once(bench: Bench) -> None:
+    """Every section is one text, and a text that stands twice is embedded once."""
+    write(bench.place / "a.md", "".join(SECTIONS))
+    write(bench.place / "b.md", SECTIONS[0])
+
+    assert bench.run() == (2, 0, 0, 0, 20)
+
+
+def test_an_unchanged_file_is_not_read(bench: Bench) -> None:
+    """A file with the same size, time and inode is not opened at all."""
+    path = write(bench.place / "a.md", "".join(SECTIONS))
+    bench.run()
+    status = path.stat()
+    # Same stamp, other bytes: only someone who reads the file could know.
+    with path.open("r+b") as file:
+        file.write(b"XX")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    assert bench.run() == (0, 1, 0, 0, 0)
+    assert bench.store.chunks_of(os.path.realpath(path))[0].chunk.content.startswith("## Section 0")
+
+
+def test_a_touched_file_is_not_chunked_again(bench: Bench) -> None:
+    """A new time stamp on the same bytes is recorded, and nothing else happens."""
+    path = write(bench.place / "a.md", "".join(SECTIONS))
+    bench.run()
+    os.utime(path, ns=(1, 10**18))
+
+    assert bench.run() == (0, 0, 1, 0, 0)
+    assert bench.run() == (0, 1, 0, 0, 0)
+
+
+def test_a_line_at_the_top_embeds_nothing(bench: Bench) -> None:
+    """Inserting a line above twenty sections moves all of them and re-embeds none."""
+    path = write(bench.place / "a.md", "# Notes\n\nintro\n\n" + "".join(SECTIONS))
+    bench.run()
+    write(path, "\n" + path.read_text("utf-8"))
+
+    assert bench.run() == (1, 0, 0, 0, 0)
+    assert bench.store.chunks_of(os.path.realpath(path))[1].chunk.start_line == 6
+
+
+def test_an_appended_entry_embeds_one_text(bench: Bench) -> None:
+    """Appending an entry embeds that entry and nothing else."""
+    path = write(bench.place / "a.md", "".join(SECTIONS))
+    bench.run()
+    write(path, path.read_text("utf-8") + "## New\n\nappended\n")
+
+    assert bench.run() == (1, 0, 0, 0, 1)
+    assert bench.embedder.asked == ["## New\n\nappended"]
+
+
+def test_a_renamed_file_embeds_nothing(bench: Bench) -> None:
+    """Moving a file takes its vectors along."""
+    path = write(bench.place / "a.md", "".join(SECTIONS))
+    bench.run()
+    path.rename(bench.place / "b.md")
+
+    assert bench.run() == (1, 0, 0, 1, 0)
+
+
+def test_vanished_and_excluded_files_lose_their_chunks(bench: Bench) -> None:
+    """What is deleted, excluded by path, by pattern or by an ignore file leaves the index; its namesakes stay."""
+    write(bench.place / "gone.md", "gone\n")
+    write(bench.place / "drafts" / "d.md", "draft\n")
+    write(bench.place / "drafts-v2" / "e.md", "second draft\n")
+    write(bench.place / "x.tmp.md", "scratch\n")
+    write(bench.place / "stays.md", "stays\n")
+    assert bench.run()[0] == 5
+    (bench.place / "gone.md").unlink()
+
+    assert bench.run()[3] == 1
+    assert bench.run("drafts")[3] == 1
+    assert bench.run("drafts", exclude=("*.tmp.md",))[3] == 1
+    left = [Path(document.source).name for document in bench.store.documents()]
+    assert left == ["e.md", "stays.md"]
+    write(bench.place / ".lorelogignore", "drafts-v2/\n")
+    assert bench.run("drafts", exclude=("*.tmp.md",))[3] == 1
+    assert [Path(document.source).name for document in bench.store.documents()] == ["stays.md"]
+
+
+def test_force_reads_everything_and_embeds_nothing_known(bench: Bench) -> None:
+    """A forced run chunks every file again; vectors that are known are not paid for twice."""
+    write(bench.place / "a.md", "".join(SECTIONS))
+    bench.run()
+
+    assert bench.run(force=True) == (1, 0, 0, 0, 0)
+
+
+def test_replaced_text_takes_its_new_vectors_along(bench: Bench) -> None:
+    """A section that was rewritten is embedded, and the old text is gone with its chunk."""
+    path = write(bench.place / "a.md", "".join(SECTIONS))
+    bench.run()
+    write(path, path.read_text("utf-8").replace("text number 7", "something else"))
+
+    assert bench.run() == (1, 0, 0, 0, 1)
+    texts = [one.chunk.text for one in bench.store.chunks_of(os.path.realpath(path))]
+    assert "## Section 7\n\nsomething else" in texts
+    assert all(one.has_vector for one in bench.store.chunks_of(os.path.realpath(path)))
+
+
+def test_other_rules_of_cutting_read_everything_again(bench: Bench) -> None:
+    """A file that did not change is cut anew when it is to be cut otherwise, and only then."""
+    write(bench.place / "a.md", "# A\n\n" + "one two three. " * 100)
+    bench.run()
+    bench.chunking = ChunkOptions(max_chunk_size=400)
+
+    assert bench.run()[0] == 1
+    assert len(bench.store.chunks_of(os.path.realpath(bench.place / "a.md"))) > 1
+    assert bench.run() == (0, 1, 0, 0, 0)
+
+
+# -- all vectors anew ----------------------------------------------------------------------------------------------------
+
+
+class ChangedEmbedder(CountingEmbedder):
+    """The same model by its name, which now gives vectors of another length."""
+
+    def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
+        made = super().embed_documents(texts)
+        return replace(made, vectors=tuple(vector[: len(vector) // 2] for vector in made.vectors))
+
+    def embed_query(self, text: str) -> Vector:
+        one = super().embed_query(text)
+        return one[: len(one) // 2]
+
+
+class SilentEmbedder(CountingEmbedder):
+    """A model that cannot be reached."""
+
+    def embed_query(self, text: str) -> Vector:
+        raise ModelUnavailable("no server at localhost:1")
+
+
+def reembed(place: Path, store: Store, embedder: CountingEmbedder, progress: Progress | None = None) -> tuple[int, int]:
+    """Make all vectors anew and return (texts embedded, chunks waiting)."""
+    root = Root(os.path.realpath(place), "/p")
+    job = IndexJob((root,), (), ScanOptions(), ChunkOptions(), reembed=True, batch_size=4)
+    report = IndexRun(store, embedder, job, progress).over_roots()
+    assert report.problems == ()
+    return report.embedded, report.waiting
+
+
+def embedded_store(place: Path, model: str = "fake-64") -> EmbeddedStore:
+    return EmbeddedStore(place / "index", WordAnalyser(), provider="fake", model=model)
+
+
+def test_vectors_answer_while_they_are_made_anew(tmp_path: Path) -> None:
+    """Whenever in a run someone else asks, every text is found, and none is without its vector."""
+    write(tmp_path / "notes" / "a.md", "".join(SECTIONS))
+    first = embedded_store(tmp_path)
+    reembed(tmp_path / "notes", first, CountingEmbedder())
+    elsewhere = embedded_store(tmp_path)
+    searcher = Searcher(elsewhere, CountingEmbedder(), WordAnalyser())
+    seen: list[tuple[int, int]] = []
+
+    def look(stage: str, done: int, total: int) -> None:
+        if stage == "vectors":
+            reply = searcher.search("section", SearchOptions(k=30))
+            seen.append((len(reply.hits), reply.coverage.with_vectors))
+            assert not reply.notes
+
+    assert reembed(tmp_path / "notes", first, CountingEmbedder(), look) == (20, 0)
+
+    assert set(seen) == {(20, 20)}
+    first.close()
+    elsewhere.close()
+
+
+@pytest.mark.parametrize("kind", ["memory", "embedded"])
+def test_a_model_of_another_length_under_the_same_name(tmp_path: Path, kind: str) -> None:
+    """All vectors anew is the way out of a model that changed under its name."""
+    path = write(tmp_path / "notes" / "a.md", "".join(SECTIONS))
+    store: Store = embedded_store(tmp_path)
+    if kind == "memory":
+        store = MemoryStore(WordAnalyser(), provider="fake", model="fake-64")
+    reembed(tmp_path / "notes", store, CountingEmbedder())
+    changed = ChangedEmbedder()
+
+    assert reembed(tmp_path / "notes", store, changed) == (20, 0)
+
+    found = Searcher(store, changed, WordAnalyser()).search("text number 7", SearchOptions(lane=Lane.DENSE))
+    assert found.hits[0].source == os.path.realpath(path)
+    assert found.notes == ()
+    store.close()
+
+
+def test_another_model_takes_over(tmp_path: Path) -> None:
+    """Under another model all vectors anew turns the index over, and the first one's are kept aside."""
+    write(tmp_path / "notes" / "a.md", "".join(SECTIONS))
+    first = embedded_store(tmp_path)
+    reembed(tmp_path / "notes", first, CountingEmbedder())
+    other = embedded_store(tmp_path, model="other")
+
+    assert reembed(tmp_path / "notes", other, CountingEmbedder()) == (20, 0)
+
+    assert (other.stats().vectors, other.stats().other_vectors) == (20, 20)
+    assert not first.serves_model()
+    first.close()
+    other.close()
+
+
+def test_nothing_is_begun_for_a_model_that_is_away(bench: Bench) -> None:
+    """A model that does not answer ends a run that was to make all vectors anew before anything is begun."""
+    write(bench.place / "a.md", "".join(SECTIONS))
+    bench.run()
+
+    with pytest.raises(ModelUnavailable):
+        reembed(bench.place, bench.store, SilentEmbedder())
+
+    assert bench.store.stats().vectors == 20
+    assert not bench.store.reembed_state().begun

@@ -1,0 +1,224 @@
+"""Every call of a language model passes one gate: allowed before, written down after, and never a secret in it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lorelog.core.errors import (
+    ConfigError,
+    DailyLimitReached,
+    ModelFault,
+    ModelUnavailable,
+    StoreError,
+    error_from_code,
+)
+from lorelog.core.ports import Completion
+from lorelog.services.llm.metered import LlmBudget, MeteredLlm
+from lorelog.services.llm.receipts import MAX_FAILURES, Receipts
+
+
+class Model:
+    """A model that says or raises what a test wants."""
+
+    provider = "test"
+    model = "one"
+    extra_tokens = 40
+
+    def __init__(self, answer: str | BaseException = "done", tokens: tuple[int, int] = (100, 20)) -> None:
+        self.answer = answer
+        self.tokens = tokens
+        self.asked: list[tuple[str, str, int]] = []
+
+    def complete(self, system: str, text: str, max_tokens: int) -> Completion:
+        self.asked.append((system, text, max_tokens))
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return Completion(self.answer, *self.tokens)
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    path = folder / "receipts.jsonl"
+    return [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
+
+
+def gate(folder: Path, model: Any, daily_tokens: int = 100_000, window_tokens: int = 0) -> MeteredLlm:
+    return MeteredLlm(model, Receipts.of_tenant(folder), LlmBudget(daily_tokens, 60.0, window_tokens, "/p"))
+
+
+def test_a_call_is_allowed_then_asked_then_written_down(tmp_path: Path) -> None:
+    """The model is asked what it is to be asked, and two lines tell who, for what, whose and how it went."""
+    model = Model()
+    way = gate(tmp_path, model, window_tokens=9000)
+
+    assert way.ask("compact", "Sum up.", "All of it.", 500) == Completion("done", 100, 20)
+
+    assert model.asked == [("Sum up.", "All of it.", 500)]
+    assert (way.provider, way.model, way.window_tokens) == ("test", "one", 9000)
+    started, ended = lines(tmp_path)
+    assert started["reserved"] == way.max_cost("Sum up.", "All of it.", 500) > 540
+    assert {name: ended[name] for name in ("purpose", "project", "provider", "model", "outcome")} == {
+        "purpose": "compact",
+        "project": "/p",
+        "provider": "test",
+        "model": "one",
+        "outcome": "ok",
+    }
+    assert (ended["tokens_in"], ended["tokens_out"], ended["id"]) == (100, 20, started["id"])
+    assert ended["seconds"] >= 0
+    assert "Sum up" not in (tmp_path / "receipts.jsonl").read_text("utf-8")
+
+
+def test_beyond_the_days_tokens_nothing_is_asked(tmp_path: Path) -> None:
+    """A call that might exceed the limit is refused before anything is sent, and leaves no line."""
+    model = Model(tokens=(400, 100))
+    way = gate(tmp_path, model, daily_tokens=1100)
+    way.ask("compact", "s", "t", 500)
+    before = lines(tmp_path)
+
+    with pytest.raises(DailyLimitReached, match="of today's 1,100 are left") as raised:
+        way.ask("compact", "s", "t", 600)
+
+    assert raised.value.code == "capped"
+    assert isinstance(error_from_code("capped", "m"), DailyLimitReached)
+    assert "llm.daily_tokens" in raised.value.hint
+    assert (len(model.asked), lines(tmp_path)) == (1, before)
+
+
+def test_the_limit_holds_however_many_ask_at_once(tmp_path: Path) -> None:
+    """Calls that go on count with what they may cost."""
+    model, begun = Model(tokens=(300, 200)), threading.Barrier(4, timeout=30)
+
+    class Slow(Model):
+        def complete(self, system: str, text: str, max_tokens: int) -> Completion:
+            begun.wait()
+            return model.complete(system, text, max_tokens)
+
+    way = gate(tmp_path, Slow(), daily_tokens=4 * 600)
+
+    def ask(number: int) -> bool:
+        try:
+            way.ask("compact", "s", f"t{number}", 500)
+        except DailyLimitReached:
+            return False
+        return True
+
+    with ThreadPoolExecutor(12) as pool:
+        done = list(pool.map(ask, range(4)))
+
+    assert done == [True] * 4
+    assert Receipts.of_tenant(tmp_path).spent_today("compact") == 2000
+    assert not ask(9)
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome", "charged"),
+    [
+        (ModelUnavailable("no server"), "unavailable", False),
+        (ModelFault("odd"), "fault", True),
+        (ConfigError("bad address"), "failed", False),
+        (RuntimeError("a bug"), "failed", True),
+        (KeyboardInterrupt(), "failed", True),
+    ],
+)
+def test_what_a_model_raises_is_raised_and_accounted_for(
+    tmp_path: Path, error: BaseException, outcome: str, *, charged: bool
+) -> None:
+    """What may have been charged for counts in full, what was not does not count, and the caller learns what happened."""
+    with pytest.raises(type(error)) as raised:
+        gate(tmp_path, Model(error)).ask("compact", "s", "t", 500)
+
+    assert raised.value is error
+    started, ended = lines(tmp_path)
+    assert (ended["outcome"], ended["tokens_in"]) == (outcome, started["reserved"] if charged else 0)
+
+
+@pytest.mark.parametrize("said", ["", " \n\t"])
+def test_a_blank_answer_is_a_fault_that_was_paid_for(tmp_path: Path, said: str) -> None:
+    """Nothing is no answer, and its real cost counts."""
+    with pytest.raises(ModelFault, match="no usable answer"):
+        gate(tmp_path, Model(said)).ask("compact", "s", "t", 500)
+
+    ended = lines(tmp_path)[-1]
+    assert (ended["outcome"], ended["tokens_in"], ended["tokens_out"]) == ("unusable", 100, 20)
+
+
+def test_whoever_asks_may_say_what_an_answer_is(tmp_path: Path) -> None:
+    """An answer that does not suit is a fault, also where it is a text."""
+    way = gate(tmp_path, Model("prose"))
+
+    with pytest.raises(ModelFault):
+        way.ask("compact", "s", "t", 500, is_usable=lambda text: text.startswith("- "))
+    assert way.ask("compact", "s", "t", 500, is_usable=lambda text: text == "prose").text == "prose"
+
+
+def test_a_model_that_does_not_say_what_it_cost_counts_in_full(tmp_path: Path) -> None:
+    """Where the usage is unknown, what was reserved is spent."""
+    gate(tmp_path, Model(tokens=(0, 0))).ask("compact", "s", "t", 500)
+
+    started, ended = lines(tmp_path)
+    assert ended["tokens_in"] + ended["tokens_out"] == started["reserved"]
+
+
+@pytest.mark.parametrize(("told", "counted"), [((0, 20), 20), ((100, 0), 100), ((100, 20), 120)])
+def test_what_a_model_tells_of_one_side_only_counts_in_full_on_the_other(
+    tmp_path: Path, told: tuple[int, int], counted: int
+) -> None:
+    """An Ollama that had the question in its cache says nothing of it: what it might have been is spent."""
+    gate(tmp_path, Model(tokens=told)).ask("compact", "s", "t", 500)
+
+    started, ended = lines(tmp_path)
+    unsaid = (0 if told[0] else started["reserved"] - 500) + (0 if told[1] else 500)
+    assert ended["tokens_in"] + ended["tokens_out"] == counted + unsaid
+
+
+def test_what_does_not_fit_is_not_asked(tmp_path: Path) -> None:
+    """A model that would read a part of it silently is not asked at all; what just fits is."""
+    model = Model()
+    cost = gate(tmp_path, model).max_cost("s", "word " * 2000, 500)
+
+    with pytest.raises(ModelFault, match=f"context window of one is {cost - 1:,}"):
+        gate(tmp_path, model, window_tokens=cost - 1).ask("compact", "s", "word " * 2000, 500)
+    assert (model.asked, lines(tmp_path)) == ([], [])
+    assert gate(tmp_path, model, window_tokens=cost).ask("compact", "s", "word " * 2000, 500).text == "done"
+
+
+def test_a_model_that_keeps_failing_is_left_alone(tmp_path: Path) -> None:
+    """After three failures in a row nothing is asked, and the message says until when."""
+    model = Model(ModelUnavailable("no server"))
+    way = gate(tmp_path, model)
+    for _ in range(MAX_FAILURES):
+        with pytest.raises(ModelUnavailable, match="no server"):
+            way.ask("compact", "s", "t", 500)
+
+    with pytest.raises(ModelUnavailable, match=r"paused until \d\d:\d\d"):
+        way.ask("compact", "s", "t", 500)
+    assert len(model.asked) == MAX_FAILURES
+
+
+def test_what_cannot_be_written_down_is_not_asked(tmp_path: Path) -> None:
+    """Without receipts there is no limit, so nothing is spent."""
+    (tmp_path / "receipts.jsonl").mkdir()
+    model = Model()
+
+    with pytest.raises(StoreError):
+        gate(tmp_path, model).ask("compact", "s", "t", 500)
+
+    assert model.asked == []
+
+
+def test_a_receipt_that_cannot_be_settled_costs_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer was paid for: it is given, and what was reserved goes on counting."""
+
+    def full(*_: object) -> None:
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr(Receipts, "settle", full)
+
+    assert gate(tmp_path, Model()).ask("compact", "s", "t", 500).text == "done"
+    assert Receipts.of_tenant(tmp_path).spent_today("compact") == lines(tmp_path)[0]["reserved"]

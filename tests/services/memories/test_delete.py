@@ -1,0 +1,140 @@
+"""A deleted memory is gone from every answer, stays gone when the index is made anew, and can come back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lorelog import Lorelog, LorelogError
+from lorelog.core.errors import NotFound, StoreDamaged
+from lorelog.services.memory_state.tombstones import Tombstone, Tombstones
+
+FAKE = {"embedding.provider": "fake"}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Two notes."""
+    place = tmp_path / "app"
+    place.mkdir()
+    (place / "a.md").write_text("# Otter\n\nan otter in the river\n\n# Beaver\n\na beaver's dam\n", "utf-8")
+    return place
+
+
+@pytest.fixture
+def memory(project: Path) -> Iterator[Lorelog]:
+    """A memory with both of them indexed."""
+    with Lorelog(project=project, settings=FAKE) as opened:
+        opened.index([project / "a.md"])
+        yield opened
+
+
+def headings(memory: Lorelog) -> set[str]:
+    """What a search for everything finds."""
+    return {hit.heading for hit in memory.search("otter beaver river dam", k=50).hits}
+
+
+def test_a_deleted_section_is_found_no_more(memory: Lorelog, project: Path) -> None:
+    """Neither search nor list nor expand shows it, its neighbour stays, and the file is as it was."""
+    before = (project / "a.md").read_bytes()
+    identity = next(hit.id for hit in memory.search("otter").hits if hit.heading == "Otter")
+
+    reply = memory.delete(identity)
+
+    assert (reply.changed, reply.chunks) == (True, 1)
+    assert headings(memory) == {"Beaver"}
+    assert {one.chunk.heading for one in memory.list().memories} == {"Beaver"}
+    with pytest.raises(NotFound):
+        memory.expand(identity)
+    assert (project / "a.md").read_bytes() == before
+
+
+def test_it_stays_deleted(memory: Lorelog, project: Path) -> None:
+    """Reading the file again, editing it elsewhere, and deleting the index bring nothing back."""
+    memory.delete(next(hit.id for hit in memory.search("otter").hits if hit.heading == "Otter"))
+
+    memory.index(force=True)
+    assert headings(memory) == {"Beaver"}
+    with (project / "a.md").open("a", encoding="utf-8") as file:
+        file.write("\n# Crane\n\na crane by the dam\n")
+    memory.index()
+    assert headings(memory) == {"Beaver", "Crane"}
+    memory.reset()
+    memory.index()
+    assert headings(memory) == {"Beaver", "Crane"}
+
+
+def test_it_comes_back(memory: Lorelog) -> None:
+    """Restored, it is found as before; `get` tells the three states apart."""
+    identity = next(hit.id for hit in memory.search("otter").hits if hit.heading == "Otter")
+
+    assert memory.get(identity).memory is not None
+    memory.delete(identity)
+    gone = memory.get(identity)
+    assert (gone.exists, gone.memory, bool(gone.deleted_at)) == (True, None, True)
+    assert memory.delete(identity).changed is False
+    memory.restore(identity)
+    assert headings(memory) == {"Otter", "Beaver"}
+    assert memory.get("0" * 16).exists is False
+    with pytest.raises(NotFound):
+        memory.restore(identity)
+
+
+def test_a_memory_is_deleted_whole(memory: Lorelog) -> None:
+    """A journal entry that was cut into pieces goes as one, by its own id or by that of a piece, wherever it moves."""
+    added = memory.add("\n\n".join(f"walrus paragraph {number} " + "word " * 80 for number in range(12)))
+    pieces = [hit for hit in memory.search("walrus", k=50).hits if "walrus" in hit.content]
+    assert len(pieces) > 1
+
+    reply = memory.delete(pieces[1].id)
+
+    assert (reply.memory, reply.chunks) == (added.memory, len(pieces))
+    assert not [hit for hit in memory.search("walrus", k=50).hits if "walrus" in hit.content]
+    memory.add("pushes lines around")
+    assert not [hit for hit in memory.search("walrus", k=50).hits if "walrus" in hit.content]
+    memory.restore(added.memory)
+    assert len([hit for hit in memory.search("walrus", k=50).hits if "walrus" in hit.content]) == len(pieces)
+
+
+def test_a_tombstone_holds_no_text(memory: Lorelog, home: Path) -> None:
+    """What is written down about a deletion is ids and a hash."""
+    memory.delete(next(hit.id for hit in memory.search("otter").hits if hit.heading == "Otter"))
+
+    assert "otter in the river" not in (home / "tenants" / "default" / "tombstones.jsonl").read_text("utf-8")
+
+
+def stone(number: int) -> Tombstone:
+    return Tombstone(f"{number:016x}", "", f"/notes/{number}.md", (f"{number:016x}",), "2026-03-05T10:00:00+00:00")
+
+
+def test_a_torn_line_is_passed_over_and_repaired(tmp_path: Path) -> None:
+    """A power cut in the middle of a line loses that deletion only, and the next one is whole."""
+    path = tmp_path / "tombstones.jsonl"
+    Tombstones(path).append([stone(1), stone(2)])
+    path.write_bytes(path.read_bytes()[:-20])
+
+    assert [one.source for one in Tombstones(path).all()] == ["/notes/1.md"]
+    Tombstones(path).append([stone(3)])
+    assert [one.source for one in Tombstones(path).all()] == ["/notes/1.md", "/notes/3.md"]
+
+
+def test_a_line_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    """A damaged deletion is not taken for none: nothing is indexed, rather than showing what should be gone."""
+    path = tmp_path / "tombstones.jsonl"
+    Tombstones(path).append([stone(1)])
+    path.write_bytes(b"{}\n" + path.read_bytes())
+
+    with pytest.raises(StoreDamaged, match="cannot be read"):
+        list(Tombstones(path).all())
+
+
+def test_a_damaged_list_of_deletions_stops_indexing(memory: Lorelog, home: Path, project: Path) -> None:
+    """An index run over a damaged list fails with a message, and what was indexed stays."""
+    (home / "tenants" / "default" / "tombstones.jsonl").write_text("nonsense\n", "utf-8")
+    (project / "a.md").write_text("# New\n\nnew text\n", "utf-8")
+
+    with pytest.raises(LorelogError, match="tombstones"):
+        memory.index()
+    assert headings(memory) == {"Otter", "Beaver"}

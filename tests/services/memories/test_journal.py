@@ -1,0 +1,132 @@
+"""Appending to a journal where the id is given: never twice, and completed where it was torn."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lorelog.core.errors import StoreUnwritable, UsageError
+from lorelog.core.memory import NewMemory
+from lorelog.core.options import ChunkOptions
+from lorelog.ingest.markdown import chunk_markdown
+from lorelog.services.memories.journal import append_entries, has_entry
+
+NOW = datetime(2026, 3, 5, 14, 30, tzinfo=UTC)
+
+
+def memory(identity: str, text: str = "- said", minute: int = 5) -> NewMemory:
+    source = (("session", "s"), ("turn", identity), ("transcript", "/a b/t.jsonl"))
+    return NewMemory(text, "turn", origin="agent", id=identity, source=source, at=NOW.replace(minute=minute))
+
+
+def test_an_entry_has_its_own_time_and_anchor(tmp_path: Path) -> None:
+    """The heading tells when it happened, and the words stand in the order they were given in."""
+    (entry,) = append_entries(tmp_path, [memory("m1")], NOW)
+
+    assert entry.path.read_text() == (
+        "# 2026-03-05\n\n### 14:05\n"
+        "<!-- session:s turn:m1 transcript:/a b/t.jsonl memory:m1 type:turn origin:agent -->\n- said\n"
+    )
+    assert (entry.start_line, entry.end_line, entry.existed) == (3, 5, False)
+
+
+@pytest.mark.parametrize("count", [0, 1, 24, 25, 100])
+def test_what_a_summary_covers_is_read_back(tmp_path: Path, count: int) -> None:
+    """However many hashes there are, no line is long, and cutting the journal finds them all."""
+    covers = tuple(f"{number:016x}" for number in range(count))
+    (entry,) = append_entries(tmp_path, [NewMemory("- said", "summary", id="m", covers=covers, at=NOW)], NOW)
+    text = entry.path.read_text()
+    (chunk,) = chunk_markdown(text, str(entry.path), ChunkOptions(max_chunk_size=10_000)).chunks
+
+    assert max(map(len, text.splitlines())) < 600
+    assert chunk.anchor is not None
+    assert chunk.anchor.covers == covers
+    assert (entry.start_line, entry.end_line) == (3, text.count("\n"))
+    with pytest.raises(UsageError, match="content hashes"):
+        append_entries(tmp_path, [NewMemory("x", covers=("no hash -->",))], NOW)
+
+
+def test_an_id_that_stands_there_is_not_written_again(tmp_path: Path) -> None:
+    """Of several only those that are missing are written, and each is told where it stands."""
+    append_entries(tmp_path, [memory("m1"), memory("m2")], NOW)
+    entries = append_entries(tmp_path, [memory("m2"), memory("m3"), memory("m1")], NOW)
+
+    lines = entries[0].path.read_text().splitlines()
+    assert [entry.existed for entry in entries] == [True, False, True]
+    assert [f"memory:{entry.memory} " in lines[entry.start_line] for entry in entries] == [True] * 3
+    assert sum(line.startswith("###") for line in lines) == 3
+    assert has_entry(entries[0].path, "m3")
+    assert not has_entry(entries[0].path, "m4")
+    assert not has_entry(tmp_path / "none.md", "m1")
+
+
+@given(cut=st.integers(0, 10_000), text=st.text(min_size=1, max_size=60).filter(str.strip))
+def test_a_torn_entry_is_completed(tmp_path_factory: pytest.TempPathFactory, cut: int, text: str) -> None:
+    """Wherever a write was ended, writing the same again leaves the file as if it had not been."""
+    bullets = "- " + " ".join(text.replace("\0", "").split()) + "\n- päge\n- end"
+    try:
+        bullets.encode()
+    except UnicodeEncodeError:
+        return
+    whole, torn = tmp_path_factory.mktemp("whole"), tmp_path_factory.mktemp("torn")
+    entries = [memory("m1"), memory("m2", bullets, 6), memory("m3", "- other", 7)]
+    for folder in (whole, torn):
+        append_entries(folder, entries[:1], NOW)
+    path = torn / "2026-03-05.md"
+    before = len(path.read_bytes())
+    (last, *_) = append_entries(whole, entries[1:], NOW)
+    data = last.path.read_bytes()
+    path.write_bytes(data[: min(before + cut, len(data))])
+
+    append_entries(torn, entries[1:], NOW)
+
+    assert _said(path) == _said(last.path)
+    assert [path.read_bytes().count(f"memory:m{number} ".encode()) for number in (1, 2, 3)] == [1, 1, 1]
+
+
+def _said(path: Path) -> dict[str, str]:
+    """Return what each memory of a journal says. A heading that nothing follows, which a cut may leave, says nothing."""
+    chunks = chunk_markdown(path.read_text("utf-8"), str(path), ChunkOptions()).chunks
+    return {chunk.anchor.memory: chunk.content for chunk in chunks if chunk.anchor is not None}
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    """A pipe in the place of a journal would keep us for ever."""
+    os.mkfifo(tmp_path / "2026-03-05.md")
+    assert not has_entry(tmp_path / "2026-03-05.md", "m1")
+    with pytest.raises(StoreUnwritable):
+        append_entries(tmp_path, [memory("m1")], NOW)
+
+
+TAGS = st.lists(st.from_regex(r"\A[A-Za-z0-9é][\w.:/*@+-]{0,30}\Z"), max_size=4, unique=True).map(tuple)
+IDS = st.lists(st.from_regex(r"\A[a-z0-9][a-z0-9.:-]{0,20}\Z"), max_size=3, unique=True).map(tuple)
+
+
+@given(TAGS, IDS, st.just("") | st.dates().map(str))
+def test_what_an_anchor_is_told_comes_back(tags: tuple[str, ...], supersedes: tuple[str, ...], expires: str) -> None:
+    """Tags of whatever signs they may have, what is superseded and the last day are read from the file as they were given."""
+    from tempfile import TemporaryDirectory
+
+    new = NewMemory("said", "fact", tags, supersedes=supersedes, expires=expires, id="m0")
+    with TemporaryDirectory() as place:
+        (entry,) = append_entries(Path(place), [new], NOW)
+        (chunk,) = chunk_markdown(entry.path.read_text("utf-8"), "/j.md", ChunkOptions()).chunks
+
+    assert chunk.anchor is not None
+    assert (chunk.tags, chunk.anchor.superseded_ids, chunk.anchor.expires) == (tags, supersedes, expires)
+    assert chunk.anchor.memory == "m0"
+
+
+@pytest.mark.parametrize("tag", ["a b", "a,b", "a>b", "", "-a", ":a", "a\n", "a" * 201])
+def test_what_an_anchor_cannot_hold_is_no_tag(tag: str, tmp_path: Path) -> None:
+    """It is refused before anything is written; so is an id that would end the anchor."""
+    with pytest.raises(UsageError, match="cannot be a tag"):
+        append_entries(tmp_path, [NewMemory("said", tags=(tag,))], NOW)
+    with pytest.raises(UsageError, match="cannot be superseded"):
+        append_entries(tmp_path, [NewMemory("said", supersedes=("a b-->",))], NOW)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,135 @@
+"""Memories that say nearly the same are told, the newest first, and nothing else is."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+from tests.stores.making import chunk, update, vector
+
+from lorelog import Lorelog
+from lorelog.core.document import Anchor
+from lorelog.core.errors import UsageError
+from lorelog.core.memory import DuplicatesReply
+from lorelog.core.ports import Store
+from lorelog.core.query import Filters
+from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.services.memories.near_duplicates import NearDuplicateOptions, find_near_duplicates
+from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
+from lorelog.stores.memory import MemoryStore
+
+FAKE = {"embedding.provider": "fake"}
+LONG = "we chose kafka for the event bus because replays matter to billing"
+
+
+@pytest.fixture
+def store() -> Store:
+    """An empty store."""
+    return MemoryStore(WordAnalyser(), provider="test", model="m")
+
+
+def put(store: Store, *texts: str) -> None:
+    """Store memories, each a day later than the one before."""
+    chunks = [
+        chunk("/j.md", text, line, date=f"2026-03-{line:02}", anchor=Anchor(memory=f"m{line}"))
+        for line, text in enumerate(texts, 1)
+    ]
+    with store.writer() as writer:
+        writer.put([update("/j.md", chunks)])
+
+
+def embed(store: Store, **vectors: tuple[float, float]) -> None:
+    """Give memories vectors, by their ids."""
+    keys = {one.chunk.anchor.memory: one.chunk.vector_key for one in store.chunks_of("/j.md") if one.chunk.anchor}
+    with store.writer() as writer:
+        writer.put_vectors({keys[name]: vector(*numbers) for name, numbers in vectors.items()})
+
+
+def near(store: Store, place: Path, threshold: float | None = None, limit: int = 20) -> DuplicatesReply:
+    """Ask."""
+    return find_near_duplicates(
+        store, LifecycleIndex(store, place, date(2026, 4, 1)), NearDuplicateOptions(Filters(), threshold, limit)
+    )
+
+
+def names(reply: DuplicatesReply) -> list[list[str]]:
+    """The ids of each group."""
+    return [[one.stored.chunk.anchor.memory for one in group if one.stored.chunk.anchor] for group in reply.groups]
+
+
+def test_words_tell_without_vectors(store: Store, tmp_path: Path) -> None:
+    """One other word is near, half the words are not; the newest comes first with a similarity of 1."""
+    put(
+        store, LONG, LONG.replace("because", "since"), "we chose kafka for the event bus but nobody knows why", "otters"
+    )
+
+    reply = near(store, tmp_path)
+
+    assert names(reply) == [["m2", "m1"]]
+    assert [round(group.similarity, 2) for group in reply.groups[0]] == [1.0, 0.85]
+    assert (reply.compared, reply.by_vectors) == (4, 0)
+
+
+def test_meaning_tells_where_words_differ_but_not_alone(store: Store, tmp_path: Path) -> None:
+    """Near vectors and a good part of the words make a group; near vectors of other words do not."""
+    put(store, "kafka is our event bus for billing", "for billing our events go through kafka", "otters sleep in holts")
+    embed(store, m1=(1, 0), m2=(1, 0.1), m3=(1, 0.05))
+
+    reply = near(store, tmp_path)
+
+    assert names(reply) == [["m2", "m1"]]
+    assert reply.groups[0][1].similarity == pytest.approx(0.995, abs=0.001)
+    assert names(near(store, tmp_path, threshold=0.999)) == []
+    assert reply.by_vectors == 3
+
+
+def test_some_with_vectors_and_some_without(store: Store, tmp_path: Path) -> None:
+    """A memory that still waits for its vector is compared by words with all others."""
+    put(store, LONG, LONG.replace("because", "since"))
+    embed(store, m1=(1, 0))
+
+    assert names(near(store, tmp_path)) == [["m2", "m1"]]
+
+
+def test_groups_are_stars_and_the_largest_comes_first(store: Store, tmp_path: Path) -> None:
+    """Whoever is in a group is near to the one to keep; nobody is in two; no more groups come than were asked for."""
+    beavers = "beavers build dams of wood and mud along the slow river banks"
+    put(store, LONG, beavers, LONG, beavers, LONG)
+
+    reply = near(store, tmp_path)
+    assert names(reply) == [["m5", "m3", "m1"], ["m4", "m2"]]
+    assert not reply.more
+    few = near(store, tmp_path, limit=1)
+    assert (names(few), few.more) == ([["m5", "m3", "m1"]], True)
+
+
+def test_short_texts_are_the_same_only_when_they_are(store: Store, tmp_path: Path) -> None:
+    """Two words that are equal are a group; two that differ are not."""
+    put(store, "use redis", "use redis", "use kafka", "x")
+
+    assert names(near(store, tmp_path)) == [["m2", "m1"]]
+
+
+def test_what_was_superseded_is_settled(tmp_path: Path) -> None:
+    """A memory in whose place another stands is no repetition of it; and nothing was changed by looking."""
+    (tmp_path / "app").mkdir()
+    with Lorelog(project=tmp_path / "app", settings=FAKE) as memory:
+        old = memory.add(LONG, type="decision")
+        assert memory.find_near_duplicates().groups == ()
+        again = memory.add(LONG + " now")
+        journal = Path(old.source).read_bytes()
+        (group,) = memory.find_near_duplicates().groups
+        assert [one.stored.id for one in group] == [again.id, old.id]
+        assert memory.find_near_duplicates(types=["decision"]).groups == ()
+        assert Path(old.source).read_bytes() == journal
+        memory.delete(again.memory)
+        memory.supersede(old.memory, LONG + " now")
+        assert memory.find_near_duplicates().groups == ()
+
+
+def test_a_threshold_is_a_share(store: Store, tmp_path: Path) -> None:
+    """What is not within 0 and 1 is refused."""
+    for wrong in (0.0, 1.5):
+        with pytest.raises(UsageError, match="threshold"):
+            near(store, tmp_path, threshold=wrong)

@@ -1,0 +1,112 @@
+"""Branch and commit from files: what Git itself says, in every layout it makes."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lorelog.services.places.git import find_worktree, read_head
+
+
+def git(directory: Path, *words: str) -> str:
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
+    done = subprocess.run(["git", *identity, *words], cwd=directory, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    place = tmp_path / "app"
+    place.mkdir()
+    git(place, "init", "-q", "-b", "main")
+    git(place, "commit", "-q", "--allow-empty", "-m", "one")
+    return place
+
+
+def said_by_git(place: Path) -> tuple[str, str]:
+    return git(place, "branch", "--show-current"), git(place, "rev-parse", "HEAD")[:12]
+
+
+def test_a_branch_and_its_commit(repository: Path) -> None:
+    """The current branch, with slashes, and the first twelve digits of its commit."""
+    assert read_head(str(repository)) == said_by_git(repository)
+    git(repository, "checkout", "-q", "-b", "fix/cache")
+    git(repository, "commit", "-q", "--allow-empty", "-m", "two")
+
+    assert read_head(str(repository)) == said_by_git(repository)
+    assert read_head(str(repository))[0] == "fix/cache"
+
+
+def test_packed_references(repository: Path) -> None:
+    """A commit that only `packed-refs` knows is found, and not that of a branch whose name ends alike."""
+    git(repository, "branch", "x/main")
+    git(repository, "commit", "-q", "--allow-empty", "-m", "two")
+    git(repository, "pack-refs", "--all")
+
+    assert not (repository / ".git" / "refs" / "heads" / "main").exists()
+    assert read_head(str(repository)) == said_by_git(repository)
+
+
+def test_a_detached_head_has_no_branch(repository: Path) -> None:
+    """Without a branch the commit is told alone."""
+    git(repository, "checkout", "-q", "--detach")
+
+    assert read_head(str(repository)) == said_by_git(repository)
+    assert read_head(str(repository))[0] == ""
+
+
+def test_a_linked_worktree_has_its_own_head(repository: Path, tmp_path: Path) -> None:
+    """A worktree tells its own branch, with a commit from the repository that it shares, packed or not."""
+    linked = tmp_path / "linked"
+    git(repository, "worktree", "add", "-q", "-b", "side", str(linked))
+    git(linked, "commit", "-q", "--allow-empty", "-m", "side")
+    assert read_head(str(linked)) == said_by_git(linked)
+
+    git(repository, "pack-refs", "--all")
+    assert read_head(str(linked)) == said_by_git(linked)
+    assert find_worktree(str(linked)) == (str(repository), str(linked), True)
+
+
+def test_before_the_first_commit_there_is_a_branch_only(tmp_path: Path) -> None:
+    """A new repository has a branch without a commit."""
+    git(tmp_path, "init", "-q", "-b", "trunk")
+
+    assert read_head(str(tmp_path)) == ("trunk", "")
+
+
+def test_a_submodule_has_its_own_head(repository: Path, tmp_path: Path) -> None:
+    """A submodule is a repository, though its files are elsewhere."""
+    outer = tmp_path / "outer"
+    outer.mkdir()
+    git(outer, "init", "-q")
+    git(outer, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(repository), "inner")
+
+    assert read_head(str(outer / "inner")) == said_by_git(outer / "inner")
+
+
+@pytest.mark.parametrize(
+    "head",
+    ["", "nonsense", "ref: refs/heads/../../../secret", "ref: /etc/passwd", "ref: refs/heads/.invalid", "\0", "a" * 39],
+)
+def test_a_strange_head_says_nothing(repository: Path, head: str) -> None:
+    """What Git would not write is passed over, and leads to no file outside."""
+    (repository / ".git" / "HEAD").write_text(head + "\n", "utf-8")
+
+    assert read_head(str(repository)) == ("", "")
+
+
+def test_no_repository_has_no_head(tmp_path: Path) -> None:
+    """A plain directory, or none, has neither branch nor commit."""
+    assert read_head(str(tmp_path)) == ("", "")
+    assert read_head("/nowhere/at/all") == ("", "")
+
+
+def test_references_that_name_each_other_come_to_an_end(repository: Path) -> None:
+    """A ring of references is no commit and no endless loop."""
+    heads = repository / ".git" / "refs" / "heads"
+    (heads / "main").write_text("ref: refs/heads/other\n", "utf-8")
+    (heads / "other").write_text("ref: refs/heads/main\n", "utf-8")
+
+    assert read_head(str(repository)) == ("main", "")

@@ -1,0 +1,223 @@
+"""Which project one stands in, from real repositories made by git."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lorelog.core.document import GLOBAL_PROJECT
+from lorelog.services.places.project import Project, find_project, visible_projects
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    return tmp_path.resolve()
+
+
+def git(directory: Path, *arguments: str) -> None:
+    quiet = {
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_AUTHOR_NAME": "a",
+        "GIT_AUTHOR_EMAIL": "a@example.org",
+        "GIT_COMMITTER_NAME": "a",
+        "GIT_COMMITTER_EMAIL": "a@example.org",
+    }
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    command = ["git", "-c", "protocol.file.allow=always", "-c", "init.defaultBranch=main", *arguments]
+    subprocess.run(command, cwd=directory, env=inherited | quiet, check=True, capture_output=True)
+
+
+def make_repository(directory: Path) -> Path:
+    directory.mkdir(parents=True)
+    git(directory, "init")
+    git(directory, "commit", "--allow-empty", "-m", "first")
+    return directory
+
+
+def test_repository(base: Path) -> None:
+    """Anywhere inside a repository, also in a file of it, the project is its root."""
+    root = make_repository(base / "harbor")
+    deep = root / "src" / "api"
+    deep.mkdir(parents=True)
+    (deep / "notes.md").write_text("# Notes\n")
+
+    expected = Project(str(root), str(root), "harbor", git=True)
+    assert find_project(str(root)) == expected
+    assert find_project(str(deep)) == expected
+    assert find_project(str(deep / "notes.md")) == expected
+    assert find_project(str(root / ".git")) == expected
+
+
+def test_linked_worktree(base: Path) -> None:
+    """A linked worktree has the identity of the main one and a root of its own."""
+    root = make_repository(base / "harbor")
+    linked = base / "elsewhere" / "hotfix"
+    git(root, "worktree", "add", str(linked))
+    (linked / "src").mkdir()
+
+    assert find_project(str(linked / "src")) == Project(str(root), str(linked), "harbor", git=True)
+
+
+def test_bare_repository(base: Path) -> None:
+    """All worktrees of a bare repository, and the repository itself, are one project."""
+    source = make_repository(base / "source")
+    bare = base / "harbor.git"
+    git(base, "clone", "--bare", str(source), str(bare))
+    git(bare, "worktree", "add", str(base / "one"))
+    git(bare, "worktree", "add", str(bare / "two"))
+
+    assert find_project(str(base / "one")) == Project(str(bare), str(base / "one"), "harbor", git=True)
+    assert find_project(str(bare / "two")) == Project(str(bare), str(bare / "two"), "harbor", git=True)
+    assert find_project(str(bare / "refs")) == Project(str(bare), str(bare), "harbor", git=True)
+
+
+def test_hidden_bare_repository(base: Path) -> None:
+    """A `.bare` repository beside its worktrees takes their directory's name."""
+    source = make_repository(base / "source")
+    home = base / "harbor"
+    home.mkdir()
+    git(home, "clone", "--bare", str(source), ".bare")
+    (home / ".git").write_text("gitdir: ./.bare\n")
+    git(home, "worktree", "add", "feature")
+
+    assert find_project(str(home / "feature")).id == find_project(str(home)).id == str(home / ".bare")
+    assert find_project(str(home)).name == "harbor"
+
+
+def test_separate_git_directory(base: Path) -> None:
+    """A repository kept elsewhere with --separate-git-dir gives all its worktrees one identity."""
+    work = base / "work"
+    git(base, "init", f"--separate-git-dir={base / 'kept'}", str(work))
+    git(work, "commit", "--allow-empty", "-m", "first")
+    git(work, "worktree", "add", str(base / "linked"))
+
+    assert find_project(str(work)).id == find_project(str(base / "linked")).id == str(base / "kept")
+    assert find_project(str(work)).root == str(work)
+
+
+def test_submodule(base: Path) -> None:
+    """A submodule is a project of its own, in its working directory, and so are its worktrees."""
+    library = make_repository(base / "library")
+    root = make_repository(base / "harbor")
+    git(root, "submodule", "add", str(library), "vendor/library")
+    inside = root / "vendor" / "library"
+    git(inside, "worktree", "add", str(base / "patch"))
+
+    assert find_project(str(inside)) == Project(str(inside), str(inside), "library", git=True)
+    assert find_project(str(base / "patch")).id == str(inside)
+    assert find_project(str(root / "vendor")).id == str(root)
+
+
+def test_symlink(base: Path) -> None:
+    """A link to a project is that project."""
+    root = make_repository(base / "harbor")
+    link = base / "link"
+    link.symlink_to(root, target_is_directory=True)
+
+    assert find_project(str(link)) == find_project(str(root))
+
+
+def test_without_git(base: Path) -> None:
+    """Without Git the project is the directory itself, not its parent."""
+    notes = base / "notes" / "2026"
+    notes.mkdir(parents=True)
+
+    assert find_project(str(notes)) == Project(str(notes), str(notes), "2026", git=False)
+
+
+def test_missing_directory(base: Path) -> None:
+    """A path that is not there, or cannot be, still has a project."""
+    assert find_project(str(base / "gone")).id == str(base / "gone")
+    assert find_project(str(base / ("x" * 5000))).git is False
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"gitdir:",
+        b"gitdir: ",
+        b"gitdir: nowhere/to/be/found\n",
+        b"gitdir: .\n",
+        b"gitdir: a\0b\n",
+        b"gitdir: " + b"x" * 100_000,
+        b"\xff\xfe\x00",
+        b"not a pointer at all",
+    ],
+)
+def test_malformed_git_file(base: Path, content: bytes) -> None:
+    """A broken `.git` file is as if it were not there."""
+    (base / ".git").write_bytes(content)
+
+    assert find_project(str(base)) == Project(str(base), str(base), base.name, git=False)
+
+
+@pytest.mark.slow
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@given(pointer=st.binary(max_size=60), common=st.binary(max_size=60), config=st.binary(max_size=60))
+def test_arbitrary_git_files(base: Path, pointer: bytes, common: bytes, config: bytes) -> None:
+    """Whatever `.git`, `commondir` and `config` hold, a project is found and it is a real path."""
+    top = base / "top"
+    kept = base / "kept"
+    for name in ("objects", "refs"):
+        (kept / name).mkdir(parents=True, exist_ok=True)
+    top.mkdir(exist_ok=True)
+    (kept / "HEAD").write_text("ref: refs/heads/main\n")
+    (kept / "commondir").write_bytes(common)
+    (kept / "config").write_bytes(b"[core]\n\tworktree = " + config)
+    for text in (pointer, b"gitdir: ../kept\n"):
+        (top / ".git").write_bytes(text)
+        project = find_project(str(top))
+        assert project.id == os.path.realpath(project.id)
+        assert project.name
+
+
+def test_broken_repositories(base: Path) -> None:
+    """An empty `.git` directory, a pipe and a link to nothing are passed over for the repository around them."""
+    root = make_repository(base / "harbor")
+    for name in ("empty", "pipe", "dangling"):
+        (root / name).mkdir()
+    (root / "empty" / ".git").mkdir()
+    os.mkfifo(root / "pipe" / ".git")
+    (root / "dangling" / ".git").symlink_to(base / "nowhere")
+
+    assert {find_project(str(root / name)).id for name in ("empty", "pipe", "dangling")} == {str(root)}
+
+
+def test_pipe_inside_repository(base: Path) -> None:
+    """A pipe where a repository's configuration should be does not keep us waiting."""
+    bare = base / "odd"
+    git(base, "init", "--bare", str(bare))
+    (bare / "config").unlink()
+    os.mkfifo(bare / "config")
+
+    assert find_project(str(bare)).id == str(bare)
+
+
+def test_repository_sees_itself() -> None:
+    """From a repository one sees its own memories and the global ones, not those around it."""
+    current = Project("/home/a/code/harbor", "/home/a/code/harbor", "harbor", git=True)
+
+    known = ["", "/home/a", "/home/a/code/harbor", "/home/a/code/harbor/vendor", "/home/a/notes"]
+    assert visible_projects(current, known) == ("/home/a/code/harbor", GLOBAL_PROJECT)
+
+
+def test_directory_sees_its_line() -> None:
+    """From a directory without Git one also sees known directories above and below, never neighbours."""
+    notes = Project("/home/a/notes", "/home/a/notes", "notes", git=False)
+
+    known = ["", "/home/a", "/home/a/notes", "/home/a/notes/2026", "/home/a/notes-old", "/home/a/code", "/"]
+    assert visible_projects(notes, known) == ("/home/a/notes", GLOBAL_PROJECT, "/", "/home/a", "/home/a/notes/2026")
+
+
+def test_unknown_directory_sees_itself() -> None:
+    """A directory that nothing is known of sees itself and the global memories."""
+    fresh = Project("/srv/new", "/srv/new", "new", git=False)
+
+    assert visible_projects(fresh, []) == ("/srv/new", GLOBAL_PROJECT)

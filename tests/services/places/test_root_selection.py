@@ -1,0 +1,260 @@
+"""Which roots an index run reaches, and under which project each is filed."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from lorelog.core.document import GLOBAL_PROJECT
+from lorelog.core.errors import UsageError
+from lorelog.services.places.project import find_project
+from lorelog.services.places.root_selection import IndexTargets, select_default_roots, select_named_roots
+from lorelog.services.places.roots import Root
+from lorelog.services.places.workspace import Workspace
+
+
+class World:
+    """A current directory without Git, a repository beside it, and a home."""
+
+    def __init__(self, top: Path) -> None:
+        self.top = top.resolve()
+        self.here = self.make("here")
+        self.repository = self.make("repository")
+        subprocess.run(["git", "init", "-q", str(self.repository)], check=True)
+        self.home = self.make("home")
+
+    def make(self, *names: str) -> Path:
+        place = self.top.joinpath(*names)
+        place.mkdir(parents=True, exist_ok=True)
+        return place
+
+    def place(self, standing: Path | None = None, configured: Iterable[Path] = ()) -> Workspace:
+        project = find_project(str(standing or self.here))
+        return Workspace(project, self.home, "default", tuple(str(path) for path in configured))
+
+    def given(
+        self, *paths: object, standing: Path | None = None, known: Iterable[Root] = (), project: str | None = None
+    ) -> dict[str, Root]:
+        """Return the roots that naming these paths reaches, by path."""
+        named = IndexTargets(tuple(str(path) for path in paths), project)
+        return {root.path: root for root in select_named_roots(named, self.place(standing), tuple(known))}
+
+    def usual(
+        self, *, standing: Path | None = None, configured: Iterable[Path] = (), known: Iterable[Root] = ()
+    ) -> dict[str, Root]:
+        """Return the roots that a bare index reaches, by path."""
+        return {root.path: root for root in select_default_roots(self.place(standing, configured), tuple(known))}
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    world = World(tmp_path)
+    monkeypatch.chdir(world.here)
+    return world
+
+
+# -- the project of a root -----------------------------------------------------------------------------------------------
+
+
+def test_a_root_in_a_repository_belongs_to_it(world: World) -> None:
+    """Whatever lies in a Git repository is filed under that repository, wherever one stands."""
+    docs = world.make("repository", "docs")
+
+    assert world.given(docs)[str(docs)].project == str(world.repository)
+    assert world.given(world.repository)[str(world.repository)].project == str(world.repository)
+
+
+def test_a_repository_inside_the_current_directory_is_its_own_project(world: World) -> None:
+    """Git's border counts for more than lying inside the current directory."""
+    inner = world.make("here", "inner")
+    subprocess.run(["git", "init", "-q", str(inner)], check=True)
+
+    assert world.given(inner)[str(inner)].project == str(inner)
+
+
+def test_a_root_inside_the_current_directory_belongs_to_the_current_project(world: World) -> None:
+    """Without Git, what lies at or below the current directory is filed under it; a namesake beside it is not."""
+    notes = world.make("here", "notes")
+    beside = world.make("here-too")
+
+    assert world.given(notes)[str(notes)].project == str(world.here)
+    assert world.given(world.here)[str(world.here)].project == str(world.here)
+    assert world.given(beside)[str(beside)].project == GLOBAL_PROJECT
+
+
+def test_a_root_outside_belongs_to_no_project(world: World) -> None:
+    """Notes outside any repository and outside the current directory are global, from a repository too."""
+    notes = world.make("notes")
+
+    assert world.given(notes)[str(notes)].project == GLOBAL_PROJECT
+    assert world.given(notes, standing=world.repository)[str(notes)].project == GLOBAL_PROJECT
+
+
+def test_a_known_root_keeps_its_project(world: World) -> None:
+    """A root that was filed once stays there, whatever it lies in and wherever one stands."""
+    docs, notes = world.make("repository", "docs"), world.make("here", "notes")
+    known = [Root(str(docs), GLOBAL_PROJECT), Root(str(notes), "/another")]
+
+    found = world.given(docs, notes, known=known)
+
+    assert found[str(docs)].project == GLOBAL_PROJECT
+    assert found[str(notes)].project == "/another"
+
+
+@pytest.mark.parametrize("project", ["/chosen", GLOBAL_PROJECT])
+def test_an_explicit_project_wins(world: World, project: str) -> None:
+    """A project that was asked for, none included, goes before repository, current directory and what was known."""
+    paths = [world.make("repository", "docs"), world.make("here", "notes"), world.make("notes")]
+    known = [Root(str(paths[2]), "/another")]
+
+    found = world.given(*paths, known=known, project=project)
+
+    assert {root.project for root in found.values()} == {project}
+
+
+def test_paths_are_known_by_their_real_names(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Relative paths, the person's home and links all become the one real path, so that a root is known again."""
+    notes = world.make("here", "notes")
+    (world.here / "link").symlink_to(notes)
+    monkeypatch.setenv("HOME", str(world.here))
+
+    for written in ("notes", "./notes/../notes/", "~/notes", "link"):
+        assert list(world.given(written)) == [str(notes)], written
+
+
+# -- exclusions ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_exclusion_goes_to_the_root_that_holds_it(world: World) -> None:
+    """Each `!path` is kept with the root it lies in and with no other, not even with a namesake."""
+    notes, notes_too = world.make("here", "notes"), world.make("here", "notes-too")
+    drafts, old = world.make("here", "notes", "drafts"), world.make("here", "notes-too", "old")
+
+    found = world.given("notes", "!notes/drafts", "notes-too", f"!{old}")
+
+    assert found[str(notes)].exclude == (str(drafts),)
+    assert found[str(notes_too)].exclude == (str(old),)
+
+
+@pytest.mark.parametrize("stray", ["elsewhere/drafts", "notes-too", "."])
+def test_an_exclusion_that_excludes_nothing_is_a_mistake(world: World, stray: str) -> None:
+    """A `!path` that lies in none of the given paths was mistyped: it is refused by name."""
+    world.make("here", "notes")
+    world.make("here", "notes-too")
+
+    with pytest.raises(UsageError) as refused:
+        world.given("notes", "!notes/drafts", f"!{stray}")
+
+    said = f"{refused.value.message} {refused.value.hint}"
+    assert stray in said or str((world.here / stray).resolve()) in said
+
+
+def test_only_exclusions_are_a_mistake(world: World) -> None:
+    """Leaving out without naming what to take is refused."""
+    with pytest.raises(UsageError, match="every path"):
+        world.given("!notes")
+
+
+@pytest.mark.parametrize("paths", [[""], ["notes", ""], ["notes", "!"]])
+def test_an_empty_path_is_a_mistake(world: World, paths: list[str]) -> None:
+    """An empty path, as an unset variable gives, is refused and not taken for the current directory."""
+    world.make("here", "notes")
+
+    with pytest.raises(UsageError, match="path is empty"):
+        world.given(*paths)
+
+
+@pytest.mark.parametrize("path", ["a\x00b", "half \ud83e"])
+def test_what_can_be_no_path_is_a_mistake(world: World, path: str) -> None:
+    """A name that no file can have, or that is not UTF-8, is refused."""
+    with pytest.raises(UsageError, match="cannot be a path"):
+        world.given(path)
+
+
+def test_known_roots_inside_a_given_one_come_along(world: World) -> None:
+    """Roots known below a given path are indexed with it, as they were filed and without what they leave out."""
+    inner = Root(
+        str(world.make("here", "notes", "inner")), "/another", (str(world.here / "notes/inner/x"),), ("*.tmp",)
+    )
+    outer = Root(str(world.here), str(world.here))
+    beside = Root(str(world.make("here", "notes-too")), str(world.here))
+
+    found = world.given("notes", known=[inner, outer, beside])
+
+    assert set(found) == {str(world.here / "notes"), inner.path}
+    assert found[inner.path] == inner
+
+
+def test_patterns_are_kept_with_the_given_roots_only(world: World) -> None:
+    """Patterns to leave out go to every path that was named, and to no root that merely came along."""
+    notes, inner = world.make("here", "notes"), world.make("here", "notes", "inner")
+    named = IndexTargets((str(notes), str(world.repository)), None, ("*.tmp.md",))
+
+    found = {root.path: root for root in select_named_roots(named, world.place(), (Root(str(inner), "/another"),))}
+
+    assert found[str(notes)].patterns == found[str(world.repository)].patterns == ("*.tmp.md",)
+    assert found[str(inner)].patterns == ()
+
+
+# -- a bare index --------------------------------------------------------------------------------------------------------
+
+
+def test_a_bare_index_takes_journals_paths_and_known_roots(world: World) -> None:
+    """Without paths come the journals here and of no project, configured paths, and known roots of both."""
+    journals = world.make("here", ".lorelog", "memory")
+    global_journals = world.make("home", "tenants", "default", "memory")
+    configured = world.make("here", "docs")
+    mine = Root(str(world.make("notes")), str(world.here), ("/x",), ("*.tmp",))
+    everyone = Root(str(world.make("shared")), GLOBAL_PROJECT)
+    others = Root(str(world.make("repository", "docs")), str(world.repository))
+
+    found = world.usual(configured=[configured], known=[mine, everyone, others])
+
+    assert {path: root.project for path, root in found.items()} == {
+        str(journals): str(world.here),
+        str(global_journals): GLOBAL_PROJECT,
+        str(configured): str(world.here),
+        mine.path: str(world.here),
+        everyone.path: GLOBAL_PROJECT,
+    }
+    assert found[mine.path] == mine
+
+
+def test_journals_that_are_not_there_are_not_taken(world: World) -> None:
+    """A project without journals is indexed without a complaint about them."""
+    configured = world.make("here", "docs")
+
+    assert list(world.usual(configured=[configured])) == [str(configured)]
+
+
+def test_a_configured_path_that_is_known_stays_as_it_was_filed(world: World) -> None:
+    """A path that is configured and was indexed before keeps its project and what it leaves out."""
+    docs = world.make("here", "docs")
+    known = Root(str(docs), GLOBAL_PROJECT, (str(docs / "drafts"),))
+
+    assert world.usual(configured=[docs], known=[known]) == {str(docs): known}
+
+
+def test_configured_paths_lie_where_they_lie(world: World) -> None:
+    """A configured path in another repository is filed there, and one outside everything is global."""
+    docs, notes = world.make("repository", "docs"), world.make("notes")
+
+    found = world.usual(configured=[docs, notes])
+
+    assert {path: root.project for path, root in found.items()} == {
+        str(docs): str(world.repository),
+        str(notes): GLOBAL_PROJECT,
+    }
+
+
+def test_nothing_to_index_is_said_with_what_to_do(world: World) -> None:
+    """Where a project knows nothing, a bare index is refused with the command that begins."""
+    others = Root(str(world.make("repository", "docs")), str(world.repository))
+
+    with pytest.raises(UsageError) as refused:
+        world.usual(known=[others])
+
+    assert "lorelog index" in refused.value.hint

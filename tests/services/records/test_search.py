@@ -1,0 +1,214 @@
+"""Tasks and records are found by their text, distinguished from similar ones, and filtered exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.services.records.desk import Desk
+
+from lorelog.core.errors import NotFound, UsageError
+
+SERVICES = ("billing", "orders", "shipping")
+
+
+@pytest.fixture
+def desk(tmp_path: Path, home: Path) -> Iterator[Desk]:
+    """A client in a project."""
+    made = Desk(tmp_path / "app", home)
+    yield made
+    made.close()
+
+
+def siblings(desk: Desk) -> dict[str, str]:
+    """Write tasks that differ only in a name, and return them by it."""
+    tasks = {}
+    for number, name in enumerate(SERVICES):
+        task = tasks[name] = desk.start(
+            f"migrate the {name} service to the new retry policy",
+            dataset_refs=[{"name": f"replay-{number}"}],
+            entity_refs=[{"name": name, "entity_type": "service"}],
+            agent_id=f"agent-{number}",
+        )
+        desk("task.progress", task_id=task, summary="half of the call sites are done", next_step="load test")
+        desk.say(task, ["the herd is gone", "errors are unchanged", "duplicates are gone"][number])
+    desk("task.finish", task_id=tasks["billing"], summary="all call sites retry with jitter")
+    desk("task.finish", task_id=tasks["orders"], status="failed", what_failed=["the breaker tripped"])
+    return tasks
+
+
+def found(desk: Desk, query: str = "", **conditions: Any) -> list[str]:
+    """Return the ids of the matching tasks."""
+    return [hit["task_id"] for hit in desk("task.search", query=query, **conditions)["hits"]]
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("how far is the shipping migration", "shipping"),
+        ("orders service retry policy", "orders"),
+        ("call sites of billing", "billing"),
+        ("retry policy on replay-2", "shipping"),
+        ("what about the herd", "billing"),
+        ("which retry migration failed", "orders"),
+        ("which retry migration is still open", "shipping"),
+    ],
+)
+def test_siblings_are_told_apart(desk: Desk, query: str, name: str) -> None:
+    """A name, a dataset, a result or a status in the query ranks the right sibling first."""
+    tasks = siblings(desk)
+
+    assert found(desk, query)[0] == tasks[name]
+
+
+def test_a_task_is_one_hit_with_what_it_was_found_by(desk: Desk) -> None:
+    """A task is one hit with its best records, their trust and its status, however many records match."""
+    tasks = siblings(desk)
+    hits = desk("task.search", query="billing call sites retry")["hits"]
+
+    assert len({hit["task_id"] for hit in hits}) == len(hits)
+    best = hits[0]
+    assert (best["task_id"], best["status"]) == (tasks["billing"], "completed")
+    assert best["goal"].startswith("migrate the billing")
+    assert 1 <= len(best["matched"]) <= 3
+    assert [grounding_ref["artifact_id"] for grounding_ref in best["grounding_refs"]] == [
+        grounding_ref["artifact_id"] for grounding_ref in best["matched"]
+    ]
+    assert best["trust"]["tier"] == "canonical_record"
+    assert best["verification_hint"]["requires_verification"] is False
+    scores = [hit["score"] for hit in hits]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_what_was_just_written_is_found(desk: Desk) -> None:
+    """A record is found immediately after it was written."""
+    desk.start("something else")
+    task = desk.start("catch a walrus")
+
+    assert found(desk, "walrus") == [task]
+    claim = desk.say(task, "tusks are heavy")
+    assert desk("artifact.search", query="tusks")["hits"][0]["artifact_id"] == claim
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("conditions", "names"),
+    [
+        ({"status": "failed"}, ["orders"]),
+        ({"status": "in_progress"}, ["shipping"]),
+        ({"dataset": "Replay-1"}, ["orders"]),
+        ({"entity": "shipping"}, ["shipping"]),
+        ({"agent_id": "agent-0"}, ["billing"]),
+        ({"kinds": ["task_finish"]}, ["billing", "orders"]),
+        ({"kinds": ["evidence"], "status": "completed"}, ["billing"]),
+        ({"dataset": "nothing"}, []),
+        ({"challenge_id": "nothing"}, []),
+        ({"until": "2020-01-01"}, []),
+        ({"since": "2020-01-01"}, list(SERVICES)),
+        ({"trust": "verified"}, []),
+        ({"trust": "canonical"}, list(SERVICES)),
+    ],
+)
+def test_conditions_are_exact(desk: Desk, conditions: dict[str, Any], names: list[str]) -> None:
+    """Filters are exact, with and without a query."""
+    tasks = siblings(desk)
+
+    for query in ("", "retry policy", "call sites"):
+        assert set(found(desk, query, **conditions)) <= {tasks[name] for name in names}
+    assert set(found(desk, **conditions)) == {tasks[name] for name in names}
+    assert set(found(desk, "retry policy migration", k=50, **conditions)) == {tasks[name] for name in names}
+
+
+def test_one_task_and_its_parts_can_be_asked_for(desk: Desk) -> None:
+    """Tasks and subtasks can be selected by an id prefix; an unknown one is an error."""
+    tasks = siblings(desk)
+    part = desk.start("a part of the retry work", parent_task_id=tasks["orders"])
+
+    assert found(desk, "retry", task_id=tasks["orders"][:-2]) == [tasks["orders"]]
+    assert found(desk, "retry", parent_task_id=tasks["orders"]) == [part]
+    assert found(desk, parent_task_id=tasks["orders"]) == [part]
+    with pytest.raises(NotFound, match="no task"):
+        desk("task.search", query="retry", task_id="nothing-like-it")
+    with pytest.raises(UsageError, match="not a kind"):
+        desk("task.search", query="retry", kinds=["evidenc"])
+
+
+@pytest.mark.slow
+def test_few_among_many_are_found(desk: Desk) -> None:
+    """A selective filter widens the search until the matching task is found."""
+    for number in range(60):
+        desk.start(f"retry policy retry policy number {number}")
+    wanted = desk.start("an aside that names a retry once, in passing, among other things", challenge_id="c-1")
+
+    assert found(desk, "retry policy", challenge_id="c-1", k=1) == [wanted]
+    hits = desk("artifact.search", query="retry policy", challenge_id="c-1", k=1)["hits"]
+    assert [hit["task_id"] for hit in hits] == [wanted]
+
+
+def test_without_a_question_the_newest_come_first(desk: Desk) -> None:
+    """Without a query, tasks come by their last change and records by their time, newest first."""
+    first, second = desk.start("one"), desk.start("two")
+    late = desk.say(first, "more about one")
+
+    assert found(desk) == [first, second]
+    assert found(desk, k=1) == [first]
+    newest = desk("artifact.search")["hits"]
+    assert newest[0]["artifact_id"] == late
+    assert newest[0]["artifact"]["summary"] == "more about one"
+    assert [hit["artifact_kind"] for hit in newest] == ["evidence", "task_start", "task_start"]
+
+
+def test_what_was_superseded_is_left_out_unless_asked_for(desk: Desk) -> None:
+    """Superseded records are omitted unless requested."""
+    claim = desk.say(desk.start("the cache"), "walrus takes three ms")
+    anew = desk("artifact.revision", reply_to_artifact_id=claim, summary="walrus takes four ms")["artifact_id"]
+
+    for query in ("walrus", ""):
+        shown = [
+            hit["artifact_id"] for hit in desk("artifact.search", query=query, kinds=["evidence", "revision"])["hits"]
+        ]
+        assert shown == [anew]
+        both = desk("artifact.search", query=query, kinds=["evidence", "revision"], include_superseded=True)["hits"]
+        assert {hit["artifact_id"] for hit in both} == {claim, anew}
+
+
+def test_verified_is_what_a_second_writer_stands_by(desk: Desk) -> None:
+    """The trust filter returns the verification and the verified record; each cites the other."""
+    task = desk.start("the walrus cache")
+    claim, other = desk.say(task, "walrus holds"), desk.say(task, "walrus is large")
+    by = desk(
+        "artifact.verification",
+        reply_to_artifact_id=claim,
+        supports_claim=True,
+        agent_id="otto",
+        summary="walrus, seen",
+    )
+
+    hits = {hit["artifact_id"]: hit for hit in desk("artifact.search", query="walrus", trust="verified")["hits"]}
+
+    assert set(hits) == {claim, by["artifact_id"]}
+    assert other not in hits
+    assert by["artifact_id"] in [grounding_ref["artifact_id"] for grounding_ref in hits[claim]["grounding_refs"]]
+    assert hits[by["artifact_id"]]["trust"]["tier"] == "verified_record"
+
+
+def test_projects_are_apart_and_global_ones_are_seen(desk: Desk, tmp_path: Path, home: Path) -> None:
+    """A task of another project needs all_projects; a global one is visible everywhere."""
+    other = Desk(tmp_path / "elsewhere", home)
+    mine, theirs = desk.start("feed the walrus"), other.start("wash the walrus")
+    everyones = other.start("respect the walrus", to_global=True)
+
+    for query in ("walrus", ""):
+        assert set(found(desk, query)) == {mine, everyones}
+        assert set(found(desk, query, all_projects=True)) == {mine, theirs, everyones}
+        assert set(found(desk, query, projects=[""])) == {everyones}
+    other.close()
+
+
+def test_an_empty_home_answers_with_nothing(desk: Desk) -> None:
+    """Searching an empty home finds nothing and creates no ledger."""
+    assert desk("task.search", query="walrus")["hits"] == []
+    assert desk("artifact.search")["hits"] == []
+    assert desk.lines() == 0

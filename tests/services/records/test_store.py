@@ -1,0 +1,82 @@
+"""The record store follows the ledger, and creates no file before the first record."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from tests.records.drafts import draft
+
+from lorelog.core.record import TrustTier
+from lorelog.records.ledger import Ledger
+from lorelog.services.records.store import RecordStore
+
+
+def test_asking_an_empty_home_makes_no_file(tmp_path: Path) -> None:
+    """Reading from an empty home creates no file or folder."""
+    book = RecordStore(tmp_path / "tenant")
+
+    assert not book.exists()
+    assert book.tables().get("nobody") is None
+    assert book.trust(["nobody"]) == {}
+    assert not (tmp_path / "tenant").exists()
+
+
+def test_what_is_appended_is_there_at_once(tmp_path: Path) -> None:
+    """A record is readable and rated as soon as it was appended, even in an empty home."""
+    book = RecordStore(tmp_path)
+    assert book.tables().counts() == {}
+
+    (written,) = book.append([draft("task_start")])
+
+    assert book.tables().get(written.id) == written
+    assert written.verified
+    assert book.trust([written.id])[written.id].tier is TrustTier.CANONICAL
+
+
+def test_what_others_append_is_seen(tmp_path: Path) -> None:
+    """Records appended by another process are seen by the next read."""
+    book = RecordStore(tmp_path)
+    book.append([draft("task_start")])
+    (other,) = Ledger(tmp_path).append([draft("task_start")])
+
+    assert book.tables().get(other.id) is not None
+
+
+def test_a_closed_book_opens_itself_again(tmp_path: Path) -> None:
+    """A closed store opens again on the next call."""
+    book = RecordStore(tmp_path)
+    (written,) = book.append([draft("task_start")])
+    book.close()
+    book.close()
+
+    assert book.tables().get(written.id) == written
+
+
+def test_what_is_on_disk_is_not_said_to_have_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Appending does not fail if the tables cannot be updated: the caller would write the record again."""
+    book = RecordStore(tmp_path)
+    book.append([draft("task_start")])
+
+    def full(*_: object) -> int:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("lorelog.records.tables.RecordTables._apply", full)
+        (written,) = book.append([draft("task_start")])
+
+    assert [item.id for item in book.ledger.read()][1:] == [written.id]
+    assert book.tables().get(written.id) is not None
+
+
+def test_tables_that_cannot_be_written_are_made_in_memory(tmp_path: Path) -> None:
+    """Tables that cannot be written are built in memory for each store."""
+    (written,) = Ledger(tmp_path).append([draft("task_start")])
+    (tmp_path / "index").write_text("a file where the folder should be", "utf-8")
+    book = RecordStore(tmp_path)
+
+    assert book.tables().get(written.id) is not None
+    (later,) = book.append([draft("task_start")])
+    assert book.tables().get(later.id) is not None
+    assert book.tables().position().seq == 2

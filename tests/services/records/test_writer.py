@@ -1,0 +1,400 @@
+"""A draft becomes a record: complete, under its task, without secrets, or not at all."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.services.records.desk import Desk
+
+from lorelog.core.errors import NotFound, UsageError
+from lorelog.records.kinds import FIELDS, KINDS, FieldType
+from lorelog.services.records.keys.keyring import KeyFolder
+
+VALUES: dict[FieldType, Any] = {
+    FieldType.TEXT: "some words",
+    FieldType.TEXTS: ["one", "two"],
+    FieldType.NUMBER: 2.5,
+    FieldType.SHARE: 0.5,
+    FieldType.OBJECT: {"a": 1, "b": {"c": ["d"]}},
+    FieldType.VALUE: {"hours": 2},
+    FieldType.DATASETS: [{"name": "sift-1m", "version": "2", "description": "vectors"}],
+    FieldType.ENTITIES: [{"name": "billing", "entity_type": "service", "role": "subject"}],
+    FieldType.PROVENANCE: {"uri": "https://example.org/x", "repo": "r", "commit": "c0ffee", "path": "a.py"},
+}
+
+
+@pytest.fixture
+def desk(tmp_path: Path, home: Path) -> Iterator[Desk]:
+    """A client in a project."""
+    made = Desk(tmp_path / "app", home)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    "field", [name for name in FIELDS if name not in {"content", "related_artifact_ids", "parent_task_id"}]
+)
+def test_every_field_comes_back_as_it_was_said(desk: Desk, field: str) -> None:
+    """Every field of a record is in the ledger and the reply, unchanged."""
+    task = desk.start()
+    value = VALUES[FIELDS[field].type]
+
+    written = desk("artifact.create", artifact_kind="decision", task_id=task, agent_id="mara", **{field: value})
+    shown = desk("artifact.get", artifact_id=written["artifact_id"])["artifact"]
+
+    assert shown[field] == value
+    assert (shown["artifact_kind"], shown["task_id"], shown["thread_id"]) == ("decision", task, task)
+
+
+def test_what_a_record_says_of_itself_comes_back(desk: Desk) -> None:
+    """Writer, session, reply, relation, stance, supersession, origin and status are stored."""
+    task = desk.start()
+    first, second = desk.say(task, "three ms"), desk.say(task, "four ms")
+    said = {
+        "agent_id": "otto",
+        "session_id": "s-1",
+        "thread_id": "aside",
+        "relation_kind": "doubts",
+        "supports_claim": False,
+        "origin": "user",
+        "status": "open",
+    }
+
+    written = desk(
+        "artifact.review",
+        task_id=task,
+        reply_to_artifact_id=first,
+        supersedes=second[:-3],
+        related_artifact_ids=[first[:-2], second],
+        parent_task_id=task[:-2],
+        **said,
+    )
+    shown = desk("artifact.get", artifact_id=written["artifact_id"])["artifact"]
+
+    assert {name: shown[name] for name in said} == said
+    assert (shown["reply_to_artifact_id"], shown["supersedes"]) == (first, second)
+    assert (shown["related_artifact_ids"], shown["parent_task_id"]) == ([first, second], task)
+    assert "begins the thread 'aside'" in written["notes"][0]
+
+
+def test_memds_other_names_are_understood(desk: Desk) -> None:
+    """Failed attempts are stored as what_failed, and notes of a run as its summary."""
+    task = desk.start()
+    desk("task.progress", task_id=task, summary="half", next_step="rest", failed_attempts=["sleeping"])
+    begun = desk("task.run_start", task_id=task, tool_name="k6", command="k6 run", why_chosen="known", inputs=["a.js"])
+    desk("task.run_finish", task_id=task, status="failed", notes="it broke", run_id=begun["artifact_id"])
+
+    story = desk("task.get", task_id=task)
+
+    assert story["artifacts"][1]["what_failed"] == ["sleeping"]
+    (run,) = story["runs"]
+    assert (run["status"], run["summary"], run["tool_name"]) == ("failed", "it broke", "k6")
+
+
+def test_a_task_tells_its_story(desk: Desk) -> None:
+    """A task shows its goal, status, records, runs, and each dataset and entity once."""
+    data, thing = {"name": "sift-1m"}, {"name": "billing", "entity_type": "service"}
+    task = desk.start("fit the index", dataset_refs=[data], entity_refs=[thing])
+    desk.say(task, "three ms", dataset_refs=[data, {"name": "glove"}])
+    desk("task.finish", task_id=task, status="failed", what_failed=["all of it"])
+
+    story = desk("task.get", task_id=task[:-4])
+
+    assert (story["task"]["goal"], story["task"]["status"], story["task"]["records"]) == ("fit the index", "failed", 3)
+    assert story["task"]["finished_at"]
+    assert [artifact["artifact_kind"] for artifact in story["artifacts"]] == ["task_start", "evidence", "task_finish"]
+    assert story["datasets"] == [data, {"name": "glove"}]
+    assert story["entities"] == [thing]
+
+
+@pytest.mark.parametrize(
+    ("op", "given", "error", "told"),
+    [
+        ("task.progress", {"task_id": "nothing-like-it", "summary": "a", "next_step": "b"}, NotFound, "no task"),
+        ("task.finish", {"task_id": "nothing-like-it"}, NotFound, "no task"),
+        ("task.start", {"goal": "a", "parent_task_id": "nothing-like-it"}, NotFound, "no task"),
+        ("artifact.decision", {"task_id": "nothing-like-it", "summary": "a"}, NotFound, "no task"),
+        ("artifact.review", {"reply_to_artifact_id": "nothing-like-it"}, NotFound, "no record"),
+        ("artifact.decision", {"summary": "x", "related_artifact_ids": ["nothing-like-it"]}, NotFound, "no record"),
+        ("artifact.decision", {"summary": "x", "supersedes": "nothing-like-it"}, NotFound, "no record"),
+        ("artifact.review", {"summary": "fine"}, UsageError, "a review needs a task"),
+        ("artifact.create", {"artifact_kind": "digest"}, UsageError, "digests are compiled"),
+        ("artifact.create", {"artifact_kind": "decisionn"}, UsageError, "not a kind of record"),
+        ("artifact.review", {"artifact_kind": "decision"}, UsageError, "decision"),
+        ("artifact.create", {"artifact_kind": "decision", "content": "# a"}, UsageError, "no field 'content'"),
+        ("artifact.decision", {"content": "# a"}, UsageError, "no field 'content'"),
+        ("artifact.decision", {}, UsageError, "the decision is empty"),
+        (
+            "artifact.decision",
+            {"summary": " ", "motivation": "", "validation": [" "]},
+            UsageError,
+            "is empty",
+        ),
+        ("artifact.decision", {"sumary": "a"}, UsageError, "did you mean 'summary'"),
+        ("artifact.decision", {"trust_tier": "verified_record"}, UsageError, "no field 'trust_tier'"),
+        ("artifact.decision", {"dataset_refs": [{"nam": "x"}]}, UsageError, "no part 'nam'"),
+        ("artifact.decision", {"confidence": 2}, UsageError, "confidence"),
+        ("artifact.decision", {"origin": "god"}, UsageError, "god"),
+        ("task.start", {"goal": "  "}, UsageError, "needs 'goal'"),
+        ("task.start", {}, UsageError, "goal"),
+    ],
+)
+def test_what_is_wrong_is_refused_and_nothing_is_written(
+    desk: Desk, op: str, given: dict[str, Any], error: type[Exception], told: str
+) -> None:
+    """A mistyped id creates no task, attaches no reply, and leaves no file."""
+    desk.start()
+    with pytest.raises(error, match=told):
+        desk(op, **given)
+
+    assert desk.lines() == 1
+
+
+REQUIRED = [
+    (op, name)
+    for op, kind in (
+        ("task.progress", "task_progress"),
+        ("task.run_start", "run_start"),
+        ("task.add_evidence", "evidence"),
+    )
+    for name in KINDS[kind].required
+]
+
+
+@pytest.mark.parametrize(("op", "field"), [*REQUIRED, ("task.run_finish", "notes"), ("task.run_finish", "status")])
+def test_what_a_kind_needs_cannot_be_blank(desk: Desk, op: str, field: str) -> None:
+    """A missing or blank required field is an error."""
+    task = desk.start()
+    ways: dict[str, dict[str, Any]] = {
+        "task.progress": {"summary": "a", "next_step": "b"},
+        "task.run_start": {"tool_name": "a", "command": "b", "why_chosen": "c", "inputs": ["d"]},
+        "task.run_finish": {"status": "completed", "notes": "a"},
+        "task.add_evidence": {"evidence_kind": "a", "summary": "b"},
+    }
+    whole = ways[op]
+    blank = [" "] if isinstance(whole[field], list) else ""
+
+    desk(op, task_id=task, **whole)
+    for wrong in ({**whole, field: blank}, {name: value for name, value in whole.items() if name != field}):
+        with pytest.raises(UsageError):
+            desk(op, task_id=task, **wrong)
+    assert desk.lines() == 2
+
+
+def test_a_reply_belongs_where_its_parent_does(desk: Desk) -> None:
+    """A reply inherits task, project, thread and challenge; its kind sets the relation."""
+    task = desk.start()
+    parent = desk("artifact.create", artifact_kind="evidence", task_id=task, thread_id="aside", challenge_id="c-1",
+                  evidence_kind="x", summary="y", agent_id="mara")["artifact_id"]  # fmt: skip
+
+    reply = desk("artifact.verification", reply_to_artifact_id=parent[:-1], agent_id="otto", supports_claim=True)
+    shown = desk("artifact.get", artifact_id=reply["artifact_id"])["artifact"]
+
+    assert (reply["task_id"], reply["thread_id"]) == (task, "aside")
+    assert (shown["relation_kind"], shown["challenge_id"]) == ("verifies", "c-1")
+    assert shown["project"] == desk("task.get", task_id=task)["task"]["project"]
+
+
+def test_a_second_writer_verifies_and_the_first_does_not(desk: Desk) -> None:
+    """Verifying one's own record does not count, with the reason; a second writer's verification is shown."""
+    claim = desk.say(desk.start(), "three ms")
+
+    own = desk("artifact.verification", reply_to_artifact_id=claim, supports_claim=True, agent_id=" MARA ")
+    other = desk("artifact.verification", reply_to_artifact_id=claim, supports_claim=True, agent_id="otto")
+    shown = desk("artifact.get", artifact_id=claim)
+
+    assert (own["trust"]["tier"], own["trust"]["promotion"]) == ("canonical_record", "refused")
+    assert "same writer" in own["trust"]["promotion_reason"]
+    assert "same writer" in own["notes"][0]
+    assert (other["trust"]["tier"], other["trust"]["promotion"]) == ("verified_record", "granted")
+    assert shown["artifact"]["trust"]["tier"] == "canonical_record"
+    assert shown["artifact"]["trust"]["verified_by"] == [other["artifact_id"]]
+    assert [item["artifact_id"] for item in shown["replies"]] == [own["artifact_id"], other["artifact_id"]]
+
+
+def test_a_revision_that_says_nothing_replaces_nothing(desk: Desk) -> None:
+    """An empty revision is refused, and the revised record stays in force."""
+    claim = desk.say(desk.start(), "three ms")
+
+    with pytest.raises(UsageError, match="is empty"):
+        desk("artifact.revision", reply_to_artifact_id=claim, agent_id="mara")
+
+    assert desk("artifact.get", artifact_id=claim)["superseded_by"] == []
+
+
+def test_a_revision_takes_the_place_of_what_it_revises(desk: Desk) -> None:
+    """A superseded record is kept and shows its replacement."""
+    claim = desk.say(desk.start(), "three ms")
+
+    anew = desk("artifact.revision", reply_to_artifact_id=claim, summary="four ms", agent_id="mara")
+
+    assert [item["artifact_id"] for item in desk("artifact.get", artifact_id=claim)["superseded_by"]] == [
+        anew["artifact_id"]
+    ]
+
+
+def test_a_decision_needs_no_task(desk: Desk) -> None:
+    """A record without a task has its own thread, belongs to the project, and can be replied to."""
+    made = desk("artifact.decision", summary="tabs, not spaces", agent_id="mara")
+    reply = desk("artifact.decision", reply_to_artifact_id=made["artifact_id"], summary="agreed", agent_id="otto")
+    everywhere = desk("artifact.decision", summary="be kind", to_global=True)
+
+    shown = desk("artifact.get", artifact_id=made["artifact_id"])["artifact"]
+    assert (made["task_id"], made["thread_id"]) == ("", made["artifact_id"])
+    assert shown["project"].endswith("/app")
+    assert reply["thread_id"] == made["thread_id"]
+    assert "project" not in desk("artifact.get", artifact_id=everywhere["artifact_id"])["artifact"]
+    vouched = desk(
+        "artifact.verification", reply_to_artifact_id=made["artifact_id"], supports_claim=True, agent_id="otto"
+    )
+    assert vouched["trust"]["tier"] == "verified_record"
+
+
+def test_tenants_are_apart(desk: Desk) -> None:
+    """Records of another tenant cannot be read, replied to or continued."""
+    task = desk.start()
+    claim = desk.say(task, "three ms")
+
+    for op, given in (
+        ("artifact.verification", {"reply_to_artifact_id": claim}),
+        ("task.progress", {"task_id": task, "summary": "a", "next_step": "b"}),
+        ("task.get", {"task_id": task}),
+        ("artifact.list_thread", {"artifact_id": claim}),
+    ):
+        with pytest.raises(NotFound):
+            desk(op, tenant="other", **given)
+    assert desk("artifact.get", artifact_id=claim, tenant="other")["found"] is False
+    assert desk("task.search", tenant="other", all_projects=True)["hits"] == []
+    assert desk.lines("other") == 0
+
+
+def test_secrets_are_never_kept(desk: Desk) -> None:
+    """A secret in any field is in no file of the home, and the writer gets a note."""
+    secret = "ghp_" + "aB3dE5gH7jK9mN1pQ3rS5tU7vW9xY1zA3bC5"[:36]
+    task = desk.start()
+
+    written = desk(
+        "task.run_start",
+        task_id=task,
+        tool_name="curl",
+        command=f"curl -H 'Authorization: token {secret}' https://api.github.com",
+        why_chosen=f"<private>{secret}</private>",
+        inputs=[secret],
+        parameters={"password": "correct-horse-9-battery", "deep": [{"token": secret}], secret: 1},
+        provenance={"uri": f"https://mara:{secret}@example.org"},
+    )
+
+    assert "secrets were removed" in written["notes"][0]
+    files = [item for item in desk.home.rglob("*") if item.is_file()]
+    assert files
+    for file in files:
+        assert secret.encode() not in file.read_bytes(), file
+        assert b"correct-horse-9-battery" not in file.read_bytes(), file
+
+
+def test_a_persons_own_patterns_hold_for_records(tmp_path: Path, home: Path) -> None:
+    """redact.patterns applies to records."""
+    desk = Desk(tmp_path / "app", home, LORELOG_REDACT_PATTERNS="PROJ-[0-9]+")
+    claim = desk.say(desk.start(), "see PROJ-1234")
+
+    assert "PROJ-1234" not in desk("artifact.get", artifact_id=claim)["artifact"]["summary"]
+    desk.close()
+
+
+def test_whoever_says_nothing_of_themselves_is_who_the_settings_say(tmp_path: Path, home: Path) -> None:
+    """records.agent is the default writer; a given name, even a blank one, overrides it."""
+    desk = Desk(tmp_path / "app", home, LORELOG_RECORDS_AGENT="mara")
+
+    def writer(**said: Any) -> str:
+        made = desk("artifact.decision", summary="x", **said)
+        return str(desk("artifact.get", artifact_id=made["artifact_id"])["artifact"].get("agent_id", ""))
+
+    assert (writer(), writer(agent_id="otto"), writer(agent_id="")) == ("mara", "otto", "")
+    desk.close()
+
+
+def test_whoever_has_a_key_signs_and_speaks_for_nobody_else(tmp_path: Path, home: Path) -> None:
+    """With an identity every record is signed, another name is refused, and two keys make a signed verification."""
+    for name in ("mara", "otto"):
+        KeyFolder(home / "identities").create(name)
+    mara, otto = (Desk(tmp_path / "app", home, LORELOG_RECORDS_IDENTITY=name) for name in ("mara", "otto"))
+    claim = mara("artifact.decision", summary="tabs")["artifact_id"]
+
+    with pytest.raises(UsageError, match="signed as 'mara'"):
+        mara("artifact.decision", summary="spaces", agent_id="otto")
+    shown = mara("artifact.get", artifact_id=claim)["artifact"]
+    assert (shown["agent_id"], shown["signed"]) == ("mara", True)
+    seen = otto("artifact.verification", reply_to_artifact_id=claim, supports_claim=True, agent_id=" Otto ")
+    assert (seen["trust"]["tier"], seen["trust"]["signed"]) == ("verified_record", True)
+    assert mara.lines() == 2
+    mara.close()
+    otto.close()
+
+
+def test_what_cannot_be_written_down_is_refused(desk: Desk) -> None:
+    """Invalid Unicode, non-finite numbers and bottomless objects are errors, and nothing is written."""
+    deep: dict[str, Any] = {}
+    for _ in range(500):
+        deep = {"a": deep}
+    for said in ({"summary": "\ud800"}, {"metric_value": float("nan")}, {"parameters": deep}, {"thread_id": "a b"}):
+        with pytest.raises(UsageError):
+            desk("artifact.decision", **said)
+    assert desk.lines() == 0
+
+
+def test_a_thread_is_shown_from_any_of_its_records(desk: Desk) -> None:
+    """A thread is shown by its id, a task's prefix, or a record; oldest first."""
+    task = desk.start()
+    claim = desk.say(task, "three ms")
+    whole = desk("artifact.list_thread", thread_id=task)
+
+    assert [artifact["artifact_kind"] for artifact in whole["artifacts"]] == ["task_start", "evidence"]
+    assert desk("artifact.list_thread", artifact_id=claim) == whole
+    assert desk("artifact.list_thread", thread_id=task[:-3]) == whole
+    with pytest.raises(NotFound, match="no thread"):
+        desk("artifact.list_thread", thread_id="nothing-like-it")
+    with pytest.raises(UsageError, match="a thread must be named"):
+        desk("artifact.list_thread")
+
+
+def test_an_unknown_artifact_is_an_answer(desk: Desk) -> None:
+    """Reading an unknown record is an error that suggests the nearest id."""
+    claim = desk.say(desk.start(), "three ms")
+
+    answer = desk("artifact.get", artifact_id=claim[:-1] + "~")
+
+    assert (answer["found"], answer["artifact"]) == (False, None)
+    assert claim in answer["notes"][0]
+
+
+def test_a_record_that_is_safe_is_answered_for(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the tables cannot be updated, the reply says that the record is written but not rated."""
+    task = desk.start()
+    before = desk.lines()
+
+    def full(*_: object) -> int:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("lorelog.records.tables.RecordTables._apply", full)
+        answer = desk("task.progress", task_id=task, summary="half", next_step="rest", agent_id="mara")
+
+    assert desk.lines() == before + 1
+    assert answer["trust"]["requires_verification"]
+    assert "the record is written" in answer["notes"][0]
+    assert desk("artifact.get", artifact_id=answer["artifact_id"])["found"]
+
+
+def test_what_is_nested_too_deeply_is_refused(desk: Desk) -> None:
+    """Values nested deeper than fifty levels are refused, so that recursive code always returns."""
+    task = desk.start()
+    deep: dict[str, Any] = {}
+    for _ in range(60):
+        deep = {"a": deep}
+
+    with pytest.raises(UsageError, match="nested too deeply"):
+        desk("artifact.create", artifact_kind="decision", task_id=task, summary="x", metrics=deep)

@@ -1,0 +1,300 @@
+"""How the lanes become an answer: breadth, fusion, repeats, notes, and questions nobody should ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.services.search.shelf import DirectedEmbedder, Shelf, away, shelf_of
+from tests.stores.making import vector
+
+from lorelog.core.errors import ModelFault, ModelUnavailable, UsageError
+from lorelog.core.ports import Store, Vector
+from lorelog.core.query import Fusion, Hit, Lane
+from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.stores.embedded import EmbeddedStore
+from lorelog.stores.memory import MemoryStore
+
+
+class SilentEmbedder(DirectedEmbedder):
+    """A model that cannot be reached."""
+
+    def embed_query(self, text: str) -> Vector:
+        raise ModelUnavailable("no server at localhost:1")
+
+
+class ConfusedEmbedder(DirectedEmbedder):
+    """A model whose answer is no vector."""
+
+    def embed_query(self, text: str) -> Vector:
+        return vector(float("nan"), 1.0)
+
+
+@pytest.fixture
+def shelf() -> Shelf:
+    return shelf_of(DirectedEmbedder())
+
+
+def part_note(hit: Hit, name: str) -> str:
+    return next(part.note for part in hit.explanation.parts if part.name == name)
+
+
+# -- breadth and fusion ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.parametrize(
+    ("fusion", "better", "far"),
+    # Ranks count every text that has a vector, however far away; so there the far ones have none.
+    [(Fusion.CONVEX, 150, away(1.5)), (Fusion.RRF, 40, None)],
+)
+def test_candidates_come_from_well_beyond_k(
+    shelf: Shelf, fusion: Fusion, better: int, far: Vector | None, k: int
+) -> None:
+    """A text that dozens beat in each lane, but none in both, is the first hit of a search for one or two."""
+    shelf.put((f"otter n{n}", far) for n in range(better))
+    shelf.put((f"pelican n{n}", away(0.001 * n)) for n in range(better))
+    shelf.put({"otter beside stones": away(0.3)})
+    for lane in (Lane.LEXICAL, Lane.DENSE):
+        assert shelf.found("otter", better + 1, lane).index("otter beside stones") == better
+
+    assert shelf.found("otter", k, fusion=fusion)[0] == "otter beside stones"
+
+
+def test_candidates_grow_with_k(shelf: Shelf) -> None:
+    """A search for many hits is given as many as there are, whichever lane answers."""
+    shelf.put((f"otter n{n}", away(0.002 * n)) for n in range(300))
+
+    for lane in Lane:
+        assert len(shelf.found("otter", 250, lane)) == 250
+
+
+def test_a_lexical_candidate_that_is_no_dense_one_keeps_its_cosine(shelf: Shelf) -> None:
+    """A text whose vector lies too far away to be a dense candidate is scored by that vector, not as if it had none."""
+    shelf.put({"otter far": away(1.5)})
+    shelf.put((f"pelican n{n}", away(0.001 * n)) for n in range(210))
+
+    reply = shelf.search("otter", 211)
+
+    far = next(hit for hit in reply.hits if hit.content == "otter far")
+    assert "cosine 0.071" in part_note(far, "dense")
+
+
+@pytest.mark.parametrize("fusion", list(Fusion))
+def test_hits_without_vectors_are_found(shelf: Shelf, fusion: Fusion) -> None:
+    """What has no vector yet is found by its words among what has, and a note says how much is covered."""
+    shelf.put({"pelican": away(0.0), "otter swims": None, "heron": away(0.1)})
+
+    reply = shelf.search("otter", 3, fusion=fusion)
+
+    assert "otter swims" in [hit.content for hit in reply.hits]
+    assert (reply.coverage.chunks, reply.coverage.with_vectors) == (3, 2)
+    assert [note for note in reply.notes if note.startswith("2 of 3 chunks have vectors")]
+
+
+def test_a_new_text_is_not_a_bad_one(shelf: Shelf) -> None:
+    """Under the default fusion the best match by words comes first though its vector is still to be made."""
+    shelf.put({"pelican": away(1.0), "otter": None, "otter beside many other words": away(0.0)})
+
+    first = shelf.search("otter", 1).hits[0]
+
+    assert first.content == "otter"
+    assert "no vector yet" in part_note(first, "dense")
+
+
+def test_full_coverage_needs_no_note(shelf: Shelf) -> None:
+    """Where everything has its vector there is nothing to be said."""
+    shelf.put({"otter": away(0.1), "pelican": away(0.2)})
+
+    assert shelf.search("otter").notes == ()
+
+
+# -- repeats -----------------------------------------------------------------------------------------------------------
+
+
+def test_repeats_fold_into_the_best_of_them(shelf: Shelf) -> None:
+    """Texts that differ in white space only are one hit that names the other places, and take no other's place."""
+    shelf.put([("otter swims", away(0.1)), ("otter  swims", away(0.1)), ("otter\nswims", away(0.1))])
+    shelf.put({"otter sleeps elsewhere": away(0.2)})
+
+    reply = shelf.search("otter", 2)
+
+    assert [" ".join(hit.content.split()) for hit in reply.hits] == ["otter swims", "otter sleeps elsewhere"]
+    assert len(reply.hits[0].duplicates) == 2
+    assert (
+        len(
+            {hit.source for hit in reply.hits}
+            | {duplicate.rpartition(":")[0] for duplicate in reply.hits[0].duplicates}
+        )
+        == 4
+    )
+
+
+def test_repeats_do_not_crowd_others_out(shelf: Shelf) -> None:
+    """A hundred copies of the best text leave room for the second best, even when few are asked for."""
+    shelf.put(("otter", away(0.1)) for _ in range(100))
+    shelf.put({"otter beside many other words": away(0.5)})
+
+    assert shelf.found("otter", 2) == ["otter", "otter beside many other words"]
+
+
+# -- models that fail, nothing to find -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("embedder", [SilentEmbedder(), ConfusedEmbedder()])
+def test_words_answer_when_the_model_fails(embedder: DirectedEmbedder) -> None:
+    """A hybrid search whose question cannot be embedded is answered by words, with a note that says why."""
+    shelf = shelf_of(embedder)
+    shelf.put({"otter": away(0.1), "pelican": away(0.0)})
+
+    reply = shelf.search("otter")
+
+    assert [hit.content for hit in reply.hits] == ["otter"]
+    assert [note for note in reply.notes if note.startswith("showing keyword matches only: ")]
+
+
+@pytest.mark.parametrize(
+    ("embedder", "error"),
+    [(SilentEmbedder(), ModelUnavailable), (ConfusedEmbedder(), ModelFault), (None, UsageError)],
+)
+def test_the_dense_lane_alone_raises_when_the_model_fails(
+    embedder: DirectedEmbedder | None, error: type[Exception]
+) -> None:
+    """A search by meaning alone has nothing else to give, so it fails with its cause."""
+    shelf = shelf_of(embedder)
+    shelf.put({"otter": away(0.1)})
+
+    with pytest.raises(error):
+        shelf.search("otter", lane=Lane.DENSE)
+
+
+def test_words_alone_ask_no_model(shelf: Shelf) -> None:
+    """The lexical lane neither needs nor asks the model, and has nothing to note about vectors."""
+    shelf.put({"otter": None})
+
+    reply = shelf.search("otter", lane=Lane.LEXICAL)
+
+    assert [hit.content for hit in reply.hits] == ["otter"]
+    assert reply.notes == ()
+    assert isinstance(shelf.embedder, DirectedEmbedder)
+    assert shelf.embedder.asked == []
+
+
+@pytest.mark.parametrize("lane", [Lane.HYBRID, Lane.DENSE])
+def test_no_vectors_at_all_is_said(shelf: Shelf, lane: Lane) -> None:
+    """Where nothing has a vector of the current model, a note says so and how to make them."""
+    shelf.put({"otter": None})
+
+    reply = shelf.search("otter", lane=lane)
+
+    assert len(reply.hits) == (lane is Lane.HYBRID)
+    assert [note for note in reply.notes if "no chunk has a vector" in note and "lorelog index" in note]
+
+
+@pytest.mark.parametrize("lane", list(Lane))
+def test_nothing_indexed_says_what_to_do(shelf: Shelf, lane: Lane) -> None:
+    """A search of an empty index finds nothing, does not fail, and says which command to type."""
+    reply = shelf.search("otter", lane=lane)
+
+    assert reply.hits == ()
+    assert [note for note in reply.notes if "lorelog index" in note]
+
+
+def test_other_projects_are_hinted_at(shelf: Shelf) -> None:
+    """When no word matches here but one does in another project, a note names the flag; else it does not."""
+    shelf.put({"otter": away(0.1)}, project="/p")
+    shelf.put({"pelican": away(0.1)}, project="/q")
+
+    assert [note for note in shelf.search("pelican", projects=("/p",)).notes if "--all-projects" in note]
+    assert shelf.search("otter", projects=("/p",)).notes == ()
+    assert not [note for note in shelf.search("heron", projects=("/p",)).notes if "--all-projects" in note]
+    assert [hit.content for hit in shelf.search("otter pelican", projects=("/p",)).hits] == ["otter"]
+
+
+# -- questions nobody should ask -----------------------------------------------------------------------------------------
+
+AWKWARD = {
+    "one stop word": "the",
+    "only stop words": "what is the",
+    "punctuation": "?!… --- ;;;",
+    "an emoji": "🦦",
+    "joined emoji": "👩‍👩‍👧‍👦🏳️‍🌈",
+    "an unbalanced quote": 'otter "and then',
+    "unbalanced quotes of all kinds": "“otter ' ` \"",
+    "a regular expression": r"(otter|[a-z)*+?{3,}\b^$.",
+    "query syntax": "AND OR NOT + - title:otter ^2 ~3 [a TO b] *",
+    "SQL": "otter'; DROP TABLE chunks; --",
+    "10,000 words": " ".join(f"word{n}" for n in range(9_999)) + " otter",
+    "one word 100,000 long": "o" * 100_000,
+    "mixed scripts": "otter 水獭 выдра ثعلب الماء นาก カワウソ",
+    "half a surrogate pair": "otter \ud83e",
+    "control characters": "otter\x00\x1b[31m\u202e",
+    "line breaks": "otter\r\n\n\tswims",
+}
+
+
+@pytest.fixture(params=["memory", "embedded"])
+def filled(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
+    embedder = DirectedEmbedder()
+    kinds: dict[str, Callable[[], Store]] = {
+        "memory": lambda: MemoryStore(WordAnalyser(), provider=embedder.provider, model=embedder.model),
+        "embedded": lambda: EmbeddedStore(
+            tmp_path / "index", WordAnalyser(), provider=embedder.provider, model=embedder.model
+        ),
+    }
+    store = kinds[request.param]()
+    shelf = Shelf(store, embedder)
+    shelf.put({"what is the otter swims": away(0.1), "水獭 🦦 word9": away(0.2), "pelican": None})
+    yield shelf
+    store.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("query", AWKWARD.values(), ids=AWKWARD.keys())
+def test_no_question_is_too_awkward(filled: Shelf, query: str) -> None:
+    """Whatever is asked, every lane answers with sound hits, never with an error, and what is asked on is valid text."""
+    for lane in Lane:
+        reply = filled.search(query, 3, lane)
+        assert len(reply.hits) >= (0 if lane is Lane.LEXICAL else 2)
+        assert reply.hits or reply.notes or WordAnalyser().query_terms(query), "a question without words is told so"
+        assert all(0.0 <= hit.relevance <= 1.0 for hit in reply.hits)
+        assert [hit.score for hit in reply.hits] == pytest.approx([hit.explanation.score for hit in reply.hits])
+        assert all(0 <= start < end <= len(hit.snippet) for hit in reply.hits for start, end in hit.matches)
+        assert reply.query.encode("utf-8", "replace").decode() == reply.query
+    assert isinstance(filled.embedder, DirectedEmbedder)
+    assert filled.embedder.asked == [reply.query] * 2
+
+
+@pytest.mark.parametrize(
+    "query", [query for query in AWKWARD.values() if "otter" in query or query in {"the", "what is the"}]
+)
+def test_an_awkward_question_still_finds_its_word(filled: Shelf, query: str) -> None:
+    """The one word that means something is found amid anything else, and a stop word alone finds its text."""
+    found = [hit.content for hit in filled.search(query, 3, Lane.LEXICAL).hits]
+
+    # Of 10,000 words the first thousand or so are asked for, and word9 is one of them.
+    wanted = "水獭 🦦 word9" if query.startswith("word0") else "what is the otter swims"
+    assert wanted in found
+
+
+def test_padding_is_no_word(filled: Shelf) -> None:
+    """What brings short texts to the length they count as is found by no question."""
+    assert filled.found("¤ ¤¤", lane=Lane.LEXICAL) == []
+
+
+@pytest.mark.parametrize("query", ["", "   ", "\n\t"])
+def test_an_empty_question_is_a_mistake(shelf: Shelf, query: str) -> None:
+    """A question of nothing is refused as a mistake of whoever asked, and so is a search for no hits."""
+    with pytest.raises(UsageError):
+        shelf.search(query)
+    with pytest.raises(UsageError):
+        shelf.search("otter", 0)
+
+
+def test_the_dense_lane_says_nothing_about_words(shelf: Shelf) -> None:
+    """A search by meaning alone, which asked for no words, does not claim that none is here."""
+    shelf.put({"otter here": away(0.1)}, project="/p")
+    shelf.put({"otter there": away(0.1)}, project="/q")
+
+    assert shelf.search("otter", lane=Lane.DENSE, projects=("/p",)).notes == ()

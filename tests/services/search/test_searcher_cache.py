@@ -1,0 +1,143 @@
+"""What a searcher keeps between questions, and what it does not."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+
+from tests.stores.making import update, vector
+
+from lorelog.core.errors import ModelUnavailable
+from lorelog.core.options import CacheOptions, RerankOptions, SearchOptions
+from lorelog.core.ports import EmbeddedTexts, Vector
+from lorelog.core.query import SearchReply
+from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.retrieval.cache import Caches
+from lorelog.services.search.searcher import SearchDeps, Searcher
+from lorelog.stores.memory import MemoryStore
+
+
+class Model:
+    """Every question points one way; it fails while it is told to."""
+
+    provider, model = "directed", "directed-2"
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.fails = False
+
+    def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
+        raise AssertionError("a search embeds no documents")
+
+    def embed_query(self, text: str) -> Vector:
+        if self.fails:
+            raise ModelUnavailable("no server at localhost:1")
+        self.asked.append(text)
+        return vector(1.0, 0.0)
+
+    def close(self) -> None:
+        pass
+
+
+class Judge(Model):
+    """A cross-encoder that fails while it is told to."""
+
+    def score(self, query: str, texts: Sequence[str], deadline: float | None) -> list[float | None]:
+        if self.fails:
+            raise ModelUnavailable("no such file")
+        return [float(len(text)) for text in texts]
+
+
+class Desk:
+    """Two otters with vectors, and a searcher that keeps everything."""
+
+    def __init__(self, *, similar: float = 0.0) -> None:
+        self.model, self.judge, self.today = Model(), Judge(), dt.date(2026, 3, 5)
+        analyser = WordAnalyser()
+        self.store = MemoryStore(analyser, provider="directed", model="directed-2")
+        self.write("one otter sleeps", "another otter swims in the river")
+        self.caches = Caches.from_options(CacheOptions(similar=similar, hot=True))
+        judges = SearchDeps(self.judge, RerankOptions(model="judge"), lambda: self.today)
+        self.searcher = Searcher(self.store, self.model, analyser, judges, self.caches)
+
+    def write(self, *texts: str) -> None:
+        with self.store.writer() as writer:
+            writer.put([update("/a.md", texts)])
+            writer.put_vectors({one.vector_key: vector(1.0, 0.1) for one in self.store.pending(9)})
+
+    def ask(self, query: str = "otter") -> SearchReply:
+        return self.searcher.search(query, SearchOptions())
+
+
+def test_a_question_asked_again_is_not_searched_again() -> None:
+    """White space aside it is the same question, and the model is not asked twice."""
+    desk = Desk()
+
+    assert desk.ask("otter  sleeps") == desk.ask(" otter sleeps")
+    assert desk.model.asked == ["otter sleeps"]
+    assert desk.caches.counters().exact == 1
+
+
+def test_a_write_is_seen_at_once() -> None:
+    """After a write the answer is the new one."""
+    desk = Desk()
+    desk.ask()
+
+    desk.write("the otter is gone")
+
+    assert [hit.content for hit in desk.ask().hits] == ["the otter is gone"]
+
+
+def test_tomorrow_it_is_another_question() -> None:
+    """Words like yesterday mean another day then."""
+    desk = Desk()
+    desk.ask()
+
+    desk.today = dt.date(2026, 3, 6)
+    desk.ask()
+
+    assert desk.caches.counters().exact == 0
+
+
+def test_the_answer_of_a_model_that_failed_is_not_kept() -> None:
+    """As soon as the model is back, it is asked, though nothing was written."""
+    desk = Desk()
+    desk.model.fails = True
+    assert "showing keyword matches only: no server at localhost:1" in desk.ask().notes
+
+    desk.model.fails = False
+
+    assert desk.ask().notes == ()
+    assert desk.model.asked == ["otter"]
+
+
+def test_the_answer_of_a_cross_encoder_that_failed_is_not_kept() -> None:
+    """As soon as it is back, it takes part."""
+    desk = Desk()
+    desk.judge.fails = True
+    assert "not reranked: no such file" in desk.ask().notes
+
+    desk.judge.fails = False
+
+    assert desk.ask().notes == ()
+
+
+def test_a_near_question_names_the_other() -> None:
+    """Where near questions are answered, a note says so; the hits are those of the other."""
+    desk = Desk(similar=0.98)
+    first = desk.ask("where is the otter")
+
+    near = desk.ask("Where is the otter?")
+
+    assert near.hits == first.hits
+    assert near.notes == (*first.notes, "answered from the cache: the same question as 'where is the otter'")
+
+
+def test_memories_that_come_up_again_are_not_fetched_again() -> None:
+    """Another question with the same candidates takes them from the hot tier, and the hits are the same."""
+    desk = Desk()
+    plain = Searcher(desk.store, desk.model, WordAnalyser(), desk.searcher._context.deps)
+    desk.ask("otter")
+
+    assert desk.ask("river otter") == plain.search("river otter", SearchOptions())
+    assert desk.caches.counters().hot_hits == 2

@@ -1,0 +1,155 @@
+"""What hits cost and what fits a budget, over real files that may have changed since they were indexed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lorelog import Lorelog, SearchReply
+from lorelog.core.errors import UsageError
+from lorelog.core.query import HitForm
+from lorelog.retrieval.token_estimate import estimate_tokens
+
+NOTES = {
+    "cache.md": "# Cache\n\nThe otter cache keeps shipments for five minutes.\n\n"
+    "## Why\n\nAn otter saw stale prices, and every customer did.\n\n## How\n\nKeys are dropped when a webhook arrives.\n",
+    "queue.md": "# Queue\n\nThe otter queue retries eight times, then gives up.\n",
+    "long.md": "# Long\n\n" + "".join(f"The otter of line {n} tells of stones and of rivers.\n" for n in range(120)),
+}
+WORDS_ALONE = {"embedding.provider": "none"}
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for name, text in NOTES.items():
+        (folder / name).write_text(text, "utf-8")
+    return folder
+
+
+@pytest.fixture
+def memory(tmp_path: Path, notes: Path) -> Iterator[Lorelog]:
+    """A memory of three notes about otters: one with subsections, one short, one long enough to be cut."""
+    with Lorelog(project=tmp_path, settings=WORDS_ALONE) as opened:
+        opened.index([notes])
+        yield opened
+
+
+def forms(reply: SearchReply) -> list[HitForm | None]:
+    return [hit.packed.form if hit.packed else None for hit in reply.hits]
+
+
+def test_every_hit_says_what_it_and_its_section_cost(memory: Lorelog) -> None:
+    """A hit carries the cost of its snippet, and of exactly the section that expanding it shows."""
+    hits = memory.search("otter", k=20).hits
+
+    assert len(hits) > 5
+    assert [hit.tokens for hit in hits] == [estimate_tokens(hit.snippet) for hit in hits]
+    assert [hit.expand_tokens for hit in hits] == [memory.expand(hit.id).tokens for hit in hits]
+
+
+def test_a_search_without_a_budget_packs_nothing(memory: Lorelog) -> None:
+    """All hits are there, without packed text."""
+    reply = memory.search("otter", k=20)
+
+    assert reply.packing is None
+    assert {hit.packed for hit in reply.hits} == {None}
+
+
+def test_a_large_budget_shows_whole_sections_once(memory: Lorelog) -> None:
+    """With room for all, every hit is shown by its section as `expand` gives it, and no text stands there twice."""
+    found = memory.search("otter", k=20).hits
+    reply = memory.search("otter", k=20, token_budget=20_000)
+
+    assert [hit.id for hit in reply.hits] == [hit.id for hit in found]
+    assert set(forms(reply)) == {HitForm.SECTION}
+    texts = [hit.packed.text for hit in reply.hits if hit.packed and hit.packed.text]
+    assert sorted(texts) == sorted(text.strip() for text in NOTES.values())
+    shown = {hit.id for hit in reply.hits if hit.packed and hit.packed.text}
+    assert {hit.packed.within for hit in reply.hits if hit.packed} - {""} <= shown
+    assert reply.packing is not None
+    assert reply.packing.dropped == ()
+
+
+@pytest.mark.slow
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
+@given(budget=st.integers(1, 3000))
+def test_the_budget_holds_for_what_is_shown(memory: Lorelog, budget: int) -> None:
+    """Whatever the budget: what is shown is paid for within it, in rank order, and every other hit is named as dropped."""
+    found = [hit.id for hit in memory.search("otter", k=20).hits]
+    reply = memory.search("otter", k=20, token_budget=budget)
+    packing = reply.packing
+
+    assert packing is not None
+    assert packing.spent <= budget == packing.budget
+    assert packing.spent == sum(hit.packed.tokens for hit in reply.hits if hit.packed)
+    assert sum(estimate_tokens(hit.packed.text) for hit in reply.hits if hit.packed) <= packing.spent
+    shown = [hit.id for hit in reply.hits]
+    dropped = [one.id for one in packing.dropped]
+    assert sorted(shown + dropped) == sorted(found)
+    assert shown == [one for one in found if one in shown]
+    assert dropped == [one for one in found if one in dropped]
+    assert shown or all(one.tokens > budget for one in packing.dropped)
+
+
+def test_a_budget_that_fits_nothing_says_so(memory: Lorelog) -> None:
+    """With room for no snippet there are no hits, each of them is named, and a note says what the shortest needs."""
+    reply = memory.search("otter queue", k=3, token_budget=3)
+
+    assert reply.hits == ()
+    assert reply.packing is not None
+    least = min(one.tokens for one in reply.packing.dropped)
+    assert reply.notes[-1] == f"no hit fits into 3 tokens: the shortest needs {least}"
+    assert {one.reason for one in reply.packing.dropped} == {"it is larger than the budget"}
+    assert memory.search("otter queue", k=3, token_budget=least).hits != ()
+
+
+def test_nothing_found_is_not_a_matter_of_budget(memory: Lorelog) -> None:
+    """A search that finds nothing has nothing to drop, and no note about tokens."""
+    reply = memory.search("xylophone", token_budget=5)
+
+    assert (reply.hits, reply.packing and reply.packing.dropped) == ((), ())
+    assert not any("tokens" in note for note in reply.notes)
+
+
+@pytest.mark.parametrize("fate", ["gone", "rewritten", "a link"])
+def test_a_file_that_went_or_changed_is_shown_as_indexed(memory: Lorelog, notes: Path, fate: str) -> None:
+    """Where the section cannot be read any more, the indexed chunk is the most that is shown, and what it costs."""
+    path = notes / "cache.md"
+    path.unlink()
+    if fate == "rewritten":
+        path.write_text("# Cache\n\nNothing of it is true.\n", "utf-8")
+    if fate == "a link":
+        path.symlink_to(notes / "queue.md")
+
+    (hit,) = memory.search("shipments", token_budget=5_000).hits
+
+    assert hit.packed is not None
+    assert (hit.packed.form, hit.packed.text) == (HitForm.CHUNK, hit.content)
+    assert hit.expand_tokens == estimate_tokens(hit.content)
+
+
+def test_a_budget_below_nothing_is_refused(memory: Lorelog) -> None:
+    """A negative budget is a mistake, not an empty answer."""
+    with pytest.raises(UsageError, match="-1"):
+        memory.search("otter", token_budget=-1)
+
+
+def test_expand_says_what_the_transcript_would_cost(tmp_path: Path, notes: Path) -> None:
+    """The next layer's cost is told by the size of its file, and not at all where there is no such file."""
+    (notes / "talk.jsonl").write_text("x" * 2700, "utf-8")
+    entry = "### 14:30\n<!-- session:s turn:t transcript:{} -->\nChose {}\n"
+    (notes / "day.md").write_text(
+        entry.format("talk.jsonl", "amber") + "\n" + entry.format("none.jsonl", "birch"), "utf-8"
+    )
+    with Lorelog(project=tmp_path, settings=WORDS_ALONE) as memory:
+        memory.index([notes])
+        there, missing = (memory.expand(memory.search(word).hits[0].id) for word in ("amber", "birch"))
+
+    assert (there.transcript_tokens, missing.transcript_tokens) == (1000, None)
+    assert there.tokens == estimate_tokens(there.content)

@@ -1,0 +1,210 @@
+"""Recall returns relevant memories for a prompt, short, once per session, and none of the session's own."""
+
+from __future__ import annotations
+
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lorelog import Lorelog
+from lorelog.core.errors import Cancelled, StoreError, UsageError
+from lorelog.core.options import SearchOptions
+from lorelog.core.query import SearchReply
+from lorelog.engine import Engine
+from lorelog.services.sessions.recall import MAX_TEXT_CHARS, RecalledMemory, UserPrompt
+from lorelog.wiring import open_engine, resolve_location
+
+JOURNAL = """# 2026-03-05
+
+### 09:00
+<!-- memory:01a1dd23-0000-7000-8000-000000000001 session:mine turn:t transcript:x.jsonl -->
+- User asked for an otter in the river
+
+### 10:00
+<!-- memory:01a1dd23-0000-7000-8000-000000000002 session:theirs turn:t transcript:x.jsonl -->
+- User asked where the otter sleeps: in the holt
+
+### 11:00
+<!-- memory:01a1dd23-0000-7000-8000-000000000003 type:decision -->
+- The otter is fed at noon
+"""
+
+
+@pytest.fixture
+def memory(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An indexed project with a journal and a document about otters."""
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
+    project = tmp_path / "app"
+    (project / "notes").mkdir(parents=True)
+    (project / "notes" / "2026-03-05.md").write_text(JOURNAL, "utf-8")
+    (project / "notes" / "guide.md").write_text("# Guide\n\nAn otter " + "swims and dives. " * 60 + "\n", "utf-8")
+    with Lorelog(project=project) as opened:
+        opened.index([project / "notes"])
+    return project
+
+
+def engine_at(project: Path) -> Engine:
+    return open_engine(resolve_location(project=project))
+
+
+def recalled(project: Path, session: str = "s", prompt: str = "the otter", **more: Any) -> tuple[RecalledMemory, ...]:
+    """Recall in a separate process, so that only stored state is shared."""
+    given = {"k": 10, "min_relevance": 0.0, "wanted": lambda: None, **more}
+    with engine_at(project) as engine:
+        return engine.recall(UserPrompt("claude", session, prompt), **given)
+
+
+def texts(hits: tuple[RecalledMemory, ...]) -> str:
+    return "\n".join(hit.text for hit in hits)
+
+
+def test_a_memory_is_shown_once_in_a_session(memory: Path) -> None:
+    """A memory is shown once per session; sessions of other hosts with the same name are separate."""
+    first = recalled(memory)
+
+    assert len(first) == 4
+    assert recalled(memory) == ()
+    assert recalled(memory, prompt="where does the otter sleep") == ()
+    assert len(recalled(memory, session="other")) == 4
+    with engine_at(memory) as engine:
+        assert (
+            len(engine.recall(UserPrompt("codex", "s", "the otter"), k=10, min_relevance=0, wanted=lambda: None)) == 4
+        )
+
+
+def test_what_was_left_out_comes_the_next_time(memory: Path) -> None:
+    """With one memory at a time, each prompt brings another one until there are no more."""
+    seen = [recalled(memory, k=1) for _ in range(6)]
+
+    assert [len(item) for item in seen] == [1, 1, 1, 1, 0, 0]
+    assert len({hits[0].id for hits in seen if hits}) == 4
+
+
+def test_a_memory_that_moved_is_the_same_memory(memory: Path) -> None:
+    """Lines inserted above a memory do not make it new to the session."""
+    recalled(memory)
+    journal = memory / "notes" / "2026-03-05.md"
+    journal.write_text(JOURNAL.replace("### 09:00", "### 08:00\nA heron.\n\n### 09:00"), "utf-8")
+    with Lorelog(project=memory) as opened:
+        opened.index()
+
+    assert "otter" not in texts(recalled(memory))
+
+
+def test_a_session_is_not_told_what_it_said(memory: Path) -> None:
+    """Entries of the session's own turns are omitted."""
+    shown = texts(recalled(memory, session="mine"))
+
+    assert "river" not in shown
+    assert "holt" in shown
+
+
+def test_only_likely_memories_come(memory: Path) -> None:
+    """Memories below the threshold are neither shown nor saved as shown."""
+    assert recalled(memory, min_relevance=1.0) == ()
+
+    assert len(recalled(memory)) == 4
+    assert all(hit.relevance >= 0.5 for hit in recalled(memory, session="x", min_relevance=0.5))
+
+
+def test_memories_are_short_and_hold_no_anchor(memory: Path) -> None:
+    """A memory is one line of at most 300 characters, with source and date."""
+    for hit in recalled(memory):
+        assert len(hit.text) <= MAX_TEXT_CHARS
+        assert "\n" not in hit.text
+        assert "<!--" not in hit.text
+        assert "memory:" not in hit.text
+        assert Path(hit.source).is_file()
+        assert hit.id
+    assert {hit.date[:10] for hit in recalled(memory, session="d")} >= {"2026-03-05"}
+
+
+def test_settings_say_how_many_and_how_likely(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """session.hits and session.hits_relevance are the defaults, and nothing is recalled by default."""
+    assert recalled(memory, k=None, min_relevance=None) == ()
+    monkeypatch.setenv("LORELOG_SESSION_HITS", "2")
+    monkeypatch.setenv("LORELOG_SESSION_HITS_RELEVANCE", "0")
+    assert len(recalled(memory, k=None, min_relevance=None)) == 2
+    monkeypatch.setenv("LORELOG_SESSION_HITS_RELEVANCE", "1")
+    assert recalled(memory, k=None, min_relevance=None) == ()
+
+
+def test_a_budget_for_searches_is_not_one_for_prompts(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """search.token_budget does not apply to recall."""
+    monkeypatch.setenv("LORELOG_SEARCH_TOKEN_BUDGET", "20")
+
+    assert len(recalled(memory)) == 4
+
+
+def test_whoever_gave_up_waiting_has_seen_nothing(memory: Path) -> None:
+    """If the caller has given up, nothing counts as shown."""
+
+    def gone() -> None:
+        raise Cancelled("nobody waits")
+
+    with pytest.raises(Cancelled):
+        recalled(memory, wanted=gone)
+
+    assert len(recalled(memory)) == 4
+
+
+def test_two_prompts_at_once_share_what_there_is(memory: Path) -> None:
+    """Concurrent recalls of a session show each memory once."""
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: recalled(memory), range(4)))
+
+    ids = [hit.id for hits in answers for hit in hits]
+    assert sorted(ids) == sorted(set(ids))
+    assert len(ids) == 4
+
+
+def test_where_it_cannot_be_written_down_nothing_is_shown(memory: Path, home: Path) -> None:
+    """If the captures cannot be read, nothing is shown."""
+    (home / "tenants" / "default" / "captures.db").mkdir(parents=True)
+
+    with pytest.raises(StoreError):
+        recalled(memory)
+
+
+def test_sessions_of_long_ago_are_forgotten(memory: Path, home: Path) -> None:
+    """Memories shown a month ago may be shown again, and are removed from the database."""
+    recalled(memory)
+    with sqlite3.connect(home / "tenants" / "default" / "captures.db") as database:
+        database.execute("UPDATE shown SET at = at - 31 * 86400")
+    database.close()
+
+    recalled(memory, session="other")
+    assert len(recalled(memory)) == 4
+
+
+@pytest.mark.parametrize("prompt", ["", "  \n ", "!?"])
+def test_a_prompt_without_words_brings_nothing(memory: Path, prompt: str) -> None:
+    """An empty prompt recalls nothing and raises nothing."""
+    assert recalled(memory, prompt=prompt, min_relevance=0.5) == ()
+
+
+def test_a_long_prompt_is_searched_for_in_part(memory: Path) -> None:
+    """Of a long prompt only the beginning and the end are searched for."""
+    asked: list[str] = []
+    from lorelog.services.sessions.recall import recall_memories
+
+    def search(query: str, options: SearchOptions) -> SearchReply:
+        asked.append(query)
+        with engine_at(memory) as engine:
+            return engine.search(query, options)
+
+    prompt = UserPrompt("claude", "s", "why the otter? " + "x" * 500_000 + " in the holt")
+    recall_memories(prompt, SearchOptions(k=1), search, memory, lambda: None)
+
+    assert len(asked[0]) < 2100
+    assert "otter" in asked[0]
+    assert "holt" in asked[0]
+
+
+def test_an_unlikely_threshold_is_refused(memory: Path) -> None:
+    """A threshold that is not a probability is an error."""
+    with pytest.raises(UsageError):
+        recalled(memory, min_relevance=1.5)

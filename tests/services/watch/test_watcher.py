@@ -1,0 +1,455 @@
+"""Watching: whatever happens to files, the index is soon as if it had been made anew."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from tests.services.watch.watching import PATIENCE_S, Watch, engine_in, eventually, index
+
+from lorelog.core.errors import StoreBusy
+from lorelog.core.options import WatchOptions
+from lorelog.core.query import Filters
+from lorelog.engine import Engine
+from lorelog.services.watch.events import outermost_paths
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with one indexed note."""
+    place = (tmp_path / "app").resolve()
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
+    write(place / "notes" / "a.md", "otter")
+    monkeypatch.chdir(place)
+    index(place, place / "notes")
+    return place
+
+
+def write(path: Path, text: str) -> tuple[Path, str]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text + "\n", "utf-8")
+    return path, text
+
+
+def save_atomically(path: Path, text: str) -> tuple[Path, str]:
+    """Save as most editors do: another file, renamed over the old one."""
+    beside = path.with_name(f".{path.name}.tmp")
+    beside.write_text(text + "\n", "utf-8")
+    beside.replace(path)
+    return path, text
+
+
+# -- what happens to files -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_files_that_come_change_and_go_are_followed(project: Path) -> None:
+    """A new file, an edit, an atomic save, a renaming and a deletion are in the index soon after."""
+    a, b = project / "notes" / "a.md", project / "notes" / "b.md"
+    with Watch(project) as watch:
+        watch.sees((a, "otter"))
+        new = write(b, "beaver")
+        watch.sees((a, "otter"), new)
+        watch.sees(write(a, "otter, edited"), new)
+        watch.sees(save_atomically(a, "otter, saved"), new)
+        b.rename(project / "notes" / "c.md")
+        watch.sees((a, "otter, saved"), (project / "notes" / "c.md", "beaver"))
+        a.unlink()
+        watch.sees((project / "notes" / "c.md", "beaver"))
+
+
+@pytest.mark.slow
+def test_whole_directories_are_followed(project: Path) -> None:
+    """Directories that are made, moved, moved out, moved in and deleted take their files with them."""
+    notes = project / "notes"
+    kept = (notes / "a.md", "otter")
+    with Watch(project) as watch:
+        write(notes / "deep" / "er" / "x.md", "heron")
+        watch.sees(kept, (notes / "deep" / "er" / "x.md", "heron"))
+        (notes / "deep").rename(notes / "sea")
+        watch.sees(kept, (notes / "sea" / "er" / "x.md", "heron"))
+        (notes / "sea").rename(project / "away")
+        watch.sees(kept)
+        (project / "away").rename(notes / "back")
+        watch.sees(kept, (notes / "back" / "er" / "x.md", "heron"))
+        watch.sees(kept, write(notes / "back" / "er" / "x.md", "heron, edited"))
+        shutil.rmtree(notes / "back")
+        watch.sees(kept)
+
+
+@pytest.mark.slow
+def test_what_editors_leave_about_makes_no_pass(project: Path) -> None:
+    """Swap files, backups, temporary and hidden files, and files that are no Markdown are not followed."""
+    notes = project / "notes"
+    with Watch(project) as watch:
+        for name in (".a.md.swp", "a.md~", ".#a.md", "4913", "a.md.tmp", "#a.md#", "picture.png", ".hidden.md"):
+            (notes / name).write_text("x", "utf-8")
+            (notes / name).unlink()
+        (notes / ".git").mkdir()
+        (notes / ".git" / "x.md").write_text("x", "utf-8")
+        watch.sees(write(notes / "b.md", "beaver"), (notes / "a.md", "otter"))
+        watch.at_rest()
+
+        assert len(watch.passes) == 1
+
+
+@pytest.mark.slow
+def test_excluded_files_stay_out(project: Path) -> None:
+    """A file that appears under a pattern stays out, and a changed ignore file changes what is indexed."""
+    notes = project / "notes"
+    kept = (notes / "a.md", "otter")
+    with Watch(project) as watch:
+        (notes / ".lorelogignore").write_text("drafts/\n", "utf-8")
+        write(notes / "drafts" / "x.md", "draft")
+        new = write(notes / "b.md", "beaver")
+        watch.sees(kept, new)
+        (notes / ".lorelogignore").unlink()
+        watch.sees(kept, new, (notes / "drafts" / "x.md", "draft"))
+
+
+@pytest.mark.slow
+def test_a_storm_of_changes_is_one_pass(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five thousand files that change within one quiet time are one pass."""
+    notes = project / "notes"
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "none")
+    # A quiet time that no pause of this machine is as long as.
+    with Watch(project, WatchOptions(debounce_ms=3000, reconcile_s=0)) as watch:
+        for number in range(5000):
+            write(notes / f"{number % 40}" / f"{number}.md", f"beaver {number}")
+        eventually(lambda: bool(watch.passes))
+        watch.at_rest()
+
+        assert [(one.error, one.report and one.report.changed) for one in watch.passes] == [("", 5000)]
+        assert len(watch.indexed()) == 5001
+
+
+# -- roots ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_root_that_is_one_file_is_followed(project: Path) -> None:
+    """A file indexed by itself is followed through edits, atomic saves, deletion and return; its neighbours are not."""
+    single = project / "single.md"
+    write(single, "heron")
+    index(project, single)
+    kept = (project / "notes" / "a.md", "otter")
+    with Watch(project) as watch:
+        write(project / "neighbour.md", "not indexed")
+        watch.sees(kept, write(single, "heron, edited"))
+        watch.sees(kept, save_atomically(single, "heron, saved"))
+        single.unlink()
+        watch.sees(kept)
+        watch.sees(kept, write(single, "heron, back"))
+
+
+@pytest.mark.slow
+def test_a_root_that_is_a_link_is_followed_where_it_leads(project: Path) -> None:
+    """The index knows real paths, and so does the watcher."""
+    real = write(project.parent / "elsewhere" / "x.md", "heron")
+    (project / "link").symlink_to(project.parent / "elsewhere")
+    index(project, project / "link")
+    with Watch(project) as watch:
+        watch.sees((project / "notes" / "a.md", "otter"), write(real[0], "heron, edited"))
+
+
+@pytest.mark.slow
+def test_a_root_that_vanishes_keeps_its_documents_and_is_followed_when_it_returns(project: Path) -> None:
+    """A directory may come back, as a drive does: nothing of it is dropped, and it is then watched as before."""
+    notes = project / "notes"
+    with Watch(project) as watch:
+        notes.rename(project / "gone")
+        eventually(lambda: watch.watcher.state()["missing"] == [str(notes)])
+        assert list(watch.indexed()) == [str(notes / "a.md")]
+        (project / "gone").rename(notes)
+        eventually(lambda: watch.watcher.state()["missing"] == [])
+        watch.sees(write(notes / "a.md", "otter, back"))
+
+
+@pytest.mark.slow
+def test_a_root_that_is_made_anew_is_followed(project: Path) -> None:
+    """Deleted and made again at once, a root is another directory, and is listened to like the first."""
+    notes = project / "notes"
+    with Watch(project) as watch:
+        shutil.rmtree(notes)
+        new = write(notes / "b.md", "beaver")
+        watch.sees(new)
+        watch.sees(new, write(notes / "c.md", "heron"))
+
+
+@pytest.mark.slow
+def test_a_root_that_is_registered_later_is_followed_and_one_that_is_removed_is_not(project: Path) -> None:
+    """What others add to the list of roots, or take out, holds for a watcher that is running."""
+    kept = (project / "notes" / "a.md", "otter")
+    more = write(project / "more" / "x.md", "heron")
+    with Watch(project) as watch:
+        index(project, project / "more")
+        eventually(lambda: str(project / "more") in watch.watcher.state()["roots"])
+        watch.sees(kept, write(more[0], "heron, edited"))
+        with engine_in(project) as engine:
+            engine.forget_roots([str(project / "more")])
+        eventually(lambda: str(project / "more") not in watch.watcher.state()["roots"])
+        write(more[0], "heron, unseen")
+        watch.sees(write(kept[0], "otter, seen"))
+
+
+@pytest.mark.slow
+def test_each_tenant_and_project_has_its_own(project: Path) -> None:
+    """Roots of several tenants and projects are followed into their own indexes, under their own projects."""
+    other = project.parent / "other"
+    write(other / "x.md", "heron")
+    with engine_in(other, "second") as engine:
+        from lorelog.services.places.root_selection import IndexTargets
+
+        engine.index(IndexTargets((str(other),)))
+    with Watch(project) as watch:
+        watch.sees(write(project / "notes" / "a.md", "otter, edited"))
+        write(other / "x.md", "heron, edited")
+
+        def seen() -> bool:
+            with engine_in(other, "second") as engine:
+                return [(memory.chunk.content, memory.project) for memory in engine.list().memories] == [
+                    ("heron, edited", str(other))
+                ]
+
+        eventually(seen)
+
+
+@pytest.mark.slow
+def test_a_root_inside_another_keeps_its_exclusions(project: Path) -> None:
+    """A change in the outer root does not bring in what the inner one leaves out."""
+    inner = project / "notes" / "inner"
+    write(inner / "x.md", "heron")
+    write(inner / "x.tmp.md", "excluded")
+    with engine_in(project) as engine:
+        from lorelog.services.places.root_selection import IndexTargets
+
+        engine.index(IndexTargets((str(inner),), patterns=("*.tmp.md",)))
+    with Watch(project) as watch:
+        new = write(project / "notes" / "new" / "b.md", "beaver")
+        watch.sees((project / "notes" / "a.md", "otter"), (inner / "x.md", "heron"), new)
+
+
+@pytest.mark.parametrize(
+    ("paths", "kept"),
+    [
+        (["/a", "/a/b", "/ab"], ["/a", "/ab"]),
+        (["/a/b", "/a/b/c", "/a/b"], ["/a/b"]),
+        (["/"], ["/"]),
+    ],
+)
+def test_a_tree_inside_another_is_heard_with_it(paths: list[str], kept: list[str]) -> None:
+    """Nothing is watched twice, and a namesake is not taken for something inside."""
+    assert outermost_paths(paths) == kept
+
+
+# -- what events miss ----------------------------------------------------------------------------------------------------
+
+
+def test_what_changed_before_is_found_at_the_start(project: Path) -> None:
+    """Changes made while nobody watched are followed when someone does."""
+    edited = write(project / "notes" / "a.md", "otter, edited before")
+    with Watch(project) as watch:
+        watch.sees(edited)
+
+
+@pytest.mark.slow
+def test_a_reconcile_repairs_what_events_missed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With no event at all, the periodic comparison finds what changed."""
+    monkeypatch.setattr("lorelog.services.watch.events._EventListener._listen", lambda self: self._stopped.wait())
+    with Watch(project, WatchOptions(debounce_ms=100, reconcile_s=0.3)) as watch:
+        watch.sees(write(project / "notes" / "a.md", "otter, missed"))
+        (project / "notes" / "a.md").unlink()
+        watch.sees()
+
+
+@pytest.mark.slow
+def test_a_reconcile_of_what_has_not_changed_writes_nothing(project: Path) -> None:
+    """Comparing makes no pass, takes no lock and leaves the index as it is."""
+    with engine_in(project) as engine:
+        before = engine.store.revision()
+    with Watch(project, WatchOptions(debounce_ms=50, reconcile_s=0.1)) as watch:
+        first = watch.watcher.state()["reconciled_at"]
+        eventually(lambda: watch.watcher.state()["reconciled_at"] != first)
+        assert watch.passes == []
+    with engine_in(project) as engine:
+        assert engine.store.revision() == before
+
+
+def test_being_woken_compares_at_once(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever knows better need not wait for the next comparison."""
+    monkeypatch.setattr("lorelog.services.watch.events._EventListener._listen", lambda self: self._stopped.wait())
+    with Watch(project) as watch:
+        edited = write(project / "notes" / "a.md", "otter, missed")
+        watch.watcher.wake()
+        watch.sees(edited)
+
+
+@pytest.mark.slow
+def test_a_name_that_is_no_text_does_not_end_watching(project: Path) -> None:
+    """A file whose name is not UTF-8 is more than the listener can say; everything else is followed all the same."""
+    notes = project / "notes"
+    with Watch(project) as watch:
+        (notes / os.fsdecode(b"\xff.md")).write_bytes(b"x")
+        watch.sees(write(notes / "a.md", "otter, edited"))
+        watch.sees((notes / "a.md", "otter, edited"), write(notes / "b.md", "beaver"))
+
+
+# -- what goes wrong -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_busy_index_is_tried_again(project: Path) -> None:
+    """While another process writes the index, changes wait; that is not an error, and they are indexed afterwards."""
+    with Watch(project) as watch:
+        with engine_in(project) as engine, engine.store.run(wait_s=0):
+            new = write(project / "notes" / "b.md", "beaver")
+            eventually(lambda: watch.watcher.state()["waiting_for"])
+            state = watch.watcher.state()
+            assert str(os.getpid()) in state["waiting_for"]
+            assert (state["pending"], state["last_error"]) == (True, None)
+        watch.sees((project / "notes" / "a.md", "otter"), new)
+        eventually(lambda: not watch.watcher.state()["waiting_for"])
+
+
+@pytest.mark.slow
+def test_an_edit_is_followed_while_a_long_run_goes_on(project: Path) -> None:
+    """A file that is known is read by itself, and waits for nobody's run."""
+    with Watch(project) as watch, engine_in(project) as engine, engine.store.run(wait_s=0):
+        watch.sees(write(project / "notes" / "a.md", "otter, edited"))
+
+
+@pytest.mark.slow
+def test_a_fault_does_not_end_watching(project: Path) -> None:
+    """An exception in a pass is reported until the changes have been indexed by a later pass."""
+    broken = threading.Event()
+    broken.set()
+
+    def engine_at(tenant: str, directory: str) -> Engine:
+        if broken.is_set() and threading.current_thread().name == "lorelog-watch" and watching.is_set():
+            raise ZeroDivisionError("a fault")
+        return engine_in(directory, tenant)
+
+    watching = threading.Event()
+    with Watch(project, engine_at=engine_at) as watch:
+        watching.set()
+        edited = write(project / "notes" / "a.md", "otter, edited")
+        eventually(lambda: watch.watcher.state()["last_error"] is not None)
+        assert watch.watcher.state()["last_error"]["message"] == "ZeroDivisionError: a fault"
+        broken.clear()
+        watch.sees(edited)
+        eventually(lambda: watch.watcher.state()["last_error"] is None)
+
+
+@pytest.mark.slow
+def test_an_index_of_another_model_is_not_turned_over(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A watcher with another model adds words, and leaves the vectors that are there to the model that made them."""
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "none")
+    with Watch(project) as watch:
+        watch.sees(write(project / "notes" / "a.md", "otter, edited"), write(project / "notes" / "b.md", "beaver"))
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
+    with engine_in(project) as engine:
+        assert engine.store.serves_model()
+        assert engine.store.coverage(Filters()).chunks == 2
+
+
+@pytest.mark.slow
+def test_it_stops_in_the_middle_of_a_pass(project: Path) -> None:
+    """Told to stop, a watcher leaves its pass; the next one finishes it."""
+    for number in range(2000):
+        write(project / "notes" / f"{number}.md", f"beaver {number}")
+    watch = Watch(project)
+    watch.watcher.start()
+    eventually(lambda: len(watch.indexed()) > 1 or bool(watch.passes))
+
+    assert watch.watcher.stop(PATIENCE_S)
+    assert not watch.watcher.state()["running"]
+    with Watch(project) as again:
+        eventually(lambda: len(again.indexed()) == 2001)
+
+
+def test_stopping_a_watcher_that_never_started_is_no_mistake(project: Path) -> None:
+    """A daemon that leaves at once may stop what it had no time to start."""
+    assert Watch(project).watcher.stop()
+
+
+# -- limits of the system ------------------------------------------------------------------------------------------------
+
+_LIMITED = """
+import os, sys, time
+from pathlib import Path
+open("/proc/sys/user/max_inotify_watches", "w").write("3")
+from lorelog.core.options import WatchOptions
+from lorelog.services import watch
+from tests.services.watch.watching import Watch, eventually
+watch._POLL_S = 0.2
+project = Path(sys.argv[1])
+with Watch(project, WatchOptions(debounce_ms=50, reconcile_s=0)) as one:
+    assert one.watcher.state()["mode"] == "polling", one.watcher.state()
+    assert "limit" in one.watcher.state()["why"], one.watcher.state()
+    (project / "notes" / "a.md").write_text("otter, polled\\n")
+    one.sees((project / "notes" / "a.md", "otter, polled"))
+print("polled")
+"""
+
+
+@pytest.mark.slow
+def test_without_enough_watches_roots_are_compared_instead(project: Path) -> None:
+    """Where the system allows fewer watches than there are directories, changes are found all the same, and it says so."""
+    import subprocess
+    import sys
+
+    for number in range(10):
+        (project / "notes" / f"d{number}").mkdir()
+    unshare = ["unshare", "--user", "--map-root-user"]
+    if shutil.which("unshare") is None or subprocess.run([*unshare, "true"], check=False).returncode:
+        pytest.skip("needs a user namespace, in which the limit can be lowered")
+    here = Path(__file__).parents[3]
+    done = subprocess.run(
+        [*unshare, sys.executable, "-c", _LIMITED, str(project)],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(here)},
+        timeout=300,
+    )
+
+    assert done.stdout == "polled\n", done.stderr
+
+
+@pytest.mark.slow
+def test_a_settings_file_that_is_broken_is_told_and_others_are_followed(project: Path) -> None:
+    """One project's mistake is reported, and does not keep others from being followed."""
+    other = project.parent / "other"
+    write(other / "x.md", "heron")
+    index(other, other)
+    (other / ".lorelog.toml").write_text("[index\n", "utf-8")
+    with Watch(project) as watch:
+        write(project / "notes" / "a.md", "otter, edited")
+        eventually(lambda: "otter, edited" in watch.indexed().values())
+        assert ".lorelog.toml" in watch.watcher.state()["last_error"]["message"]
+
+
+def test_busy_is_the_error_for_who_does_not_wait(project: Path) -> None:
+    """Following never waits for another run: it would hold up everything else that is watched."""
+    from lorelog.services.indexing.incremental import FileChanges
+
+    with engine_in(project) as holder, holder.store.run(wait_s=0), engine_in(project) as engine:
+        started = time.monotonic()
+        with pytest.raises(StoreBusy):
+            engine.follow(FileChanges(roots=frozenset([str(project / "notes")])))
+        assert time.monotonic() - started < PATIENCE_S
+
+
+def test_it_does_not_remember_a_root_that_was_removed_meanwhile(project: Path) -> None:
+    """A change that was heard before its root was removed brings nothing back."""
+    from lorelog.services.indexing.incremental import FileChanges
+
+    with engine_in(project) as engine:
+        engine.forget_roots([str(project / "notes")])
+        heard = FileChanges(frozenset([str(project / "notes")]), frozenset([str(project / "notes" / "a.md")]))
+        assert engine.follow(heard) is None
+        assert engine.roots() == []

@@ -1,0 +1,224 @@
+"""Two models over one index: whose vectors are found before and after a swap."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.stores.making import PlainAnalyser, update, vector
+from tests.stores.milvus_server import tenant
+
+from lorelog.core.options import StoreOptions
+from lorelog.core.ports import Store
+from lorelog.core.query import Filters, Term
+from lorelog.stores.embedded import EmbeddedStore
+from lorelog.stores.embedded.catalog_reader import newest_space, next_space, space_model, space_owner
+from lorelog.stores.milvus import MilvusStore
+
+ALL = Filters()
+Open = Callable[[str], Store]
+
+
+@pytest.fixture(params=["embedded", "milvus-lite"])
+def open_as(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
+    """Opens one index as a given model."""
+    whose = tenant()
+
+    def opened(model: str) -> Store:
+        if request.param == "embedded":
+            return EmbeddedStore(tmp_path / "index", PlainAnalyser(), provider="test", model=model)
+        options = StoreOptions(request.getfixturevalue("milvus_file"))
+        return MilvusStore(tmp_path / "index", PlainAnalyser(), options, tenant=whose, provider="test", model=model)
+
+    return opened
+
+
+def nearest_texts(store: Store, *numbers: float) -> list[str]:
+    """Return the texts nearest to a vector, and assert that words find all of them."""
+    assert len(store.lexical([Term("alpha")], ALL, 5)) == 1
+    hits = store.dense(vector(*numbers), ALL, 5)
+    chunks = store.fetch([hit.key for hit in hits])
+    return [chunks[hit.key].chunk.text for hit in hits]
+
+
+def fill(store: Store) -> None:
+    with store.writer(take_over=True) as writer:
+        writer.put([update("/a.md", ["alpha", "beta"])])
+        keys = {pending.text: pending.vector_key for pending in store.pending(5)}
+        writer.put_vectors({keys["alpha"]: vector(1, 0), keys["beta"]: vector(0, 1)})
+
+
+def make_beside(store: Store) -> None:
+    """Store vectors of the same dimension in the opposite order."""
+    with store.writer() as writer:
+        writer.begin_shadow_vectors(2)
+        keys = {pending.text: pending.vector_key for pending in store.pending_shadow_vectors(5)}
+        writer.put_shadow_vectors({keys["alpha"]: vector(0, 1), keys["beta"]: vector(1, 0)})
+
+
+def test_each_model_finds_by_its_own_vectors(open_as: Open) -> None:
+    """Before the swap only the old model finds by vectors, after it only the new one."""
+    old, new = open_as("old"), open_as("new")
+    fill(old)
+    make_beside(new)
+    assert nearest_texts(old, 1, 0) == ["alpha", "beta"]
+    assert new.coverage(ALL).with_vectors == 0
+    assert old.serves_model()
+    assert not new.serves_model()
+    known = new.reembed_state()
+    assert (known.own, known.served, known.begun, known.waiting) == ("test/new", "test/old", "test/new", 0)
+
+    with new.writer() as writer:
+        writer.swap_vectors()
+        writer.sweep()
+
+    assert nearest_texts(new, 1, 0) == ["beta", "alpha"]
+    assert old.coverage(ALL).with_vectors == 0
+    assert new.serves_model()
+    assert not old.serves_model()
+    assert [stored.id for stored in new.chunks_of("/a.md")] == [
+        stored.chunk.identify("new") for stored in new.chunks_of("/a.md")
+    ]
+    assert new.compare().is_consistent
+    for store in (old, new):
+        store.close()
+
+
+@pytest.mark.slow
+def test_going_back_and_on_again(open_as: Open) -> None:
+    """After each swap and rollback all vectors and ids are of one model, including later changes."""
+    old, new = open_as("old"), open_as("new")
+    fill(old)
+    make_beside(new)
+    with new.writer() as writer:
+        writer.swap_vectors()
+        writer.put([update("/a.md", ["alpha", "beta", "gamma"], size=2)])
+
+    with new.writer() as writer:
+        writer.roll_back()
+    assert nearest_texts(old, 1, 0) == ["alpha", "beta"]
+    assert [stored.id for stored in old.chunks_of("/a.md")] == [
+        stored.chunk.identify("old") for stored in old.chunks_of("/a.md")
+    ]
+    assert [pending.text for pending in old.pending(5)] == ["gamma"]
+    with old.writer() as writer:
+        writer.put_vectors({pending.vector_key: vector(1, 1) for pending in old.pending(5)})
+    assert old.compare().is_consistent
+    with old.writer() as writer:
+        writer.roll_back()
+    assert nearest_texts(new, 1, 0) == ["beta", "alpha"]
+    assert [pending.text for pending in new.pending(5)] == ["gamma"]
+    with new.writer() as writer:
+        assert writer.drop_other_vectors() == 3
+
+    assert nearest_texts(new, 1, 0) == ["beta", "alpha"]
+    assert new.stats().other_vectors == 0
+    assert new.compare().is_consistent
+    for store in (old, new):
+        store.close()
+
+
+def test_vectors_left_by_a_model_are_used_again(open_as: Open) -> None:
+    """A model that returns embeds only what it lacks, unless its dimension has changed."""
+    old, new = open_as("old"), open_as("new")
+    fill(old)
+    make_beside(new)
+    with new.writer() as writer:
+        writer.swap_vectors()
+
+    with old.writer() as writer:
+        writer.begin_shadow_vectors(2)
+    assert old.pending_shadow_vectors(5) == []
+    with old.writer() as writer:
+        writer.begin_shadow_vectors(3)
+
+    assert len(old.pending_shadow_vectors(5)) == 2
+    assert nearest_texts(new, 1, 0) == ["beta", "alpha"]
+    for store in (old, new):
+        store.close()
+
+
+def test_an_unfinished_change_leaves_lanes_alone(tmp_path: Path) -> None:
+    """Writes under the old model during a re-embedding are found by it, and pending for the new one."""
+    old, new = (
+        EmbeddedStore(tmp_path / "index", PlainAnalyser(), provider="test", model=model) for model in ("old", "new")
+    )
+    fill(old)
+    make_beside(new)
+
+    with old.writer() as writer:
+        writer.put([update("/b.md", ["gamma"])])
+        writer.put_vectors({pending.vector_key: vector(1, 1) for pending in old.pending(5)})
+        writer.sweep()
+
+    assert nearest_texts(old, 1, 1)[0] == "gamma"
+    assert [pending.text for pending in new.pending_shadow_vectors(5)] == ["gamma"]
+    old.close()
+    new.close()
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from tests.stores.making import PlainAnalyser
+from lorelog.stores.embedded import EmbeddedStore
+from lorelog.stores.embedded.catalog_writer import CatalogWriter, ShadowVectors
+
+def end(*_):
+    os._exit(9)
+
+place, moment = sys.argv[1:]
+store = EmbeddedStore(Path(place) / "index", PlainAnalyser(), provider="test", model="new")
+with store.writer() as writer:
+    if moment == "before":
+        ShadowVectors.swap = end
+    elif moment == "within":
+        ShadowVectors._update_chunk_ids = end
+    else:
+        CatalogWriter._update_lanes = end
+    writer.swap_vectors()
+"""
+
+
+@pytest.mark.parametrize("moment", ["before", "within", "after"])
+def test_killed_while_vectors_are_exchanged(tmp_path: Path, moment: str) -> None:
+    """If the process dies during a swap, one model's vectors and ids are complete, and the swap can be done or undone."""
+    old, new = (
+        EmbeddedStore(tmp_path / "index", PlainAnalyser(), provider="test", model=model) for model in ("old", "new")
+    )
+    fill(old)
+    make_beside(new)
+
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), moment], check=False, timeout=60)
+
+    assert killed.returncode == 9
+    if moment == "after":
+        assert nearest_texts(new, 1, 0) == ["beta", "alpha"]
+        with new.writer() as writer:
+            writer.roll_back()
+    assert nearest_texts(old, 1, 0) == ["alpha", "beta"]
+    assert [stored.id for stored in old.chunks_of("/a.md")] == [
+        stored.chunk.identify("old") for stored in old.chunks_of("/a.md")
+    ]
+    again = "roll_back" if moment == "after" else "swap_vectors"
+    with new.writer() as writer:
+        getattr(writer, again)()
+    assert nearest_texts(new, 1, 0) == ["beta", "alpha"]
+    old.close()
+    new.close()
+
+
+def test_names_of_vectors() -> None:
+    """A model's spaces have its name and rising numbers; other models' names do not count."""
+    known = ["p/m"]
+    for _ in range(11):
+        known.append(next_space("p/m", known))
+
+    assert len(set(known)) == 12
+    assert newest_space("p/m", [*known, "p/m2", "q/m"]) == known[-1]
+    assert next_space("p/other", known) == newest_space("p/other", known) == "p/other"
+    assert {(space_owner(name), space_model(name)) for name in known} == {("p/m", "m")}
+    assert space_model("onnx/org/model@256") == "org/model@256"

@@ -1,0 +1,74 @@
+"""The resources of a long-running process stay bounded, and evicted ones reopen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.models.embedding_server import EmbeddingServer
+
+from lorelog.operations.dispatch import ClientIdentity, Dispatcher
+from lorelog.wiring import ResourcePool, resolve_location
+
+
+def model(number: int) -> dict[str, str]:
+    """Return settings for a model that is never called."""
+    chosen = {"PROVIDER": "openai", "MODEL": f"model-{number}", "BASE_URL": "http://127.0.0.1:9/v1"}
+    return {"OPENAI_API_KEY": "k", **{f"LORELOG_EMBEDDING_{name}": value for name, value in chosen.items()}}
+
+
+def test_only_the_last_used_are_kept_open(tmp_path: Path, home: Path) -> None:
+    """After a hundred tenants and models only the most recently used stay open, and the first one still works."""
+    pool = ResourcePool()
+    dispatcher = Dispatcher(pool.engine)
+    caller = ClientIdentity(str(tmp_path), {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "fake"})
+    kept = dispatcher.call("memory.add", {"text": "the okapi hides", "tenant": "t0"}, caller)["memory"]
+    for number in range(1, 40):
+        environment = {**caller.environment, **model(number)}
+        dispatcher.call("memory.stats", {"tenant": f"t{number}"}, ClientIdentity(str(tmp_path), environment))
+
+    assert len(pool._stores) <= 16
+    assert len(pool._caches) <= 16
+    assert len(pool._embedders) <= 4
+    assert dispatcher.call("memory.get", {"id": kept, "tenant": "t0"}, caller)["found"]
+    assert dispatcher.call("memory.search", {"query": "okapi", "tenant": "t0"}, caller)["hits"]
+    pool.close()
+
+
+def test_an_engine_outlives_its_place_among_the_held(tmp_path: Path, home: Path) -> None:
+    """An engine keeps working after its resources were evicted."""
+    pool = ResourcePool()
+    environment = {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "fake"}
+    (tmp_path / "note.md").write_text("# Note\n\nthe okapi hides\n", "utf-8")
+    Dispatcher(pool.engine).call("memory.index", {"paths": ["note.md"]}, ClientIdentity(str(tmp_path), environment))
+    here = resolve_location(home=home, directory=str(tmp_path), environment=environment)
+    with pool.engine(here) as engine:
+        assert engine.search("okapi").hits
+        for number in range(40):
+            other = {**environment, **model(number)}
+            with pool.engine(resolve_location(home=home, directory=str(tmp_path), environment=other)) as pushing:
+                pushing.store.stats()
+        assert engine.search("okapi").hits
+        assert engine.search("something else altogether", all_projects=True).hits
+    pool.close()
+
+
+def test_keys_are_not_what_things_are_known_by(tmp_path: Path, home: Path) -> None:
+    """Two API keys are two embedders, and no cache key contains an API key."""
+    server = EmbeddingServer()
+    pool = ResourcePool()
+    try:
+        for key in ("secret-one", "secret-two"):
+            environment = {
+                "LORELOG_HOME": str(home),
+                "LORELOG_EMBEDDING_PROVIDER": "openai",
+                "OPENAI_BASE_URL": server.url,
+                "OPENAI_API_KEY": key,
+            }
+            pool.engine(resolve_location(directory=str(tmp_path), environment=environment))
+        assert len(pool._embedders) == 2
+        names = [options.api_key for options in pool._embedders]
+        assert not {"secret-one", "secret-two"} & set(names)
+        assert not [key for key in pool._caches if "secret-" in str([getattr(part, "api_key", "") for part in key])]  # type: ignore[attr-defined]
+    finally:
+        pool.close()
+        server.stop()
