@@ -104,7 +104,10 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
 
 
 TAGS = st.lists(st.from_regex(r"\A[A-Za-z0-9é][\w.:/*@+-]{0,30}\Z"), max_size=4, unique=True).map(tuple)
-IDS = st.lists(st.from_regex(r"\A[a-z0-9][a-z0-9.:-]{0,20}\Z"), max_size=3, unique=True).map(tuple)
+# An entry cannot supersede itself, so the entry's own id, m0, is not generated.
+IDS = st.lists(
+    st.from_regex(r"\A[a-z0-9][a-z0-9.:-]{0,20}\Z").filter(lambda memory: memory != "m0"), max_size=3, unique=True
+).map(tuple)
 
 
 @given(TAGS, IDS, st.just("") | st.dates().map(str))
