@@ -71,6 +71,8 @@ HOST_TITLES = {"claude": "Claude Code", "codex": "Codex", "opencode": "OpenCode"
 HOSTS = tuple(HOST_TITLES)
 HOST_ALIASES = {"claude-code": "claude"}
 MOMENTS = ("session-start", "prompt", "turn-end", "turn-failed", "compact", "session-end")
+TOOL_MOMENTS = ("tool-before", "tool-after", "tool-failed")
+"""Moments of a single tool call: they are answered, and never spooled."""
 
 
 def resolve_host(name: str) -> str:

@@ -1,0 +1,44 @@
+"""Paths of the files that hooks read and write while an agent waits.
+
+A hook starts a Python process for every tool call, so this module imports nothing but `os`. The files below `index/`
+are derived: `services.delivery.standing` writes them, and deleting them is safe.
+"""
+
+from __future__ import annotations
+
+import os
+
+# ruff: noqa: PTH118  (pathlib takes 10 ms to import)
+
+GLOBAL_KEY = "global"
+"""File name of the memories that belong to no project."""
+
+
+class DeliveryFiles:
+    """Paths for one project of one tenant. Tuples hold the project's own file first, then that of global memories."""
+
+    __slots__ = ("cues", "guards", "log", "standing")
+
+    def __init__(self, tenant_folder: str, project: str) -> None:
+        folder = os.path.join(tenant_folder, "index", "delivery")
+        keys = (project_key(project), GLOBAL_KEY)
+        self.standing = tuple(os.path.join(folder, f"{key}.standing.jsonl") for key in keys)
+        self.cues = tuple(os.path.join(folder, f"{key}.cues") for key in keys)
+        self.guards = os.path.join(tenant_folder, "guards.jsonl")
+        self.log = os.path.join(tenant_folder, "deliveries")
+
+
+def project_key(project: str) -> str:
+    """Return the file name of a project; `global` for memories of no project."""
+    return short_digest(project) if project else GLOBAL_KEY
+
+
+def short_digest(text: str) -> str:
+    """Return 16 hex digits of a text's SHA-256."""
+    # The module below `hashlib` in Python 3.11; `hashlib` takes 4 ms to import because it loads OpenSSL.
+    try:
+        from _sha256 import sha256  # type: ignore[import-not-found]
+    except ImportError:
+        from hashlib import sha256
+    digest: str = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return digest[:16]
