@@ -14,7 +14,6 @@ import msgspec
 
 if TYPE_CHECKING:
     from lorelog.core.code import FreshnessVerdict
-    from lorelog.core.errors import LorelogError
     from lorelog.core.query import SupportingRecord
     from lorelog.core.record import Trust
 
@@ -101,11 +100,6 @@ def freshness_json(verdict: FreshnessVerdict) -> FreshnessJson:
             for finding in verdict.findings
         ),
     )
-
-
-def error_json(error: LorelogError) -> Json:
-    """Return an error as JSON."""
-    return {"code": error.code, "message": error.message, "hint": error.hint}
 
 
 def to_json(value: Any) -> Any:

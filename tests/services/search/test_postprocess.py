@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import Explanation, Hit, Lane, SearchReply, VectorCoverage
-from lorelog.services.search.postprocess import all_filters, search_until
+from lorelog.services.search.postprocess import search_until
 
 
 def hit(number: int) -> Hit:
@@ -71,11 +69,3 @@ def test_looking_further_has_an_end() -> None:
 
     assert search_until(shelf.search, SearchOptions(k=5), lambda _: False).hits == ()
     assert shelf.asked == [5, 20, 80, 320, 1000]
-
-
-def test_several_reasons_to_leave_out_count_together() -> None:
-    """A hit is kept when all keep it."""
-    keep = all_filters(lambda one: int(one.id) > 1, lambda one: int(one.id) < 4)
-
-    assert [one.id for one in search_until(Shelf(9).search, SearchOptions(k=9), keep).hits] == ["2", "3"]
-    assert all_filters()(replace(hit(1), id="x"))

@@ -6,7 +6,6 @@ Nothing is stored: a digest is built on request, so it is never older than the l
 from __future__ import annotations
 
 from dataclasses import dataclass
-from os import path
 from typing import Generic, TypeVar
 
 from lorelog.core.query import SupportingRecord
@@ -34,11 +33,6 @@ def digest_scope_for(scope: RecordScope, *, all_projects: bool = False) -> Diges
     """Return the visible projects with their display name."""
     name = scope.workspace.project.name
     return DigestScope(None, ALL_PROJECTS_NAME) if all_projects else DigestScope(scope.projects, name)
-
-
-def project_name(project: str) -> str:
-    """Return a project's display name, from its id."""
-    return path.basename(project.rstrip("/")) or project or "no project"  # noqa: PTH119  (an id need not be a path)
 
 
 def compile_resume(scope: RecordScope, task_id: str, *, query: str = "", k: int = 10) -> CompiledDigest[TaskResume]:

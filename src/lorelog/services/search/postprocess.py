@@ -38,11 +38,6 @@ def search_until(
         limit = min(limit * _GROWTH_FACTOR, max_limit)
 
 
-def all_filters(*keeps: HitFilter) -> HitFilter:
-    """Return a filter that keeps the hits which all filters keep."""
-    return lambda hit: all(keep(hit) for keep in keeps)
-
-
 _SAMPLE_CHARS = 1 << 14
 """A longer section's cost is extrapolated from its first characters."""
 

@@ -132,11 +132,6 @@ class PeerIndexes:
                 raise self._fault
             return self._peers
 
-    def invalidate(self) -> None:
-        """Read the registry again next time."""
-        with self._lock:
-            self._read_at = float("-inf")
-
     def token(self, home: str) -> str:
         """Return a token that changes with every write of other machines."""
         return " ".join(f"{peer.home}.{peer.revision}" for peer in self.active(home))
