@@ -89,6 +89,8 @@ class Anchor:
     commit: str = ""
     covers: tuple[str, ...] = ()
     """Content hashes of the chunks it summarizes; only on the first piece of a section."""
+    cues: tuple[str, ...] = ()
+    """Cues written by hand, as `kind=value`. They come from the file, so they may be malformed."""
 
     @property
     def superseded_ids(self) -> tuple[str, ...]:
