@@ -8,6 +8,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+TURN_TYPE = "turn"
+"""Type of the note that capture writes about a turn."""
 GLOBAL_PROJECT = ""
 """Project of the memories that belong to no project and are visible in all."""
 

@@ -12,11 +12,12 @@ tests"). Two texts contradict each other only if their scopes are equal and
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from lorelog.services.delivery.derive import TOOL_FAMILIES
+from lorelog.core.memory import NewMemory
+from lorelog.services.delivery.derive import TOOL_FAMILIES, word_set
 
 _MAX_TEXT_CHARS = 600
 _MIN_ACTION_WORDS = 2
@@ -27,13 +28,24 @@ _FILLER = re.compile(
     r"^(?:(?:no|yes|ok|okay|well|please|actually|hey|again|and|so|also|from now on|in (?:the )?future|going forward|now|"
     r"i said|i meant|remember|remember to|you should|we should|you must|we must|let's|i want you to|i prefer to|we|you|i)\b[\s,:]*)+"
 )
-_NEGATIVE = re.compile(r"^(?:don't|dont|do not|never|stop|no more|avoid|must not|should not|shouldn't|no longer)\s+(?:ever\s+)?(.+)$")
+_NEGATIVE = re.compile(
+    r"^(?:don't|dont|do not|never|stop|no more|avoid|must not|should not|shouldn't|no longer)\s+(?:ever\s+)?(.+)$"
+)
 _ALWAYS = re.compile(r"^(?:always|do|make sure to|be sure to|keep|start|continue)\s+(.+)$")
-_USE = re.compile(r"^(?:always\s+)?(?:use|using|prefer|switch to|go with|stick (?:to|with)|take|choose|run|running)\s+(.+)$")
+_USE = re.compile(
+    r"^(?:always\s+)?(?:use|using|prefer|switch to|go with|stick (?:to|with)|take|choose|run|running)\s+(.+)$"
+)
 _INSTEAD = re.compile(r"^(.+?)(?:,)?\s+(?:instead of|rather than|over|not|in place of)\s+(?:using\s+|use\s+)?(.+)$")
-_SCOPE = re.compile(r"\s+((?:in|for|on|when|while|if|during|inside|under|within|at|unless|except|before|after|to|as|with|via)\s.+)$")
+_SCOPE = re.compile(
+    r"\s+((?:in|for|on|when|while|if|during|inside|under|within|at|unless|except|before|after|to|as|with|via)\s.+)$"
+)
 _WORD = re.compile(r"[\w@./+#-]*\w[\w+#]*")
-_SMALL_WORDS = frozenset("a an the any all every each your our my its it this that always ever again please just only really instead now anymore longer".split())
+_SMALL_WORDS = word_set(
+    """
+    a an the any all every each your our my its it this that always ever again please just only really instead now
+    anymore longer
+    """
+)
 _SUFFIXES = ("ing", "es", "ed", "s", "e")
 _FAMILY_OF = {name: family for family in TOOL_FAMILIES for name in family}
 
@@ -61,6 +73,26 @@ def find_contradicted(text: str, standing: Iterable[Mapping[str, Any]]) -> list[
         for memory in standing
         if memory.get("id") and _contradict(new, _read_directives(str(memory.get("text", ""))))
     ]
+
+
+def supersede_contradicted(
+    memories: Sequence[NewMemory], standing: Sequence[Mapping[str, Any]], types: Collection[str]
+) -> list[NewMemory]:
+    """Return memories of some types with the ids of the standing memories that they contradict as superseded.
+
+    A memory that names what it supersedes is left as it is. An agent's memory never replaces a person's.
+    """
+    return [
+        replace(memory, supersedes=tuple(find_contradicted(memory.text, replaceable_by(memory.origin, standing))))
+        if memory.type in types and not memory.supersedes
+        else memory
+        for memory in memories
+    ]
+
+
+def replaceable_by(origin: str, standing: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the standing memories that a memory of this origin may replace."""
+    return [memory for memory in standing if origin == "user" or memory.get("origin") == origin]
 
 
 def _contradict(new: _Directives, old: _Directives) -> bool:

@@ -96,13 +96,14 @@ def _check_path(value: str) -> str:
         raise UsageError(f"the path {_shorten(value)} leads out of the project", hint="paths are relative to its root")
     if count_literals(value) < MIN_PATTERN_LITERALS:
         raise UsageError(
-            f"the path {_shorten(value)} matches nearly every file", hint="name a directory, a file or a suffix: src/db/**"
+            f"the path {_shorten(value)} matches nearly every file",
+            hint="name a directory, a file or a suffix: src/db/**",
         )
     return value
 
 
 def _check_command(value: str) -> str:
-    if count_literals(value) < MIN_PATTERN_LITERALS or has_wildcard(value.split()[0][:1]):
+    if count_literals(value) < MIN_PATTERN_LITERALS or has_wildcard(value.split(maxsplit=1)[0][:1]):
         raise UsageError(
             f"the command {_shorten(value)} matches nearly every command",
             hint="begin with the name of a program: npm *, git push --force",
@@ -123,7 +124,8 @@ def _check_symbol(value: str) -> str:
 def _check_error(value: str) -> str:
     if max(map(count_literals, value.split("*"))) < MIN_ERROR_LITERALS:
         raise UsageError(
-            f"the error {_shorten(value)} matches nearly every output", hint="give its type or the fixed part of its message"
+            f"the error {_shorten(value)} matches nearly every output",
+            hint="give its type or the fixed part of its message",
         )
     return value
 

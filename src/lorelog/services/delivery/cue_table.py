@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-# ruff: noqa: PTH100, PTH118, PTH119, PTH122, PTH123  (pathlib takes 10 ms to import)
 
 MAX_CALL_CHARS = 20_000
 MAX_LINES_PER_KEY = 1_000
@@ -106,7 +105,7 @@ class _CueTable:
     def __init__(self, data: mmap.mmap | bytes) -> None:
         self._data = data
 
-    def __enter__(self) -> _CueTable:
+    def __enter__(self) -> _CueTable:  # noqa: PYI034  (no `typing` here)
         return self
 
     def __exit__(self, *_: object) -> None:

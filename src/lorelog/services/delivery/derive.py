@@ -23,6 +23,12 @@ _MIN_PROSE_SYMBOL, _MIN_CODE_SYMBOL = 7, 5
 _MAX_MESSAGE_CHARS = 100
 _MAX_COMMAND_WORDS = 4
 
+
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a text."""
+    return frozenset(text.split())
+
+
 TOOL_FAMILIES: tuple[frozenset[str], ...] = tuple(
     frozenset(line.split())
     for line in (
@@ -39,13 +45,17 @@ TOOL_FAMILIES: tuple[frozenset[str], ...] = tuple(
 )
 """Programs that are used in place of each other."""
 _FAMILY_OF = {name: family for family in TOOL_FAMILIES for name in family}
-_PROGRAMS = frozenset(
-    "git gh docker podman kubectl helm terraform aws gcloud az ssh scp rsync curl wget make just task cmake ninja npm npx pnpm yarn bun deno node "
-    "tsc eslint prettier biome jest vitest mocha cypress playwright python python3 pip pip3 uv uvx poetry pipenv conda pytest tox nox ruff black isort "
-    "mypy flake8 pylint alembic django-admin flask celery go gofmt golangci-lint cargo rustc rustup clippy mvn gradle gradlew java javac sbt "
-    "dotnet nuget ruby bundle rake rails rspec gem php composer artisan phpunit psql mysql sqlite3 redis-cli mongo mongosh rm mv cp sed awk grep "
-    "rg find chmod chown kill pkill sudo systemctl service brew apt apt-get yum dnf vercel netlify heroku fly wrangler supabase prisma turbo nx "
-    "lerna webpack vite bash sh zsh mix swift xcodebuild bazel ansible ansible-playbook vagrant pre-commit hatch twine lorelog".split()
+_PROGRAMS = word_set(
+    """
+    git gh docker podman kubectl helm terraform aws gcloud az ssh scp rsync curl wget make just task cmake ninja npm
+    npx pnpm yarn bun deno node tsc eslint prettier biome jest vitest mocha cypress playwright python python3 pip pip3
+    uv uvx poetry pipenv conda pytest tox nox ruff black isort mypy flake8 pylint alembic django-admin flask celery go
+    gofmt golangci-lint cargo rustc rustup clippy mvn gradle gradlew java javac sbt dotnet nuget ruby bundle rake rails
+    rspec gem php composer artisan phpunit psql mysql sqlite3 redis-cli mongo mongosh rm mv cp sed awk grep rg find
+    chmod chown kill pkill sudo systemctl service brew apt apt-get yum dnf vercel netlify heroku fly wrangler supabase
+    prisma turbo nx lerna webpack vite bash sh zsh mix swift xcodebuild bazel ansible ansible-playbook vagrant
+    pre-commit hatch twine lorelog
+    """
 )
 _PROGRAM = r"(?:\./)?[a-z][a-z0-9_.-]*"
 _WORDS_AFTER = r"(?: (?:-{1,2}[A-Za-z][\w-]*|[a-z][\w:.@/-]*))"
@@ -59,10 +69,12 @@ _CHOOSE = re.compile(
     rf"\b(?:use|uses|using|prefer|switch(?:ed)? to|migrated? to|moved? to)\s+`?({_PROGRAM})`?(?![\w-])", re.IGNORECASE
 )
 _SPAN = re.compile(r"(?<!`)`([^`\n]{2,120})`(?!`)")
-_STOP_WORDS = frozenset(
-    "the a an in on for to at of with and or when as if by from into it this that unless until because since is are was "
-    "be please ever again anymore directly here there any all every without before after while but so instead only "
-    "always locally manually yourself files file code changes tests test commands command anything something".split()
+_STOP_WORDS = word_set(
+    """
+    the a an in on for to at of with and or when as if by from into it this that unless until because since is are was
+    be please ever again anymore directly here there any all every without before after while but so instead only
+    always locally manually yourself files file code changes tests test commands command anything something
+    """
 )
 _COMMIT = re.compile(
     r"\b(?:before|prior to|when(?:ever)?|while|on|for|in|after)\s+(?:(?:you|we|I)\s+)?(?:(?:every|each|any|a|the)\s+)?(?:git\s+)?commit(?:s|ting)?\b"
@@ -81,37 +93,54 @@ _FAILURE = re.compile(
     re.IGNORECASE,
 )
 _SESSION = re.compile(
-    r"\bat (?:the )?(?:start|beginning) of (?:a|each|every|the) session\b|\bwhen (?:a|the) session (?:starts|begins)\b", re.I
+    r"\bat (?:the )?(?:start|beginning) of (?:a|each|every|the) session\b|\bwhen (?:a|the) session (?:starts|begins)\b",
+    re.IGNORECASE,
 )
 _DAY = re.compile(r"\b(?:on|from|by|after|starting|until|due)\s+(\d{4}-\d\d-\d\d)\b", re.IGNORECASE)
 _ERROR_NAME = re.compile(
     r"\b(?:[A-Z][\w.]*(?:Error|Exception|Warning|Fault)|E[A-Z]{4,}|TS\d{4}|E\d{4}|SIG(?:KILL|SEGV|ABRT|TERM))\b"
 )
-_GENERIC_ERRORS = frozenset(
-    "ValueError TypeError KeyError IndexError AttributeError RuntimeError AssertionError ImportError NameError OSError IOError SyntaxError "
-    "ReferenceError RangeError NullPointerException IllegalStateException IllegalArgumentException RuntimeException Exception Error "
-    "DeprecationWarning UserWarning NotImplementedError StopIteration ModuleNotFoundError FileNotFoundError".split()
+_GENERIC_ERRORS = word_set(
+    """
+    ValueError TypeError KeyError IndexError AttributeError RuntimeError AssertionError ImportError NameError OSError
+    IOError SyntaxError ReferenceError RangeError NullPointerException IllegalStateException IllegalArgumentException
+    RuntimeException Exception Error DeprecationWarning UserWarning NotImplementedError StopIteration
+    ModuleNotFoundError FileNotFoundError
+    """
 )
-_PRODUCT_NAMES = frozenset(
-    "GitHub GitLab TypeScript JavaScript PostgreSQL MySQL SQLite GraphQL OpenAI ChatGPT macOS iOS iPhone iPad VSCode WebSocket WebSockets "
-    "NextJS NodeJS DynamoDB MongoDB BigQuery CloudFront CloudFlare CloudWatch CircleCI DevOps DevTools FastAPI JetBrains IntelliJ "
-    "LaTeX LinkedIn MariaDB OAuth OpenAPI OpenSSL PayPal PowerShell PyPI PyTorch README RabbitMQ RxJS ScyllaDB StackOverflow SwiftUI "
-    "TensorFlow ToDo TODO WordPress YouTube eBPF jQuery kHz npmjs numPy tvOS LangChain OpenCode OpenClaw ClickHouse "
-    "JetStream ArgoCD GitOps HashiCorp NumPy SciPy GitHubActions DockerHub BitBucket AppStore".split()
+_PRODUCT_NAMES = word_set(
+    """
+    GitHub GitLab TypeScript JavaScript PostgreSQL MySQL SQLite GraphQL OpenAI ChatGPT macOS iOS iPhone iPad VSCode
+    WebSocket WebSockets NextJS NodeJS DynamoDB MongoDB BigQuery CloudFront CloudFlare CloudWatch CircleCI DevOps
+    DevTools FastAPI JetBrains IntelliJ LaTeX LinkedIn MariaDB OAuth OpenAPI OpenSSL PayPal PowerShell PyPI PyTorch
+    README RabbitMQ RxJS ScyllaDB StackOverflow SwiftUI TensorFlow ToDo TODO WordPress YouTube eBPF jQuery kHz npmjs
+    numPy tvOS LangChain OpenCode OpenClaw ClickHouse JetStream ArgoCD GitOps HashiCorp NumPy SciPy GitHubActions
+    DockerHub BitBucket AppStore
+    """
 )
-_COMMON_CODE = frozenset(
-    "os.path e.g i.e process.env node_modules package_json __init__ utf_8 snake_case camelCase PascalCase "
-    "kebab_case user_id created_at updated_at file_name file_path README_md UPPER_CASE SCREAMING_SNAKE_CASE".split()
+_COMMON_CODE = word_set(
+    """
+    os.path e.g i.e process.env node_modules package_json __init__ utf_8 snake_case camelCase PascalCase kebab_case
+    user_id created_at updated_at file_name file_path README_md UPPER_CASE SCREAMING_SNAKE_CASE
+    """
 )
-_BROAD_FILES = frozenset(
-    "__init__.py index.ts index.js index.tsx index.jsx main.py main.go main.rs main.ts mod.rs lib.rs app.py setup.py README.md "
-    "README index.html index.md conftest.py utils.py utils.ts types.ts models.py views.py".split()
+_BROAD_FILES = word_set(
+    """
+    __init__.py index.ts index.js index.tsx index.jsx main.py main.go main.rs main.ts mod.rs lib.rs app.py setup.py
+    README.md README index.html index.md conftest.py utils.py utils.ts types.ts models.py views.py
+    """
 )
-_BROAD_FOLDERS = frozenset("src lib app apps packages pkg code source sources dist build and/or".split())
-_FILE_SUFFIXES = frozenset(
-    "py pyi ts tsx js jsx mjs cjs go rs java kt kts rb php c h cc cpp hpp cs swift scala sql sh bash zsh md mdx rst txt json yaml yml toml "
-    "ini cfg conf lock xml html css scss less vue svelte proto graphql tf env ipynb gradle cmake mk lua ex exs erl hs ml clj dart jl "
-    "ps1 bat csv tsv svg".split()
+_BROAD_FOLDERS = word_set(
+    """
+    src lib app apps packages pkg code source sources dist build and/or
+    """
+)
+_FILE_SUFFIXES = word_set(
+    """
+    py pyi ts tsx js jsx mjs cjs go rs java kt kts rb php c h cc cpp hpp cs swift scala sql sh bash zsh md mdx rst txt
+    json yaml yml toml ini cfg conf lock xml html css scss less vue svelte proto graphql tf env ipynb gradle cmake mk
+    lua ex exs erl hs ml clj dart jl ps1 bat csv tsv svg
+    """
 )
 _FOLDER = re.compile(r"(?<![\w/.@`-])([\w.-]{3,40}/)(?=[\s.,;:)]|$)")
 
@@ -175,7 +204,11 @@ def _as_command(text: str) -> str:
     return "" if words[0] in _AMBIGUOUS_PROGRAMS and not in_code else " ".join(kept)
 
 
-_AMBIGUOUS_PROGRAMS = frozenset("go make just task find kill service sh node fly mix black gem swift helm rake java ruby python php".split())
+_AMBIGUOUS_PROGRAMS = word_set(
+    """
+    go make just task find kill service sh node fly mix black gem swift helm rake java ruby python php
+    """
+)
 """Programs whose names are also words or languages: outside of code they are not taken for commands."""
 
 
@@ -194,9 +227,9 @@ def _find_paths(text: str) -> Iterator[str]:
         if folder.rstrip("/") not in _BROAD_FOLDERS:
             yield folder
     for span in _SPAN.findall(text):
-        if re.fullmatch(r"[\w.@-]+/", span) and span.rstrip("/") not in _BROAD_FOLDERS:
-            yield span
-        elif re.fullmatch(r"[\w.@*?/-]*[*?][\w.@*?/-]*", span) and ("/" in span or span.startswith("*.")):
+        if (re.fullmatch(r"[\w.@-]+/", span) and span.rstrip("/") not in _BROAD_FOLDERS) or (
+            re.fullmatch(r"[\w.@*?/-]*[*?][\w.@*?/-]*", span) and ("/" in span or span.startswith("*."))
+        ):
             yield span
 
 

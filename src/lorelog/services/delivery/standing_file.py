@@ -21,7 +21,9 @@ MAX_STANDING_BYTES = 1_000_000
 def read_standing(files: tuple[str, ...], today: str = "") -> list[dict[str, Any]]:
     """Return the standing memories, newest first, without those that expired since the files were written."""
     today = today or time.strftime("%Y-%m-%d")
-    memories = [memory for file in files for memory in _read_file(file) if not "" < str(memory.get("expires", "")) < today]
+    memories = [
+        memory for file in files for memory in _read_file(file) if not "" < str(memory.get("expires", "")) < today
+    ]
     return sorted(memories, key=lambda memory: str(memory.get("date", "")), reverse=True)
 
 

@@ -63,23 +63,23 @@ class _PathPattern:
     __slots__ = ("_across", "_dirs", "_end", "_literals", "_one", "_prefix_matches", "_skippable", "_within")
 
     def __init__(self, pattern: str) -> None:
-        tokens = _tokenize(_anchor_pattern(pattern))
+        signs = _tokenize(_anchor_pattern(pattern))
         self._literals: dict[str, int] = {}
         self._one = self._within = self._across = self._dirs = 0
-        for number, token in enumerate(tokens):
+        for number, sign in enumerate(signs):
             bit = 1 << number
-            if token == "?":
+            if sign == "?":
                 self._one |= bit
-            elif token == "*":
+            elif sign == "*":
                 self._within |= bit
-            elif token == "**":
+            elif sign == "**":
                 self._across |= bit
-            elif token == "**/":
+            elif sign == "**/":
                 self._dirs |= bit
             else:
-                self._literals[token] = self._literals.get(token, 0) | bit
+                self._literals[sign] = self._literals.get(sign, 0) | bit
         self._skippable = self._within | self._across | self._dirs
-        self._end = 1 << len(tokens)
+        self._end = 1 << len(signs)
         self._prefix_matches = not has_wildcard(pattern.rstrip("/").rpartition("/")[2])
 
     def matches(self, path: str) -> bool:
@@ -123,27 +123,27 @@ def _anchor_pattern(pattern: str) -> str:
 
 
 def _tokenize(pattern: str) -> list[str]:
-    tokens: list[str] = []
+    signs: list[str] = []
     position, size = 0, len(pattern)
     while position < size:
         char = pattern[position]
         if char != "*":
-            tokens.append(char)
+            signs.append(char)
             position += 1
             continue
         end = position
         while end < size and pattern[end] == "*":
             end += 1
         if end - position == 1:
-            token = "*"
+            sign = "*"
         elif end < size and pattern[end] == "/" and (position == 0 or pattern[position - 1] == "/"):
-            token, end = "**/", end + 1
+            sign, end = "**/", end + 1
         else:
-            token = "**"
-        if not tokens or token == "*" or tokens[-1] != token:
-            tokens.append(token)
+            sign = "**"
+        if not signs or sign == "*" or signs[-1] != sign:
+            signs.append(sign)
         position = end
-    return tokens
+    return signs
 
 
 def _starts_at(piece: str, text: str, position: int) -> bool:

@@ -177,7 +177,9 @@ def check_memory(memory: NewMemory) -> None:
         if not _IDENTITY.fullmatch(old):
             raise UsageError(f"{old!r} cannot be superseded: its id cannot be written down", hint="give it another id")
     if len(memory.cues) > MAX_CUES:
-        raise UsageError(f"a memory can have at most {MAX_CUES} cues (got {len(memory.cues)})", hint="write two memories")
+        raise UsageError(
+            f"a memory can have at most {MAX_CUES} cues (got {len(memory.cues)})", hint="write two memories"
+        )
     for cue in memory.cues:
         if not cue.strip() or len(cue) > MAX_CUE_CHARS or not cue.isprintable():
             raise UsageError(

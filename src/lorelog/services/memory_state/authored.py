@@ -46,14 +46,18 @@ class AuthoredMemories:
 
     def wrote(self, memory: str, text: str) -> bool:
         """Return True if a memory was written here with this text."""
+        digest = self._known().get(memory)
+        return digest is not None and digest == author_digest(text)
+
+    def knows(self, memory: str) -> bool:
+        """Return True if a memory with this id was written here, whatever its text is now."""
+        return memory in self._known()
+
+    def _known(self) -> Mapping[str, str]:
         lines = self._file.lines()
         if lines is not self._lines:
             self._digests, self._lines = dict(lines), lines
-        return memory in self._digests and self._digests[memory] == author_digest(text)
-
-    def knows(self, memory: str) -> bool:
-        """Return True if a memory with this id was written here, with whatever text."""
-        return any(memory == known for known, _ in self._file.lines())
+        return self._digests
 
 
 def author_digest(text: str) -> str:
