@@ -133,7 +133,15 @@ def _matches_direct(pattern: str, words: list[str]) -> bool:
     names = [word for word in wanted if not word.startswith("-")]
     plain = [word for word in words if not word.startswith("-")]
     given = {option for word in words if word.startswith("-") for option in _option_forms(word)}
-    return bool(names) and names == plain[: len(names)] and given.issuperset(options)
+    return bool(names) and names == plain[: len(names)] and all(_is_given(option, given) for option in options)
+
+
+def _is_given(option: str, given: set[str]) -> bool:
+    """Return True if a command has an option; `-rf` may also be given as `-r -f`."""
+    if option in given:
+        return True
+    letters = option[1:]
+    return len(letters) > 1 and letters.isalpha() and all(f"-{letter}" in given for letter in letters)
 
 
 def _option_forms(word: str) -> list[str]:
