@@ -52,7 +52,10 @@ def test_rules_that_can_both_hold_are_kept(old: str, new: str) -> None:
 
 def test_an_agent_does_not_replace_a_rule_of_the_user() -> None:
     """A memory that an agent wrote supersedes only what an agent wrote."""
-    standing = [{"id": "user", "text": "use pnpm", "origin": "user"}, {"id": "agent", "text": "use pnpm", "origin": "agent"}]
+    standing = [
+        {"id": "user", "text": "use pnpm", "origin": "user"},
+        {"id": "agent", "text": "use pnpm", "origin": "agent"},
+    ]
 
     def superseded(origin: str, kind: str = "preference") -> tuple[str, ...]:
         memory = NewMemory("use yarn", kind, origin=origin)

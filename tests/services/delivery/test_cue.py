@@ -64,10 +64,15 @@ def test_a_bad_cue_is_refused_with_the_reason(text: str, message: str) -> None:
 
 def test_bad_cues_of_a_file_are_skipped() -> None:
     """A journal may contain anything; valid cues in it still count."""
-    assert [str(cue) for cue in read_cues(["nonsense", "path=**", "path=src/x.py", "path=src/x.py"])] == ["path=src/x.py"]
+    assert [str(cue) for cue in read_cues(["nonsense", "path=**", "path=src/x.py", "path=src/x.py"])] == [
+        "path=src/x.py"
+    ]
 
 
-VALUE = st.text(st.characters(min_codepoint=32, max_codepoint=0x2FFF, exclude_categories=("Cs", "Cc", "Cf", "Zl", "Zp", "Zs")), min_size=3)
+VALUE = st.text(
+    st.characters(min_codepoint=32, max_codepoint=0x2FFF, exclude_categories=("Cs", "Cc", "Cf", "Zl", "Zp", "Zs")),
+    min_size=3,
+)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["path", "command", "topic", "error"]), VALUE), min_size=1, max_size=4))

@@ -63,7 +63,10 @@ def test_the_most_specific_cue_comes_first_and_each_memory_once(table: Any) -> N
 
     found = match_cues(files, {"kind": "edit", "paths": ["src/db/pool.py"]}, root=ROOT, moment="tool-before")
 
-    assert [(match["id"], match["cue"]) for match in found] == [("exact", "path=src/db/pool.py"), ("wide", "path=src/**")]
+    assert [(match["id"], match["cue"]) for match in found] == [
+        ("exact", "path=src/db/pool.py"),
+        ("wide", "path=src/**"),
+    ]
     assert {"id", "cue", "type", "text", "date", "origin", "own"} <= found[0].keys()
 
 
@@ -76,7 +79,9 @@ def test_the_users_own_memories_come_before_those_of_the_repository(table: Any) 
 
 def test_a_command_brings_its_memories(table: Any) -> None:
     """Commands match inside a command line; files that it names match, too."""
-    files = table(memory("npm", "command=npm *"), memory("push", "command=git push --force"), memory("sql", "path=*.sql"))
+    files = table(
+        memory("npm", "command=npm *"), memory("push", "command=git push --force"), memory("sql", "path=*.sql")
+    )
 
     assert ids(files, kind="run", command="cd web && npm install") == ["npm"]
     assert ids(files, kind="run", command="git push origin --force") == ["push"]
@@ -97,10 +102,17 @@ def test_a_symbol_is_found_in_the_text_that_is_written(table: Any) -> None:
 
 def test_errors_and_failures_match_after_the_call(table: Any) -> None:
     """The output of a call brings the memories of its error; a failed call also those of the event."""
-    files = table(memory("code", "error=ECONNREFUSED"), memory("text", "error=bad port * in config"), memory("any", "event=failure"))
+    files = table(
+        memory("code", "error=ECONNREFUSED"),
+        memory("text", "error=bad port * in config"),
+        memory("any", "event=failure"),
+    )
 
     assert ids(files, "tool-after", kind="run", output="connect ECONNREFUSED 127.0.0.1") == ["code"]
-    assert set(ids(files, "tool-failed", kind="run", output="x\nValueError: bad port 80 in config.py")) == {"text", "any"}
+    assert set(ids(files, "tool-failed", kind="run", output="x\nValueError: bad port 80 in config.py")) == {
+        "text",
+        "any",
+    }
     assert ids(files, "tool-after", kind="run", output="all good") == []
     assert ids(files, kind="run", command="echo ECONNREFUSED", output="ECONNREFUSED") == []
 
@@ -165,9 +177,23 @@ def test_a_damaged_file_brings_nothing_and_raises_nothing(data: bytes) -> None:
         assert isinstance(match_cues((str(file),), call, root=ROOT, moment="tool-before"), list)
 
 
-PATHS = st.lists(st.sampled_from(["src", "db", "web", "a.py", "b.ts", "x.sql", "test_a.py"]), min_size=1, max_size=4).map("/".join)
+PATHS = st.lists(
+    st.sampled_from(["src", "db", "web", "a.py", "b.ts", "x.sql", "test_a.py"]), min_size=1, max_size=4
+).map("/".join)
 PATTERNS = st.sampled_from(
-    ["src/**", "src/db/*", "*.py", "**/db/**", "a.py", "db/a.py", "test_*.py", "web/", "/src/*.ts", "src/**/x.sql", "?.py?"]
+    [
+        "src/**",
+        "src/db/*",
+        "*.py",
+        "**/db/**",
+        "a.py",
+        "db/a.py",
+        "test_*.py",
+        "web/",
+        "/src/*.ts",
+        "src/**/x.sql",
+        "?.py?",
+    ]
 )
 
 

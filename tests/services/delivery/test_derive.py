@@ -20,7 +20,10 @@ from lorelog.services.delivery.derive import MAX_DERIVED_CUES, derive_cues
         ("stop running npm install every time", {"command=npm install"}),
         ("never use `git add -A`", {"command=git add -A"}),
         ("never use sudo", {"command=sudo"}),
-        ("In `src/db/pool.py` close `ConnectionPool.acquire()`", {"path=src/db/pool.py", "symbol=ConnectionPool.acquire"}),
+        (
+            "In `src/db/pool.py` close `ConnectionPool.acquire()`",
+            {"path=src/db/pool.py", "symbol=ConnectionPool.acquire"},
+        ),
         ("Do not touch generated files in `src/gen/`", {"path=src/gen"}),
         ("don't edit package.json by hand", {"path=package.json"}),
         ("files in `migrations/*.sql` are append-only", {"path=migrations/*.sql"}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 import pytest
 from hypothesis import given
@@ -23,7 +23,7 @@ def text_reference(pattern: str, text: str) -> bool:
 def path_reference(pattern: str, path: str) -> bool:
     """The rule of `matches_path` for a pattern that begins at the root and ends with a wildcard, part by part."""
 
-    @lru_cache(maxsize=None)
+    @cache
     def parts_match(wanted: tuple[str, ...], parts: tuple[str, ...]) -> bool:
         if not wanted:
             return not parts
@@ -45,7 +45,9 @@ def test_a_text_pattern_means_what_the_recursion_says(pattern: str, text: str) -
 PART = st.sampled_from(["a", "b", "ab", "*", "a*", "*b", "?", "?b", "**"])
 
 
-@given(st.lists(PART, min_size=1, max_size=5), st.lists(st.sampled_from(["a", "b", "ab", "ba"]), min_size=1, max_size=5))
+@given(
+    st.lists(PART, min_size=1, max_size=5), st.lists(st.sampled_from(["a", "b", "ab", "ba"]), min_size=1, max_size=5)
+)
 def test_a_path_pattern_means_what_the_reference_says(parts: list[str], path: list[str]) -> None:
     """`*` stays within a part and `**` crosses parts, for every pattern that begins at the root."""
     pattern = "/" + "/".join([*parts, "*"])

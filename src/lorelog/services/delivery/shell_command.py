@@ -23,18 +23,18 @@ _RUNNERS = (
     ("pipenv", "run"), ("hatch", "run"), ("pdm", "run"), ("rye", "run"), ("bundle", "exec"), ("python", "-m"), ("python3", "-m"),
 )  # fmt: skip
 """Programs that run another program, which follows."""
-_TEST_RUNS = tuple(
-    tuple(line.split())
-    for line in (
-        "pytest", "py.test", "unittest", "tox", "nox", "jest", "vitest", "mocha", "ava", "rspec", "phpunit", "ctest",
-        "playwright test", "cypress run", "npm test", "npm t", "npm run test*", "pnpm test*", "pnpm run test*", "pnpm t",
-        "yarn test*", "yarn run test*", "bun test", "bun run test*", "go test", "gotestsum", "cargo test",
-        "cargo nextest", "make test*", "make check", "make e2e", "just test*", "task test*", "mvn test", "mvn verify",
-        "gradle test", "gradlew test", "dotnet test", "mix test", "swift test", "deno test", "rake test", "rails test",
-        "sbt test", "zig build test", "bazel test", "ctest", "nx test", "turbo test", "turbo run test", "npm run e2e*",
-        "pnpm e2e*", "pnpm run e2e*", "yarn e2e*", "manage.py test",
-    )
-)  # fmt: skip
+_TEST_COMMANDS = """
+    pytest; py.test; unittest; tox; nox; jest; vitest; mocha; ava; rspec; phpunit; ctest; playwright test; cypress
+    run; npm test; npm t; npm run test*; pnpm test*; pnpm run test*; pnpm t; yarn test*; yarn run test*; bun test;
+    bun run test*; go test; gotestsum; cargo test; cargo nextest; make test*; make check; make e2e; just test*; task
+    test*; mvn test; mvn verify; gradle test; gradlew test; dotnet test; mix test; swift test; deno test; rake test;
+    rails test; sbt test; zig build test; bazel test; nx test; turbo test; turbo run test; npm run e2e*; pnpm e2e*;
+    pnpm run e2e*; yarn e2e*; manage.py test
+"""
+_TEST_RUNS: dict[str, list[list[str]]] = {}
+for _command in _TEST_COMMANDS.split(";"):
+    _name, *_rest = _command.split()
+    _TEST_RUNS.setdefault(_name, []).append(_rest)
 
 
 def split_command(command: str, depth: int = 0) -> list[list[str]]:
@@ -64,34 +64,10 @@ def matches_command(pattern: str, command: str) -> bool:
 
 def matches_words(pattern: str, words: list[str]) -> bool:
     """Return True if a pattern matches a simple command, directly or behind a runner such as `npx`."""
-    return any(_matches_direct(pattern, variant) for variant in _variants(words))
+    return any(matches_variant(pattern, variant) for variant in command_variants(words))
 
 
-def command_names(words: list[str]) -> list[str]:
-    """Return the program names under which a simple command may be looked up."""
-    return [variant[0] for variant in _variants(words)]
-
-
-def is_test_run(words: list[str]) -> bool:
-    """Return True if a simple command runs tests."""
-    for variant in _variants(words):
-        plain = [word for word in variant if not word.startswith("-")]
-        for test in _TEST_RUNS:
-            if len(plain) >= len(test) and all(map(_matches_word, test, plain)):
-                return True
-    return False
-
-
-def is_commit(words: list[str]) -> bool:
-    """Return True if a simple command commits to Git."""
-    return matches_words("git commit", words)
-
-
-def _matches_word(pattern: str, word: str) -> bool:
-    return word.startswith(pattern[:-1]) if pattern.endswith("*") else word == pattern
-
-
-def _variants(words: list[str]) -> list[list[str]]:
+def command_variants(words: list[str]) -> list[list[str]]:
     """Return the command itself, with the program's bare name, and the commands that it runs."""
     variants = [words]
     name = words[0].rpartition("/")[2]
@@ -115,14 +91,8 @@ def _variants(words: list[str]) -> list[list[str]]:
     return variants
 
 
-def _strip_git_options(words: list[str]) -> list[str]:
-    rest = words[1:]
-    while rest and rest[0].startswith("-"):
-        rest = rest[2:] if rest[0] in ("-C", "-c") else rest[1:]
-    return ["git", *rest]
-
-
-def _matches_direct(pattern: str, words: list[str]) -> bool:
+def matches_variant(pattern: str, words: list[str]) -> bool:
+    """Return True if a pattern matches one variant of a simple command."""
     if has_wildcard(pattern):
         line = " ".join(words)
         return matches_text(pattern, line) or (pattern.endswith(" *") and matches_text(pattern[:-2], line))
@@ -134,6 +104,33 @@ def _matches_direct(pattern: str, words: list[str]) -> bool:
     plain = [word for word in words if not word.startswith("-")]
     given = {option for word in words if word.startswith("-") for option in _option_forms(word)}
     return bool(names) and names == plain[: len(names)] and all(_is_given(option, given) for option in options)
+
+
+def is_test_run(variants: list[list[str]]) -> bool:
+    """Return True if a simple command, given as its variants, runs tests."""
+    for variant in variants:
+        tests = _TEST_RUNS.get(variant[0])
+        if tests is not None:
+            plain = [word for word in variant[1:] if not word.startswith("-")]
+            if any(len(plain) >= len(test) and all(map(_matches_word, test, plain)) for test in tests):
+                return True
+    return False
+
+
+def is_commit(variants: list[list[str]]) -> bool:
+    """Return True if a simple command, given as its variants, commits to Git."""
+    return any(variant[:2] == ["git", "commit"] for variant in variants)
+
+
+def _matches_word(pattern: str, word: str) -> bool:
+    return word.startswith(pattern[:-1]) if pattern.endswith("*") else word == pattern
+
+
+def _strip_git_options(words: list[str]) -> list[str]:
+    rest = words[1:]
+    while rest and rest[0].startswith("-"):
+        rest = rest[2:] if rest[0] in ("-C", "-c") else rest[1:]
+    return ["git", *rest]
 
 
 def _is_given(option: str, given: set[str]) -> bool:
