@@ -15,6 +15,7 @@ _MAX_DEPTH = 2
 _WRAPPERS = frozenset(("sudo", "env", "time", "nohup", "exec", "command", "builtin", "nice", "doas", "stdbuf"))
 _PRIVILEGED = frozenset(("sudo", "doas"))
 """Wrappers that a rule may be about: `sudo npm i` is found as itself, too."""
+_PLAIN_CHARS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,@+%~")
 _KEYWORDS = frozenset(("then", "do", "else", "elif", "if", "while", "until", "!", "{", "(", "&"))
 _SHELLS = frozenset(("sh", "bash", "zsh", "dash"))
 _WRAPPER_VALUES = frozenset(("-u", "-g", "-n", "--user", "--group"))
@@ -185,71 +186,95 @@ def _inner_script(words: list[str]) -> str:
     return ""
 
 
-def _scan(text: str) -> list[list[str]]:  # noqa: C901, PLR0912, PLR0915  (one state machine over the characters)
+def _scan(text: str) -> list[list[str]]:
     """Return the words of each part between `;`, `&`, `|`, parentheses and line breaks."""
-    parts: list[list[str]] = []
-    words: list[str] = []
-    word: list[str] = []
-    in_word = False
-    quote = ""
-    heredocs: list[str] = []
-    position, size = 0, len(text)
+    return _CommandScanner(text).scan()
 
-    def end_word() -> None:
-        nonlocal in_word
-        if in_word:
-            words.append("".join(word))
-            word.clear()
-            in_word = False
 
-    def end_part() -> None:
-        end_word()
-        if words:
-            parts.append(words.copy())
-            words.clear()
+class _CommandScanner:
+    """Reads a command line once, character by character."""
 
-    while position < size:
-        char = text[position]
-        position += 1
-        if quote:
-            if char == quote:
-                quote = ""
-            elif char == "\\" and quote == '"' and position < size:
-                word.append(text[position])
-                position += 1
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._position = 0
+        self._parts: list[list[str]] = []
+        self._words: list[str] = []
+        self._word: list[str] | None = None
+        self._heredocs: list[str] = []
+
+    def scan(self) -> list[list[str]]:
+        text, size = self._text, len(self._text)
+        while self._position < size:
+            char = text[self._position]
+            self._position += 1
+            if char in _PLAIN_CHARS:
+                self._add(char)
+            elif char in "'\"":
+                self._read_quoted(char)
+            elif char == "\\":
+                self._read_escaped()
+            elif char in " \t\r":
+                self._end_word()
+            elif char == "\n":
+                self._end_line()
             else:
-                word.append(char)
-        elif char in "'\"":
-            quote, in_word = char, True
-        elif char == "\\" and position < size:
-            if text[position] != "\n":
-                word.append(text[position])
-                in_word = True
-            position += 1
-        elif char == "\n":
-            end_part()
-            for delimiter in heredocs:
-                position = _skip_heredoc(text, position, delimiter)
-            heredocs.clear()
-        elif char in " \t\r":
-            end_word()
-        elif char == "<" and text.startswith("<", position) and not text.startswith("<<", position):
-            end_word()
-            delimiter, position = _read_delimiter(text, position + 1)
-            heredocs.append(delimiter)
+                self._read_special(char)
+        self._end_part()
+        return self._parts
+
+    def _add(self, text: str) -> None:
+        if self._word is None:
+            self._word = []
+        self._word.append(text)
+
+    def _end_word(self) -> None:
+        if self._word is not None:
+            self._words.append("".join(self._word))
+            self._word = None
+
+    def _end_part(self) -> None:
+        self._end_word()
+        if self._words:
+            self._parts.append(self._words)
+            self._words = []
+
+    def _end_line(self) -> None:
+        self._end_part()
+        for delimiter in self._heredocs:
+            self._position = _skip_heredoc(self._text, self._position, delimiter)
+        self._heredocs = []
+
+    def _read_quoted(self, quote: str) -> None:
+        self._add("")
+        text, size = self._text, len(self._text)
+        while self._position < size and text[self._position] != quote:
+            if text[self._position] == "\\" and quote == '"':
+                self._position += 1
+            self._add(text[self._position : self._position + 1])
+            self._position += 1
+        self._position += 1
+
+    def _read_escaped(self) -> None:
+        char = self._text[self._position : self._position + 1]
+        self._position += 1
+        if char != "\n":  # otherwise the line goes on
+            self._add(char)
+
+    def _read_special(self, char: str) -> None:
+        text, position = self._text, self._position
+        if char == "<" and text.startswith("<", position) and not text.startswith("<<", position):
+            self._end_word()
+            delimiter, self._position = _read_delimiter(text, position + 1)
+            self._heredocs.append(delimiter)
         elif char == "&" and (text[position - 2 : position - 1] == ">" or text.startswith(">", position)):
-            word.append(char)  # a redirection such as 2>&1 or &>file
-            in_word = True
+            self._add(char)  # a redirection such as 2>&1 or &>file
         elif char in ";|&()`" or (char == "$" and text.startswith("(", position)):
-            end_part()
-        elif char == "#" and not in_word:
+            self._end_part()
+        elif char == "#" and self._word is None:
             end = text.find("\n", position)
-            position = size if end < 0 else end
+            self._position = len(text) if end < 0 else end
         else:
-            word.append(char)
-            in_word = True
-    end_part()
-    return parts
+            self._add(char)
 
 
 def _read_delimiter(text: str, position: int) -> tuple[str, int]:
