@@ -9,8 +9,18 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from lorelog.core.session import ToolAction, ToolCall, TranscriptTurn, TurnDigest
+from lorelog.core.session import ToolAction, ToolCall, TranscriptTurn, TurnDigest, UserStatement
+from lorelog.ingest.transcripts import turn_note
 from lorelog.ingest.transcripts.actions import extract_errors, parse_action, parse_failure
+from lorelog.ingest.transcripts.statements import is_plan_approval, last_question, recognise_prompt
+from lorelog.ingest.transcripts.user_replies import (
+    CallResult,
+    PendingCall,
+    pending_call,
+    proposed_plans,
+    read_reply,
+    unanswered_plan,
+)
 
 MAX_TEXT_CHARS = 20_000
 """Length of the request, and of the answer, of one turn."""
@@ -23,6 +33,9 @@ _MAX_LAST_TEXTS = 4
 _MAX_ACTIONS = 400
 _MAX_ERRORS = 50
 """First errors of a turn that are kept in its digest."""
+_MAX_STATEMENTS = 200
+"""Statements of one turn that are kept."""
+_MAX_FINDINGS = 20
 _MAX_ID_CHARS = 200
 _MAX_NAME_CHARS = 100
 _DESCRIPTIVE_ARGUMENTS = (
@@ -64,6 +77,8 @@ class ParsedTurn:
     """Number of texts by the assistant."""
     call_count: int = 0
     """Number of tool calls, including those that are not kept."""
+    finding_positions: tuple[int, ...] = ()
+    """For each of the digest's findings, the number of the text that it is from, from 1."""
     is_open: bool = False
     """The turn may continue: nothing marks its end, and a request or a tool call came last."""
 
@@ -122,6 +137,14 @@ class TurnBuilder:
         self._actions: list[ToolAction] = []
         self._actions_by_call: dict[str, int] = {}
         self._error_count = 0
+        self._open_calls: dict[str, PendingCall] = {}
+        self._written_plan = ""
+        self._last_subject = ""
+        """Tool and target of the last call."""
+        self._spoken: list[UserStatement | str] = []
+        """Statements from tool results and requests, in order."""
+        self._plan_count = 0
+        self._findings: list[tuple[int, str]] = []
 
     @property
     def has_request(self) -> bool:
@@ -154,17 +177,44 @@ class TurnBuilder:
         self.start_time = None if when is None else when.timestamp()
 
     def add_request(self, text: object) -> None:
-        self._user.add(to_text(text))
+        request = to_text(text)
+        self._user.add(request)
         self._assistant_spoke_last = False
+        if request.strip() and len(self._spoken) < _MAX_STATEMENTS:
+            self._spoken.append(request[:MAX_TEXT_CHARS])
+
+    def add_statement(self, statement: UserStatement) -> None:
+        """Add words of the user that are not part of the request."""
+        if len(self._spoken) < _MAX_STATEMENTS:
+            self._spoken.append(statement)
+
+    def add_plan(self, text: object) -> None:
+        """Add a plan that the assistant proposes outside a tool call; repetitions count once."""
+        plan = to_text(text).strip()
+        if plan and not any(isinstance(item, UserStatement) and item.text == plan for item in self._spoken):
+            self._plan_count += 1
+            self.add_statement(UserStatement("plan", plan, "plan shown to the user", f"plan {self._plan_count}"))
 
     def add_text(self, text: object) -> None:
         """Add a text by the assistant."""
         words = to_text(text)
         self._assistant.add(words)
         if words.strip():
+            if len(self._last_texts) == _MAX_LAST_TEXTS:
+                self._add_findings(self._last_texts[0])
             self._last_texts.append(words)
             self._text_count += 1
             self._assistant_spoke_last = True
+            for plan in proposed_plans(words) if "<proposed_plan>" in words else ():
+                self.add_plan(plan)
+
+    def _add_findings(self, text: str) -> None:
+        """Keep the findings of a text that is about to be dropped from the last ones."""
+        pick = getattr(turn_note, "pick_findings", None)
+        if pick is not None and len(self._findings) < _MAX_FINDINGS:
+            position = self._text_count - _MAX_LAST_TEXTS + 1
+            self._findings += [(position, finding) for finding in pick(text)]
+            del self._findings[_MAX_FINDINGS:]
 
     def add_call(self, call: object, name: object, arguments: object) -> None:
         """Add a tool call; the first of equal ids counts."""
@@ -174,44 +224,126 @@ class TurnBuilder:
         self._assistant_spoke_last = False
         tool = to_text(name).strip()[:_MAX_NAME_CHARS] or "tool"
         self._actions_by_call[identity or f"unnamed {len(self._actions_by_call)}"] = len(self._actions)
+        action = parse_action(tool, arguments)
         if len(self._actions) < _MAX_ACTIONS:
-            self._actions.append(parse_action(tool, arguments))
+            self._actions.append(action)
+        short, cut = truncate_text(describe_arguments(arguments), MAX_INPUT_CHARS)
+        target = next(iter(action.files), "") or action.command or short
+        pending = pending_call(tool, arguments, target)
+        self._open_calls[identity] = pending
+        self._last_subject = f"{tool} {pending.subject}".strip()
+        self._written_plan = pending.plan or self._written_plan
         if len(self._tools) >= MAX_TOOL_CALLS:
             self._omitted_calls += 1
             return
         if identity:
             self._calls[identity] = len(self._tools)
-        short, cut = truncate_text(describe_arguments(arguments), MAX_INPUT_CHARS)
         self._tools.append(ToolCall(tool, short, truncated=cut))
 
-    def add_result(self, call: object, result: object, *, failed: bool = False) -> None:
-        """Add a tool's result; a result without a known call is dropped."""
+    def add_result(
+        self, call: object, result: object, *, failed: bool = False, details: object = None
+    ) -> list[UserStatement]:
+        """Add a tool's result, and return the user's words in it. `details` is the result's structured form.
+
+        A result without a known call is dropped.
+        """
         index = self._actions_by_call.get(to_text(call))
         if index is None:
-            return
+            return []
         text = result_text(result)
+        self._add_outcome(index, text, failed=failed)
+        self._add_shown_result(to_text(call), text, failed=failed)
+        return self.add_reply(call, self._open_calls.pop(to_text(call), None), result, details, failed=failed)
+
+    def add_reply(
+        self, call: object, pending: PendingCall | None, result: object, details: object, *, failed: bool
+    ) -> list[UserStatement]:
+        """Add the user's words in the result of a call, also of one that an earlier turn made."""
+        if pending is None:
+            return []
+        reply = CallResult(to_text(result_text(result)), details, failed)
+        statements = list(read_reply(pending, reply, to_text(call), self._plan_text()))
+        for statement in statements:
+            self.add_statement(statement)
+        return statements
+
+    def open_calls(self) -> dict[str, PendingCall]:
+        """Return the calls without a result."""
+        return self._open_calls
+
+    def _add_outcome(self, index: int, text: str, *, failed: bool) -> None:
         if index < len(self._actions) and not self._actions[index].failed:
             has_failed, reason = parse_failure(text, failed=failed)
             action = replace(self._actions[index], failed=has_failed, error=to_text(reason))
             traces = extract_errors(to_text(text), action) if self._error_count < _MAX_ERRORS else ()
             self._error_count += len(traces)
             self._actions[index] = replace(action, traces=traces)
-        number = self._calls.get(to_text(call))
+
+    def _add_shown_result(self, call: str, text: str, *, failed: bool) -> None:
+        number = self._calls.get(call)
         if number is None or self._tools[number].result:
             return
         before = self._tools[number]
         short, cut = truncate_text(text, MAX_RESULT_CHARS)
         self._tools[number] = ToolCall(before.name, before.input, short, failed, before.truncated or cut)
 
-    def parsed_turn(self, number: int, identity: str) -> ParsedTurn:
-        """Return the turn in its current state, with its aliases and its digest."""
+    def _plan_text(self) -> str:
+        """Return the plan of a call that has none itself: the plan file it wrote, else its last words."""
+        return self._written_plan or (self._last_texts[-1] if self._last_texts else "")
+
+    def _statements(self, previous: TurnBuilder | None) -> Iterator[UserStatement]:
+        """Yield the user's words in order. A request is compared with the previous turn, which it may correct."""
+        requests = 0
+        for spoken in self._spoken:
+            if isinstance(spoken, UserStatement):
+                yield spoken
+                continue
+            requests += 1
+            is_first = requests == 1 and previous is not None
+            after_stop = is_first and previous is not None and previous.interrupted
+            recognised = recognise_prompt(spoken, interrupted=after_stop)
+            if previous is not None and is_first and previous._plan_count and is_plan_approval(spoken):
+                yield UserStatement("decision", spoken.strip(), previous._plan_heading(), f"request {requests}")
+                continue
+            if recognised is None:
+                continue
+            context = ""
+            if after_stop and previous is not None and previous._last_subject:
+                context = f"interrupted {previous._last_subject}"
+            elif is_first and previous is not None:
+                context = previous.last_words
+            yield UserStatement(recognised[0], recognised[1], context, f"request {requests}")
+        for call, pending in self._open_calls.items():
+            plan = unanswered_plan(pending, call, self._plan_text())
+            if plan is not None:
+                yield plan
+
+    def _plan_heading(self) -> str:
+        plans = [item.text for item in self._spoken if isinstance(item, UserStatement) and item.kind == "plan"]
+        return f"approved plan: {plans[-1].splitlines()[0].strip('# ')}" if plans else ""
+
+    @property
+    def last_words(self) -> str:
+        """End of the assistant's last text, which the next request answers."""
+        return last_question(self._last_texts[-1]) if self._last_texts and not self.failed else ""
+
+    def parsed_turn(self, number: int, identity: str, previous: TurnBuilder | None = None) -> ParsedTurn:
+        """Return the turn in its current state, with its aliases and its digest. `previous` is the turn before it."""
         over = self.ended or self.interrupted or self.failed
         return ParsedTurn(
             turn=self.build(number, identity),
             aliases=frozenset(self.aliases),
             digest=TurnDigest(
-                str(self._user), tuple(self._last_texts), tuple(self._actions), self.interrupted, self.failed
+                request=str(self._user),
+                assistant_texts=tuple(self._last_texts),
+                actions=tuple(self._actions),
+                interrupted=self.interrupted,
+                failed=self.failed,
+                statements=tuple(self._statements(previous)),
+                asked=previous.last_words if previous is not None else "",
+                findings=tuple(finding for _, finding in self._findings),
             ),
+            finding_positions=tuple(position for position, _ in self._findings),
             start_time=self.start_time,
             text_count=self._text_count,
             call_count=len(self._actions_by_call),
@@ -243,6 +375,7 @@ def number_turns(builders: Iterable[TurnBuilder]) -> Iterator[ParsedTurn]:
     """Build the turns in order with unique ids, skipping empty ones."""
     used: set[str] = set()
     number = 0
+    previous: TurnBuilder | None = None
     for builder in builders:
         if not builder.has_request and not builder.has_answer:
             continue
@@ -253,7 +386,9 @@ def number_turns(builders: Iterable[TurnBuilder]) -> Iterator[ParsedTurn]:
             copy += 1
             identity = f"{base}#{copy}"
         used.add(identity)
-        yield builder.parsed_turn(number, identity)
+        yield builder.parsed_turn(number, identity, None if builder.sidechain else previous)
+        if not builder.sidechain:
+            previous = builder
 
 
 def to_text(value: object) -> str:
