@@ -308,9 +308,9 @@ def _bullet(text: str) -> str:
     """Return lines as the content of one bullet: headings as bold lines, further lines indented, fences closed."""
     lines: list[str] = []
     fence = ""
-    for line in text.splitlines():
-        bare = line.strip()
-        mark = _FENCE_LINE.match(line)
+    for raw in text.splitlines():
+        line, bare = raw, raw.strip()
+        mark = _FENCE_LINE.match(raw)
         if mark and not fence:
             fence = mark[1]
         elif mark and bare.strip(fence[0]) == "" and len(bare) >= len(fence):

@@ -83,6 +83,18 @@ class ParsedTurn:
     """The turn may continue: nothing marks its end, and a request or a tool call came last."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnEnding:
+    """How a turn ended: what the next request may answer or correct."""
+
+    interrupted: bool = False
+    last_call: str = ""
+    """Tool and target of the last call."""
+    asked: str = ""
+    """End of the assistant's last text."""
+    proposed_plan: str = ""
+
+
 class _BoundedText:
     """Text up to a limit; beyond it only the length is counted."""
 
@@ -139,7 +151,7 @@ class TurnBuilder:
         self._error_count = 0
         self._open_calls: dict[str, PendingCall] = {}
         self._written_plan = ""
-        self._last_subject = ""
+        self._last_call = ""
         """Tool and target of the last call."""
         self._spoken: list[UserStatement | str] = []
         """Statements from tool results and requests, in order."""
@@ -231,7 +243,7 @@ class TurnBuilder:
         target = next(iter(action.files), "") or action.command or short
         pending = pending_call(tool, arguments, target)
         self._open_calls[identity] = pending
-        self._last_subject = f"{tool} {pending.subject}".strip()
+        self._last_call = f"{tool} {pending.subject}".strip()
         self._written_plan = pending.plan or self._written_plan
         if len(self._tools) >= MAX_TOOL_CALLS:
             self._omitted_calls += 1
@@ -291,44 +303,36 @@ class TurnBuilder:
         """Return the plan of a call that has none itself: the plan file it wrote, else its last words."""
         return self._written_plan or (self._last_texts[-1] if self._last_texts else "")
 
-    def _statements(self, previous: TurnBuilder | None) -> Iterator[UserStatement]:
-        """Yield the user's words in order. A request is compared with the previous turn, which it may correct."""
+    def ending(self) -> TurnEnding:
+        """Return how the turn ended, for the next request."""
+        plans = [item.text for item in self._spoken if isinstance(item, UserStatement) and item.kind == "plan"]
+        return TurnEnding(
+            interrupted=self.interrupted,
+            last_call=self._last_call,
+            asked=last_question(self._last_texts[-1]) if self._last_texts and not self.failed else "",
+            proposed_plan=plans[-1] if plans and self._plan_count else "",
+        )
+
+    def _statements(self, previous: TurnEnding) -> Iterator[UserStatement]:
+        """Yield the user's words in order. The first request is about the previous turn, which it may correct."""
         requests = 0
         for spoken in self._spoken:
             if isinstance(spoken, UserStatement):
                 yield spoken
                 continue
             requests += 1
-            is_first = requests == 1 and previous is not None
-            after_stop = is_first and previous is not None and previous.interrupted
-            recognised = recognise_prompt(spoken, interrupted=after_stop)
-            if previous is not None and is_first and previous._plan_count and is_plan_approval(spoken):
-                yield UserStatement("decision", spoken.strip(), previous._plan_heading(), f"request {requests}")
-                continue
-            if recognised is None:
-                continue
-            context = ""
-            if after_stop and previous is not None and previous._last_subject:
-                context = f"interrupted {previous._last_subject}"
-            elif is_first and previous is not None:
-                context = previous.last_words
-            yield UserStatement(recognised[0], recognised[1], context, f"request {requests}")
+            before = previous if requests == 1 else TurnEnding(asked=previous.asked)
+            statement = _request_statement(spoken, before, f"request {requests}")
+            if statement is not None:
+                yield statement
         for call, pending in self._open_calls.items():
             plan = unanswered_plan(pending, call, self._plan_text())
             if plan is not None:
                 yield plan
 
-    def _plan_heading(self) -> str:
-        plans = [item.text for item in self._spoken if isinstance(item, UserStatement) and item.kind == "plan"]
-        return f"approved plan: {plans[-1].splitlines()[0].strip('# ')}" if plans else ""
-
-    @property
-    def last_words(self) -> str:
-        """End of the assistant's last text, which the next request answers."""
-        return last_question(self._last_texts[-1]) if self._last_texts and not self.failed else ""
-
-    def parsed_turn(self, number: int, identity: str, previous: TurnBuilder | None = None) -> ParsedTurn:
-        """Return the turn in its current state, with its aliases and its digest. `previous` is the turn before it."""
+    def parsed_turn(self, number: int, identity: str, previous: TurnEnding | None = None) -> ParsedTurn:
+        """Return the turn in its current state, with its aliases and its digest. `previous` is the end of the turn before it."""
+        previous = previous or TurnEnding()
         over = self.ended or self.interrupted or self.failed
         return ParsedTurn(
             turn=self.build(number, identity),
@@ -340,7 +344,7 @@ class TurnBuilder:
                 interrupted=self.interrupted,
                 failed=self.failed,
                 statements=tuple(self._statements(previous)),
-                asked=previous.last_words if previous is not None else "",
+                asked=previous.asked,
                 findings=tuple(finding for _, finding in self._findings),
             ),
             finding_positions=tuple(position for position, _ in self._findings),
@@ -371,11 +375,23 @@ class TurnBuilder:
         )
 
 
+def _request_statement(request: str, previous: TurnEnding, key: str) -> UserStatement | None:
+    """Return the statement that a request makes, with what it is about."""
+    if previous.proposed_plan and is_plan_approval(request):
+        title = previous.proposed_plan.splitlines()[0].strip("# ")
+        return UserStatement("decision", request.strip(), f"approved plan: {title}", key)
+    recognised = recognise_prompt(request, interrupted=previous.interrupted)
+    if recognised is None:
+        return None
+    interrupted = f"interrupted {previous.last_call}" if previous.interrupted and previous.last_call else ""
+    return UserStatement(recognised[0], recognised[1], interrupted or previous.asked, key)
+
+
 def number_turns(builders: Iterable[TurnBuilder]) -> Iterator[ParsedTurn]:
     """Build the turns in order with unique ids, skipping empty ones."""
     used: set[str] = set()
     number = 0
-    previous: TurnBuilder | None = None
+    previous: TurnEnding | None = None
     for builder in builders:
         if not builder.has_request and not builder.has_answer:
             continue
@@ -388,7 +404,7 @@ def number_turns(builders: Iterable[TurnBuilder]) -> Iterator[ParsedTurn]:
         used.add(identity)
         yield builder.parsed_turn(number, identity, None if builder.sidechain else previous)
         if not builder.sidechain:
-            previous = builder
+            previous = builder.ending()
 
 
 def to_text(value: object) -> str:
