@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from lorelog.core.session import UserStatement
+from lorelog.ingest.transcripts import statement_patterns as patterns
 from lorelog.ingest.transcripts.turn_note import strip_injected_context
 
 MAX_STATEMENT_CHARS = 2000
@@ -26,6 +27,7 @@ _MAX_PROMPT_CHARS = 700
 """A longer prompt is a task description; only a rule for the future is recognised in it."""
 _SHORT_PROMPT_CHARS = 300
 """A prompt up to this length is kept whole."""
+_MAX_SHORT_CORRECTION_CHARS = 70
 _MAX_INTERRUPTION_CHARS = 400
 _MAX_READ_CHARS = 20_000
 _MAX_SENTENCES = 60
@@ -42,104 +44,16 @@ _MACHINE_LINE = re.compile(
     r"\s*(?:def|class|import|from|const|let|var|function|return|if|for|public|private|SELECT)\b.*[:;{(=]\s*$).*$",
     re.MULTILINE,
 )
-_SENTENCE = re.compile(r"[^.!?。！？\n]+(?:[.!?](?=\S)[^.!?。！？\n]+)*[.!?。！？]*")
+_SENTENCE = re.compile(r"(?:[ \t]*\d{1,2}[.)][ \t]+)?[^.!?。！？\n]+(?:[.!?](?=\S)[^.!?。！？\n]+)*[.!?。！？]*")
 _LIST_ITEM = re.compile(r"[ \t]*(?:[-*+•]|\d{1,2}[.)])[ \t]+")
 _LEAD_IN = re.compile(
     r"(?:(?:and|also|but|so|ok(?:ay)?|please|pls|btw|fyi|hey|hi|hm+|ah|oh|well|right|yes|yep|yeah|thanks|thank you|great|good|"
-    r"perfect|cool|nice|sorry|actually|again|just|one more thing|looks? good|bitte|also|und|et|y|por favor|s'il te plaît|请)"
+    r"perfect|cool|nice|sorry|actually|again|just|one more thing|looks? good|(?:for|in) (?:this|our) (?:repo|project|codebase)|bitte|also|und|et|y|por favor|s'il te plaît|请)"
     r"(?=[\s,.!:;—–-])[\s,.!:;—–-]*)+",
     _FLAGS,
 )
 _OTHER_INPUT = re.compile(r"\A\s*(?:/[\w:-]+|! |Implement (?:the following |the |this )?plan\b|<)", _FLAGS)
 _PLAN_APPROVAL = re.compile(r"\A\s*Implement the plan\b[^\n]{0,200}", _FLAGS)
-
-_OPENING = re.compile(
-    r"(?:"
-    r"(?:no|nope|nah)[,.!:;—–-]+\s*(?!(?:problem|worries|thanks|thank|need|rush|idea|it'?s (?:fine|ok)|that'?s (?:fine|ok|all|it)|"
-    r"go ahead|all good|i'?m (?:good|fine)|nothing|not yet|not really|leave it)\b)\w{2}"
-    r"|(?:no|nope) (?:don'?t|do not|use|i (?:meant|mean|want|said)|it'?s|that'?s (?:not|wrong)|not|you|we (?:use|don'?t|want)|keep|leave|put|"
-    r"just|stop|never|always|please|revert|undo|wait)\b"
-    r"|(?:wait|stop|hold on|hang on|whoa)[,.!;—–-]+\s*(?!for\b)\w{2}"
-    r"|wait (?:no|we|you|that'?s|this|it'?s|don'?t|i (?:meant|said|want)|not)\b"
-    r"|(?:that|this|it)(?:'s| is|s) (?:wrong|incorrect|not (?:right|correct|what|it\b|how))"
-    r"|(?:that|this)(?:'s| is| was) not what (?:i|we)\b|not what i (?:meant|asked|want|said)"
-    r"|you(?:'re| are)? (?:forgot|misunderst\w+|misread|ignored|missed the point|broke|shouldn'?t|should not|should have|weren'?t supposed|"
-    r"were supposed|keep \w+ing|used the wrong|are using the wrong|were told)\b"
-    r"|(?:undo|revert|roll back) (?:that|this|it|those|these|your|what you|the last (?:change|edit))\b"
-    r"|(?:instead,? (?!of)\w|rather than \w)"
-    r"|not [\w./-]+[,;]? (?:but|use|it'?s|i meant)\b|i (?:said|asked for|told you)\b"
-    r")",
-    _FLAGS,
-)
-"""Beginnings of a prompt that reject what the agent did."""
-_CORRECTION = re.compile(
-    r"(?:"
-    r"(?:don'?t|do not|dont) (?!(?:you|we|i|they|know|think|see|understand|care|worry|mind|believe|remember|recall|have|get it|forget|seem|"
-    r"hesitate|bother replying|know)\b)\w+"
-    r"|(?:i|that'?s what i|what i) (?:actually |really )?mean[t]?\b(?! by)|i (?:didn'?t|did not|never) (?:mean|ask|say|want|tell)\b"
-    r"|stop (?!(?:the|this|all|any|it|that|a|when|if|at|and|here|processing)\b)\w+ing\b"
-    r"|(?:let'?s not|no more \w+|enough with) \w*"
-    r"|(?:use|run|put|call it|name it|write it in|do it in|go with|keep|take|try) [^,;\n]{1,60}(?:,| and) not \w"
-    r"|(?:use|call it|name it|go with|take|put it in|do it with) [^;\n]{1,80}\binstead\b"
-    r"|(?:it|this|that|we|they) (?:should|shall|must) (?:be|use|have|go|live|stay)\b[^;\n]{1,80}(?:, not \w|\binstead\b|\brather than\b)"
-    r"|you (?:should(?:n'?t| not)? have|weren'?t supposed|were supposed|forgot|keep \w+ing)\b"
-    r"|i don'?t want (?:you to|any|to|that|this|the|it|a)\b|i do not want\b"
-    # German, French, Spanish, Chinese
-    r"|nein,? (?!danke)\w+|ich meinte\b|h[öo]r auf\b|lass das\b|(?:nimm|verwende|benutze?|nutze?) [^;\n]{1,60}\b(?:statt|anstatt|und nicht)\b"
-    r"|non,? (?!merci)\w+|je voulais dire\b|arrête(?:z)? d[e']|n(?:e |')\w+ (?:\w+ )?(?:pas|plus)\b|utilise[zr]? [^;\n]{1,60}\b(?:au lieu|plutôt|pas)\b"
-    r"|(?:no (?:uses|hagas|pongas|toques|cambies|borres|añadas|ejecutes|crees|escribas|modifiques)|quise decir|quería decir|deja de|"
-    r"usa [^;\n]{1,60}\ben (?:vez|lugar) de)\b"
-    r"|(?:不要|别|不对|不是这|请不要|停止|我的意思是|我是说|应该用|用[^，。\n]{1,20}(?:不要用|而不是|，不要))"
-    r")",
-    _FLAGS,
-)
-_PREFERENCE = re.compile(
-    r"(?:"
-    r"(?:from now on|from here on|going forward|in (?:the )?future|moving forward)\b,? ?(?!(?:we|i|they) (?:may|might|could|will|plan|want|would)|"
-    r"there|this|it |the )"
-    r"|next time\b,? (?!it|the |this|that|a |i )"
-    r"|(?:always|never|only ever) (?!(?:mind|had|been|seen|a |an |the case|happens|works|fails)\b)\w+"
-    r"|(?:whenever|every time|each time) you\b"
-    r"|(?:remember|keep in mind|bear in mind|don'?t forget|make a note|note for (?:the future|later|next time)|for the record)"
-    r"[,:]? (?:that\b|to\b|we\b|you\b|our\b|never\b|always\b|this\b|i\b|not\b|the (?:rule|convention)|[\w-]+ (?:is|are|goes|lives)\b)"
-    r"|remember[:,] \w"
-    r"|i(?:'d| would)? (?:really |strongly |generally |much |always )?(?:prefer|rather)\b|i (?:really )?(?:hate|dislike|don'?t like|do not like|like it when|"
-    r"always want|never want|want you to (?:always|never))\b"
-    r"|(?:my|our) (?:preference|convention|policy|rule|style|standard|team rule) (?:is|here is)\b"
-    r"|(?:we|in this (?:repo|project|codebase|package),? we) (?:always|never|only|don'?t|do not|prefer to|prefer)\b(?! (?:have|know|need|see|seem|get|want|think|support|care|yet))"
-    r"|you (?:should|must|can|need to|have to) (?:always|never)\b|make sure (?:to|you) always\b|as a rule\b"
-    # German, French, Spanish, Chinese
-    r"|(?:immer|niemals|ab jetzt|ab sofort|von jetzt an|künftig|in zukunft|merk(?:e)? dir|ich bevorzuge|ich mag (?:kein|es nicht)|ich möchte (?:keine?|nicht|lieber))\b"
-    r"|(?:toujours|jamais|désormais|dorénavant|à partir de maintenant|je préfère|je n'aime pas|souviens-toi|retiens|n(?:e |')\w+ (?:\w+ )?jamais)\b"
-    r"|(?:siempre|nunca|a partir de ahora|de ahora en adelante|prefiero|no me gusta|recuerda que|recuerda:)\b"
-    r"|(?:从现在开始|从现在起|以后|今后|始终|总是|永远不要|永远别|每次|记住|请记住|记得|我更喜欢|我喜欢|我不喜欢|务必)"
-    r")",
-    _FLAGS,
-)
-_STANDING = re.compile(
-    r"\b(?:from now on|going forward|in (?:the )?future|every time|next time|always|never|whenever|i (?:really )?prefer|ab jetzt|künftig|immer|niemals|"
-    r"désormais|dorénavant|toujours|jamais|siempre|nunca|a partir de ahora)\b|从现在开始|以后|永远|总是|始终",
-    _FLAGS,
-)
-_STRONG = re.compile(
-    r"(?:from now on|going forward|for (?:all )?future (?:sessions|changes|tasks|work)|please remember|remember (?:that|to|this)\b|as a rule|"
-    r"ab jetzt|künftig|à partir de maintenant|désormais|a partir de ahora|从现在开始|请记住)",
-    _FLAGS,
-)
-"""Words that announce a rule for the future even within a long task."""
-_RULE_END = re.compile(
-    r"\b(?:from now on|going forward|in (?:the )?future|next time|ab jetzt|désormais)[.!]*\Z", _FLAGS
-)
-_RESUME = re.compile(
-    r"\A\W*(?:continue|go on|go ahead|proceed|carry on|resume|keep going|try again|retry|again|yes|yep|ok(?:ay)?|sure|weiter|continuez?|"
-    r"sigue|继续|please continue|continue please|where were we|you can continue|never ?mind|nvm)\b\W*(?:\w+\W*){0,4}\Z",
-    _FLAGS,
-)
-_QUESTION_START = re.compile(
-    r"(?:why|what|how|when|where|who|which|is|are|can|could|would|should|do|does|did|have|has|will|shall|may|was|were|isn'?t|aren'?t|"
-    r"warum|wieso|was|wie|pourquoi|comment|por qué|qué|cómo|为什么|怎么)\b",
-    _FLAGS,
-)
 
 RedactText = Callable[[str], str]
 
@@ -171,7 +85,7 @@ def recognise_prompt(text: str, *, interrupted: bool = False) -> tuple[str, str]
     carrying = [
         (number, kind)
         for number, sentence in enumerate(sentences)
-        if (kind := _kind_of(sentence, sentences[:number], is_long=is_long))
+        if (kind := _kind_of(sentence, sentences[:number], masked, is_long=is_long))
     ]
     if not carrying and interrupted and _is_correction_after_stop(prose, sentences):
         return "correction", prompt[:_MAX_READ_CHARS]
@@ -183,7 +97,11 @@ def recognise_prompt(text: str, *, interrupted: bool = False) -> tuple[str, str]
 
 def rejection_kind(words: str) -> str:
     """Return the kind of words typed at a rejection: a rule for the future, or a correction of this call."""
-    return "preference" if _STANDING.search(_mask(words[:_MAX_READ_CHARS].replace("\u2019", "'"))) else "correction"
+    return (
+        "preference"
+        if patterns.STANDING.search(_mask(words[:_MAX_READ_CHARS].replace("\u2019", "'")))
+        else "correction"
+    )
 
 
 def is_plan_approval(text: str) -> bool:
@@ -239,24 +157,38 @@ def _sentences(masked: str) -> Iterator[_Sentence]:
         bare = line[item.end() :] if item else line.lstrip()
         lead = _LEAD_IN.match(bare)
         rest = (bare[lead.end() :] if lead else bare).strip()
-        question = line.rstrip().endswith(("?", "？", "吗")) or bool(_QUESTION_START.match(rest))
+        question = line.rstrip().endswith(("?", "？", "吗")) or bool(patterns.QUESTION_START.match(rest))
         yield _Sentence(match.start(), match.end(), rest or bare.strip(), bool(item), question)
 
 
-def _kind_of(sentence: _Sentence, before: list[_Sentence], *, is_long: bool) -> str:
+def _kind_of(sentence: _Sentence, before: list[_Sentence], masked: str, *, is_long: bool) -> str:
     words = sentence.masked
-    if sentence.is_question:
+    is_task_list = sentence.is_item and bool(before) and not before[0].is_item
+    if sentence.is_question or patterns.OUTDATED.search(words) or (is_task_list and not is_long):
         return ""
     if is_long:
-        return "preference" if _STRONG.match(words) else ""
-    if sentence.is_item and before and not before[0].is_item:
-        return ""  # a list within a task description
-    if _PREFERENCE.match(words) or _RULE_END.search(words):
+        return "preference" if patterns.STRONG.match(words) else ""
+    if patterns.PREFERENCE.match(words) or patterns.RULE_END.search(words):
         return "preference"
-    is_first = all(_is_acknowledgement(earlier) for earlier in before)
-    if is_first and (_OPENING.match(words) or _CORRECTION.match(words)):
-        return "preference" if _STANDING.search(words) else "correction"
+    if all(map(_is_acknowledgement, before)) and _corrects(sentence, masked):
+        return "preference" if patterns.STANDING.search(words) else "correction"
     return ""
+
+
+def _corrects(sentence: _Sentence, masked: str) -> bool:
+    """Return True if the first sentence of a prompt corrects. An opening may be a sentence: "No. Use …"."""
+    words = sentence.masked
+    opening = masked[sentence.start + masked[sentence.start : sentence.end].find(words) :]
+    if patterns.OPENING.match(opening):
+        return True
+    if patterns.CORRECTION.match(words):
+        return not _is_followed_by_task(opening[len(words) :])
+    return len(opening.strip()) <= _MAX_SHORT_CORRECTION_CHARS and bool(patterns.SHORT_CORRECTION.match(words))
+
+
+def _is_followed_by_task(rest: str) -> bool:
+    """Return True if a constraint is followed by the task it belongs to: "Don't use a library. Write …"."""
+    return any(patterns.TASK_START.match(sentence.masked) for sentence in _sentences(rest))
 
 
 def _is_acknowledgement(sentence: _Sentence) -> bool:
@@ -266,7 +198,7 @@ def _is_acknowledgement(sentence: _Sentence) -> bool:
 def _is_correction_after_stop(prose: str, sentences: list[_Sentence]) -> bool:
     return (
         4 <= len(prose) <= _MAX_INTERRUPTION_CHARS
-        and not _RESUME.match(prose)
+        and not patterns.RESUME.match(prose)
         and not all(sentence.is_question for sentence in sentences)
         and "\u00b7\u00b7\u00b7\u00b7" not in prose[:4]
     )
