@@ -36,11 +36,11 @@ _THING = (
 OPENING = _starts(
     (
         (
-            r"(?:no|nope|nah)(?:[, ]+no)*(?:[,.!:;]|\s*[—–-])+\s*+(?!(?:problem|worries|thanks|thank|need|rush|idea|it'?s (?:fine|ok)|but|there|"
+            r"(?:no|nope|nah)(?:[, ]+no)*(?:[,.!:;]|\s*[—–-])+\s*+(?!(?:problem|worries|thanks|thank|need|rush|idea|(?:it'?s|this is|that is|looks) (?:fine|ok|good)|but|there|"
             r"that'?s (?:fine|ok|all|it)|go ahead|all good|i'?m (?:good|fine)|nothing|none|not yet|not really|leave it|same|still)\b)\w"
         ),
         (
-            r"(?:no|nope) (?:don'?t|do not|use|i (?:meant|mean|want|said)|it'?s|that'?s (?:not|wrong)|not(?! yet)|you|we (?:use|don'?t|want)|keep|"
+            r"(?:no|nope|nah) (?:let'?s|don'?t|do not|use|i (?:meant|mean|want|said)|it'?s|that'?s (?:not|wrong)|not(?! yet)|you|we (?:use|don'?t|want)|keep|"
             r"leave|put|just|stop|never|always|please|revert|undo|wait)\b"
         ),
         r"(?:wait|stop|hold on|hang on|whoa)(?:[,.!;]|\s*[—–-])+\s*+(?!for\b)\w{2}",
@@ -60,6 +60,7 @@ OPENING = _starts(
         r"you (?:removed|deleted|changed|renamed|overwrote|reverted) [^;\n]{1,60}[,.] (?:restore|put|undo|revert|bring)\b",
         r"(?:undo|revert|roll back) (?:that|this|it|those|these|your|what you|the last (?:change|edit))\b",
         r"instead,? (?!of)\w",
+        r"(?:keep|bear) in mind[,:]? (?:that|we|you|our)\b",
         r"not [\w./-]+[,;]? (?:but|use|it'?s|i meant)\b(?! also)",
         r"i (?:asked for|told you|said (?:the|to|not|no|that|use|don'?t|only|we|you|in|a|option))\b",
     )
@@ -103,7 +104,7 @@ PREFERENCE = _starts(
         rf"(?:whenever|every time|each time) you (?!open\b){_VERB}",
         rf"(?:when|before|after|whenever) (?:you |\w+ing\b)[^,;\n]{{0,60}}, (?:please )?(?:always|never|{_VERB})",
         (
-            r"(?:remember|keep in mind|bear in mind|make a note|note for (?:the future|later|next time))[,:]? "
+            r"(?:remember|make a note|note for (?:the future|later|next time))[,:]? "
             r"(?:that\b|to (?!me\b)|we\b|you\b|our\b|never\b|always\b|this\b|i\b|not\b|the (?:rule|convention)\b|[\w-]+ (?:is|are|goes|lives)\b)"
         ),
         r"remember[:,] \w",
@@ -134,7 +135,7 @@ PREFERENCE = _starts(
 """Beginnings of a sentence that state a rule for the future."""
 
 STANDING = re.compile(
-    r"\b(?:from now on|going forward|in (?:the )?future|every time|next time|always|(?<!i )never|ever again|whenever|i (?:really )?prefer|"
+    r"\b(?:from now on|going forward|in (?:the )?future|in mind|every time|next time|always|(?<!i )never|ever again|whenever|i (?:really )?prefer|"
     r"ab jetzt|künftig|immer|niemals|désormais|dorénavant|toujours|jamais|siempre|nunca|a partir de ahora)\b|从现在开始|以后|永远|总是|始终",
     FLAGS,
 )
