@@ -421,11 +421,18 @@ class _SessionCapture:
         if not notes and self._backfill is not None and self._backfill.upgrade:
             notes = list(self._upgrade_drafts(turn))
         yield from notes
-        for statement in turn.digest.statements:
-            memory = self._memory(turn, f"statement {statement.key}")
-            if self._captures.find(memory) is None:
-                draft = self._draft(turn, memory, self._memory(turn), None)
-                yield replace(draft, text=format_statement(statement, self._redact), type=statement.kind)
+        keyed = ((self._memory(turn, f"statement {item.key}"), item) for item in turn.digest.statements)
+        missing = {memory: statement for memory, statement in keyed if self._captures.find(memory) is None}
+        if missing and not notes and self._is_removed(turn):
+            return
+        for memory, statement in missing.items():
+            draft = self._draft(turn, memory, self._memory(turn), None)
+            yield replace(draft, text=format_statement(statement, self._redact), type=statement.kind)
+
+    def _is_removed(self, turn: ParsedTurn) -> bool:
+        """Return True if somebody removed the note of a turn from its journal."""
+        row = self._captures.find(self._memory(turn))
+        return row is not None and row.state == DONE and not has_entry(Path(row.journal), row.memory)
 
     def _upgrade_drafts(self, turn: ParsedTurn) -> Iterator[_TurnDraft]:
         """Yield the note that replaces the notes of an older version, if nobody edited those."""
