@@ -1,0 +1,1 @@
+"""Measures what reaches an agent, and when."""
