@@ -1,1 +1,1 @@
-"""Measures what is delivered to agents: notes, cues, guards."""
+"""Measures what reaches an agent, and when."""

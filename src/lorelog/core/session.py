@@ -166,6 +166,24 @@ class ToolAction:
     """Stack traces in its output."""
 
 
+STATEMENT_KINDS = ("correction", "preference", "decision", "plan")
+"""Memory types of the entries that hold the user's own words."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserStatement:
+    """Words of the user that correct, answer or decide: an entry of its own besides the turn's note."""
+
+    kind: str
+    """One of STATEMENT_KINDS."""
+    text: str
+    """The words, unchanged; for an answer, the question in front. Not redacted and not shortened yet."""
+    context: str = ""
+    """What the words are about: the rejected call, the other options, the text that was answered."""
+    key: str = ""
+    """Name that is unique in the turn and stable: its memory id is made from it."""
+
+
 @dataclass(frozen=True, slots=True)
 class TurnDigest:
     """The parts of a turn that a note is written from: the request, the last texts, the actions."""
@@ -177,6 +195,11 @@ class TurnDigest:
     interrupted: bool = False
     failed: bool = False
     """True if the host gave up; the last text is then an error message."""
+    statements: tuple[UserStatement, ...] = ()
+    asked: str = ""
+    """Last paragraph of the assistant before this request, with the options it offers."""
+    findings: tuple[str, ...] = ()
+    """Sentences worth keeping from earlier texts of the assistant, which `assistant_texts` lacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +224,10 @@ class CaptureReply:
     waiting: bool = False
     """True if the transcript is not complete yet; send the same event again later."""
     notes: tuple[str, ...] = ()
+    statements: int = 0
+    """Entries written for the user's own words: corrections, preferences, decisions and plans."""
+    upgraded: int = 0
+    """Notes of an older version that were replaced."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,6 +141,11 @@ class Talk:
         self._write(claude("assistant", str(uuid.uuid4()), [tool_use(call, "Bash", command=command)]))
         self._write(claude("user", str(uuid.uuid4()), [tool_result(call, result, is_error=fails)]))
 
+    def reject(self, command: str, words: str) -> None:
+        """Let the user reject a command with words."""
+        start = "The user doesn't want to proceed with this tool use. The tool use was rejected."
+        self.run(command, f"{start} To tell you how to proceed, the user said:\n{words}", fails=True)
+
     def fork(self) -> Talk:
         """Return another session that repeats all lines of this one, with their ids and times."""
         other = Talk(self.world)

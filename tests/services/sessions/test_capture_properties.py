@@ -79,6 +79,8 @@ class Life:
         self.busy: set[str] = set()
         self.asked: list[str] = []
         self.answered: dict[str, list[str]] = {}
+        self.rejected: dict[str, str] = {}
+        """The words of each rejection, with the word of its turn."""
         self.count = 0
 
     def start(self) -> None:
@@ -121,6 +123,15 @@ class Life:
                 talk.say("midway", last=False)
             else:
                 talk.run("make it")
+
+    def reject(self, number: int) -> None:
+        """Reject a command with words during a turn."""
+        talk = self.talk(number)
+        if self._goes_on(talk):
+            self.count += 1
+            words = f"rejection-{self.count:03}-typed"
+            talk.reject("make it", words)
+            self.rejected[words] = talk.word  # type: ignore[attr-defined]
 
     def queue(self, number: int) -> None:
         """Type a prompt during a turn: the host adds it there, and reports only the end of both."""
@@ -217,10 +228,17 @@ class Life:
                 assert sum(said in item for item in own) <= 1, (word, said, own)
             for said in self.answered[word][-1:]:  # what a turn came to
                 assert sum(said in item for item in own) == 1, (word, said, own)
+        for words, word in self.rejected.items():
+            found = [item for item in entries if words in item]
+            assert len(found) == 1 or (not ended and not found and not self.answered[word]), (words, found)
+            assert all(f"-->\n- {words}\n- About: rejected Bash make it" in item for item in found), found
+            assert all("type:correction" in item and "origin:user" in item for item in found), found
         for item in entries:
             assert item.count("### ") == item.count("<!--") == item.count("-->") == 1
+            if "type:correction" in item:
+                continue
             assert re.search(
-                r"-->\n- (User asked|Went on with): question-\d+-asked\n- (Outcome|Commands|Ended): \S+", item
+                r"-->\n- (User asked|Went on with): question-\d+-asked\n- (Outcome|Commands|Errors|Ended):", item
             ), item
 
 
@@ -228,6 +246,7 @@ ACTION = st.one_of(
     st.tuples(st.just("start")),
     st.tuples(st.just("ask"), st.integers(0, 3), st.booleans()),
     st.tuples(st.just("work"), st.integers(0, 3), st.booleans()),
+    st.tuples(st.just("reject"), st.integers(0, 3)),
     st.tuples(st.just("queue"), st.integers(0, 3)),
     st.tuples(st.just("compact"), st.integers(0, 3)),
     st.tuples(st.just("leave"), st.integers(0, 3), st.booleans()),
@@ -264,6 +283,8 @@ def test_a_stop_at_every_step_of_one_capture_is_made_good(tmp_path: Path, stop: 
     life.start()
     life.say(0, told=False)
     life.ask(0)
+    life.reject(0)
+    life.reject(0)
     life.say(0, told=False)
     life.drain(stop)
     life.repeat(0)

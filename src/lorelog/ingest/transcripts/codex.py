@@ -205,6 +205,8 @@ class _CodexReader:
         elif kind == "AgentMessage":
             text = message_text(item.get("content"), _TEXT_TYPES) or to_text(item.get("text"))
             self._add_text(text, "completed", item)
+        elif kind == "Plan":
+            self._turn.add_plan(item.get("text"))
         elif kind in {"CommandExecution", "McpToolCall"}:
             self._record_event_call(item.get("id"), item)
         else:

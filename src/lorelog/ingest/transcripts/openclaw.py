@@ -85,7 +85,8 @@ def _add_message(turn: TurnBuilder, message: JsonObject, text: str) -> None:
                 turn.add_call(block.get("id"), block.get("name"), block.get("arguments", block.get("input")))
     elif role in _RESULT_ROLES:
         call = message.get("toolCallId") or message.get("tool_use_id") or message.get("id")
-        turn.add_result(call, message.get("content"), failed=bool(message.get("isError")))
+        failed = bool(message.get("isError"))
+        turn.add_result(call, message.get("content"), failed=failed, details=message.get("details"))
 
 
 def _has_image(message: JsonObject) -> bool:

@@ -216,7 +216,8 @@ class _OpencodeReader:
             call = part.get("callID") or part.get("id")
             turn.add_call(call, part.get("tool") or part.get("name"), state.get("input"))
             failed = state.get("status") == "error"
-            turn.add_result(call, _result(state, failed=failed), failed=failed)
+            details = state.get("metadata") or state.get("structured")
+            turn.add_result(call, _result(state, failed=failed), failed=failed, details=details)
         else:
             self.stats.skipped += 1
 

@@ -9,8 +9,18 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from lorelog.core.session import ToolAction, ToolCall, TranscriptTurn, TurnDigest
+from lorelog.core.session import ToolAction, ToolCall, TranscriptTurn, TurnDigest, UserStatement
+from lorelog.ingest.transcripts import turn_note
 from lorelog.ingest.transcripts.actions import extract_errors, parse_action, parse_failure
+from lorelog.ingest.transcripts.statements import is_plan_approval, last_question, recognise_prompt
+from lorelog.ingest.transcripts.user_replies import (
+    CallResult,
+    PendingCall,
+    pending_call,
+    proposed_plans,
+    read_reply,
+    unanswered_plan,
+)
 
 MAX_TEXT_CHARS = 20_000
 """Length of the request, and of the answer, of one turn."""
@@ -23,6 +33,9 @@ _MAX_LAST_TEXTS = 4
 _MAX_ACTIONS = 400
 _MAX_ERRORS = 50
 """First errors of a turn that are kept in its digest."""
+_MAX_STATEMENTS = 200
+"""Statements of one turn that are kept."""
+_MAX_FINDINGS = 20
 _MAX_ID_CHARS = 200
 _MAX_NAME_CHARS = 100
 _DESCRIPTIVE_ARGUMENTS = (
@@ -64,8 +77,22 @@ class ParsedTurn:
     """Number of texts by the assistant."""
     call_count: int = 0
     """Number of tool calls, including those that are not kept."""
+    finding_positions: tuple[int, ...] = ()
+    """For each of the digest's findings, the number of the text that it is from, from 1."""
     is_open: bool = False
     """The turn may continue: nothing marks its end, and a request or a tool call came last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnEnding:
+    """How a turn ended: what the next request may answer or correct."""
+
+    interrupted: bool = False
+    last_call: str = ""
+    """Tool and target of the last call."""
+    asked: str = ""
+    """End of the assistant's last text."""
+    proposed_plan: str = ""
 
 
 class _BoundedText:
@@ -122,6 +149,14 @@ class TurnBuilder:
         self._actions: list[ToolAction] = []
         self._actions_by_call: dict[str, int] = {}
         self._error_count = 0
+        self._open_calls: dict[str, PendingCall] = {}
+        self._written_plan = ""
+        self._last_call = ""
+        """Tool and target of the last call."""
+        self._spoken: list[UserStatement | str] = []
+        """Statements from tool results and requests, in order."""
+        self._plan_count = 0
+        self._findings: list[tuple[int, str]] = []
 
     @property
     def has_request(self) -> bool:
@@ -154,17 +189,44 @@ class TurnBuilder:
         self.start_time = None if when is None else when.timestamp()
 
     def add_request(self, text: object) -> None:
-        self._user.add(to_text(text))
+        request = to_text(text)
+        self._user.add(request)
         self._assistant_spoke_last = False
+        if request.strip() and len(self._spoken) < _MAX_STATEMENTS:
+            self._spoken.append(request[:MAX_TEXT_CHARS])
+
+    def add_statement(self, statement: UserStatement) -> None:
+        """Add words of the user that are not part of the request."""
+        if len(self._spoken) < _MAX_STATEMENTS:
+            self._spoken.append(statement)
+
+    def add_plan(self, text: object) -> None:
+        """Add a plan that the assistant proposes outside a tool call; repetitions count once."""
+        plan = to_text(text).strip()
+        if plan and not any(isinstance(item, UserStatement) and item.text == plan for item in self._spoken):
+            self._plan_count += 1
+            self.add_statement(UserStatement("plan", plan, "plan shown to the user", f"plan {self._plan_count}"))
 
     def add_text(self, text: object) -> None:
         """Add a text by the assistant."""
         words = to_text(text)
         self._assistant.add(words)
         if words.strip():
+            if len(self._last_texts) == _MAX_LAST_TEXTS:
+                self._add_findings(self._last_texts[0])
             self._last_texts.append(words)
             self._text_count += 1
             self._assistant_spoke_last = True
+            for plan in proposed_plans(words) if "<proposed_plan>" in words else ():
+                self.add_plan(plan)
+
+    def _add_findings(self, text: str) -> None:
+        """Keep the findings of a text that is about to be dropped from the last ones."""
+        pick = getattr(turn_note, "pick_findings", None)
+        if pick is not None and len(self._findings) < _MAX_FINDINGS:
+            position = self._text_count - _MAX_LAST_TEXTS + 1
+            self._findings += [(position, finding) for finding in pick(text)]
+            del self._findings[_MAX_FINDINGS:]
 
     def add_call(self, call: object, name: object, arguments: object) -> None:
         """Add a tool call; the first of equal ids counts."""
@@ -174,44 +236,118 @@ class TurnBuilder:
         self._assistant_spoke_last = False
         tool = to_text(name).strip()[:_MAX_NAME_CHARS] or "tool"
         self._actions_by_call[identity or f"unnamed {len(self._actions_by_call)}"] = len(self._actions)
+        action = parse_action(tool, arguments)
         if len(self._actions) < _MAX_ACTIONS:
-            self._actions.append(parse_action(tool, arguments))
+            self._actions.append(action)
+        short, cut = truncate_text(describe_arguments(arguments), MAX_INPUT_CHARS)
+        target = next(iter(action.files), "") or action.command or short
+        pending = pending_call(tool, arguments, target)
+        self._open_calls[identity] = pending
+        self._last_call = f"{tool} {pending.subject}".strip()
+        self._written_plan = pending.plan or self._written_plan
         if len(self._tools) >= MAX_TOOL_CALLS:
             self._omitted_calls += 1
             return
         if identity:
             self._calls[identity] = len(self._tools)
-        short, cut = truncate_text(describe_arguments(arguments), MAX_INPUT_CHARS)
         self._tools.append(ToolCall(tool, short, truncated=cut))
 
-    def add_result(self, call: object, result: object, *, failed: bool = False) -> None:
-        """Add a tool's result; a result without a known call is dropped."""
+    def add_result(
+        self, call: object, result: object, *, failed: bool = False, details: object = None
+    ) -> list[UserStatement]:
+        """Add a tool's result, and return the user's words in it. `details` is the result's structured form.
+
+        A result without a known call is dropped.
+        """
         index = self._actions_by_call.get(to_text(call))
         if index is None:
-            return
+            return []
         text = result_text(result)
+        self._add_outcome(index, text, failed=failed)
+        self._add_shown_result(to_text(call), text, failed=failed)
+        return self.add_reply(call, self._open_calls.pop(to_text(call), None), result, details, failed=failed)
+
+    def add_reply(
+        self, call: object, pending: PendingCall | None, result: object, details: object, *, failed: bool
+    ) -> list[UserStatement]:
+        """Add the user's words in the result of a call, also of one that an earlier turn made."""
+        if pending is None:
+            return []
+        reply = CallResult(to_text(result_text(result)), details, failed)
+        statements = list(read_reply(pending, reply, to_text(call), self._plan_text()))
+        for statement in statements:
+            self.add_statement(statement)
+        return statements
+
+    def open_calls(self) -> dict[str, PendingCall]:
+        """Return the calls without a result."""
+        return self._open_calls
+
+    def _add_outcome(self, index: int, text: str, *, failed: bool) -> None:
         if index < len(self._actions) and not self._actions[index].failed:
             has_failed, reason = parse_failure(text, failed=failed)
             action = replace(self._actions[index], failed=has_failed, error=to_text(reason))
             traces = extract_errors(to_text(text), action) if self._error_count < _MAX_ERRORS else ()
             self._error_count += len(traces)
             self._actions[index] = replace(action, traces=traces)
-        number = self._calls.get(to_text(call))
+
+    def _add_shown_result(self, call: str, text: str, *, failed: bool) -> None:
+        number = self._calls.get(call)
         if number is None or self._tools[number].result:
             return
         before = self._tools[number]
         short, cut = truncate_text(text, MAX_RESULT_CHARS)
         self._tools[number] = ToolCall(before.name, before.input, short, failed, before.truncated or cut)
 
-    def parsed_turn(self, number: int, identity: str) -> ParsedTurn:
-        """Return the turn in its current state, with its aliases and its digest."""
+    def _plan_text(self) -> str:
+        """Return the plan of a call that has none itself: the plan file it wrote, else its last words."""
+        return self._written_plan or (self._last_texts[-1] if self._last_texts else "")
+
+    def ending(self) -> TurnEnding:
+        """Return how the turn ended, for the next request."""
+        plans = [item.text for item in self._spoken if isinstance(item, UserStatement) and item.kind == "plan"]
+        return TurnEnding(
+            interrupted=self.interrupted,
+            last_call=self._last_call,
+            asked=last_question(self._last_texts[-1]) if self._last_texts and not self.failed else "",
+            proposed_plan=plans[-1] if plans and self._plan_count else "",
+        )
+
+    def _statements(self, previous: TurnEnding) -> Iterator[UserStatement]:
+        """Yield the user's words in order. The first request is about the previous turn, which it may correct."""
+        requests = 0
+        for spoken in self._spoken:
+            if isinstance(spoken, UserStatement):
+                yield spoken
+                continue
+            requests += 1
+            before = previous if requests == 1 else TurnEnding(asked=previous.asked)
+            statement = _request_statement(spoken, before, f"request {requests}")
+            if statement is not None:
+                yield statement
+        for call, pending in self._open_calls.items():
+            plan = unanswered_plan(pending, call, self._plan_text())
+            if plan is not None:
+                yield plan
+
+    def parsed_turn(self, number: int, identity: str, previous: TurnEnding | None = None) -> ParsedTurn:
+        """Return the turn in its current state, with its aliases and its digest. `previous` is the end of the turn before it."""
+        previous = previous or TurnEnding()
         over = self.ended or self.interrupted or self.failed
         return ParsedTurn(
             turn=self.build(number, identity),
             aliases=frozenset(self.aliases),
             digest=TurnDigest(
-                str(self._user), tuple(self._last_texts), tuple(self._actions), self.interrupted, self.failed
+                request=str(self._user),
+                assistant_texts=tuple(self._last_texts),
+                actions=tuple(self._actions),
+                interrupted=self.interrupted,
+                failed=self.failed,
+                statements=tuple(self._statements(previous)),
+                asked=previous.asked,
+                findings=tuple(finding for _, finding in self._findings),
             ),
+            finding_positions=tuple(position for position, _ in self._findings),
             start_time=self.start_time,
             text_count=self._text_count,
             call_count=len(self._actions_by_call),
@@ -239,10 +375,23 @@ class TurnBuilder:
         )
 
 
+def _request_statement(request: str, previous: TurnEnding, key: str) -> UserStatement | None:
+    """Return the statement that a request makes, with what it is about."""
+    if previous.proposed_plan and is_plan_approval(request):
+        title = previous.proposed_plan.splitlines()[0].strip("# ")
+        return UserStatement("decision", request.strip(), f"approved plan: {title}", key)
+    recognised = recognise_prompt(request, interrupted=previous.interrupted)
+    if recognised is None:
+        return None
+    interrupted = f"interrupted {previous.last_call}" if previous.interrupted and previous.last_call else ""
+    return UserStatement(recognised[0], recognised[1], interrupted or previous.asked, key)
+
+
 def number_turns(builders: Iterable[TurnBuilder]) -> Iterator[ParsedTurn]:
     """Build the turns in order with unique ids, skipping empty ones."""
     used: set[str] = set()
     number = 0
+    previous: TurnEnding | None = None
     for builder in builders:
         if not builder.has_request and not builder.has_answer:
             continue
@@ -253,7 +402,9 @@ def number_turns(builders: Iterable[TurnBuilder]) -> Iterator[ParsedTurn]:
             copy += 1
             identity = f"{base}#{copy}"
         used.add(identity)
-        yield builder.parsed_turn(number, identity)
+        yield builder.parsed_turn(number, identity, None if builder.sidechain else previous)
+        if not builder.sidechain:
+            previous = builder.ending()
 
 
 def to_text(value: object) -> str:

@@ -28,7 +28,8 @@ def capture_session(engine: Engine, request: schema.CaptureRequest, call: Reques
     """Write the finished turns of an agent's session to the journals of their days, each once.
 
     Used for spooled hook events and for backfilling. The host's transcript is read in place; the journal gets a
-    redacted note of each turn. Repeated calls write nothing new.
+    redacted note of each turn, and an entry of its own type for every correction, preference, decision and plan of the
+    user. Repeated calls write nothing new.
     """
     from lorelog.services.sessions.capture import Backfill
     from lorelog.services.sessions.capture import capture_session as capture_turns
@@ -45,7 +46,8 @@ def capture_session(engine: Engine, request: schema.CaptureRequest, call: Reques
     context = replace(engine.capture_context(), yield_write_lock=call.yield_write_slot, traces=engine.traces)
     if not request.everything:
         return capture_turns(event, context, progress=call.progress)
-    backfill = Backfill(parse_past_day(request.since) if request.since else "", dry_run=request.dry_run)
+    since = parse_past_day(request.since) if request.since else ""
+    backfill = Backfill(since, dry_run=request.dry_run, upgrade=request.upgrade)
     return capture_turns(event, context, backfill, progress=call.progress)
 
 

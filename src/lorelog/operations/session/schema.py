@@ -72,6 +72,9 @@ class CaptureRequest(OperationRequest, frozen=True, kw_only=True):
     everything: Annotated[bool, Meta(description="Capture all turns of the session, for backfilling.")] = False
     since: Annotated[str, Meta(max_length=40, description="With everything: only turns from this day on.")] = ""
     dry_run: Annotated[bool, Meta(description="With everything: report the turns to capture, write nothing.")] = False
+    upgrade: Annotated[
+        bool, Meta(description="With everything: replace notes of an older version that nobody edited.")
+    ] = False
 
 
 class RecalledMemoryJson(OperationReply, frozen=True, kw_only=True):

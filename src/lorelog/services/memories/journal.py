@@ -55,7 +55,9 @@ def anchor_fields(event: HookEvent, conversation: Conversation, head: Conversati
 def serialize_entry(memory: NewMemory) -> str:
     """Return an entry as JSON, for `parse_entry`."""
     when = memory.at.isoformat() if memory.at else ""
-    return json.dumps({"text": memory.text, "id": memory.id, "source": memory.source, "at": when})
+    fields = {"text": memory.text, "id": memory.id, "source": memory.source, "at": when}
+    kind = {"type": memory.type, "origin": memory.origin, "supersedes": memory.supersedes}
+    return json.dumps(fields | kind)
 
 
 def parse_entry(text: str) -> NewMemory | None:
@@ -64,7 +66,15 @@ def parse_entry(text: str) -> NewMemory | None:
         entry = json.loads(text)
         source = tuple((str(key), str(value)) for key, value in entry["source"])
         when = datetime.fromisoformat(entry["at"])
-        return NewMemory(entry["text"], "turn", origin="agent", id=entry["id"], source=source, at=when)
+        return NewMemory(
+            entry["text"],
+            str(entry.get("type", "turn")),
+            origin=str(entry.get("origin", "agent")),
+            supersedes=tuple(map(str, entry.get("supersedes", ()))),
+            id=entry["id"],
+            source=source,
+            at=when,
+        )
     except (ValueError, KeyError, TypeError):
         return None
 

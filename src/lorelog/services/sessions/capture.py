@@ -1,7 +1,8 @@
 """Captures an agent's session: writes every finished turn to a journal, exactly once.
 
 An event says where to look and up to which turn; the text is read from the host's transcript, redacted, and shortened
-to a note. Each turn has a stable id (`turn_memory_id`). It is skipped if the captures database, the tombstones or the
+to a note. Words of the user that correct, answer or decide become entries of their own type in the same journal, with the
+same anchor. Each turn and each statement has a stable id (`turn_memory_id`). It is skipped if the captures database, the tombstones or the
 journal itself know that id. The database is updated before and after a turn is written, so an interrupted capture can
 be completed.
 
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -33,6 +34,7 @@ from lorelog.ingest.transcripts.conversation import (
     open_conversation,
     read_conversation_head,
 )
+from lorelog.ingest.transcripts.statements import format_statement
 from lorelog.ingest.transcripts.turn_note import make_note
 from lorelog.ingest.transcripts.turns import ParsedTurn, TranscriptStats
 from lorelog.services.memories.journal import (
@@ -58,6 +60,7 @@ from lorelog.services.sessions.captures import (
     open_captures,
     read_captures,
 )
+from lorelog.services.sessions.note_upgrade import is_outdated
 from lorelog.services.traces.turns import TracedTurn, record_turns
 
 CLOCK_SLACK_S = 2.0
@@ -228,6 +231,8 @@ class Backfill:
     """First ISO day; empty for all."""
     dry_run: bool = False
     """Report the turns without writing them."""
+    upgrade: bool = False
+    """Replace notes that an older version wrote and nobody edited."""
 
     @property
     def since_timestamp(self) -> float:
@@ -247,6 +252,15 @@ class _TurnDraft:
     """Saved state of `memory` when the draft was made."""
     when: datetime
     text: str
+    type: str = "turn"
+    """Memory type: `turn` for a note, else the kind of a statement of the user."""
+    supersedes: tuple[str, ...] = ()
+    """Notes of an older version that this one replaces."""
+
+    @property
+    def is_note(self) -> bool:
+        """True for the note of a turn, false for a statement of the user."""
+        return self.type == "turn"
 
 
 def capture_session(
@@ -302,6 +316,7 @@ class _SessionCapture:
         self._zone = None if backfill is not None else timezone(timedelta(minutes=event.offset))
         self._notes: list[str] = []
         self._is_late = False
+        self._counts = CaptureReply()
         self._touched: set[Path] = set()
         self._root = context.workspace.journal_root(to_global=False)
         self._deleted = context.job(()).tombstones
@@ -320,14 +335,30 @@ class _SessionCapture:
             drafts = [draft for turn in turns for draft in self._drafts(turn)]
         fields = anchor_fields(self._event, conversation, head)
         if is_dry:
-            captured = [self._to_captured_turn(draft, self._journal(draft), 0) for draft in drafts if draft.text]
-            return CaptureReply(tuple(captured), total - len(captured))
+            self._count(draft for draft in drafts if draft.text)
+            captured = [
+                self._to_captured_turn(draft, self._journal(draft), 0)
+                for draft in drafts
+                if draft.text and draft.is_note and not draft.supersedes
+            ]
+            return replace(self._counts, captured=tuple(captured), skipped=total - len(captured))
         with self._captures.exclusive():
             captured = [*recovered, *self._write(drafts, fields, progress)]
         if self._touched:
             self._notes += index_journals(sorted(self._touched), self._root, self._context)
-        skipped = max(0, total - len(captured))
-        return CaptureReply(tuple(captured), skipped, self._is_late, tuple(dict.fromkeys(self._notes)))
+        return replace(
+            self._counts,
+            captured=tuple(captured),
+            skipped=max(0, total - len(captured)),
+            waiting=self._is_late,
+            notes=tuple(dict.fromkeys(self._notes)),
+        )
+
+    def _count(self, drafts: Iterable[_TurnDraft]) -> None:
+        for draft in drafts:
+            statements = self._counts.statements + (not draft.is_note)
+            upgraded = self._counts.upgraded + bool(draft.supersedes)
+            self._counts = replace(self._counts, statements=statements, upgraded=upgraded)
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -385,17 +416,57 @@ class _SessionCapture:
     # -- drafting ----------------------------------------------------------------------------------------------------
 
     def _drafts(self, turn: ParsedTurn) -> Iterator[_TurnDraft]:
-        """Yield the part of a turn to write: all of it, its new part, or nothing."""
+        """Yield what is missing of a turn: its note or the new part of it, and the user's statements."""
+        notes = list(self._note_drafts(turn))
+        if not notes and self._backfill is not None and self._backfill.upgrade:
+            notes = list(self._upgrade_drafts(turn))
+        yield from notes
+        keyed = ((self._memory(turn, f"statement {item.key}"), item) for item in turn.digest.statements)
+        missing = {memory: statement for memory, statement in keyed if self._captures.find(memory) is None}
+        if missing and not notes and self._is_removed(turn):
+            return
+        for memory, statement in missing.items():
+            draft = self._draft(turn, memory, self._memory(turn), None)
+            yield replace(draft, text=format_statement(statement, self._redact), type=statement.kind)
+
+    def _is_removed(self, turn: ParsedTurn) -> bool:
+        """Return True if somebody removed the note of a turn from its journal."""
+        row = self._captures.find(self._memory(turn))
+        return row is not None and row.state == DONE and not has_entry(Path(row.journal), row.memory)
+
+    def _upgrade_drafts(self, turn: ParsedTurn) -> Iterator[_TurnDraft]:
+        """Yield the note that replaces the notes of an older version, if nobody edited those."""
+        written = [row for row in self._written_rows(turn) if row.state != EMPTY]
+        if not written or any(row.state == WRITING for row in written):
+            return
+        number = 1
+        while (row := self._captures.find(self._memory(turn, f"upgrade {number}"))) is not None:
+            written, number = [row], number + 1
+        draft = self._draft(turn, self._memory(turn, f"upgrade {number}"), self._memory(turn), None)
+        draft = replace(draft, text=self._note(turn, goes_on=False))
+        if is_outdated([(Path(row.journal), row.memory) for row in written], draft.text, turn.digest, self._redact):
+            yield replace(draft, supersedes=tuple(row.memory for row in written))
+
+    def _written_rows(self, turn: ParsedTurn) -> Iterator[CaptureRow]:
+        """Yield the saved states of a turn's note and of its later parts."""
+        row = self._captures.find(self._memory(turn))
+        while row is not None:
+            yield row
+            row = self._captures.find(self._memory(turn, f"{row.texts} {row.calls}"))
+
+    def _note_drafts(self, turn: ParsedTurn) -> Iterator[_TurnDraft]:
+        """Yield the part of a turn's note to write: all of it, its new part, or nothing."""
         base = self._memory(turn)
         row = self._captures.find(base)
         if row is None or (row.state == EMPTY and _has_grown(turn, row)):
-            yield self._draft(turn, base, base, row)
+            yield replace(self._draft(turn, base, base, row), text=self._note(turn, goes_on=False))
             return
         while row.state != WRITING and _has_grown(turn, row):
             part = self._memory(turn, f"{row.texts} {row.calls}")
             later = self._captures.find(part)
             if later is None:
-                yield self._draft(_new_part(turn, row), part, base, None)
+                rest = _new_part(turn, row)
+                yield replace(self._draft(rest, part, base, None), text=self._note(rest, goes_on=True))
                 return
             row = later
 
@@ -403,9 +474,7 @@ class _SessionCapture:
         return turn_memory_id(self._event.host, self._event.session, turn.turn.id, part)
 
     def _draft(self, turn: ParsedTurn, memory: str, base: str, row: CaptureRow | None) -> _TurnDraft:
-        digest = turn.digest
-        if not is_answered(turn) and not digest.failed:
-            digest = replace(digest, interrupted=True)
+        """Return a draft without its text."""
         began = self._event.at.timestamp() if turn.start_time is None else turn.start_time
         return _TurnDraft(
             turn=turn,
@@ -413,8 +482,14 @@ class _SessionCapture:
             base=base,
             known_row=row,
             when=datetime.fromtimestamp(began, UTC).astimezone(self._zone),
-            text=make_note(digest, self._redact, self._summary(turn), self._event.directory, goes_on=memory != base),
+            text="",
         )
+
+    def _note(self, turn: ParsedTurn, *, goes_on: bool) -> str:
+        digest = turn.digest
+        if not is_answered(turn) and not digest.failed:
+            digest = replace(digest, interrupted=True)
+        return make_note(digest, self._redact, self._summary(turn), self._event.directory, goes_on=goes_on)
 
     def _redact(self, text: str) -> str:
         from lorelog.ingest.redaction.redact import redact
@@ -443,12 +518,14 @@ class _SessionCapture:
             if journal is not None:
                 due.setdefault(journal, []).append(draft)
         captured: list[CapturedTurn] = []
-        total = sum(map(len, due.values()))
+        total, written = sum(map(len, due.values())), 0
         for journal, group in due.items():
             for start in range(0, len(group), _BATCH_SIZE):
-                captured += self._append(journal, group[start : start + _BATCH_SIZE], fields)
+                batch = group[start : start + _BATCH_SIZE]
+                captured += self._append(journal, batch, fields)
+                written += len(batch)
                 if progress is not None:
-                    progress("capture", len(captured), total)
+                    progress("capture", written, total)
         return captured
 
     def _target_journal(self, draft: _TurnDraft) -> Path | None:
@@ -474,11 +551,12 @@ class _SessionCapture:
         memories = [
             NewMemory(
                 draft.text,
-                "turn",
-                origin="agent",
+                draft.type,
+                origin="agent" if draft.is_note else "user",
                 id=draft.memory,
                 source=(fields[0], ("turn", to_anchor_word(draft.turn.turn.id)), *fields[1:]),
                 at=draft.when,
+                supersedes=draft.supersedes,
             )
             for draft in drafts
         ]
@@ -490,13 +568,17 @@ class _SessionCapture:
         entries = append_entries(Path(self._root.path), memories, drafts[0].when)
         self._captures.save_rows(*(self._capture_row(draft, journal, DONE) for draft in drafts))
         traced = [
-            TracedTurn(draft.memory, draft.turn.turn.id, draft.when, draft.turn.digest.actions) for draft in drafts
+            TracedTurn(draft.memory, draft.turn.turn.id, draft.when, draft.turn.digest.actions)
+            for draft in drafts
+            if draft.is_note and not draft.supersedes
         ]
         project = self._context.workspace.project.id
         record_turns(self._context.traces(), self._event, project, traced, self._redact)
+        self._count(drafts)
         return [
             self._to_captured_turn(draft, entry.path, entry.start_line)
             for draft, entry in zip(drafts, entries, strict=True)
+            if draft.is_note and not draft.supersedes
         ]
 
     def _recover(self) -> Iterator[CapturedTurn]:
@@ -528,8 +610,8 @@ class _SessionCapture:
                 raise
             return
         self._captures.save_rows(*(replace(row, state=DONE) for row in memories))
-        for row, entry in zip(memories, entries, strict=True):
-            if not entry.existed:
+        for (row, memory), entry in zip(memories.items(), entries, strict=True):
+            if not entry.existed and memory.type == "turn" and not memory.supersedes:
                 yield CapturedTurn(row.turn, row.memory, row.journal, entry.start_line, row.time)
 
     def _journal(self, draft: _TurnDraft) -> Path:
@@ -566,5 +648,10 @@ def _new_part(turn: ParsedTurn, row: CaptureRow) -> ParsedTurn:
         turn.digest,
         assistant_texts=turn.digest.assistant_texts[-texts:] if texts > 0 else (),
         actions=turn.digest.actions[row.calls :] if calls > 0 else (),
+        findings=tuple(
+            finding
+            for finding, position in zip(turn.digest.findings, turn.finding_positions, strict=True)
+            if position > row.texts
+        ),
     )
     return replace(turn, digest=digest)

@@ -211,7 +211,8 @@ class CaptureDatabase:
         """Return the captures of each host: in total, and since a time."""
         with self._translate_errors():
             rows = self._connection.execute(
-                "SELECT h.host, h.epoch, h.last_event, h.last_capture, count(t.memory), total(t.captured_at >= ?) FROM hosts h"
+                "SELECT h.host, h.epoch, h.last_event, h.last_capture, count(DISTINCT t.session || ' ' || t.turn),"
+                " count(DISTINCT iif(t.captured_at >= ?, t.session || ' ' || t.turn, NULL)) FROM hosts h"
                 " LEFT JOIN turns t ON t.host = h.host AND t.state = ? GROUP BY h.host ORDER BY h.host",
                 (since, DONE),
             ).fetchall()

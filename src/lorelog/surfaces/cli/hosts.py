@@ -51,10 +51,14 @@ Capture sessions from before lorelog was installed, or that its hooks missed.
 Reads the conversations that a host keeps, and writes turns that are in no journal yet to the journal of their day. Running
 it again writes nothing twice. Only sessions of the current project are captured, unless --all-projects is given.
 
+With --upgrade, notes that an older version wrote are replaced by the notes of this version. Notes that somebody edited, or
+that a model worded, are kept. A replaced note stays in the journal; searches show the new one.
+
 examples:
   lorelog hosts backfill claude --dry-run
   lorelog hosts backfill codex --since 2w
   lorelog hosts backfill opencode --all-projects
+  lorelog hosts backfill claude --upgrade
 """
 _FLUSH_HELP = """\
 Capture the spooled events of hooks now, without waiting for the daemon.
@@ -82,6 +86,8 @@ class _BackfillReport:
     turns: int = 0
     skipped: int = 0
     gone: int = 0
+    statements: int = 0
+    upgraded: int = 0
     projects: dict[str, int] = field(default_factory=dict)
     problems: list[dict[str, str]] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
@@ -96,6 +102,9 @@ def configure_backfill(parser: argparse.ArgumentParser) -> None:
         "--all-projects", action="store_true", help="capture the sessions of every project, each to its own journals"
     )
     parser.add_argument("--dry-run", action="store_true", help="show what would be captured, and write nothing")
+    parser.add_argument(
+        "--upgrade", action="store_true", help="replace notes of an older version, unless somebody edited them"
+    )
     add_common(parser)
 
 
@@ -152,6 +161,7 @@ def _capture_session(
         "since": since,
         "everything": True,
         "dry_run": args.dry_run,
+        "upgrade": args.upgrade,
         "tenant": args.tenant,
     }
     try:
@@ -164,6 +174,8 @@ def _capture_session(
     report.memories.update(turn["memory"] for turn in new)
     turns = len(new)
     report.skipped += reply["skipped"]
+    report.statements += reply["statements"]
+    report.upgraded += reply["upgraded"]
     report.notes.update(dict.fromkeys(reply["notes"]))
     if turns:
         report.sessions += 1
@@ -181,6 +193,8 @@ def _show_backfill(report: _BackfillReport, *, as_json: bool) -> None:
                 "sessions": report.sessions,
                 "turns": report.turns,
                 "skipped": report.skipped,
+                "statements": report.statements,
+                "upgraded": report.upgraded,
                 "gone": report.gone,
                 "journals": [{"path": path, "turns": turns} for path, turns in sorted(report.projects.items())],
                 "problems": report.problems,
@@ -194,6 +208,14 @@ def _show_backfill(report: _BackfillReport, *, as_json: bool) -> None:
         print_note(text)
     action = "Would capture" if report.dry_run else "Captured"
     print(f"{action} {plural(report.turns, 'turn')} of {plural(report.sessions, 'session')}.")
+    if report.statements:
+        kept = "Would keep" if report.dry_run else "Kept"
+        print(
+            f"{kept} {plural(report.statements, 'statement')} of the user: corrections, preferences, decisions, plans."
+        )
+    if report.upgraded:
+        replaced = "Would replace" if report.dry_run else "Replaced"
+        print(f"{replaced} {plural(report.upgraded, 'older note')}.")
     for path, turns in sorted(report.projects.items()):
         print(f"  {turns:>6,}  {short_path(path)}")
     if report.gone:

@@ -447,6 +447,7 @@ class Lorelog:
         everything: bool = False,
         since: Day = "",
         dry_run: bool = False,
+        upgrade: bool = False,
     ) -> CaptureReply:
         """Write the finished turns of an agent's session to journals, each once. See session.capture for the fields."""
         return self._run(
@@ -468,6 +469,7 @@ class Lorelog:
             everything=everything,
             since=since,
             dry_run=dry_run,
+            upgrade=upgrade,
         )
 
     def session_status(self) -> SessionStatus:

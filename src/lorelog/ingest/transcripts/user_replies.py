@@ -1,0 +1,262 @@
+"""Read the user's own words from tool results: words typed at a rejection, answers to questions, verdicts on plans.
+
+    host      rejection with words                      questions                           plans
+    claude    the rejected call's error text            AskUserQuestion, `toolUseResult`    ExitPlanMode
+    codex     none: the words are the next request      request_user_input, JSON            `<proposed_plan>`, Plan items
+    opencode  the rejected call's error text            question, `metadata.answers`        plan_exit, plan in a file
+    openclaw  none: the words are the next request      ask_user, `details`                 none
+
+The hosts' tools and texts are similar, so one reader serves all. It takes the structured form of an answer where there is
+one, because a question may contain any text. Text that the host itself put around the words is removed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lorelog.core.session import UserStatement
+from lorelog.ingest.transcripts.statements import rejection_kind
+
+MAX_WORDS_CHARS = 20_000
+"""Length at which words are cut when they are read. They are redacted and shortened later."""
+MAX_QUESTION_CHARS = 400
+_MAX_SUBJECT_CHARS = 300
+_QUESTION_TOOLS = frozenset({"askuserquestion", "question", "request_user_input", "ask_user", "ask_user_question"})
+_PLAN_TOOLS = frozenset({"exitplanmode", "exit_plan_mode", "plan_exit"})
+_PLAN_FILE = re.compile(r"(?:^|/)plans?/[^/]+\.md$")
+_REJECTION_START = re.compile(
+    r"(?:Error: )?(?:The user doesn't want to|Permission for this tool use was denied|The user rejected|User rejected)"
+)
+_REJECTION_WORDS = re.compile(
+    r"(?:the user said|reason for the rejection|with the following feedback|the user's feedback)\s*:[ \t]*\n?(.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+_HOST_ADVICE = re.compile(r"\s*Note: The user's next message may contain a correction or preference\b.*\Z", re.DOTALL)
+_CLARIFY = re.compile(
+    r"\s*(?:The user wants to clarify these questions\.|The user has indicated they have provided enough answers)"
+)
+"""Text of the host for a user who would rather talk about the questions. Answers given so far follow it."""
+_CLARIFIED_LINE = re.compile(r"^[ \t]*(?:Answer|User notes): (.+)$", re.MULTILINE)
+_APPROVED_PLAN = re.compile(r"^## Approved Plan([^:\n]*):\n(.*)", re.DOTALL | re.MULTILINE)
+_APPROVED = re.compile(r"\AUser (?:has )?approved")
+_NO_ANSWERS = frozenset({"", "unanswered", "(notes only)", "(no answer)", "(no option selected)", "none of the above"})
+_NOTE_PREFIX = "user_note: "
+_PROPOSED_PLAN = re.compile(r"<proposed_plan>\s*(.*?)\s*(?:</proposed_plan>|\Z)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingCall:
+    """A tool call whose result may hold words of the user."""
+
+    tool: str
+    subject: str = ""
+    """File or command of the call."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of a question or a plan; empty for other tools."""
+    plan: str = ""
+    """Text that the call wrote to a plan file."""
+
+    @property
+    def asks(self) -> bool:
+        """True if the tool asks the user questions."""
+        return self.tool.lower() in _QUESTION_TOOLS
+
+    @property
+    def shows_plan(self) -> bool:
+        """True if the tool shows a plan for approval."""
+        return self.tool.lower() in _PLAN_TOOLS
+
+
+def pending_call(tool: str, arguments: object, subject: str) -> PendingCall:
+    """Return the parts of a call that are needed to understand its result."""
+    call = PendingCall(tool, subject.strip()[:_MAX_SUBJECT_CHARS])
+    if isinstance(arguments, str) and arguments.lstrip()[:1] == "{" and (call.asks or call.shows_plan):
+        arguments = _parse_json(arguments)
+    if not isinstance(arguments, dict):
+        return call
+    if call.asks or call.shows_plan:
+        asking = PendingCall(tool, call.subject, arguments)
+        question = next((item.get("question") for item in _questions(asking)), "")
+        return replace(asking, subject=str(question or "")[:_MAX_SUBJECT_CHARS])
+    path, content = arguments.get("file_path") or arguments.get("filePath"), arguments.get("content")
+    if isinstance(path, str) and isinstance(content, str) and _PLAN_FILE.search(path):
+        return PendingCall(tool, call.subject, plan=content[:MAX_WORDS_CHARS])
+    return call
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """Result of a call, as text and in the host's structured form."""
+
+    text: str
+    details: object = None
+    failed: bool = False
+
+
+def read_reply(call: PendingCall, result: CallResult, key: str, plan: str = "") -> Iterator[UserStatement]:
+    """Yield the user's words in the result of a call. `plan` is the plan's text if the call itself has none."""
+    rejected = result.failed and bool(_REJECTION_START.match(result.text))
+    words = rejection_words(result.text) if rejected else ""
+    if call.asks:
+        answers = _clarified_answers(call, result.text) if rejected else _given_answers(call, result)
+        for number, (question, answer) in enumerate(answers, 1):
+            yield _decision(call, question, answer, f"answer {key} {number}")
+    elif call.shows_plan:
+        yield from _plan_statement(call, result, key, plan)
+    if words:
+        context = _plan_title(call, plan) if call.shows_plan else f"{call.tool} {call.subject}".strip()
+        yield UserStatement(rejection_kind(words), words, f"rejected {context}", f"reply {key}")
+
+
+def unanswered_plan(call: PendingCall, key: str, plan: str = "") -> UserStatement | None:
+    """Return the plan of a call that has no result."""
+    return next(_plan_statement(call, CallResult(""), key, plan), None) if call.shows_plan else None
+
+
+def rejection_words(text: str) -> str:
+    """Return the words that the user typed when rejecting a call, without the host's own text."""
+    match = _REJECTION_WORDS.search(text)
+    words = _HOST_ADVICE.sub("", match[1]) if match else ""
+    return "" if _CLARIFY.match(words) else words.strip()[:MAX_WORDS_CHARS]
+
+
+def proposed_plans(text: str) -> list[str]:
+    """Return the plans that a Codex answer proposes."""
+    return [plan[:MAX_WORDS_CHARS] for plan in _PROPOSED_PLAN.findall(text) if plan]
+
+
+def _plan_statement(call: PendingCall, result: CallResult, key: str, written: str) -> Iterator[UserStatement]:
+    details = result.details if isinstance(result.details, dict) else {}
+    approved = _APPROVED_PLAN.search(result.text)
+    candidates = (approved[2] if approved else "", call.arguments.get("plan"), details.get("plan"), written)
+    plan = next((text for text in candidates if isinstance(text, str) and text.strip()), "")
+    if result.failed:
+        verdict = "rejected by the user"
+    elif approved or _APPROVED.match(result.text):
+        verdict = "approved by the user" + (", edited" if approved and "edited" in approved[1] else "")
+    else:
+        verdict = "shown to the user" if not result.text else ""
+    if plan and verdict:
+        yield UserStatement("plan", plan.strip()[:MAX_WORDS_CHARS], f"plan {verdict}", f"plan {key}")
+
+
+def _plan_title(call: PendingCall, written: str) -> str:
+    plan = call.arguments.get("plan")
+    text = plan if isinstance(plan, str) and plan.strip() else written
+    title = next((line.strip("# \t") for line in text.splitlines() if line.strip("# \t")), "")
+    return f"plan: {title[:_MAX_SUBJECT_CHARS]}" if title else "plan"
+
+
+def _questions(call: PendingCall) -> list[dict[str, Any]]:
+    questions = call.arguments.get("questions")
+    if not isinstance(questions, list):
+        questions = [call.arguments] if isinstance(call.arguments.get("question"), str) else []
+    return [question for question in questions if isinstance(question, dict)]
+
+
+def _decision(call: PendingCall, question: str, answer: str, key: str) -> UserStatement:
+    asked = " ".join(question.split())
+    if len(asked) > MAX_QUESTION_CHARS:  # the question itself stands at the end
+        asked = f"…{asked[-MAX_QUESTION_CHARS:]}"
+    asking = next((item for item in _questions(call) if item.get("question") == question), {})
+    options = asking.get("options")
+    labels = [option for option in options if isinstance(option, dict)] if isinstance(options, list) else []
+    chosen = [option for option in labels if _label(option) and _label(option) in answer]
+    reasons = [str(option.get("description") or "").strip(" .") for option in chosen]
+    others = [_label(option) for option in labels if option not in chosen and _label(option)]
+    parts = [*filter(None, reasons), *([f"not chosen: {'; '.join(others)}"] if others else [])]
+    text = f"{asked} → {answer}" if asked else answer
+    return UserStatement("decision", text[:MAX_WORDS_CHARS], "; ".join(parts)[:MAX_WORDS_CHARS], key)
+
+
+def _label(option: Mapping[str, Any]) -> str:
+    label = option.get("label")
+    return label if isinstance(label, str) else ""
+
+
+def _given_answers(call: PendingCall, result: CallResult) -> Iterator[tuple[str, str]]:
+    """Yield each question with its answer, where there is one. Answers that a host marks as secret are left out."""
+    questions = _questions(call)
+    details = _answer_details(result)
+    for number, asking in enumerate(questions):
+        question = asking.get("question")
+        if not isinstance(question, str) or asking.get("isSecret") is True:
+            continue
+        names = [question, *(asking.get(name) for name in ("id", "questionId", "header"))]
+        answer = _structured_answer(details, names, number)
+        if answer is None:
+            answer = _quoted_answer(result.text, question)
+        if answer:
+            yield question, answer
+
+
+def _answer_details(result: CallResult) -> dict[str, Any]:
+    if isinstance(result.details, dict) and "answers" in result.details:
+        return result.details
+    text = result.text.strip()
+    start = text if text.startswith("{") else text[text.rfind("\n\n{") + 2 :] if "\n\n{" in text else ""
+    parsed = _parse_json(start) if start else None
+    return parsed if isinstance(parsed, dict) else {}
+
+
+def _structured_answer(details: Mapping[str, Any], names: list[Any], number: int) -> str | None:
+    """Return an answer from the structured form; empty if the question has none there, None if there is no such form."""
+    answers = details.get("answers")
+    while isinstance(answers, dict) and set(answers) == {"answers"}:
+        answers = answers["answers"]
+    if isinstance(answers, list):
+        value = answers[number] if number < len(answers) else None
+    elif isinstance(answers, dict):
+        value = next((answers[name] for name in names if isinstance(name, str) and name in answers), None)
+    else:
+        return None
+    while isinstance(value, dict):
+        value = value.get("answers", value.get("answer"))
+    values = value if isinstance(value, list) else [value]
+    words = [text.removeprefix(_NOTE_PREFIX).strip() for text in values if isinstance(text, str)]
+    words = [text for text in words if text.lower() not in _NO_ANSWERS]
+    annotations = details.get("annotations")
+    note = annotations.get(names[0]) if isinstance(annotations, dict) else None
+    if isinstance(note, dict) and isinstance(note.get("notes"), str) and note["notes"].strip():
+        words.append(note["notes"].strip())
+    return ", ".join(words)
+
+
+def _quoted_answer(text: str, question: str) -> str:
+    """Return an answer from `"question"="answer"`, up to the next question or the end of the list."""
+    opening = f'"{question}"="'
+    start = text.find(opening)
+    if start < 0:
+        return ""
+    rest = text[start + len(opening) :]
+    ends = [at for at in (rest.find('", "'), rest.find('". You can now'), rest.rfind('"')) if at >= 0]
+    answer = rest[: min(ends)] if ends else rest
+    return "" if answer.strip().lower() in _NO_ANSWERS else answer.strip()
+
+
+def _clarified_answers(call: PendingCall, text: str) -> Iterator[tuple[str, str]]:
+    """Yield the answers and notes that the user had given before asking to talk about the questions."""
+    match = _REJECTION_WORDS.search(text)
+    if not match or not _CLARIFY.match(match[1]):
+        return
+    rest = _HOST_ADVICE.sub("", match[1])
+    questions = [item["question"] for item in _questions(call) if isinstance(item.get("question"), str)]
+    starts = [(rest.find(f'- "{question}"'), question) for question in questions]
+    places = sorted(place for place in starts if place[0] >= 0)
+    for number, (start, question) in enumerate(places):
+        end = places[number + 1][0] if number + 1 < len(places) else len(rest)
+        lines = _CLARIFIED_LINE.findall(rest[start + len(question) : end])
+        if words := [line.strip() for line in lines if line.strip()]:
+            yield question, ", ".join(words)
+
+
+def _parse_json(text: str) -> object:
+    try:
+        parsed: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return parsed

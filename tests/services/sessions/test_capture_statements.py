@@ -1,0 +1,211 @@
+"""Words of the user become journal entries of their own type, exactly once."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.services.sessions.talks import Talk, World
+
+from lorelog.core.session import turn_memory_id
+from lorelog.services.memory_state.tombstones import Tombstone, memory_key
+from lorelog.services.sessions.capture import Backfill
+from lorelog.services.sessions.capture_context import session_status
+from lorelog.services.sessions.note_upgrade import read_entry_body
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def corrected(world: World, words: str = "use pnpm") -> Talk:
+    """Return a session with a turn in which the user rejected a call."""
+    talk = Talk(world)
+    world.capture(talk.event("session-start", source="startup"))
+    talk.ask("set it up")
+    talk.reject("npm install", words)
+    talk.say("It runs with pnpm, all green.")
+    return talk
+
+
+def of_type(world: World, kind: str) -> list[str]:
+    return [entry for entry in world.entries() if f"type:{kind}" in entry]
+
+
+def test_a_rejection_is_an_entry_beside_the_note(world: World) -> None:
+    """The entry has its own type, the user as its origin, and the anchor of the turn."""
+    talk = corrected(world)
+
+    reply = world.capture(talk.event("turn-end"))
+
+    assert (len(reply.captured), reply.statements) == (1, 1)
+    (entry,) = of_type(world, "correction")
+    assert entry.rstrip().endswith("-->\n- use pnpm\n- About: rejected Bash npm install")
+    for field in (
+        f"session:{talk.session}",
+        f"turn:{talk.turn}",
+        f"transcript:{talk.path}",
+        "origin:user",
+        "host:claude",
+    ):
+        assert field in entry
+    assert len(of_type(world, "turn")) == 1
+
+
+def test_a_typed_correction_is_the_request_and_an_entry(world: World) -> None:
+    """A prompt that corrects stays the request of its turn, and says what it answers."""
+    talk = Talk(world)
+    world.capture(talk.event("session-start", source="startup"))
+    world.capture(talk.exchange("install it", "I installed it with npm."))
+    world.capture(talk.exchange("no, always use pnpm", "Ok, pnpm."))
+
+    (entry,) = of_type(world, "preference")
+    assert entry.rstrip().endswith("- no, always use pnpm\n- About: I installed it with npm.")
+    assert "User asked: no, always use pnpm" in world.text()
+
+
+def test_statements_are_written_once_however_often_they_are_seen(world: World) -> None:
+    """Repeated events, a backfill, a fork and a lost database write no statement twice."""
+    talk = corrected(world)
+    event = talk.event("turn-end")
+    for _ in range(2):
+        world.capture(event)
+    world.capture(event, Backfill())
+    world.capture(talk.fork().event("session-end"), Backfill())
+    (world.place.tenant_folder / "captures.db").unlink()
+    world.capture(event, Backfill())
+
+    assert len(of_type(world, "correction")) == 1
+    assert len(world.entries()) == 2
+
+
+def test_statements_of_turns_from_before_are_added_by_the_next_capture(world: World) -> None:
+    """A turn that an older version captured gets its statements, and its note stays."""
+    talk = corrected(world)
+    world.capture(talk.event("turn-end"))
+    forget_statements(world)
+    note = of_type(world, "turn")
+
+    reply = world.capture(talk.event("session-end"), Backfill())
+
+    assert (reply.captured, reply.statements, reply.upgraded) == ((), 1, 0)
+    assert of_type(world, "turn") == note
+    assert len(of_type(world, "correction")) == 1
+
+
+def test_statements_of_a_removed_or_deleted_turn_stay_away(world: World) -> None:
+    """Neither a tombstone nor a note that somebody removed brings statements back; a deleted statement stays deleted."""
+    talk = corrected(world)
+    event = talk.event("turn-end")
+    memory = turn_memory_id("claude", talk.session, talk.turn)
+    world.tombstones.append([Tombstone(memory_key(memory), memory, "", (), "2026-03-05T00:00:00Z")])
+    world.capture(event)
+    assert world.entries() == []
+
+    other = corrected(world)
+    world.capture(other.event("turn-end"))
+    forget_statements(world)
+    world.journals()[0].write_text("# 2026-03-05\n")
+    world.capture(other.event("session-end"), Backfill())
+    assert world.entries() == []
+
+    third = corrected(world, "words to forget")
+    world.capture(third.event("turn-end"))
+    (identity,) = re.findall(r"memory:(\S+)", of_type(world, "correction")[0])
+    world.tombstones.append([Tombstone(memory_key(identity), identity, "", (), "2026-03-05T00:00:00Z")])
+    world.journals()[0].write_text(re.sub(r"### [^#]*words to forget[^#]*", "", world.text()))
+    (world.place.tenant_folder / "captures.db").unlink()
+    world.capture(third.event("turn-end"), Backfill())
+    assert of_type(world, "correction") == []
+
+
+def test_secrets_in_statements_are_redacted(world: World) -> None:
+    """No secret of the user's words or their context reaches a journal."""
+    secret = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
+    talk = corrected(world, f"use the token {secret}")
+    world.capture(talk.event("turn-end"))
+
+    assert of_type(world, "correction")
+    assert secret not in world.text()
+
+
+def test_the_status_counts_turns_and_not_entries(world: World) -> None:
+    """Statements do not count as turns."""
+    talk = corrected(world)
+    world.capture(talk.event("turn-end"))
+
+    (host,) = session_status(world.place).hosts
+    assert (host.captured, host.today) == (1, 1)
+
+
+def test_a_dry_run_counts_statements(world: World) -> None:
+    """A dry run of a backfill reports statements and writes nothing."""
+    talk = corrected(world)
+
+    reply = world.capture(talk.event("session-end"), Backfill(dry_run=True))
+
+    assert (len(reply.captured), reply.statements) == (1, 1)
+    assert world.journals() == []
+
+
+def test_an_older_note_is_replaced_only_on_request(world: World) -> None:
+    """--upgrade supersedes an unedited note of another version, once; the old one stays in the journal."""
+    talk = corrected(world)
+    world.capture(talk.event("turn-end"))
+    world.journals()[0].write_text(
+        world.text().replace("- Outcome: It runs with pnpm, all green.", "- Outcome: It runs with pnpm…")
+    )
+    event = talk.event("session-end")
+
+    assert world.capture(event, Backfill()).upgraded == 0
+    assert world.capture(event, Backfill(upgrade=True, dry_run=True)).upgraded == 1
+    assert [world.capture(event, Backfill(upgrade=True)).upgraded for _ in range(2)] == [1, 0]
+
+    old, new = of_type(world, "turn")
+    assert "pnpm…" in old
+    assert f"supersedes:{turn_memory_id('claude', talk.session, talk.turn)}" in new
+    assert "It runs with pnpm, all green." in new
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("It runs with pnpm, all green.", "It runs with pnpm. My remark: see the wiki."),
+        ("- User asked: set it up\n", ""),
+        ("- User asked: set it up\n- Outcome:", "- The user prefers pnpm:"),
+    ],
+)
+def test_an_edited_note_is_never_replaced(world: World, before: str, after: str) -> None:
+    """A note with words that are not from the turn, without its request, or worded by a model is kept."""
+    talk = corrected(world)
+    world.capture(talk.event("turn-end"))
+    assert before in world.text()
+    world.journals()[0].write_text(world.text().replace(before, after))
+    text = world.text()
+
+    assert world.capture(talk.event("session-end"), Backfill(upgrade=True)).upgraded == 0
+    assert world.text() == text
+
+
+def test_a_note_of_this_version_is_not_replaced(world: World) -> None:
+    """--upgrade writes nothing if the note is as this version would write it."""
+    talk = corrected(world)
+    world.capture(talk.event("turn-end"))
+    memory = turn_memory_id("claude", talk.session, talk.turn)
+
+    assert world.capture(talk.event("session-end"), Backfill(upgrade=True)).upgraded == 0
+    assert "- User asked: set it up" in read_entry_body(world.journals()[0], memory)
+
+
+def forget_statements(world: World) -> None:
+    """Make captures and journals as an older version left them: with notes only."""
+    statements = [re.findall(r"memory:(\S+)", entry)[0] for entry in of_type(world, "correction")]
+    with closing(sqlite3.connect(world.place.tenant_folder / "captures.db")) as database, database:
+        database.executemany("DELETE FROM turns WHERE memory = ?", [(memory,) for memory in statements])
+    for path in world.journals():
+        head, *entries = path.read_text("utf-8").split("\n### ")
+        path.write_text("\n### ".join([head, *(entry for entry in entries if "type:correction" not in entry)]))
