@@ -102,7 +102,8 @@ def format_match(guard: GuardFields) -> dict[str, str]:
     if action == BLOCK:
         message = f"Blocked by lorelog guard {guard['id']}: {text}. Only the user can switch this guard off."
     else:
-        message = f"Warning of lorelog guard {guard['id']}: {text}."
+        author = "" if guard["created_by"] == PERSON or guard["approved"] else " (written by an agent)"
+        message = f"Warning of lorelog guard {guard['id']}{author}: {text}."
     return {"guard": guard["id"], "action": action, "message": message, "memory": guard["memory"]}
 
 

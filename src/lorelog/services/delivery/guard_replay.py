@@ -35,6 +35,7 @@ _MAX_TRANSCRIPTS = 500
 _MAX_ENTRIES = 20_000
 _MAX_TRANSCRIPT_BYTES = 400_000_000
 _MIN_COMMON_WORDS = 0.6
+_MAX_STATEMENT_SHOWN = 200
 _WORD = re.compile(r"[\w./-]+")
 _CORRECTION = re.compile(
     r"\b(?:no|not|don't|dont|do not|never|stop|instead|wrong|undo|revert|rather|always|must|should(?:n't)?|why did you)\b",
@@ -166,6 +167,11 @@ def replay(guard: Guard, calls: Sequence[PastCall], correction: str, notes: Sequ
 
 def check_share(guard: Guard, report: ReplayReport) -> None:
     """Raise UsageError, with the count, for a guard that matches nearly every call of its kind."""
+    if not guard.conditions.patterns():
+        raise UsageError(
+            f"a guard without a condition matches every call ({report.total:,} of {report.total:,})",
+            hint="give --command, --path or --content",
+        )
     hits = len(report.hits)
     if report.applicable >= _MIN_CALLS_FOR_SHARE and hits > MAX_SHARE * report.applicable:
         raise UsageError(
@@ -271,3 +277,10 @@ def format_hit(hit: ReplayHit) -> str:
     from lorelog.ingest.redaction.redact import redact
 
     return redact(summarize_call(hit.call)).text
+
+
+def format_statement(hit: ReplayHit) -> str:
+    """Return the user's words that corrected a hit, in one line without secrets; empty if there are none."""
+    from lorelog.ingest.redaction.redact import redact
+
+    return redact(" ".join(hit.call.statement.split())[:_MAX_STATEMENT_SHOWN]).text if hit.corrected else ""

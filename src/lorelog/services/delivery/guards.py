@@ -43,6 +43,10 @@ class GuardConditions:
     content: str = ""
     """Pattern of a part of a line that the call writes."""
 
+    def patterns(self) -> list[str]:
+        """Return all patterns."""
+        return [*filter(None, (self.tool, self.command, self.content)), *self.paths]
+
     def as_fields(self) -> dict[str, Any]:
         """Return the conditions as fields of an event."""
         return {"tool": self.tool, "paths": list(self.paths), "command": self.command, "content": self.content}
@@ -119,6 +123,10 @@ class GuardLog:
     def visible(self, project: str) -> list[Guard]:
         """Return the guards of a project and the global ones, oldest first."""
         return [guard for guard in self.all() if guard.project in ("", project)]
+
+    def history(self, identity: str) -> list[Mapping[str, Any]]:
+        """Return the events of a guard, oldest first."""
+        return [event for event in self._log.lines() if event["id"] == identity]
 
     def find(self, identity: str) -> Guard:
         """Return a guard by its id or the beginning of it. Raise NotFound or UsageError."""
@@ -222,7 +230,8 @@ _PERSON_HINT = "a person does this in a terminal of their own"
 
 def check_draft(draft: GuardDraft, by: str) -> None:
     """Raise UsageError if a guard may not be added."""
-    check_conditions(draft.conditions)
+    check_patterns(draft.conditions)
+    check_literals(draft.conditions)
     if draft.action not in (WARN, BLOCK):
         raise UsageError(f"{draft.action!r} is not an action of a guard", hint="use warn or block")
     if by == AGENT and draft.action == BLOCK:
@@ -231,16 +240,20 @@ def check_draft(draft: GuardDraft, by: str) -> None:
         raise UsageError(f"the message must be one line of at most {MAX_MESSAGE_CHARS} characters")
 
 
-def check_conditions(conditions: GuardConditions) -> None:
-    """Raise UsageError for conditions that are missing, too long, or match every call."""
-    patterns = [*filter(None, (conditions.tool, conditions.command, conditions.content)), *conditions.paths]
-    if not patterns:
-        raise UsageError("a guard without a condition matches every call", hint="give --command, --path or --content")
+def check_patterns(conditions: GuardConditions) -> None:
+    """Raise UsageError for patterns that are too long or too many."""
     if len(conditions.paths) > _MAX_PATHS:
         raise UsageError(f"a guard has at most {_MAX_PATHS} paths (got {len(conditions.paths)})")
-    for pattern in patterns:
+    for pattern in conditions.patterns():
         if len(pattern) > MAX_PATTERN_CHARS or "\n" in pattern or "\0" in pattern:
             raise UsageError(f"a pattern must be one line of at most {MAX_PATTERN_CHARS} characters")
+
+
+def check_literals(conditions: GuardConditions) -> None:
+    """Raise UsageError for a guard without conditions, or with a pattern such as `*`."""
+    if not conditions.patterns():
+        raise UsageError("a guard without a condition matches every call", hint="give --command, --path or --content")
+    for pattern in conditions.patterns():
         if sum(letter.isalnum() for letter in pattern) < _MIN_LITERAL_CHARS:
             raise UsageError(
                 f"the pattern {pattern!r} matches nearly every call",
