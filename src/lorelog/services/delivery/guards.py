@@ -254,7 +254,8 @@ def check_literals(conditions: GuardConditions) -> None:
     if not conditions.patterns():
         raise UsageError("a guard without a condition matches every call", hint="give --command, --path or --content")
     for pattern in conditions.patterns():
-        if sum(letter.isalnum() for letter in pattern) < _MIN_LITERAL_CHARS:
+        enough = 1 if pattern in conditions.paths else _MIN_LITERAL_CHARS  # `*.c` is a kind of file
+        if sum(letter.isalnum() for letter in pattern) < enough:
             raise UsageError(
                 f"the pattern {pattern!r} matches nearly every call",
                 hint="name at least two letters or digits, as in 'npm *'",
