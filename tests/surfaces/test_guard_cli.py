@@ -164,7 +164,7 @@ def test_a_guard_that_would_stop_most_real_calls_is_refused(shell: Shell, projec
     for number in range(30):
         block = {"type": "tool_use", "id": f"c{number}", "name": "Bash", "input": {"command": f"just step{number}"}}
         lines.append(
-            {"type": "assistant", "uuid": f"a{number}", "sessionId": "s", "message": {"role": "a", "content": [block]}}  # type: ignore[dict-item]
+            {"type": "assistant", "uuid": f"a{number}", "sessionId": "s", "message": {"role": "a", "content": [block]}}
         )
     path = write(tmp_path / "host" / "s.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
     event = {"host": "claude", "session": "s", "transcript": str(path), "everything": True}

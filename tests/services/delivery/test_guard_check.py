@@ -116,6 +116,13 @@ def test_a_file_is_found_however_it_is_written(tmp_path: Path, path: str) -> Non
         assert edit(made(tmp_path / str(number), paths=(pattern,)), path) == "block"
 
 
+def test_a_file_outside_the_project_is_named_by_its_whole_path(tmp_path: Path) -> None:
+    """A pattern with a leading slash means the root of the project or of the system."""
+    assert edit(made(tmp_path / "a", paths=("/etc/hosts",)), "/etc/hosts") == "block"
+    assert edit(made(tmp_path / "b", paths=("/src/*.py",)), "src/a.py") == "block"
+    assert edit(made(tmp_path / "c", paths=("/src/*.py",)), "lib/src/a.py") == ""
+
+
 def test_other_files_are_not_matched(tmp_path: Path) -> None:
     """A guard on a folder leaves files beside it, outside the project and read files alone."""
     file = made(tmp_path, paths=("src/db/**",))

@@ -10,8 +10,8 @@ from msgspec import Meta
 from lorelog.operations.replies import OperationReply
 from lorelog.operations.requests import OperationRequest
 
-_Pattern = Annotated[str, Meta(max_length=400)]
-_Patterns = Annotated[Sequence[Annotated[str, Meta(min_length=1, max_length=400)]], Meta(max_length=20)]
+_Pattern = Annotated[str, Meta(max_length=300)]
+_Patterns = Annotated[Sequence[Annotated[str, Meta(min_length=1, max_length=300)]], Meta(max_length=20)]
 _Id = Annotated[str, Meta(min_length=1, max_length=64)]
 
 

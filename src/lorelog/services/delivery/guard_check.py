@@ -133,7 +133,7 @@ class CallView:
         )
         self._commands: list[list[str]] | None = None
         self._command_texts: list[str] | None = None
-        self._paths: list[str] | None = None
+        self._paths: tuple[list[str], list[str]] | None = None
         self._lines: list[str] | None = None
 
     def matches(self, guard: GuardFields) -> bool:
@@ -191,23 +191,27 @@ class CallView:
     def _matches_any_path(self, pattern: str) -> bool:
         if self._paths is None:
             self._paths = self._collect_paths()
-        folded = _normalize_pattern(pattern)
-        return any(_matches_path_or_parent(folded, path) for path in self._paths)
+        inside, absolute = self._paths
+        folded = os.path.expanduser(pattern).lower()
+        # A leading slash means the project's root, as in cues, or the root of the file system.
+        candidates = (*inside, *absolute) if folded.startswith("/") else inside
+        return any(matches_path(folded, path) for path in candidates)
 
-    def _collect_paths(self) -> list[str]:
-        """Return the call's paths in lower case: absolute, and relative to the project if they lie in it."""
+    def _collect_paths(self) -> tuple[list[str], list[str]]:
+        """Return the call's paths in lower case: relative to the project if they lie in it, and from the system's root."""
         given = self._given_paths
         if self._command:
             given = [*given, *written_paths(self._simple_commands(), "")]
-        found: list[str] = []
+        inside: list[str] = []
+        absolute: list[str] = []
         for path in given[:_MAX_PATHS]:
             whole = os.path.normpath(os.path.join(self._root, os.path.expanduser(path)))
-            for base, absolute in ((self._root, whole), (os.path.realpath(self._root), os.path.realpath(whole))):
-                found.append(absolute.lower())
+            for base, name in ((self._root, whole), (os.path.realpath(self._root), os.path.realpath(whole))):
+                absolute.append(name.lower().lstrip("/"))
                 prefix = base.rstrip("/") + "/"
-                if absolute.startswith(prefix):
-                    found.append(absolute[len(prefix) :].lower())
-        return list(dict.fromkeys(found))
+                if name.startswith(prefix):
+                    inside.append(name[len(prefix) :].lower())
+        return list(dict.fromkeys(inside)), list(dict.fromkeys(absolute))
 
 
 def _text_of(call: Mapping[str, Any], name: str) -> str:
@@ -217,25 +221,6 @@ def _text_of(call: Mapping[str, Any], name: str) -> str:
 
 def _longest_literal(pattern: str) -> str:
     return max(pattern.replace("?", "*").split("*"), key=len)
-
-
-def _normalize_pattern(pattern: str) -> str:
-    pattern = os.path.expanduser(pattern).lower()
-    while pattern.startswith("./"):
-        pattern = pattern[2:]
-    return pattern.rstrip("/") or "/"
-
-
-def _matches_path_or_parent(pattern: str, path: str) -> bool:
-    """Match a path or a folder above it, as in .gitignore: a pattern without a slash matches at any depth."""
-    if "/" not in pattern:
-        parts = path.split("/")
-        return any(matches_text(pattern, part) for part in (parts[-1:] if path.startswith("/") else parts))
-    while path and path != "/":
-        if matches_path(pattern, path):
-            return True
-        path = path.rpartition("/")[0]
-    return False
 
 
 # -- the log ---------------------------------------------------------------------------------------------------------

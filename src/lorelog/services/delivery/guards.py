@@ -22,7 +22,7 @@ from lorelog.services.delivery.files import short_digest
 from lorelog.services.delivery.guard_check import AGENT, BLOCK, MAX_DISMISSALS, ON, PERSON, RETIRED, WARN
 from lorelog.services.memory_state.append_log import AppendLog
 
-MAX_PATTERN_CHARS = 400
+MAX_PATTERN_CHARS = 300
 MAX_MESSAGE_CHARS = 400
 MAX_GUARDS = 2_000
 _MAX_PATHS = 20
