@@ -25,6 +25,20 @@ a newt under the stone
 """
 
 
+NEW_GUARD = {"command": "npm *", "message": "use pnpm, not npm"}
+GUARD_REQUESTS: dict[str, dict[str, Any]] = {
+    "guard.add": NEW_GUARD,
+    "guard.list": {},
+    "guard.show": {"id": "g"},
+    "guard.propose": {},
+    "guard.test": {"id": "g"},
+    "guard.enable": {"id": "g"},
+    "guard.disable": {"id": "g"},
+    "guard.dismiss": {"id": "g"},
+    "guard.remove": {"id": "g"},
+}
+
+
 def write_notes(directory: Path) -> None:
     """Write a note, some code, a conversation, and a judged question."""
     (directory / "notes").mkdir(parents=True)
@@ -134,6 +148,7 @@ def requests(identity: str, told: Told) -> dict[str, dict[str, Any]]:
         "debug.find_tool_calls": {"tool_name": "memory", "limit": 5},
         "debug.find_errors": {"error_signature": "KeyError"},
         "debug.why": {"text": "KeyError: 1"},
+        **GUARD_REQUESTS,
         "code.forget": {},
         "memory.reset": {},
     }

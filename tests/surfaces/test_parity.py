@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.docs.pages import read, sections
-from tests.operations.sample import requests, tell, write_notes
+from tests.operations.sample import NEW_GUARD, requests, tell, write_notes
 from tests.surfaces.conftest import Shell
 
 from lorelog import Lorelog
@@ -100,6 +100,8 @@ TYPED = {
     "debug.find_errors": "debug",
     "debug.ingest": "debug",
     "debug.why": "why",
+    **{f"guard.{verb}": "guard" for verb in ("list", "show", "propose", "test", "add")},
+    **{f"guard.{verb}": "guard" for verb in ("enable", "disable", "dismiss", "remove")},
 }
 """The command for each operation."""
 
@@ -189,7 +191,11 @@ def test_an_operation_is_reached_from_everywhere(op: str, ways: dict[str, Ask], 
             first("code.index", {})
         if op == "roots.remove" and answers:
             first("memory.index", {"paths": ["notes"]})
+        if op.startswith("guard."):  # a guard that every client may change: of an agent, and not approved
+            ways["http"]("guard.add", NEW_GUARD)
         answers[name] = ask(op, asked)
+        if op == "guard.enable":
+            first("guard.remove", asked)
 
     assert {name: sorted(answer) for name, answer in answers.items() if "error" in answer} == {}
     assert len({tuple(sorted(answer)) for answer in answers.values()}) == 1

@@ -29,6 +29,7 @@ _FAMILIES = {
     "code": ("code",),
     "debug": ("debug",),
     "ledger": ("ledger",),
+    "guard": ("delivery",),
 }
 """Packages that define the operations of each prefix, the likeliest first."""
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from lorelog.core.caller import detect_agent
 from lorelog.core.errors import LorelogError, UsageError
 from lorelog.core.ports import Progress
 from lorelog.engine import Engine
@@ -39,6 +40,12 @@ class ClientIdentity:
     """Home folder of the index; LORELOG_HOME of the environment, or ~/.lorelog, if not given."""
     own: bool = True
     """True for a process of this machine's user. Other clients may not name files to read."""
+    agent: str = ""
+    """Name of the agent that calls. A client that is not `own` counts as an agent, too."""
+
+    def detect_agent(self) -> str:
+        """Return the name of the agent that calls; empty for a person, as far as that can be told."""
+        return self.agent or ("a remote client" if not self.own else detect_agent(self.environment))
 
 
 OpenEngine = Callable[[Location, Mapping[str, object]], AbstractContextManager[Engine]]
@@ -78,7 +85,9 @@ class Dispatcher:
                 self._trace_refusal(operation, arguments, caller, error)
                 raise
             with self._engine_for(request, caller) as engine:
-                context = RequestContext(caller.directory, caller.own, progress, self.meter)
+                context = RequestContext(
+                    caller.directory, caller.own, caller.detect_agent(), progress=progress, meter=self.meter
+                )
                 try:
                     value = self._run_handler(engine, operation, request, context)
                     reply = operation.serialize(value, request)

@@ -30,6 +30,8 @@ class RequestContext:
     """Base of the client's relative paths."""
     own: bool = True
     """True if the client may name files of this machine to read."""
+    agent: str = ""
+    """Name of the agent that calls; empty for a person, as far as that can be told (see `core.caller`)."""
     progress: Progress | None = None
     meter: Meter = field(default_factory=Meter)
     """Counters of this process."""

@@ -42,6 +42,7 @@ COMMANDS = {
     "supersede": "Replace a memory with a new one",
     "expire": "Set a memory's expiry or review date",
     "feedback": "Mark a result as relevant or irrelevant to a query",
+    "guard": "Check agents' tool calls against your corrections",
     "duplicates": "Find near-duplicate memories",
     "compact": "Summarize the project's memories, with citations",
     "task": "Start, update and search tasks",

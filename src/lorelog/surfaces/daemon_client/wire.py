@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import time
 
+from lorelog.core.caller import AGENT_MARKERS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +32,7 @@ NON_IDEMPOTENT = frozenset(
         *("memory.compact", "compact"),  # repeating it would pay for a model call twice
         *("task.start", "task.progress", "task.run_start", "task.run_finish", "task.add_evidence", "task.finish"),
         *("artifact.create", "artifact.review", "artifact.revision", "artifact.decision", "artifact.verification"),
-        "artifact.find_related",
+        *("artifact.find_related", "guard.dismiss"),
     }
 )
 """Operations that must not be repeated when the reply is lost. Repeating any other operation is harmless."""
@@ -45,7 +47,10 @@ def forwarded_environment(environment: Mapping[str, str], home: str) -> dict[str
     forwarded = {
         name: value
         for name, value in environment.items()
-        if name.startswith("LORELOG_") or name.endswith("_API_KEY") or name in FORWARDED_VARIABLES
+        if name.startswith("LORELOG_")
+        or name.endswith("_API_KEY")
+        or name in FORWARDED_VARIABLES
+        or (name in AGENT_MARKERS and value)
     }
     forwarded["LORELOG_HOME"] = home
     return forwarded

@@ -17,6 +17,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from difflib import get_close_matches
 from operator import itemgetter
 from pathlib import Path
@@ -97,8 +98,8 @@ _log = logging.getLogger(__name__)
 
 
 def build_server(call: CallOperation, caller: ClientIdentity) -> Server[Any]:
-    """Return a server that calls operations for one client."""
-    handlers = _McpHandlers(call, caller)
+    """Return a server that calls operations for one client, which counts as an agent."""
+    handlers = _McpHandlers(call, replace(caller, agent=caller.agent or "an MCP client"))
     return Server(
         "lorelog",
         version=VERSION,

@@ -148,6 +148,13 @@ class Lorelog:
 
         return DebugNamespace(self._run_dispatched)
 
+    @cached_property
+    def guard(self) -> namespaces.GuardNamespace:
+        """Operations on guards, which check agents' tool calls."""
+        from lorelog.surfaces.python.namespaces import GuardNamespace
+
+        return GuardNamespace(self._run_dispatched)
+
     def index(
         self,
         paths: PathArguments = (),

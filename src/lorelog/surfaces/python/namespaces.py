@@ -25,6 +25,8 @@ from lorelog.operations.context import handlers as context_handlers
 from lorelog.operations.context import schema as context
 from lorelog.operations.debug import handlers as debug_handlers
 from lorelog.operations.debug import schema as debug
+from lorelog.operations.delivery import guard_handlers
+from lorelog.operations.delivery import guard_schema as guards
 from lorelog.operations.ledger import handlers as ledger
 from lorelog.operations.ledger import handlers as ledger_handlers
 from lorelog.operations.operation import RequestContext
@@ -178,3 +180,17 @@ class DebugNamespace(OperationNamespace):
     find_errors = method(debug.ErrorsRequest, debug_handlers.find_errors)
     ingest = method(debug.IngestRequest, debug_handlers.ingest)
     why = method(debug.WhyRequest, debug_handlers.why)
+
+
+class GuardNamespace(OperationNamespace):
+    """Operations on guards, which check agents' tool calls."""
+
+    list = method(guards.GuardListRequest, guard_handlers.list_guards)
+    show = method(guards.GuardIdRequest, guard_handlers.show_guard)
+    propose = method(guards.GuardProposeRequest, guard_handlers.propose_guards)
+    test = method(guards.GuardTestRequest, guard_handlers.test_guard)
+    add = method(guards.GuardAddRequest, guard_handlers.add_guard)
+    enable = method(guards.GuardEnableRequest, guard_handlers.enable_guard)
+    disable = method(guards.GuardIdRequest, guard_handlers.disable_guard)
+    dismiss = method(guards.GuardIdRequest, guard_handlers.dismiss_guard)
+    remove = method(guards.GuardIdRequest, guard_handlers.remove_guard)

@@ -1,0 +1,40 @@
+"""Recognise a coding agent as the caller of a command, by the variables that hosts set in the shells they start.
+
+This tells apart a person's terminal and an agent's shell as long as the agent does not hide. An agent runs with the
+user's rights: it can unset a variable, as it can edit any file of the user. So it prevents accidents, not attacks.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+AGENT_MARKERS = {
+    "CLAUDECODE": "Claude Code",
+    "CODEX_THREAD_ID": "Codex",
+    "CODEX_SANDBOX": "Codex",
+    "CODEX_SANDBOX_NETWORK_DISABLED": "Codex",
+    "CODEX_CI": "Codex",
+    "OPENCODE": "OpenCode",
+    "OPENCODE_PID": "OpenCode",
+    "OPENCLAW_SHELL": "OpenClaw",
+    "OPENCLAW_CLI": "OpenClaw",
+    "GEMINI_CLI": "Gemini CLI",
+    "CURSOR_AGENT": "Cursor",
+    "AI_AGENT": "an agent",
+}
+"""Variables that hosts set in the shells of their agents. CODEX_HOME and the like are set by people too."""
+
+
+def detect_agent(environment: Mapping[str, str]) -> str:
+    """Return the name of the agent whose shell has this environment; empty for a person's."""
+    for variable, agent in AGENT_MARKERS.items():
+        if environment.get(variable):
+            return agent
+    return ""
+
+
+def without_agent_markers(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return variables that undo the markers of an environment, for a call that a person confirmed."""
+    return dict.fromkeys((variable for variable in AGENT_MARKERS if environment.get(variable)), "")

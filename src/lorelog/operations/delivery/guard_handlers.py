@@ -1,0 +1,314 @@
+"""Handlers of `guard.*`. A docstring is the help text of its operation on every surface."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from lorelog.core.errors import NotFound, UsageError
+from lorelog.engine import Engine
+from lorelog.operations.delivery import guard_schema as schema
+from lorelog.operations.operation import RequestContext
+from lorelog.operations.replies import reply_from
+
+if TYPE_CHECKING:
+    from lorelog.services.delivery.guard_proposals import GuardProposal, StandingMemory
+    from lorelog.services.delivery.guard_replay import ReplayHit, ReplayReport
+    from lorelog.services.delivery.guards import Guard, GuardChange, GuardConditions, GuardDraft, GuardLog
+
+
+def list_guards(engine: Engine, request: schema.GuardListRequest, call: RequestContext) -> schema.GuardListReply:
+    """List the guards of this project and those of all projects, with notices about guards that retired."""
+    from lorelog.services.delivery.guard_check import guard_notices
+
+    log, project = _open_log(engine), engine.place.project.id
+    guards = log.all() if request.all_projects else log.visible(project)
+    today = datetime.now(UTC).date().isoformat()
+    notices = tuple(guard_notices(str(log.path), project, today))
+    return schema.GuardListReply(guards=tuple(map(_guard_info, guards)), notices=notices)
+
+
+def show_guard(engine: Engine, request: schema.GuardIdRequest, call: RequestContext) -> schema.GuardDetails:
+    """Show a guard, the correction it comes from, and its history."""
+    log = _open_log(engine)
+    guard = log.find(request.id)
+    history = tuple(
+        schema.GuardEventInfo(at=event["at"], event=event["event"], by=event["by"]) for event in log.history(guard.id)
+    )
+    correction = _correction_text(engine, guard)
+    return reply_from(_guard_info(guard), schema.GuardDetails, correction=correction, history=history)
+
+
+def propose_guards(
+    engine: Engine, request: schema.GuardProposeRequest, call: RequestContext
+) -> schema.GuardProposalsReply:
+    """Derive candidates for guards from the user's corrections. Nothing is switched on."""
+    memories = _standing_memories(engine)
+    proposals = _proposals(engine)[: request.limit]
+    own = sum(memory.may_become_guard for memory in memories)
+    return schema.GuardProposalsReply(proposals=tuple(map(_proposal_info, proposals)), corrections=own)
+
+
+def test_guard(engine: Engine, request: schema.GuardTestRequest, call: RequestContext) -> schema.GuardReplay:
+    """Replay a guard over all captured tool calls, and show which it would have hit and which the user corrected."""
+    from lorelog.services.delivery.guards import GuardDraft, check_patterns, guard_from_draft
+
+    conditions = _conditions(request)
+    if bool(request.id) == (conditions != type(conditions)()):
+        raise UsageError("give either the id of a guard or conditions", hint="lorelog guard test --command 'npm *'")
+    if request.id:
+        guard = _find_guard_or_proposal(engine, request.id)
+    else:
+        check_patterns(conditions)
+        draft = GuardDraft(conditions=conditions, message="", project=engine.place.project.id)
+        guard = guard_from_draft(draft, _author(call))
+    report = _replay(engine, guard, all_projects=request.all_projects)
+    return _replay_reply(guard, report, request.limit)
+
+
+def add_guard(engine: Engine, request: schema.GuardAddRequest, call: RequestContext) -> schema.GuardChangeReply:
+    """Add a guard, switched off. Refused if it matches nearly every call. `guard.enable` switches it on.
+
+    Only a guard that a person wrote or approved can block. A memory that came with a repository or an import cannot
+    become a guard.
+    """
+    from lorelog.services.delivery.guard_replay import check_share
+    from lorelog.services.delivery.guards import GuardDraft, check_patterns, guard_from_draft
+
+    message = " ".join(request.message.split())
+    if request.memory:
+        memory = _own_memory(engine, request.memory)
+        message = message or " ".join(memory.text.split())[:400]
+    if not message:
+        raise UsageError("a guard needs a message: the text that the agent is shown", hint="--message TEXT")
+    draft = GuardDraft(
+        conditions=_conditions(request),
+        message=message,
+        action=request.action,
+        memory=request.memory,
+        project="" if request.to_global else engine.place.project.id,
+    )
+    by = _author(call)
+    check_patterns(draft.conditions)
+    guard = guard_from_draft(draft, by)
+    with call.yield_write_slot():
+        check_share(guard, _replay(engine, guard, all_projects=request.to_global))
+    return _change_reply(_add(engine, draft, by))
+
+
+def enable_guard(engine: Engine, request: schema.GuardEnableRequest, call: RequestContext) -> schema.GuardEnableReply:
+    """Switch a guard or a proposal on, after a replay. Refused if it matches nearly every call.
+
+    A person who switches a guard on approves it. An agent can switch on only guards of agents, which warn.
+    """
+    from lorelog.services.delivery.guard_check import BLOCK, PERSON
+    from lorelog.services.delivery.guard_replay import check_share
+
+    log, by = _open_log(engine), _author(call)
+    guard = _find_guard_or_proposal(engine, request.id)
+    if by != PERSON and (request.action or guard.action) == BLOCK:
+        raise UsageError(
+            f"{call.agent} cannot switch on a guard that blocks", hint="a person does this in a terminal of their own"
+        )
+    with call.yield_write_slot():
+        report = _replay(engine, guard, all_projects=not guard.project)
+    check_share(guard, report)
+    if not guard.created:
+        _add(engine, _draft_of(guard), guard.created_by if by == PERSON else by)
+    change = log.enable(log.find(guard.id), by, request.action)
+    reply = _change_reply(change)
+    return reply_from(reply, schema.GuardEnableReply, replay=_replay_reply(guard, report, 10))
+
+
+def disable_guard(engine: Engine, request: schema.GuardIdRequest, call: RequestContext) -> schema.GuardChangeReply:
+    """Switch a guard off; `guard.enable` switches it on again."""
+    log = _open_log(engine)
+    return _change_reply(log.disable(log.find(request.id), _author(call)))
+
+
+def dismiss_guard(engine: Engine, request: schema.GuardIdRequest, call: RequestContext) -> schema.GuardChangeReply:
+    """Report that a guard was wrong. The third dismissal retires it."""
+    log = _open_log(engine)
+    return _change_reply(log.dismiss(log.find(request.id), _author(call)))
+
+
+def remove_guard(engine: Engine, request: schema.GuardIdRequest, call: RequestContext) -> schema.GuardChangeReply:
+    """Remove a guard."""
+    log = _open_log(engine)
+    return _change_reply(log.remove(log.find(request.id), _author(call)))
+
+
+def _open_log(engine: Engine) -> GuardLog:
+    from lorelog.services.delivery.guards import GuardLog
+
+    return GuardLog(engine.place.tenant_folder / "guards.jsonl")
+
+
+def _author(call: RequestContext) -> str:
+    return "agent" if call.agent else "person"
+
+
+def _add(engine: Engine, draft: GuardDraft, by: str) -> GuardChange:
+    engine.place.create()
+    return _open_log(engine).add(draft, by)
+
+
+def _conditions(request: schema.GuardConditionsRequest) -> GuardConditions:
+    from lorelog.services.delivery.guards import GuardConditions
+
+    return GuardConditions(
+        tool=request.tool.strip(),
+        paths=tuple(path.strip() for path in request.paths),
+        command=" ".join(request.command.split()),
+        content=request.content,
+    )
+
+
+def _draft_of(guard: Guard) -> GuardDraft:
+    from lorelog.services.delivery.guards import GuardDraft
+
+    return GuardDraft(
+        conditions=guard.conditions,
+        message=guard.message,
+        action=guard.action,
+        memory=guard.memory,
+        project=guard.project,
+    )
+
+
+def _standing_memories(engine: Engine) -> list[StandingMemory]:
+    from lorelog.services.delivery.files import DeliveryFiles
+    from lorelog.services.delivery.guard_proposals import read_standing_memories
+
+    project = engine.place.project.id
+    files = DeliveryFiles(str(engine.place.tenant_folder), project)
+    return read_standing_memories(files.standing, project)
+
+
+def _proposals(engine: Engine) -> list[GuardProposal]:
+    from lorelog.services.delivery import guard_proposals
+
+    known = frozenset(guard.id for guard in _open_log(engine).all())
+    return guard_proposals.propose_guards(_standing_memories(engine), known)
+
+
+def _find_guard_or_proposal(engine: Engine, identity: str) -> Guard:
+    from lorelog.services.delivery.guards import guard_from_draft
+
+    try:
+        return _open_log(engine).find(identity)
+    except NotFound:
+        matches = [proposal for proposal in _proposals(engine) if proposal.id.startswith(identity)]
+        if len(matches) != 1:
+            raise
+        return guard_from_draft(matches[0].draft, matches[0].author)
+
+
+def _own_memory(engine: Engine, identity: str) -> StandingMemory:
+    """Return a memory that was written on this machine. Raise UsageError for any other."""
+    found = [memory for memory in _standing_memories(engine) if memory.id.startswith(identity)]
+    if len({memory.id for memory in found}) != 1:
+        raise UsageError(
+            f"{identity!r} is not one of the standing corrections and preferences",
+            hint="write the guard without --memory, with a --message of your own",
+        )
+    if not found[0].may_become_guard:
+        raise UsageError(
+            f"{identity!r} came with a repository, an import or a tool and cannot become a guard",
+            hint="if you agree with it, write the guard without --memory, with a --message of your own",
+        )
+    return found[0]
+
+
+def _correction_text(engine: Engine, guard: Guard) -> str:
+    if not guard.memory:
+        return ""
+    texts = (memory.text for memory in _standing_memories(engine) if memory.id == guard.memory)
+    return next(texts, guard.message)
+
+
+def _replay(engine: Engine, guard: Guard, *, all_projects: bool) -> ReplayReport:
+    from lorelog.services.delivery.guard_replay import ReplaySources, replay
+
+    place = engine.place
+    sources = ReplaySources(
+        store=engine.store,
+        traces=engine.traces(),
+        project=place.project.id,
+        project_root=place.project.root,
+        all_projects=all_projects,
+    )
+    calls, notes = sources.calls()
+    return replay(guard, calls, _correction_text(engine, guard), notes)
+
+
+def _replay_reply(guard: Guard, report: ReplayReport, limit: int) -> schema.GuardReplay:
+    from lorelog.services.delivery.guard_replay import check_share, format_verdict
+
+    try:
+        check_share(guard, report)
+        refused = ""
+    except UsageError as error:
+        refused = error.message
+    newest = list(reversed(report.hits))[:limit]
+    return schema.GuardReplay(
+        id=guard.id,
+        verdict=format_verdict(report),
+        total=report.total,
+        hit_count=len(report.hits),
+        corrected=report.corrected,
+        from_transcripts=report.from_transcripts,
+        from_traces=report.from_traces,
+        hits=tuple(map(_hit_info, newest)),
+        refused=refused,
+        notes=report.notes,
+    )
+
+
+def _hit_info(hit: ReplayHit) -> schema.GuardHit:
+    from lorelog.services.delivery.guard_replay import format_hit, format_statement
+
+    call = hit.call
+    return schema.GuardHit(
+        at=call.at,
+        host=call.host,
+        session_id=call.session,
+        tool=call.tool,
+        call=format_hit(hit),
+        corrected=hit.corrected,
+        why=hit.why,
+        statement=format_statement(hit),
+    )
+
+
+def _guard_info(guard: Guard) -> schema.GuardInfo:
+    conditions = guard.conditions
+    return reply_from(
+        guard,
+        schema.GuardInfo,
+        tool=conditions.tool,
+        paths=conditions.paths,
+        command=conditions.command,
+        content=conditions.content,
+    )
+
+
+def _change_reply(change: GuardChange) -> schema.GuardChangeReply:
+    return schema.GuardChangeReply(guard=_guard_info(change.guard), changed=change.changed, notes=change.notes)
+
+
+def _proposal_info(proposal: GuardProposal) -> schema.GuardProposalInfo:
+    conditions, memory = proposal.draft.conditions, proposal.memory
+    return schema.GuardProposalInfo(
+        id=proposal.id,
+        tool=conditions.tool,
+        paths=conditions.paths,
+        command=conditions.command,
+        content=conditions.content,
+        example=proposal.example,
+        correction=memory.text,
+        memory=memory.id,
+        date=memory.date,
+        project=proposal.draft.project,
+        created_by=proposal.author,
+    )

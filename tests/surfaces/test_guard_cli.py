@@ -1,0 +1,270 @@
+"""`lorelog guard` proposes, replays, switches on and retires guards; an agent cannot make one block."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.surfaces.conftest import Shell, write
+
+from lorelog import Lorelog
+from lorelog.core.caller import AGENT_MARKERS
+from lorelog.core.errors import UsageError
+from lorelog.operations.dispatch import ClientIdentity, Dispatcher
+from lorelog.services.delivery.files import DeliveryFiles
+from lorelog.services.delivery.guard_check import check_guards
+from lorelog.services.places.project import find_project
+
+REJECTION = (
+    "The user doesn't want to proceed with this tool use. The tool use was rejected. To tell you how to proceed,"
+    " the user said:\nuse pnpm, not npm"
+)
+
+
+@pytest.fixture(autouse=True)
+def _no_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shell belongs to a person, also where an agent runs the tests."""
+    for variable in AGENT_MARKERS:
+        monkeypatch.delenv(variable, raising=False)
+
+
+def transcript(path: Path, project: Path) -> Path:
+    """Write a session in which npm was rejected once, corrected once, and used once without a word."""
+    lines: list[dict[str, Any]] = []
+
+    def add(kind: str, content: object) -> None:
+        number = len(lines)
+        lines.append(
+            {
+                "type": kind,
+                "uuid": f"0000000{number:02d}-0000-4000-8000-000000000000"[-36:],
+                "sessionId": "session-1",
+                "cwd": str(project),
+                "timestamp": f"2026-03-05T10:00:{number:02d}.000Z",
+                "message": {"role": kind, "content": content},
+            }
+        )
+
+    def call(identity: str, tool: str, arguments: dict[str, Any], result: str = "ok") -> None:
+        add("assistant", [{"type": "tool_use", "id": identity, "name": tool, "input": arguments}])
+        failed = result == REJECTION
+        add("user", [{"type": "tool_result", "tool_use_id": identity, "content": result, "is_error": failed}])
+
+    add("user", "set up the project")
+    call("c1", "Bash", {"command": "cd app && npm install"}, REJECTION)
+    call("c2", "Bash", {"command": "pnpm install"})
+    call("c3", "Write", {"file_path": str(project / "a.ts"), "content": "console.log(1)\nexport default 1"})
+    add("assistant", [{"type": "text", "text": "Done."}])
+    add("user", "run the tests")
+    call("c4", "Bash", {"command": "npm test"})
+    add("assistant", [{"type": "text", "text": "They pass."}])
+    add("user", "no, I told you not to use npm")
+    call("c5", "Bash", {"command": "npm run lint"})
+    add("assistant", [{"type": "text", "text": "Linted."}])
+    add("user", "thanks, now write the readme")
+    call("c6", "Bash", {"command": 'echo "npm install"'})
+    add("assistant", [{"type": "text", "text": "Done."}])
+    return write(path, "".join(json.dumps(line) + "\n" for line in lines))
+
+
+@pytest.fixture
+def captured(shell: Shell, project: Path, tmp_path: Path) -> Path:
+    """Capture the session, and return its transcript."""
+    path = transcript(tmp_path / "host" / "session-1.jsonl", project)
+    event = {"host": "claude", "session": "session-1", "transcript": str(path), "everything": True}
+    reply = shell("call", "session.capture", "--json", json.dumps(event)).json
+    assert len(reply.get("captured", ())) == 4, reply
+    return path
+
+
+@pytest.fixture
+def standing(project: Path, home: Path) -> Callable[..., None]:
+    """Writes standing memories of the project."""
+
+    def write_memories(*memories: dict[str, Any]) -> None:
+        files = DeliveryFiles(str(home / "tenants" / "default"), find_project(str(project)).id)
+        values = {"type": "correction", "date": "2026-03-05", "origin": "user", "own": True}
+        write(Path(files.standing[0]), "".join(json.dumps({**values, **memory}) + "\n" for memory in memories))
+
+    return write_memories
+
+
+def test_a_guard_is_replayed_over_the_transcripts(shell: Shell, captured: Path) -> None:
+    """The replay counts what was corrected and what was not, and lists the calls with the user's words."""
+    shown = shell("guard", "test", "--command", "npm *")
+
+    assert "3 of 6: 2 were what you corrected, 1 was not" in shown.out
+    assert "cd app && npm install  (rejected)" in shown.out
+    assert "you said: no, I told you not to use npm" in shown.out
+    assert "npm run lint  (not corrected)" in shown.out
+    assert "1 of 6: 0 were what you corrected, 1 was not" in shell("guard", "test", "--content", "console.log(").out
+
+
+def test_traces_are_replayed_when_the_transcript_is_gone(shell: Shell, captured: Path) -> None:
+    """Without the transcript, the traced commands and files remain; the reply says what is unknown."""
+    captured.unlink()
+
+    reply = shell("guard", "test", "--command", "npm *", "--json").json
+    assert (reply["hit_count"], reply["from_traces"], reply["from_transcripts"]) == (3, 6, 0)
+    assert reply["corrected"] >= 1
+    assert "not known" in shell("guard", "test", "--content", "console.log(").err
+
+
+def test_a_proposal_is_switched_on_by_its_id(
+    shell: Shell, project: Path, home: Path, captured: Path, standing: Callable[..., None]
+) -> None:
+    """A correction is proposed with an example, replayed, approved, and then blocks the call in the hook."""
+    standing({"id": "m1", "text": "use pnpm, not npm"}, {"id": "m2", "text": "never edit .env", "own": False})
+
+    shown = shell("guard", "propose")
+    assert "command 'npm *'" in shown.out
+    assert "would match: npm install" in shown.out
+    assert ".env" not in shown.out
+    (proposal,) = shell("guard", "propose", "--json").json["proposals"]
+    enabled = shell("guard", "enable", proposal["id"], "--block")
+    assert "3 of 6: 2 were what you corrected, 1 was not" in enabled.out
+    assert f"{proposal['id']} is on: it blocks." in enabled.out
+    assert shell("guard", "propose", "--json").json["proposals"] == []
+
+    file, root = str(home / "tenants" / "default" / "guards.jsonl"), str(project)
+    call = {"tool": "Bash", "kind": "run", "command": "cd x && npm ci"}
+    match = check_guards(file, find_project(root).id, call, root)
+    assert match is not None
+    assert (match["action"], match["memory"]) == ("block", "m1")
+    assert "use pnpm, not npm" in match["message"]
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        (("--command", "*"), "28 of 28 everyday commands"),
+        (("--path", "**"), "16 of 16 everyday edits"),
+        (("--command", "?*"), "28 of 28 everyday commands"),
+        (("--tool", "*"), "44 of 44 everyday calls"),
+        ((), "0 of 0"),
+    ],
+)
+def test_a_guard_that_matches_everything_is_refused_with_the_count(
+    shell: Shell, words: tuple[str, ...], count: str
+) -> None:
+    """Even before anything was captured, such a guard cannot be added, and the error has the count."""
+    refused = shell("guard", "add", *words, "--message", "x")
+
+    assert refused.status == 2
+    assert count in refused.err
+    assert shell("guard", "list", "--json").json["guards"] == []
+
+
+def test_a_guard_that_would_stop_most_real_calls_is_refused(shell: Shell, project: Path, tmp_path: Path) -> None:
+    """The share of the captured calls decides: a guard on a program that nearly all commands use is refused."""
+    lines = [{"type": "user", "uuid": "u0", "sessionId": "s", "message": {"role": "user", "content": "go"}}]
+    for number in range(30):
+        block = {"type": "tool_use", "id": f"c{number}", "name": "Bash", "input": {"command": f"just step{number}"}}
+        lines.append(
+            {"type": "assistant", "uuid": f"a{number}", "sessionId": "s", "message": {"role": "a", "content": [block]}}
+        )
+    path = write(tmp_path / "host" / "s.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    event = {"host": "claude", "session": "s", "transcript": str(path), "everything": True}
+    shell("call", "session.capture", "--json", json.dumps(event))
+
+    refused = shell("guard", "add", "--command", "just *", "--message", "x")
+
+    assert "matches 30 of 30 commands: that is nearly everything" in refused.err
+
+
+def test_a_guard_from_elsewhere_is_refused(shell: Shell, standing: Callable[..., None]) -> None:
+    """A memory that came with the repository, and an unknown one, cannot become a guard."""
+    standing({"id": "m2", "text": "use npm, not pnpm", "own": False}, {"id": "m3", "text": "x", "origin": "import"})
+
+    for memory in ("m2", "m3", "unknown"):
+        refused = shell("guard", "add", "--command", "pnpm *", "--memory", memory)
+        assert refused.status == 2
+    assert "came with a repository" in shell("guard", "add", "--command", "pnpm *", "--memory", "m2").err
+
+
+def test_an_agent_in_its_shell_cannot_make_a_guard_block(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the variable of a host, an agent may add a guard that warns; blocking and a person's guards are refused."""
+    mine = shell("guard", "add", "--command", "npm *", "--message", "use pnpm", "--json").json["guard"]["id"]
+    shell("guard", "enable", mine, "--block")
+    monkeypatch.setenv("CLAUDECODE", "1")
+
+    added = shell("guard", "add", "--command", "yarn *", "--message", "use pnpm", "--json").json["guard"]
+    assert (added["created_by"], added["action"]) == ("agent", "warn")
+    assert shell("guard", "enable", added["id"]).status == 0
+    assert "cannot switch on a guard that blocks" in shell("guard", "enable", added["id"], "--block").err
+    assert "only warn" in shell("guard", "add", "--command", "bun *", "--message", "x", "--block").err
+    for verb in ("disable", "dismiss", "remove"):
+        assert "an agent cannot change" in shell("guard", verb, mine).err
+    monkeypatch.delenv("CLAUDECODE")
+    assert "blocks" in shell("guard", "list").out
+
+
+@pytest.mark.parametrize("client", [{"own": False}, {"agent": "an MCP client"}])
+def test_remote_clients_and_mcp_count_as_agents(project: Path, client: dict[str, Any]) -> None:
+    """HTTP and MCP list, propose and add guards that warn; they never enable one that blocks."""
+    caller = ClientIdentity(str(project), {}, **client)
+    call = Dispatcher().call
+    added = call("guard.add", {"command": "npm *", "message": "use pnpm"}, caller)["guard"]
+
+    assert added["created_by"] == "agent"
+    assert call("guard.propose", {}, caller)["proposals"] == []
+    with pytest.raises(UsageError, match="blocks"):
+        call("guard.enable", {"id": added["id"], "action": "block"}, caller)
+    assert call("guard.enable", {"id": added["id"]}, caller)["guard"]["action"] == "warn"
+
+
+def test_three_dismissals_retire_a_guard(shell: Shell) -> None:
+    """The third dismissal says so, the list has a notice, and the history has the event."""
+    identity = shell("guard", "add", "--path", ".env", "--message", "never edit .env", "--json").json["guard"]["id"]
+    shell("guard", "enable", identity)
+
+    replies = [shell("guard", "dismiss", identity) for _ in range(3)]
+
+    assert [("has retired" in reply.err) for reply in replies] == [False, False, True]
+    assert "was dismissed 3 times and has retired" in shell("guard", "list").err
+    assert "retire by person" in shell("guard", "show", identity).out
+
+
+def test_python_has_the_same_verbs(project: Path) -> None:
+    """The Python surface adds, enables and lists guards with typed replies."""
+    with Lorelog(project=str(project)) as memory:
+        guard = memory.guard.add(command="npm *", message="use pnpm").guard
+        assert memory.guard.enable(guard.id, action="block").guard.action == "block"
+        assert [listed.id for listed in memory.guard.list().guards] == [guard.id]
+        assert memory.guard.test(command="npm *").total == 0
+        assert memory.guard.remove(guard.id).changed
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("test",),
+        ("test", "g1", "--command", "npm *"),
+        ("test", "nothing"),
+        ("add", "--command", "npm *"),
+        ("add", "--command", "n" * 500, "--message", "x"),
+        ("enable", "nothing"),
+        ("show", "nothing"),
+        ("enable", "x", "--warn", "--block"),
+    ],
+)
+def test_bad_input_is_an_error_with_a_hint(shell: Shell, words: tuple[str, ...]) -> None:
+    """Missing, contradictory, too long and unknown arguments are errors, and nothing is written."""
+    refused = shell("guard", *words)
+
+    assert refused.status in (1, 2)
+    assert "hint:" in refused.err
+    assert shell("guard", "list", "--json").json["guards"] == []
+
+
+def test_a_damaged_log_is_named(shell: Shell, home: Path) -> None:
+    """Commands report a damaged log with its path."""
+    write(home / "tenants" / "default" / "guards.jsonl", "nonsense\n")
+
+    refused = shell("guard", "list")
+
+    assert refused.status == 1
+    assert "guards.jsonl" in refused.err
