@@ -100,6 +100,8 @@ TYPED = {
     "debug.find_errors": "debug",
     "debug.ingest": "debug",
     "debug.why": "why",
+    "delivery.list": "deliveries",
+    "delivery.unused": "deliveries",
 }
 """The command for each operation."""
 

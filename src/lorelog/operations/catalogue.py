@@ -28,6 +28,7 @@ _FAMILIES = {
     "context": ("context", "records"),
     "code": ("code",),
     "debug": ("debug",),
+    "delivery": ("delivery",),
     "ledger": ("ledger",),
 }
 """Packages that define the operations of each prefix, the likeliest first."""

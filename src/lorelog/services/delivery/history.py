@@ -213,13 +213,13 @@ def unused_counts(folder: Path) -> dict[str, int]:
     }
 
 
-def compact_deliveries(folder: Path, now: float | None = None) -> int:
+def compact_deliveries(folder: Path, now: float | None = None, max_bytes: int = MAX_LOG_BYTES) -> int:
     """Merge old logs into daily sums; return the number of merged logs. At most one process does this at a time."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return _merge_old_logs(folder, time.time() if now is None else now)
+            return _merge_old_logs(folder, time.time() if now is None else now, max_bytes)
         finally:
             os.close(descriptor)
     return 0
@@ -315,11 +315,11 @@ def _write_sums(folder: Path, totals: _Totals, merged: Iterable[str]) -> None:
         raise
 
 
-def _merge_old_logs(folder: Path, now: float) -> int:
+def _merge_old_logs(folder: Path, now: float, max_bytes: int) -> int:
     totals, pending = _read_sums(folder)
     removable = _merged_names(folder, pending)
     _remove_logs(folder, removable)
-    old = _old_logs(folder, now)
+    old = _old_logs(folder, now, max_bytes)
     if not old:
         if pending:
             _write_sums(folder, totals, ())
@@ -333,7 +333,7 @@ def _merge_old_logs(folder: Path, now: float) -> int:
     return len(old)
 
 
-def _old_logs(folder: Path, now: float) -> list[Path]:
+def _old_logs(folder: Path, now: float, max_bytes: int) -> list[Path]:
     """Return the logs to merge: those that are too old, and the oldest while all together are too large."""
     logs = []
     for path in _session_logs(folder):
@@ -344,7 +344,7 @@ def _old_logs(folder: Path, now: float) -> list[Path]:
     old = []
     for modified, size, path in sorted(logs):
         age = now - modified
-        if age > MAX_LOG_AGE_DAYS * 86_400 or (total > MAX_LOG_BYTES and age > _MIN_LOG_AGE_S):
+        if age > MAX_LOG_AGE_DAYS * 86_400 or (total > max_bytes and age > _MIN_LOG_AGE_S):
             old.append(path)
             total -= size
     return old

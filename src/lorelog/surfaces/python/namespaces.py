@@ -25,6 +25,8 @@ from lorelog.operations.context import handlers as context_handlers
 from lorelog.operations.context import schema as context
 from lorelog.operations.debug import handlers as debug_handlers
 from lorelog.operations.debug import schema as debug
+from lorelog.operations.delivery import handlers as delivery_handlers
+from lorelog.operations.delivery import schema as delivery
 from lorelog.operations.ledger import handlers as ledger
 from lorelog.operations.ledger import handlers as ledger_handlers
 from lorelog.operations.operation import RequestContext
@@ -178,3 +180,10 @@ class DebugNamespace(OperationNamespace):
     find_errors = method(debug.ErrorsRequest, debug_handlers.find_errors)
     ingest = method(debug.IngestRequest, debug_handlers.ingest)
     why = method(debug.WhyRequest, debug_handlers.why)
+
+
+class DeliveryNamespace(OperationNamespace):
+    """Operations on the memories that agents were shown."""
+
+    list = method(delivery.DeliveryListRequest, delivery_handlers.list_shown)
+    unused = method(delivery.UnusedRequest, delivery_handlers.list_unused)
