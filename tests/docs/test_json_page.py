@@ -132,7 +132,7 @@ def test_eval_is_documented(shell: Shell, journal: Path, project: Path) -> None:
 
 def test_add_stats_and_reset_are_documented(shell: Shell, journal: Path, home: Path) -> None:
     """Every field of these replies is documented, and no other."""
-    assert append_delivery(str(home / "tenants" / "default" / "deliveries"), "claude", "s", {"memories": ["m"]})
+    append_delivery(str(home / "tenants" / "default" / "deliveries"), "claude", "s", {"memories": ["m"]})
     assert set(fields(shell("add", "one more", "--json").json)) == documented("add")
     assert set(fields(shell("stats", "--json").json)) == documented("stats")
     assert set(fields(shell("reset", "--yes", "--json").json)) == documented("reset")

@@ -35,7 +35,7 @@ class Deliveries:
             "cue": "command=npm *",
             **more,
         }
-        assert append_delivery(self.folder, "claude", session, line)
+        append_delivery(self.folder, "claude", session, line)
         if how:
             used = {"turn": "t", "how": how, "memories": [memory]}
             append_line(str(used_file(Path(session_log(self.folder, "claude", session)))), json.dumps(used).encode())

@@ -23,6 +23,7 @@ from lorelog.services.delivery.log import (
     read_deliveries,
     read_lines,
     session_log,
+    target_digest,
 )
 
 CUE = {"project": "/p", "moment": "tool-before", "kind": "cue", "memories": ["m1"], "tokens": 12, "cue": "path=a.py"}
@@ -31,7 +32,7 @@ CUE = {"project": "/p", "moment": "tool-before", "kind": "cue", "memories": ["m1
 def test_a_delivery_is_read_back(tmp_path: Path) -> None:
     """Everything that was logged is read back, with the time, the host and the session."""
     folder = str(tmp_path / "deliveries")
-    assert append_delivery(folder, "claude", "s1", CUE)
+    append_delivery(folder, "claude", "s1", CUE)
 
     (line,) = read_deliveries(session_log(folder, "claude", "s1"))
 
@@ -91,19 +92,20 @@ def test_links_pipes_and_folders_are_neither_read_nor_written(tmp_path: Path) ->
     file = Path(session_log(str(tmp_path), "claude", "s"))
     for make in (lambda: file.symlink_to(other), lambda: os.mkfifo(file), file.mkdir):
         make()
-        assert not append_delivery(str(tmp_path), "claude", "s", CUE)
+        with pytest.raises(OSError):  # noqa: PT011
+            append_delivery(str(tmp_path), "claude", "s", CUE)
         assert delivered_memories(str(tmp_path), "claude", "s") == frozenset()
         file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink()
 
     assert other.read_text() == '{"memories": ["secret"]}\n'
 
 
-def test_a_log_that_cannot_be_written_is_not_an_error(tmp_path: Path) -> None:
-    """A file in place of the folder, or a value that is not JSON, makes a hook neither fail nor log half a line."""
+def test_only_an_unwritable_log_is_an_error(tmp_path: Path) -> None:
+    """A file in place of the folder is an OSError, which hooks expect; a value that is not JSON is written as text."""
     (tmp_path / "d").write_text("")
-
-    assert not append_delivery(str(tmp_path / "d"), "claude", "s", CUE)
-    assert append_delivery(str(tmp_path / "e"), "claude", "s", {**CUE, "cue": object()})
+    with pytest.raises(OSError):  # noqa: PT011
+        append_delivery(str(tmp_path / "d"), "claude", "s", CUE)
+    append_delivery(str(tmp_path / "e"), "claude", "s", {**CUE, "cue": object(), "call": {"a": 1}, "tokens": float})
     assert delivered_memories(str(tmp_path / "e"), "claude", "s") == {"m1"}
 
 
@@ -166,6 +168,10 @@ def test_a_call_is_recognised_by_command_and_file_names() -> None:
         len({call_digest("npm install"), call_digest("pnpm install"), call_digest("", ["npm"]), call_digest("")}) == 4
     )
     assert call_digest("", ()) == ""
+    edit = {"kind": "edit", "paths": ["/w/src/a.py"], "command": ""}
+    assert target_digest(edit) == call_digest("", ["src/a.py"])
+    assert target_digest({"kind": "run", "paths": ["/w"], "command": "npm test"}) == call_digest("npm test")
+    assert target_digest({}) == ""
 
 
 def test_a_hook_imports_next_to_nothing_for_the_log() -> None:

@@ -51,31 +51,33 @@ def estimate_tokens(text: str) -> int:
 
 
 def call_digest(command: str, paths: Iterable[str] = ()) -> str:
-    """Return a digest of a tool call, by which it is found again in the transcript; empty for a call without either.
-
-    The log stores this and not the command, which may contain a secret.
-    """
+    """Return a digest of a command or of file names; empty without either. See `target_digest`."""
     words = " ".join(command[:_MAX_COMMAND_CHARS].split())
     names = sorted(path.rpartition("/")[2] for path in paths)
     return short_digest("\0".join((words, *names))) if words or names else ""
 
 
-def append_delivery(folder: str, host: str, session: str, delivery: Mapping[str, Any]) -> bool:
-    """Append one delivery and return whether it was written; a log that cannot be written is not an error.
+def target_digest(call: Mapping[str, Any]) -> str:
+    """Return the digest by which a tool call, as the hosts' adapters return it, is found again in the transcript.
+
+    The log stores this and not the command, which may contain a secret.
+    """
+    command = str(call.get("command") or "") if call.get("kind") == "run" else ""
+    return call_digest(command, () if command else [str(path) for path in call.get("paths") or ()])
+
+
+def append_delivery(folder: str, host: str, session: str, delivery: Mapping[str, Any]) -> None:
+    """Append one delivery. Raise OSError if it cannot be written, and no other error.
 
     Its fields are `project`, `moment`, `kind` (one of `KINDS`), `memories` (ids), `tokens`, and, where they apply,
-    `cue` (the cue that matched), `call` (the host's id of the tool call), `target` (its `call_digest`), `guard` (the
+    `cue` (the cue that matched), `call` (the host's id of the tool call), `target` (its `target_digest`), `guard` (the
     guard's id) and `action` (what the guard did: warn or block).
     """
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     line = {"at": at, "host": host, "session": session, **delivery}
-    try:
-        data = json.dumps({name: _bounded(value) for name, value in line.items()}, ensure_ascii=False)
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        append_line(session_log(folder, host, session), data.encode("utf-8", "replace"))
-    except (OSError, ValueError, TypeError, RecursionError):
-        return False
-    return True
+    data = json.dumps({name: _bounded(value) for name, value in line.items()}, ensure_ascii=False)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    append_line(session_log(folder, host, session), data.encode("utf-8", "replace"))
 
 
 def append_line(file: str, data: bytes) -> None:
@@ -139,5 +141,5 @@ def _bounded(value: Any) -> Any:
     if isinstance(value, str):
         return value[:_MAX_TEXT_CHARS]
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [_bounded(part) for part in list(value)[:_MAX_MEMORIES]]
+        return [str(part)[:_MAX_TEXT_CHARS] for part in list(value)[:_MAX_MEMORIES]]
     return value if isinstance(value, (int, float)) or value is None else str(value)[:_MAX_TEXT_CHARS]

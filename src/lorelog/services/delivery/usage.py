@@ -283,7 +283,7 @@ class _Evidence:
         text = "\n".join((view.conclusion if is_tool and is_first else view.spoken, *view.calls(start)))
         if contains_id(text, self._memory):
             return "id"
-        if calls and self._delivery.guard and self._delivery.action == "block":
+        if calls and self._delivery.guard and self._delivery.action != "warn":
             obeyed = len(calls) == 1 and view.actions[calls[0]].failed
             return "obeyed" if obeyed else ""
         if calls and self._delivery.moment == "tool-before" and self._is_changed(view, calls, heard):
