@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -90,8 +91,8 @@ def test_links_pipes_and_folders_are_neither_read_nor_written(tmp_path: Path) ->
     other = tmp_path / "other"
     other.write_text('{"memories": ["secret"]}\n')
     file = Path(session_log(str(tmp_path), "claude", "s"))
-    for make in (lambda: file.symlink_to(other), lambda: os.mkfifo(file), file.mkdir):
-        make()
+    for make in (partial(os.symlink, other), os.mkfifo, os.mkdir):
+        make(file)
         with pytest.raises(OSError):  # noqa: PT011
             append_delivery(str(tmp_path), "claude", "s", CUE)
         assert delivered_memories(str(tmp_path), "claude", "s") == frozenset()

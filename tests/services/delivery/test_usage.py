@@ -96,7 +96,12 @@ def test_an_id_in_a_tool_call_of_a_later_turn_is_a_use(tmp_path: Path) -> None:
 
 def test_a_blocked_call_that_is_not_repeated_was_obeyed(tmp_path: Path) -> None:
     """A guard is obeyed if the blocked call is not made again, and not if it is."""
-    guard = {"guard": "g1", "action": "block", "kind": "guard", "target": call_digest("git push --force")}
+    guard: dict[str, Any] = {
+        "guard": "g1",
+        "action": "block",
+        "kind": "guard",
+        "target": call_digest("git push --force"),
+    }
     obeying = Talk(tmp_path / "a", "Never force-push.")
     obeying.turn("Push it", ("git push --force", "blocked", True), ("git push", "ok", False), "Pushed.")
     obeying.deliver(**guard)
