@@ -1,8 +1,9 @@
 """Deliveries on real transcripts: every tool call is replayed with the memories of earlier sessions.
 
 Sessions are taken in order of time. Each tool call runs through the real hook; afterwards the session is captured, so
-that what was said in it can be delivered to later ones. All sessions of a working directory are one project. Nothing
-is judged: deliveries are counted, and written to `--out` to be read. That file quotes the transcripts; do not commit it.
+that what was said in it can be delivered to later ones. Sessions in directories of the same name are one project:
+several people work in clones of one repository. Nothing is judged: deliveries are counted, and written to `--out` to be
+read. That file quotes the transcripts; do not commit it.
 
     python -m bench.delivery.replay --data DIR [--out FILE]
 """
@@ -68,9 +69,10 @@ def replay(bench: Bench, sessions: Sequence[RecordedSession]) -> tuple[list[str]
     lines: list[str] = []
     count = 0
     for recorded in sessions:
-        if recorded.directory not in projects:
-            projects[recorded.directory] = bench.make_project(f"project-{len(projects)}")
-        root = projects[recorded.directory]
+        name = recorded.directory.partition("/.worktrees/")[0].rpartition("/")[2]
+        if name not in projects:
+            projects[name] = bench.make_project(f"project-{len(projects)}")
+        root = projects[name]
         for number, use in enumerate(recorded.calls):
             count += 1
             placed = _placed(use, recorded.directory, root)

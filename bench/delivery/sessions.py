@@ -90,7 +90,7 @@ def state_rules(bench: Bench, root: Path, rules: Sequence[Rule]) -> None:
     lines: list[str] = []
     for number, rule in enumerate(typed):
         at = f"2026-03-05T{9 + number:02d}:00:00.000Z"
-        more = {"sessionId": "stated", "cwd": str(root)}
+        more = {"sessionId": f"stated-{root.name}", "cwd": str(root)}
         text = [{"type": "text", "text": "I started with the change."}]
         lines += [
             claude_line("user", f"u{number}", f"Go on with part {number} of the change", at, **more),
@@ -101,7 +101,7 @@ def state_rules(bench: Bench, root: Path, rules: Sequence[Rule]) -> None:
     if lines:
         transcript = bench.root / f"{root.name}.jsonl"
         transcript.write_text("".join(lines), "utf-8")
-        bench.capture(root, transcript, "stated")
+        bench.capture(root, transcript, f"stated-{root.name}")
     for rule in rules:
         if not rule.is_typed:
             bench.run_command("add", rule.text, "--type", "correction", "--project", str(root), *rule.options)
