@@ -252,8 +252,11 @@ def make_projects(seed: int, rounds: int = 2) -> list[MadeUpProject]:
 def unrelated_calls(project: MadeUpProject, root: str, rng: random.Random, count: int) -> list[ToolUse]:
     """Return calls that no rule of a project is about: everyday calls, and those that come close to a rule."""
     near = [use for rule in project.rules for use in rule.near]
-    everyday = [use for topics, use in _everyday(project.stack, root, rng) if not topics & project.topics]
-    return [rng.choice(near) if rng.random() < 0.25 else rng.choice(everyday) for _ in range(count)]
+    calls = []
+    for _ in range(count):
+        everyday = [use for topics, use in _everyday(project.stack, root, rng) if not topics & project.topics]
+        calls.append(rng.choice(near) if rng.random() < 0.25 else rng.choice(everyday))
+    return calls
 
 
 def _make_project(stack: Stack, name: str, rng: random.Random) -> MadeUpProject:

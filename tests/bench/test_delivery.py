@@ -25,7 +25,7 @@ def test_rules_of_a_project_differ() -> None:
         assert len({rule.text for rule in project.rules}) == len(project.rules)
         calls = unrelated_calls(project, "/p", random.Random(1), 200)
         assert len(calls) == 200
-        assert not {str(rule.seeded) for rule in project.rules} & set(map(str, calls))
+        assert not {repr(rule.seeded) for rule in project.rules} & set(map(repr, calls))
 
 
 def test_the_text_for_the_model_is_read_from_any_answer() -> None:
