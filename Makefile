@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-rest test-all test-local e2e lint fix docs plugins plugins-check bench bench-latency bench-hooks bench-records bench-words bench-quality bench-redaction bench-scale bench-milvus bench-code bench-freshness lock clean
+.PHONY: help demo test test-rest test-all test-local e2e lint fix docs plugins plugins-check bench bench-latency bench-hooks bench-records bench-words bench-quality bench-redaction bench-scale bench-milvus bench-code bench-freshness bench-delivery lock clean
 
 help:  ## show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -93,6 +93,9 @@ bench-code: $(VENV)/.ready  ## how well and how fast code is known, against each
 
 bench-freshness: $(VENV)/.ready  ## what memories know of refactored code (make bench-freshness ARGS='REPOSITORY …'; default: two packages that are installed)
 	$(BIN)/python -m bench.freshness $(or $(ARGS),$(shell $(BIN)/python -c 'import sysconfig; p = sysconfig.get_path("purelib"); print(p + "/rich", p + "/hypothesis")'))
+
+bench-delivery: $(VENV)/.ready  ## what agents are shown, and when (make bench-delivery ARGS='--data DIR --out FILE'; --data is a folder with real transcripts)
+	$(BIN)/python -m bench.delivery $(ARGS)
 
 lock:  ## pin every dependency anew, by name and hash
 	$(PYTHON) -m venv .bench/uv

@@ -14,6 +14,7 @@ from tests.surfaces.conftest import Shell, write
 from lorelog.core.document import short_hash
 from lorelog.operations.memory.schema import OperationLatency
 from lorelog.records.kinds import FIELDS, FieldType
+from lorelog.services.delivery.log import append_delivery
 
 PAGE = sections(read("docs/json.md"))
 BY_NAME = {"projects": "", "settings": ".KEY", "languages": "", "trees[].languages": "", "left_out": ""}
@@ -129,8 +130,9 @@ def test_eval_is_documented(shell: Shell, journal: Path, project: Path) -> None:
     assert set(fields(shell("eval", "--queries", queries, "--qrels", qrels, "--json").json)) == documented("eval")
 
 
-def test_add_stats_and_reset_are_documented(shell: Shell, journal: Path) -> None:
+def test_add_stats_and_reset_are_documented(shell: Shell, journal: Path, home: Path) -> None:
     """Every field of these replies is documented, and no other."""
+    append_delivery(str(home / "tenants" / "default" / "deliveries"), "claude", "s", {"memories": ["m"]})
     assert set(fields(shell("add", "one more", "--json").json)) == documented("add")
     assert set(fields(shell("stats", "--json").json)) == documented("stats")
     assert set(fields(shell("reset", "--yes", "--json").json)) == documented("reset")

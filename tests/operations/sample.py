@@ -149,6 +149,8 @@ def requests(identity: str, told: Told) -> dict[str, dict[str, Any]]:
         "debug.find_errors": {"error_signature": "KeyError"},
         "debug.why": {"text": "KeyError: 1"},
         **GUARD_REQUESTS,
+        "delivery.list": {"kind": "cue", "since": "7d", "limit": 5},
+        "delivery.unused": {"min_deliveries": 1},
         "code.forget": {},
         "memory.reset": {},
     }

@@ -102,6 +102,8 @@ TYPED = {
     "debug.why": "why",
     **{f"guard.{verb}": "guard" for verb in ("list", "show", "propose", "test", "add")},
     **{f"guard.{verb}": "guard" for verb in ("enable", "disable", "dismiss", "remove")},
+    "delivery.list": "deliveries",
+    "delivery.unused": "deliveries",
 }
 """The command for each operation."""
 

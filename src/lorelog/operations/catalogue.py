@@ -28,6 +28,7 @@ _FAMILIES = {
     "context": ("context", "records"),
     "code": ("code",),
     "debug": ("debug",),
+    "delivery": ("delivery",),
     "ledger": ("ledger",),
     "guard": ("delivery",),
 }

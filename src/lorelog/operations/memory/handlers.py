@@ -244,7 +244,7 @@ def _switch_vectors(engine: Engine, request: schema.IndexRequest) -> IndexReport
 
 
 def stats(engine: Engine, request: EmptyRequest, call: RequestContext) -> schema.StatsReply:
-    """Show the size of the index: documents, chunks, vectors, projects, bytes on disk."""
+    """Show the size of the index and the tokens of delivered memories: documents, chunks, vectors, bytes, days."""
     sizes = engine.store.stats()
     return reply_from(
         sizes,
@@ -252,6 +252,22 @@ def stats(engine: Engine, request: EmptyRequest, call: RequestContext) -> schema
         projects=dict(sizes.projects),
         coverage=engine.store.coverage(Filters()),
         model=engine.model,
+        deliveries=_delivery_stats(engine),
+    )
+
+
+def _delivery_stats(engine: Engine) -> schema.DeliveryStats:
+    from lorelog.services.delivery.history import days_ago, sum_days
+
+    days = sum_days(engine.place.tenant_folder / "deliveries", days_ago(30))
+    week = days_ago(7)
+    return schema.DeliveryStats(
+        tokens_7_days=sum(total.tokens for day, total in days.items() if day >= week),
+        tokens_30_days=sum(total.tokens for total in days.values()),
+        days=tuple(
+            schema.DeliveryDay(day=day, deliveries=total.deliveries, tokens=total.tokens)
+            for day, total in reversed(days.items())
+        ),
     )
 
 

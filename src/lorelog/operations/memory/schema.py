@@ -465,8 +465,24 @@ class DuplicatesJson(OperationReply, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
+class DeliveryDay(OperationReply, frozen=True, kw_only=True):
+    """Memories shown to agents on one day."""
+
+    day: str
+    deliveries: int
+    tokens: int
+
+
+class DeliveryStats(OperationReply, frozen=True, kw_only=True):
+    """Tokens of memories shown to agents in the last 7 and 30 days, and by day, newest first."""
+
+    tokens_7_days: int
+    tokens_30_days: int
+    days: tuple[DeliveryDay, ...]
+
+
 class StatsReply(OperationReply, frozen=True, kw_only=True):
-    """Sizes of the index."""
+    """Sizes of the index, and tokens of deliveries."""
 
     documents: int
     chunks: int
@@ -479,6 +495,7 @@ class StatsReply(OperationReply, frozen=True, kw_only=True):
     bytes_mapped: int
     schema_version: int
     location: str
+    deliveries: DeliveryStats
 
 
 class HealthJson(OperationReply, frozen=True, kw_only=True):

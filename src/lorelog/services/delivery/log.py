@@ -3,6 +3,9 @@
 One append-only file per session, `<tenant>/deliveries/<host>.<digest of the session>.jsonl`. A hook appends a line with
 one `write`, so that parallel hooks never mix lines, and reads the same file to show no memory twice in a session. A
 line is never required: if the file cannot be read or written, the agent's work goes on and the memory is shown.
+
+The log holds ids and no text of memories or calls: deleting a memory leaves no copy here. `services.delivery.history`
+reads all sessions, and sums up old ones.
 """
 
 from __future__ import annotations
@@ -15,18 +18,31 @@ from lorelog.services.delivery.files import short_digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
-# ruff: noqa: PTH103, PTH118, PTH123  (pathlib takes 10 ms to import)
+# ruff: noqa: PTH103, PTH118  (pathlib takes 10 ms to import)
 
-_MAX_LOG_BYTES = 4_000_000
+LOG_SUFFIX = ".jsonl"
+USED_SUFFIX = ".used.jsonl"
+"""Suffix of the file beside a session's log that says which memories were used."""
+KINDS = ("standing", "recall", "cue", "guard", "why")
+"""Kinds of deliveries."""
+_MAX_READ_BYTES = 4_000_000
+"""Only the end of a longer log is read: about 20,000 deliveries."""
+_MAX_TEXT_CHARS = 1_000
+_MAX_MEMORIES = 200
+_MAX_COMMAND_CHARS = 1_000
+"""Characters of a command that identify a call; transcripts keep no more."""
 _CHARS_PER_TOKEN = 4
+_FILE_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_TYPE_MASK, _REGULAR_FILE = 0o170000, 0o100000
 
 
 def session_log(folder: str, host: str, session: str) -> str:
-    """Return the path of a session's log."""
-    return os.path.join(folder, f"{host}.{short_digest(session)}.jsonl")
+    """Return the path of a session's log. Hosts with odd characters in their name are named by a digest."""
+    name = host if host.isascii() and host.replace("-", "a").isalnum() and len(host) <= 40 else short_digest(host)
+    return os.path.join(folder, f"{name}.{short_digest(session)}{LOG_SUFFIX}")
 
 
 def estimate_tokens(text: str) -> int:
@@ -34,43 +50,96 @@ def estimate_tokens(text: str) -> int:
     return -(-len(text.encode("utf-8", "replace")) // _CHARS_PER_TOKEN)
 
 
-def append_delivery(folder: str, host: str, session: str, delivery: Mapping[str, Any]) -> None:
-    """Append one delivery. Its fields are:
+def call_digest(command: str, paths: Iterable[str] = ()) -> str:
+    """Return a digest of a command or of file names; empty without either. See `target_digest`."""
+    words = " ".join(command[:_MAX_COMMAND_CHARS].split())
+    names = sorted(path.rpartition("/")[2] for path in paths)
+    return short_digest("\0".join((words, *names))) if words or names else ""
 
-    `project`, `moment`, `kind` (standing, recall, cue, guard or why), `memories` (ids), `tokens`, and, where they
-    apply, `cue` (the cue that matched), `call` (the host's id of the tool call) and `guard` (the guard's id).
+
+def target_digest(call: Mapping[str, Any]) -> str:
+    """Return the digest by which a tool call, as the hosts' adapters return it, is found again in the transcript.
+
+    The log stores this and not the command, which may contain a secret.
+    """
+    command = str(call.get("command") or "") if call.get("kind") == "run" else ""
+    return call_digest(command, () if command else [str(path) for path in call.get("paths") or ()])
+
+
+def append_delivery(folder: str, host: str, session: str, delivery: Mapping[str, Any]) -> None:
+    """Append one delivery. Raise OSError if it cannot be written, and no other error.
+
+    Its fields are `project`, `moment`, `kind` (one of `KINDS`), `memories` (ids), `tokens`, and, where they apply,
+    `cue` (the cue that matched), `call` (the host's id of the tool call), `target` (its `target_digest`), `guard` (the
+    guard's id) and `action` (what the guard did: warn or block).
     """
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     line = {"at": at, "host": host, "session": session, **delivery}
+    data = json.dumps({name: _bounded(value) for name, value in line.items()}, ensure_ascii=False)
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    data = json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-    descriptor = os.open(session_log(folder, host, session), flags, 0o600)
+    append_line(session_log(folder, host, session), data.encode("utf-8", "replace"))
+
+
+def append_line(file: str, data: bytes) -> None:
+    """Append a line to a regular file, readable by its owner only. A torn line before it is ended first."""
+    descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | _FILE_FLAGS, 0o600)
     try:
-        os.write(descriptor, data)
+        status = os.fstat(descriptor)
+        if status.st_mode & _TYPE_MASK != _REGULAR_FILE:
+            raise OSError(f"{file} is not a regular file")
+        torn = bool(status.st_size) and os.pread(descriptor, 1, status.st_size - 1) != b"\n"
+        os.write(descriptor, (b"\n" if torn else b"") + data + b"\n")
     finally:
         os.close(descriptor)
 
 
-def read_deliveries(file: str) -> list[dict[str, Any]]:
-    """Return the lines of a session's log, oldest first; unreadable lines are skipped."""
+def read_lines(file: str, max_bytes: int = _MAX_READ_BYTES) -> list[dict[str, Any]]:
+    """Return the JSON objects of the lines at the end of a file, oldest first. Torn and invalid lines are skipped."""
     try:
-        with open(file, "rb") as stream:
-            data = stream.read(_MAX_LOG_BYTES)
+        descriptor = os.open(file, os.O_RDONLY | _FILE_FLAGS)
     except OSError:
         return []
+    try:
+        status = os.fstat(descriptor)
+        if status.st_mode & _TYPE_MASK != _REGULAR_FILE:
+            return []
+        start = max(0, status.st_size - max_bytes)
+        data = os.pread(descriptor, max_bytes, start)
+    except OSError:
+        return []
+    finally:
+        os.close(descriptor)
+    if start:
+        data = data[data.find(b"\n") + 1 :]
     lines: list[dict[str, Any]] = []
     for text in data.split(b"\n"):
         try:
             line = json.loads(text) if text else None
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
-        if isinstance(line, dict) and isinstance(line.get("memories"), list):
+        if isinstance(line, dict):
             lines.append(line)
+    return lines
+
+
+def read_deliveries(file: str) -> list[dict[str, Any]]:
+    """Return the lines of a session's log, oldest first; unreadable lines and ids that are not text are skipped."""
+    lines = [line for line in read_lines(file) if isinstance(line.get("memories"), list)]
+    for line in lines:
+        line["memories"] = [memory for memory in line["memories"] if isinstance(memory, str)]
     return lines
 
 
 def delivered_memories(folder: str, host: str, session: str) -> frozenset[str]:
     """Return the ids of the memories that a session was shown."""
     lines = read_deliveries(session_log(folder, host, session))
-    return frozenset(memory for line in lines for memory in line["memories"] if isinstance(memory, str))
+    return frozenset(memory for line in lines for memory in line["memories"])
+
+
+def _bounded(value: Any) -> Any:
+    """Return a value within limits: an oversized field of a host must not make the log grow."""
+    if isinstance(value, str):
+        return value[:_MAX_TEXT_CHARS]
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [str(part)[:_MAX_TEXT_CHARS] for part in list(value)[:_MAX_MEMORIES]]
+    return value if isinstance(value, (int, float)) or value is None else str(value)[:_MAX_TEXT_CHARS]

@@ -145,7 +145,8 @@ def run_background_work(
     tables: CodeTables,
     go_on: Callable[[], bool],
 ) -> None:
-    """Make records searchable and check the code that recent memories name, as long as `go_on` returns True."""
+    """Make records searchable, check the code that recent memories name, and sum up old deliveries, while `go_on` holds."""
+    from lorelog.services.delivery.history import compact_deliveries
     from lorelog.services.freshness.checker import FreshnessChecker, check_recent
 
     pages = records.projection()
@@ -153,3 +154,5 @@ def run_background_work(
         embed_records(pages, store, embedder, job, go_on)
     checker = FreshnessChecker(records.workspace, tables).without_time_limit()
     check_recent(store, checker, records.workspace.project.id, go_on)
+    if go_on():
+        compact_deliveries(records.workspace.tenant_folder / "deliveries")

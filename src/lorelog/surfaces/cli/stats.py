@@ -1,4 +1,4 @@
-"""Show index statistics: documents, chunks, vectors, projects, size on disk.
+"""Show statistics: documents, chunks, vectors, projects, size on disk, and tokens of memories shown to agents per day.
 
 examples:
   lorelog stats
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     import argparse
 
     from lorelog.operations.replies import Json
+
+
+_MAX_DAYS = 7
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -48,5 +51,16 @@ def _show(stats: Json) -> None:
     for project, chunks in sorted(stats["projects"].items(), key=lambda item: -item[1]):
         if chunks:
             print(f"project    {short_path(project) if project else '(global)'}: {plural(chunks, 'chunk')}")
+    _show_deliveries(stats["deliveries"])
     if model.startswith("fake/"):
         print_note("the fake provider is for tests: its vectors compare spelling, not meaning")
+
+
+def _show_deliveries(deliveries: Json) -> None:
+    """Print the tokens of memories shown to agents: the sums, and each day of the last week."""
+    if not deliveries["days"]:
+        return
+    week, month = deliveries["tokens_7_days"], deliveries["tokens_30_days"]
+    print(f"delivered  {week:,} tokens of memories in 7 days, {month:,} in 30 ('lorelog deliveries' lists them)")
+    for day in deliveries["days"][:_MAX_DAYS]:
+        print(f"           {day['day']}  {day['tokens']:>8,} tokens in {plural(day['deliveries'], 'delivery')}")

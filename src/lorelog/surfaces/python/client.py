@@ -155,6 +155,13 @@ class Lorelog:
 
         return GuardNamespace(self._run_dispatched)
 
+    @cached_property
+    def delivery(self) -> namespaces.DeliveryNamespace:
+        """Operations on the memories that agents were shown."""
+        from lorelog.surfaces.python.namespaces import DeliveryNamespace
+
+        return DeliveryNamespace(self._run_dispatched)
+
     def index(
         self,
         paths: PathArguments = (),

@@ -27,6 +27,8 @@ from lorelog.operations.debug import handlers as debug_handlers
 from lorelog.operations.debug import schema as debug
 from lorelog.operations.delivery import guard_handlers
 from lorelog.operations.delivery import guard_schema as guards
+from lorelog.operations.delivery import handlers as delivery_handlers
+from lorelog.operations.delivery import schema as delivery
 from lorelog.operations.ledger import handlers as ledger
 from lorelog.operations.ledger import handlers as ledger_handlers
 from lorelog.operations.operation import RequestContext
@@ -194,3 +196,10 @@ class GuardNamespace(OperationNamespace):
     disable = method(guards.GuardIdRequest, guard_handlers.disable_guard)
     dismiss = method(guards.GuardIdRequest, guard_handlers.dismiss_guard)
     remove = method(guards.GuardIdRequest, guard_handlers.remove_guard)
+
+
+class DeliveryNamespace(OperationNamespace):
+    """Operations on the memories that agents were shown."""
+
+    list = method(delivery.DeliveryListRequest, delivery_handlers.list_shown)
+    unused = method(delivery.UnusedRequest, delivery_handlers.list_unused)

@@ -1,0 +1,108 @@
+"""Requests and replies of `delivery.list` and `delivery.unused`. docs/json.md explains the reply fields."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from lorelog.operations.replies import OperationReply
+from lorelog.operations.requests import OperationRequest, Since
+
+_Identity = Annotated[str, Meta(max_length=512)]
+_AllProjects = Annotated[bool, Meta(description="Include all projects of the tenant.")]
+
+
+class DeliveryListRequest(OperationRequest, frozen=True, kw_only=True):
+    """Filters of deliveries."""
+
+    session: Annotated[
+        _Identity, Meta(description="Only deliveries to this session; its first characters suffice.")
+    ] = ""
+    memory: Annotated[_Identity, Meta(description="Only deliveries of this memory; its first characters suffice.")] = ""
+    kind: Annotated[
+        Literal["", "standing", "recall", "cue", "guard", "why"],
+        Meta(description="Only this kind: at session start, for a prompt, by a cue, by a guard, after a failure."),
+    ] = ""
+    since: Since = None
+    all_projects: _AllProjects = False
+    limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of deliveries, newest first.")] = 50
+
+
+class UnusedRequest(OperationRequest, frozen=True, kw_only=True):
+    """Which unused memories to list."""
+
+    min_deliveries: Annotated[
+        int, Meta(ge=1, le=1000, description="Only memories that were delivered at least this often without use.")
+    ] = 5
+    all_projects: _AllProjects = False
+    limit: Annotated[
+        int, Meta(ge=1, le=1000, description="Maximum number of memories, most often delivered first.")
+    ] = 50
+
+
+class DeliveredMemoryInfo(OperationReply, frozen=True, kw_only=True):
+    """A memory that was shown. `used` is null as long as the turns after it were not read."""
+
+    id: str
+    text: str
+    type: str
+    used: bool | None
+    how: str
+
+
+class DeliveryInfo(OperationReply, frozen=True, kw_only=True):
+    """Memories that were shown to a session at one moment."""
+
+    at: str
+    host: str
+    session: str
+    project: str
+    moment: str
+    kind: str
+    cue: str
+    guard: str
+    action: str
+    call: str
+    tokens: int
+    memories: tuple[DeliveredMemoryInfo, ...]
+
+
+class DeliveryListReply(OperationReply, frozen=True, kw_only=True):
+    """Deliveries, newest first. Counts and tokens are of all that pass the filters."""
+
+    deliveries: tuple[DeliveryInfo, ...]
+    total_count: int
+    total_tokens: int
+
+
+class UnusedMemoryInfo(OperationReply, frozen=True, kw_only=True):
+    """A memory that was delivered and never used."""
+
+    id: str
+    text: str
+    type: str
+    date: str
+    source: str
+    start_line: int
+    project: str
+    delivered: int
+    unused: int
+    first: str
+    last: str
+    kinds: tuple[str, ...]
+
+
+class ReviewAction(OperationReply, frozen=True, kw_only=True):
+    """A command for a memory that is not useful as it is."""
+
+    command: str
+    purpose: str
+
+
+class UnusedReply(OperationReply, frozen=True, kw_only=True):
+    """Memories for review, most often delivered first, and the commands to correct or remove them."""
+
+    memories: tuple[UnusedMemoryInfo, ...]
+    total_count: int
+    actions: tuple[ReviewAction, ...]

@@ -1,0 +1,194 @@
+"""`lorelog deliveries`: what agents were shown, and what nobody used."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.docs.test_json_debug import declared
+from tests.docs.test_json_page import documented, fields
+from tests.surfaces.conftest import Shell
+
+from lorelog import Lorelog
+from lorelog.operations.delivery.schema import DeliveryListReply, UnusedReply
+from lorelog.services.delivery.history import used_file
+from lorelog.services.delivery.log import append_delivery, append_line, session_log
+from lorelog.services.places.project import find_project
+
+
+class Deliveries:
+    """The log of the default tenant."""
+
+    def __init__(self, home: Path, project: Path) -> None:
+        self.folder, self.project = str(home / "tenants" / "default" / "deliveries"), find_project(str(project)).id
+
+    def add(self, session: str, memory: str, how: str = "", **more: Any) -> None:
+        """Log a delivery, and how it was used."""
+        line = {
+            "project": self.project,
+            "moment": "tool-before",
+            "kind": "cue",
+            "memories": [memory],
+            "tokens": 20,
+            "cue": "command=npm *",
+            **more,
+        }
+        append_delivery(self.folder, "claude", session, line)
+        if how:
+            used = {"turn": "t", "how": how, "memories": [memory]}
+            append_line(str(used_file(Path(session_log(self.folder, "claude", session)))), json.dumps(used).encode())
+
+
+@pytest.fixture
+def deliveries(home: Path, project: Path, shell: Shell) -> Deliveries:
+    """The log, in a project."""
+    return Deliveries(home, project)
+
+
+def add_memory(shell: Shell, text: str) -> str:
+    """Add a memory and return its id."""
+    memory: str = shell("add", text, "--json").json["memory"]
+    return memory
+
+
+def test_deliveries_are_shown_as_a_table(shell: Shell, deliveries: Deliveries) -> None:
+    """Each delivery is a row with its moment, the memory's first words, its cue, its tokens and whether it was used."""
+    memory = add_memory(shell, "Use pnpm here, not npm")
+    deliveries.add("session-one", memory, "changed")
+    deliveries.add("session-two", memory, guard="g1", kind="guard", cue="")
+
+    lines = shell("deliveries").out.splitlines()
+
+    assert lines[0].split() == ["when", "host", "session", "moment", "memory", "cue", "tokens", "used"]
+    assert len(lines) == 3
+    row = next(line for line in lines if "npm *" in line)
+    assert f"{memory[:8]} Use pnpm here, not npm" in row
+    assert row.endswith("20  changed")
+    assert "guard g1" in shell("deliveries", "--session", "session-t").out
+    assert shell("deliveries").err == "note: 2 deliveries, 40 tokens\n"
+    assert "use -n to show more" in shell("deliveries", "-n", "1").err
+
+
+def test_filters_leave_out_what_does_not_match(shell: Shell, deliveries: Deliveries) -> None:
+    """Session, kind, memory, day and project are filters."""
+    deliveries.add("one", "m1")
+    deliveries.add("two", "m2", kind="recall", project="/elsewhere")
+
+    def count(*words: str) -> int:
+        total: int = shell("deliveries", "--json", *words).json["total_count"]
+        return total
+
+    assert count() == 1
+    assert count("--all-projects") == 2
+    assert count("--all-projects", "--session", "two") == count("--all-projects", "--kind", "recall") == 1
+    assert count("--all-projects", "--memory", "m2") == 1
+    assert count("--since", "today") == 1
+    assert count("--since", "2999-01-01") == 0
+    assert shell("deliveries", "--session", "three").out == "No deliveries.\n"
+
+
+def test_unused_memories_are_listed_for_review(shell: Shell, deliveries: Deliveries) -> None:
+    """A memory that was delivered five times without use is listed with the commands for it, others are not."""
+    unused, used, gone = (add_memory(shell, f"{name} rule for the harbour") for name in ("first", "second", "third"))
+    for number in range(5):
+        for memory in (unused, used, gone):
+            deliveries.add(f"{memory} {number}", memory, "none")
+    deliveries.add("good", used, "words")
+    assert shell("delete", gone).status == 0
+
+    reply = shell("deliveries", "--unused", "--json").json
+    shown = shell("deliveries", "--unused")
+
+    assert [(memory["id"], memory["unused"]) for memory in reply["memories"]] == [(unused, 5)]
+    assert "first rule" in shown.out
+    assert "lorelog supersede ID" in shown.err
+    assert "lorelog delete ID" in shown.err
+    assert shell("deliveries", "--unused", "--min", "6").out.startswith("No memory was delivered")
+
+
+def test_a_deleted_memory_is_listed_without_its_text(shell: Shell, deliveries: Deliveries) -> None:
+    """The log holds no text: a memory that was deleted is an id."""
+    memory = add_memory(shell, "the password of the harbour is otter")
+    deliveries.add("one", memory)
+    shell("delete", memory)
+
+    assert "otter" not in shell("deliveries", "--json").out
+    assert memory in shell("deliveries", "--json").out
+
+
+def test_stats_sum_the_tokens_of_a_day(shell: Shell, deliveries: Deliveries) -> None:
+    """`stats` shows the tokens of the last 7 and 30 days, and of each day."""
+    assert "delivered" not in shell("stats").out
+    deliveries.add("one", "m1", tokens=1_500)
+    deliveries.add("two", "m1", tokens=500, project="/elsewhere")
+
+    reply = shell("stats", "--json").json["deliveries"]
+
+    assert (reply["tokens_7_days"], reply["tokens_30_days"]) == (2_000, 2_000)
+    assert [(day["deliveries"], day["tokens"]) for day in reply["days"]] == [(2, 2_000)]
+    assert "delivered  2,000 tokens of memories in 7 days, 2,000 in 30" in shell("stats").out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--unused", "--session", "s"], "--unused cannot be combined with filters"),
+        (["--min", "3"], "--min requires --unused"),
+        (["--unused", "--min", "0"], "must be at least 1"),
+        (["-n", "0"], "-n must be at least 1"),
+        (["--since", "lately"], "'lately' is not a day"),
+        (["--kind", "bird"], "invalid choice"),
+    ],
+)
+def test_invalid_options_are_explained(shell: Shell, words: list[str], message: str) -> None:
+    """An invalid option is a usage error that says what is wrong."""
+    done = shell("deliveries", *words)
+
+    assert (done.status, message in done.err) == (2, True)
+
+
+def test_a_damaged_log_is_shown_as_far_as_it_can_be_read(shell: Shell, deliveries: Deliveries) -> None:
+    """Lines with missing, odd or hostile fields neither fail nor reach the terminal unescaped."""
+    deliveries.add("one", "m1")
+    log = session_log(deliveries.folder, "claude", "one")
+    for line in (
+        b'{"memories": []}',
+        b'{"memories": ["\\u001b[31mx"], "at": 3, "tokens": -4, "cue": "\\u0007"}',
+        b"{",
+        b"\xff",
+    ):
+        append_line(log, line)
+
+    done = shell("deliveries", "--all-projects")
+
+    assert done.status == 0
+    assert len(done.out.splitlines()) == 4
+    assert "\x1b" not in done.out
+    assert shell("deliveries", "--all-projects", "--json").json["total_tokens"] == 20
+
+
+def test_python_has_the_same_operations(deliveries: Deliveries, project: Path) -> None:
+    """`memory.delivery` lists deliveries and unused memories as typed values."""
+    deliveries.add("one", "m1", "none")
+
+    with Lorelog(project=project) as memory:
+        (delivery,) = memory.delivery.list(kind="cue").deliveries
+        unused = memory.delivery.unused(min_deliveries=1)
+
+    assert (delivery.memories[0].id, delivery.memories[0].used, delivery.memories[0].text) == ("m1", False, "")
+    assert unused.memories == ()  # unknown memories cannot be reviewed
+
+
+def test_replies_are_documented(shell: Shell, deliveries: Deliveries) -> None:
+    """docs/json.md has every field of the replies, and no other."""
+    memory = add_memory(shell, "Use pnpm here, not npm")
+    deliveries.add("one", memory, "none")
+    deliveries.add("two", memory)
+    for section, reply, words in (
+        ("deliveries", DeliveryListReply, ()),
+        ("deliveries --unused", UnusedReply, ("--unused", "--min", "1")),
+    ):
+        assert set(declared(reply)) == documented(section)
+        assert set(fields(shell("deliveries", *words, "--json").json)) == documented(section)
