@@ -21,7 +21,6 @@ from lorelog.surfaces.cli.hook.tool_call import (
     ToolCallContext,
     deliver,
     format_block,
-    guard_file_problem,
     guard_notice,
     log_problem,
     record_delivery,
@@ -37,17 +36,17 @@ RULE = {
     "origin": "user",
     "own": True,
 }
-WARNING = {"guard": "g1", "action": "warn", "message": "generated files are not edited", "memory": "m9"}
+WARNING = {"guard": "g1", "action": "warn", "message": "Warning of lorelog guard g1: no edits.", "memory": "m9"}
 
 
-def call(tmp_path: Path, payload: Mapping[str, Any] = EDIT, **more: Any) -> ToolCallContext:
+def call(tmp_path: Path, payload: Mapping[str, Any] = EDIT, *, hold: bool = False, **more: Any) -> ToolCallContext:
     """A tool call in a session, with the tenant's files below `tmp_path`."""
     event = {"session": more.pop("session", "s1"), "directory": "/p"}
     read = host_adapter("claude").read_tool_call(dict(payload))
     context = ToolCallContext("claude", more.pop("moment", "tool-before"), event, read)
     context.root = context.project = "/p"
     context.files = DeliveryFiles(str(tmp_path / "tenant"), "/p")
-    context.settings = {"session.hold_calls": False, **more}
+    context.settings = {"session.hold_calls": hold}
     return context
 
 
@@ -189,39 +188,37 @@ def test_a_warning_comes_first_and_once(tmp_path: Path) -> None:
     context = call(tmp_path)
     text = deliver(context, WARNING, [], [RULE])[0]
 
-    assert text.index("- Warning: generated files are not edited (guard g1; memory m9)") < text.index("m1")
+    assert text.index("- Warning of lorelog guard g1: no edits. (memory m9)") < text.index("m1")
     assert [(line["kind"], line.get("guard", "")) for line in deliveries(context)] == [("guard", "g1"), ("cue", "")]
     assert deliver(context, WARNING, [], [RULE])[0] == ""
 
 
 def test_a_block_names_the_way_out() -> None:
     """The reason of a block has the guard, the memory and the command that dismisses it."""
-    text = format_block({**WARNING, "action": "block"})
+    text = format_block({**WARNING, "action": "block", "message": "Blocked by lorelog guard g1: no edits."})
 
-    assert "guard g1: generated files are not edited (memory m9)" in text
+    assert text.startswith("Blocked by lorelog guard g1: no edits. It comes from memory m9.")
     assert "`lorelog guard dismiss g1`" in text
 
 
-@pytest.mark.parametrize("content", [b"{", b"[1]\n", b'{"a": 1}\n\xff\xfe\n', b"nonsense"])
-def test_broken_guards_are_reported(tmp_path: Path, content: bytes) -> None:
-    """A damaged file of guards is named with its line, and the user is told at session start."""
-    folder = tmp_path / "home" / "tenants" / "default"
+@pytest.mark.parametrize("content", [b"{\n", b"[1]\n", b'{"a": 1}\n\xff\xfe\n', b"nonsense\n"])
+def test_broken_guards_are_reported(home: Path, tmp_path: Path, content: bytes) -> None:
+    """With a damaged file of guards a call is allowed and logged, and the user is told at session start."""
+    folder = home / "tenants" / "default"
     folder.mkdir(parents=True)
     (folder / "guards.jsonl").write_bytes(content)
+    payload = json.dumps({**EDIT, "session_id": "s", "cwd": str(tmp_path)}).encode()
 
-    assert "is not valid" in guard_file_problem(str(folder / "guards.jsonl"))
-    notice = guard_notice(str(tmp_path / "home"), str(tmp_path), {})
-    assert "guards are not checked" in notice
+    assert handle_hook(["claude", "tool-before"], payload, {"LORELOG_HOME": str(home)}) == {}
+    assert "guards were not applied" in (home / "logs" / "hooks.log").read_text()
+    notice = guard_notice(str(home), str(tmp_path), {})
+    assert "guards were not applied" in notice
     assert "lorelog guard list" in notice
 
 
-def test_sound_guards_are_not_reported(tmp_path: Path) -> None:
-    """Without guards, or with valid ones, there is no notice; an unreadable file has one."""
-    file = tmp_path / "guards.jsonl"
-    assert guard_file_problem(str(file)) == ""
-    file.write_text('{"a": 1}\n\n{"b": 2}\n')
-    assert guard_file_problem(str(file)) == ""
-    assert "cannot be read" in guard_file_problem(str(tmp_path))
+def test_without_guards_there_is_no_notice(home: Path, tmp_path: Path) -> None:
+    """A home without guards has nothing to report."""
+    assert guard_notice(str(home), str(tmp_path), {}) == ""
 
 
 # -- holding a call ------------------------------------------------------------------------------------------------------
@@ -229,18 +226,19 @@ def test_sound_guards_are_not_reported(tmp_path: Path) -> None:
 
 def test_a_call_is_held_once_where_the_user_wants_it(tmp_path: Path) -> None:
     """With session.hold_calls a rule of the user stops the first call and not the second; other memories stop none."""
-    context = call(tmp_path, **{"session.hold_calls": True})
+    context = call(tmp_path, hold=True)
     text, held = deliver(context, None, [], [RULE])
     assert held
     assert "Repeat the call" in text
     assert deliver(context, None, [], [RULE]) == ("", False)
-    for number, other in enumerate(({"own": False}, {"origin": "agent"}, {"type": "turn"})):
+    others: list[dict[str, Any]] = [{"own": False}, {"origin": "agent"}, {"type": "turn"}]
+    for number, other in enumerate(others):
         assert deliver(context, None, [], [{**RULE, **other, "id": f"x{number}"}])[1] is False
 
 
 def test_a_call_is_not_held_if_that_cannot_be_recorded(tmp_path: Path) -> None:
     """Where the log cannot be written, the memory is shown and the call runs."""
-    context = call(tmp_path, **{"session.hold_calls": True})
+    context = call(tmp_path, hold=True)
     (tmp_path / "tenant").write_text("a file in the place of the folder")
     text, held = deliver(context, None, [], [RULE])
 
@@ -267,14 +265,14 @@ def test_a_call_without_memories_leaves_no_trace(host: str, home: Path, tmp_path
 def test_tool_hooks_can_be_switched_off(home: Path, tmp_path: Path) -> None:
     """With session.tool_hooks off, not even the files are looked for."""
     (home / "tenants" / "default").mkdir(parents=True)
-    (home / "tenants" / "default" / "guards.jsonl").write_text("nonsense")
+    (home / "tenants" / "default" / "guards.jsonl").write_text("nonsense\n")
     payload = json.dumps({**EDIT, "session_id": "s", "cwd": str(tmp_path)}).encode()
     environment = {"LORELOG_HOME": str(home), "LORELOG_SESSION_TOOL_HOOKS": "off"}
 
     assert handle_hook(["claude", "tool-before"], payload, environment) == {}
     assert not (home / "logs" / "hooks.log").exists()
     handle_hook(["claude", "tool-before"], payload, {"LORELOG_HOME": str(home)})
-    assert "guards were not checked" in (home / "logs" / "hooks.log").read_text()
+    assert "guards were not applied" in (home / "logs" / "hooks.log").read_text()
 
 
 def test_a_huge_call_is_read(home: Path, tmp_path: Path) -> None:
