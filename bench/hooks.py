@@ -1,7 +1,8 @@
 """The cost of a hook for its host: lorelog's under failures, a bare interpreter, and memsearch's.
 
-Under each condition four processes take turns: `python -c pass` and our hook at three moments (a session starts in a
-project with 30 journals, a prompt is submitted, a turn ends), each fed through a pipe as a host does. Every answer must
+Under each condition these processes take turns: `python -c pass` and our hook at each moment (a session starts in a
+project with 30 journals, a prompt is submitted, a turn ends, a tool call begins that matches a cue and a guard, one that
+matches nothing, one with a megabyte of text, one that failed), each fed through a pipe as a host does. Every answer must
 be JSON and every exit a success. As root on Linux it runs in a mount namespace of its own, so that a disk can be full
 and a home read-only; elsewhere a limit on file sizes and a mode stand in. Exits with 1 when a target is missed; on a
 machine with other work the bare interpreter's own p99 says how much of a miss is that work's, and so does the CPU time.
@@ -40,7 +41,9 @@ from bench.measure import CommandFailed, EmbeddingService, clean_environment, em
 REPOSITORY = Path(__file__).resolve().parents[1]
 WANTED_S = 0.100
 JOURNALS, ENTRIES = 30, 600
-MOMENTS = ("session-start", "prompt", "turn-end")
+MOMENTS = ("session-start", "prompt", "turn-end", "tool-before", "tool-failed")
+CALLS = {"tool-before, no match": "tool-before", "tool-before, 1 MB": "tool-before"}
+"""Further payloads of a moment."""
 BARE = "python -c pass"
 INSIDE = "LORELOG_BENCH_INSIDE"
 QUOTED_STOP_S = 15
@@ -132,13 +135,44 @@ def _place(made: Path) -> Place:
         "session-start": {**common, "source": "startup"},
         "prompt": {**common, "prompt_id": "p1", "prompt": "why did we choose this cache and not the other?"},
         "turn-end": {**common, "prompt_id": "p1", "stop_hook_active": False, "last_assistant_message": "Done. " * 200},
+        "tool-before": {**common, **_tool("Bash", command="npm install left-pad")},
+        "tool-before, no match": {**common, **_tool("Bash", command="ls -l")},
+        "tool-before, 1 MB": {
+            **common,
+            **_tool("Write", file_path=f"{project}/a.txt", content="lorem ipsum " * 85_000),
+        },
+        "tool-failed": {
+            **common,
+            **_tool("Bash", command="make test"),
+            "error": "Exit code 2\nKeyError: 'customer_id'",
+        },
     }
     environment = clean_environment(made) | {
         "LORELOG_HOME": str(home),
         "LORELOG_EMBEDDING_PROVIDER": "none",
         "LORELOG_WATCH_ENABLED": "false",
     }
-    return Place(home, project, {name: json.dumps(item).encode() for name, item in payloads.items()}, environment)
+    place = Place(home, project, {name: json.dumps(item).encode() for name, item in payloads.items()}, environment)
+    _add_rules(place)
+    return place
+
+
+def _tool(name: str, **given: str) -> dict[str, object]:
+    return {"tool_name": name, "tool_input": given, "tool_use_id": "t1"}
+
+
+def _add_rules(place: Place) -> None:
+    """Add memories with cues, and a guard that warns."""
+    environment = {**place.environment, "LORELOG_DAEMON_WARM": "off"}
+    program = own_program()
+    for number in range(20):
+        words = ["add", f"rule {number}", "--when-running", f"tool{number} *", "--when-editing", f"src/{number}/**"]
+        require(run([program, *words], environment, place.project), "lorelog add")
+    for words in (
+        ["add", "use pnpm, not npm", "--type", "preference", "--when-running", "npm *"],
+        ["guard", "add", "--command", "npm publish*", "--message", "releases are made by CI"],
+    ):
+        require(run([program, *words], environment, place.project), " ".join(words[:2]))
 
 
 def _write_transcript(path: Path) -> None:
@@ -163,7 +197,8 @@ def _measure(condition: Condition, place: Place, runs: int) -> list[str]:
     """Run the processes alternately under one condition, print their lines, and return the missed targets."""
     program = str(own_program())
     commands = {BARE: [sys.executable, "-c", "pass"]}
-    commands |= {moment: [program, "hook", "claude", moment] for moment in MOMENTS}
+    moments = {moment: moment for moment in MOMENTS} | CALLS
+    commands |= {name: [program, "hook", "claude", moment] for name, moment in moments.items()}
     took: dict[str, list[Timed]] = {name: [] for name in commands}
     failures = 0
     with condition.around(place):

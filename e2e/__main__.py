@@ -35,8 +35,9 @@ from e2e.model import Model
 from e2e.world import Failed, World
 
 FAILED, NOT_INSTALLED = 1, 3
-CORE_ROWS = ("install", "start", "capture", "recall", "tools", "kill")
-"""What every run checks in every host, whatever time there is: installed, told at the start, captured, found, nothing lost."""
+CORE_ROWS = ("install", "start", "capture", "recall", "tools", "deliver", "guard", "kill")
+"""What every run checks in every host, whatever time there is: installed, told at the start, captured, found, delivered, guarded,
+nothing lost."""
 _INSIDE = "LORELOG_E2E_INSIDE"
 
 

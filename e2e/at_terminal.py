@@ -12,7 +12,7 @@ import json
 from e2e.behaviours import behaviour, holds, mark, of, once_each, tell, write_journal
 from e2e.hosts.host import Host
 from e2e.model import Step
-from e2e.terminal import Terminal
+from e2e.terminal import DOWN, ENTER, TAB, Terminal
 from e2e.world import Entry, eventually
 
 
@@ -113,3 +113,27 @@ def queued(host: Host) -> None:
     entries = once_each(host.world, first, second)
     answers = [of(entries, word)[0].bullets.count(f"answer-{word}") for word in (first, second)]
     holds(answers == [1, 1], f"the answers are not with their prompts: {[entry.bullets for entry in entries]}")
+
+
+@behaviour("reject", "words typed when rejecting a tool call are in the journal, as a correction")
+def rejected(host: Host) -> None:
+    asked, words = mark("asking"), mark("never")
+    path = host.world.project / f"{mark('wrong')}.txt"
+    with host.sit_down(asks_first=True) as terminal:
+        terminal.say(tell(host, asked, host.write_file(path, "x"), Step(f"Settled: answer-{asked}.")))
+        terminal.wait_for("3. No", "Claude Code to ask")
+        terminal.choose(DOWN, DOWN, TAB)
+        terminal.wait_for("tell Claude what to do differently", "room for the reason")
+        terminal.press(f"write to other.txt, {words}")
+        terminal.wait_for(words, "the reason to be typed")
+        terminal.press(ENTER)
+        terminal.wait_for(f"answer-{asked}", "the answer")
+        terminal.leave(*host.leave_keys)
+    holds(not path.exists(), "the rejected file was written")
+    once_each(host.world, asked)
+
+    def corrections() -> list[Entry]:
+        found = host.world.entries(turns_only=False)
+        return [entry for entry in of(found, words) if entry.fields.get("type") == "correction"]
+
+    eventually(lambda: bool(corrections()), f"no correction holds the words: {host.world.journals()[-600:]}")

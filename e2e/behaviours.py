@@ -212,6 +212,60 @@ def tool_turn(host: Host) -> None:
     holds(f"All done for {word}" in entry.bullets, f"the conclusion is not in the note: {entry.bullets}")
 
 
+@behaviour(
+    "deliver",
+    "a rule stated in one session reaches the model in the next, before the call it is about and again with it",
+)
+def delivered(host: Host) -> None:
+    rule, program = mark("because"), mark("build")
+    host.world.model.script(rule, Step("Understood."))
+    host.turn(f"No, don't run `./{program}.sh`, always use `make all` instead, {rule}.")
+    host.world.wait_for_entries(lambda entries: bool(of(entries, rule)), "the turn was not captured")
+    eventually(lambda: bool(cues_naming(host.world, rule)), "the rule has no cue", 45)
+    asked = mark("asking")
+    outcome = host.turn(tell(host, asked, host.run_shell(f"./{program}.sh --fast"), Step("Done.")))
+    before = [request for request in outcome.requests if request.tools and not request.results]
+    after = [request for request in outcome.requests if request.results]
+    holds(any(rule in request.text for request in before), "the rule is in no request before the call")
+    holds(after, "the command was not run")
+    holds("because you run" in after[0].text, f"the rule did not come with the call: {after[0].text[-600:]}")
+    logged = json.loads(host.world.lorelog("deliveries", "--session", outcome.session, "--json"))
+    holds("cue" in json.dumps(logged), f"the delivery is not logged: {json.dumps(logged)[:300]}")
+
+
+def cues_naming(world: World, word: str) -> list[Path]:
+    """The files of cues in which a memory with the word stands."""
+    return [path for path in world.memory_home.rglob("*.cues") if word.encode() in path.read_bytes()]
+
+
+@behaviour("guard", "a guard stops a command and a write, tells the model why, and leaves other calls alone")
+def guarded(host: Host) -> None:
+    reason, name = mark("reason"), mark("frozen")
+    add_guard(host.world, "--command", f"touch {name}*", "--message", f"no {reason} here")
+    add_guard(host.world, "--path", f"{name}.txt", "--message", f"no {reason} there")
+    ran, written, free = (host.world.project / stem for stem in (f"{name}.sh", f"{name}.txt", f"{mark('free')}.txt"))
+    steps = (
+        host.run_shell(f"touch {ran.name}"),
+        host.write_file(written, "x"),
+        host.write_file(free, "x"),
+        Step("Done."),
+    )
+    outcome = host.turn(tell(host, mark("asking"), *steps))
+    holds(not ran.exists() and not written.exists(), "a guarded call was carried out")
+    holds(free.exists(), "a call that no guard is about was not carried out")
+    results = outcome.requests[-1].results[-3:]
+    for result, words in zip(results, (f"no {reason} here", f"no {reason} there", ""), strict=True):
+        holds(words in result, f"the model was not told {words!r}: {result[-300:]}")
+    holds("guard dismiss" in results[0], f"the way out is not told: {results[0][-300:]}")
+
+
+def add_guard(world: World, *conditions: str) -> None:
+    """A guard that blocks, added and switched on by a person."""
+    added = json.loads(world.lorelog("guard", "add", *conditions, "--block", "--json"))
+    identity = (added.get("guard") or added)["id"]
+    world.lorelog("guard", "enable", identity, "--block", "--json")
+
+
 @behaviour("failure", "a failing turn leaves no error text, and the others are captured")
 def failing(host: Host) -> None:
     before, bad, after = mark("amber"), mark("broken"), mark("cobalt")

@@ -26,7 +26,7 @@ from e2e.screen import Screen
 from e2e.world import Failed, World
 
 COLUMNS, ROWS = 120, 40
-ENTER, ESCAPE, CONTROL_C, CONTROL_D, DOWN = "\r", "\x1b", "\x03", "\x04", "\x1b[B"
+ENTER, ESCAPE, CONTROL_C, CONTROL_D, DOWN, TAB = "\r", "\x1b", "\x03", "\x04", "\x1b[B", "\t"
 _LEAVE_S = 20.0
 _OWN_TERMINAL = "import fcntl,os,sys,termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
 """Without a controlling terminal a program has no /dev/tty and gets no signals from keys."""

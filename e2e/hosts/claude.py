@@ -62,7 +62,7 @@ class ClaudeCode(Host):
         return [*self._usual(session), "--output-format", "json"]
 
     @contextlib.contextmanager
-    def sit_down(self) -> Iterator[Terminal]:
+    def sit_down(self, *, asks_first: bool = False) -> Iterator[Terminal]:
         """With the first questions answered before: which colours, whether this key, whether this folder."""
         known = {
             "hasCompletedOnboarding": True,
@@ -71,8 +71,9 @@ class ClaudeCode(Host):
             "projects": {str(self.world.project): {"hasTrustDialogAccepted": True}},
         }
         (self.world.home / ".claude.json").write_text(json.dumps(known))
-        with self.open_terminal("--allowedTools", _ALLOWED, *self._plugin()) as terminal:
-            terminal.wait_for("shift+tab to cycle", "Claude Code to be ready")
+        words = ["--permission-mode", "default"] if asks_first else ["--allowedTools", _ALLOWED]
+        with self.open_terminal(*words, *self._plugin()) as terminal:
+            terminal.wait_for("manual mode on" if asks_first else "shift+tab to cycle", "Claude Code to be ready")
             yield terminal
 
     def _plugin(self) -> list[str]:

@@ -57,7 +57,7 @@ class Codex(Host):
         super().install()
 
     @contextlib.contextmanager
-    def sit_down(self) -> Iterator[Terminal]:
+    def sit_down(self, *, asks_first: bool = False) -> Iterator[Terminal]:
         """Through its questions: whether this folder is trusted, and the hooks, where they are new."""
         with self.open_terminal() as terminal:
             terminal.wait_for("Ask Codex to do anything", "Codex to be ready")

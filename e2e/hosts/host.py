@@ -24,7 +24,7 @@ from e2e.world import REPOSITORY, Failed, World
 COMPACT = "\0compact"
 """Said in a conversation: not a prompt, but the order to compact."""
 TURN_LIMIT_S = 180.0
-OF_CLAUDE = dict.fromkeys(("typed clear", "typed compact", "queued"), "typed in Claude Code only, so far")
+OF_CLAUDE = dict.fromkeys(("typed clear", "typed compact", "queued", "reject"), "typed in Claude Code only, so far")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,8 +122,8 @@ class Host(abc.ABC):
         self.install()
 
     @abc.abstractmethod
-    def sit_down(self) -> contextlib.AbstractContextManager[Terminal]:
-        """The terminal program, up to where a prompt can be typed."""
+    def sit_down(self, *, asks_first: bool = False) -> contextlib.AbstractContextManager[Terminal]:
+        """The terminal program, up to where a prompt can be typed; it may ask before each tool call."""
 
     def open_terminal(self, *command: str) -> Terminal:
         return Terminal([str(self.installed.program), *command], self.environment(), self.world)

@@ -140,7 +140,7 @@ class OpenClaw(Host):
             running.kill()
 
     @contextlib.contextmanager
-    def sit_down(self) -> Iterator[Terminal]:
+    def sit_down(self, *, asks_first: bool = False) -> Iterator[Terminal]:
         """Run the terminal program with a gateway. Without one, OpenClaw calls no plugin hooks there."""
         with self.together(), self.open_terminal("tui") as terminal:
             terminal.wait_for("gateway connected | idle", "OpenClaw to be ready", 120)

@@ -86,7 +86,7 @@ class OpenCode(Host):
         return [*words, "--session", session] if session else words
 
     @contextlib.contextmanager
-    def sit_down(self) -> Iterator[Terminal]:
+    def sit_down(self, *, asks_first: bool = False) -> Iterator[Terminal]:
         with self.open_terminal() as terminal:
             terminal.wait_for("Ask anything", "OpenCode to be ready", 120)
             yield terminal

@@ -9,12 +9,15 @@ const WAIT_MS = 2_000
 const KILL_AFTER_MS = 20_000
 const SUMMARY_WAIT_MS = 15_000
 const MAX_CONTEXTS = 8
+const MAX_TEXT_CHARS = 20_000
+const MAX_PENDING = 500
 
-type Payload = Record<string, string | number | undefined>
+type Payload = Record<string, unknown>
+type Answer = { context: string; block: string }
 
-/** Reports an event to lorelog and returns context for the model. Never throws, never waits long. */
-const hook = (host: string, moment: string, payload: Payload): Promise<string> =>
-  runHook(host, moment, payload, WAIT_MS).then(contextOf)
+/** Reports an event to lorelog; returns context for the model, and why a tool call is blocked. Never throws, never waits long. */
+const hook = (host: string, moment: string, payload: Payload): Promise<Answer> =>
+  runHook(host, moment, payload, WAIT_MS).then(answerOf)
 
 /** Runs a hook and returns its output; empty if that takes too long. */
 function runHook(host: string, moment: string, payload: Payload, waitMs: number): Promise<string> {
@@ -45,14 +48,38 @@ function runHook(host: string, moment: string, payload: Payload, waitMs: number)
   })
 }
 
-function contextOf(output: string): string {
+function answerOf(output: string): Answer {
+  let answer: Record<string, unknown> = {}
   try {
-    const answer: unknown = JSON.parse(output)
-    const context = answer && typeof answer === "object" && "context" in answer ? answer.context : ""
-    return typeof context === "string" ? context : ""
+    answer = (JSON.parse(output) ?? {}) as Record<string, unknown>
   } catch {
-    return ""
+    // No answer: nothing is added and nothing is blocked.
   }
+  const textOf = (name: string): string => (typeof answer[name] === "string" ? (answer[name] as string) : "")
+  return { context: textOf("context"), block: textOf("block") }
+}
+
+/** Returns a tool's input or output with long texts cut: a pipe with megabytes would delay the call. */
+function cut(value: unknown, depth = 0): unknown {
+  if (typeof value === "string") return value.length <= MAX_TEXT_CHARS ? value : value.slice(0, 4_000) + "\n…\n" + value.slice(-15_000)
+  if (typeof value !== "object" || value === null) return value
+  if (depth > 5) return undefined
+  if (Array.isArray(value)) return value.slice(0, 100).map((item) => cut(item, depth + 1))
+  return Object.fromEntries(Object.entries(value).slice(0, 100).map(([name, item]) => [name, cut(item, depth + 1)]))
+}
+
+/** Contexts of tool calls that are under way: hosts take them with the result of a call, not before it. */
+const pendingCalls = shared<{ session: string; context: string }>("calls")
+
+function keepForResult(call: string, session: string, context: string): void {
+  if (pendingCalls.size >= MAX_PENDING) pendingCalls.clear()
+  if (context) pendingCalls.set(call, { session, context })
+}
+
+function takeForResult(call: string): string {
+  const context = pendingCalls.get(call)?.context ?? ""
+  pendingCalls.delete(call)
+  return context
 }
 
 type SummaryRequest = { id: string; system: string; text: string; max_tokens: number }
@@ -102,6 +129,12 @@ function database(): string {
   return chosen.startsWith("/") ? chosen : `${data}/opencode/${chosen}`
 }
 
+/** Tells whether a command failed; OpenCode reports its exit status with the result. */
+function isFailure(metadata: unknown): boolean {
+  const exit = metadata && typeof metadata === "object" && "exit" in metadata ? metadata.exit : 0
+  return typeof exit === "number" && exit !== 0
+}
+
 function wordsOf(parts: Part[]): string {
   return parts.flatMap((part) => (part.type === "text" && !part.synthetic ? [part.text] : [])).join("\n")
 }
@@ -116,11 +149,15 @@ export const Lorelog: Plugin = async ({ client, directory }) => {
 
   const report = (moment: string, session: string, more: Payload = {}): Promise<string> => {
     const turn = turns.get(session) ?? ""
-    const answer = hook("opencode", moment, { session, turn, directory, transcript: database(), ...more })
+    const sent = hook("opencode", moment, { session, turn, directory, transcript: database(), ...more })
+    const answer = sent.then(({ context }) => context)
     pending.add(answer)
     void answer.then(() => pending.delete(answer))
     return answer
   }
+
+  const reportCall = (moment: string, session: string, more: Payload): Promise<Answer> =>
+    hook("opencode", moment, { session, turn: turns.get(session) ?? "", directory, ...more })
 
   const start = (session: string, source: string): Promise<string> => {
     const startup = started.get(session) ?? report("session-start", session, { source })
@@ -178,9 +215,29 @@ export const Lorelog: Plugin = async ({ client, directory }) => {
       prompted.set(sessionID, remembered(sessionID, await report("prompt", sessionID, { prompt: wordsOf(parts) })))
       await startup
     },
+    "tool.execute.before": async ({ tool, sessionID, callID }, { args }) => {
+      const { context, block } = await reportCall("tool-before", sessionID, { tool, call: callID, input: cut(args) })
+      if (block) throw new Error(block)
+      keepForResult(callID, sessionID, context)
+    },
+    "tool.execute.after": async ({ tool, sessionID, callID, args }, result) => {
+      const contexts = [takeForResult(callID)]
+      if (isFailure(result.metadata)) {
+        const more = { tool, call: callID, input: cut(args), output: cut(result.output), failed: true }
+        contexts.push((await reportCall("tool-after", sessionID, more)).context)
+      }
+      const added = contexts.filter(Boolean)
+      if (added.length && typeof result.output === "string") result.output = [result.output, ...added].join("\n\n")
+    },
     "experimental.session.compacting": async ({ sessionID }) => void compacting.add(sessionID),
     "experimental.chat.system.transform": async ({ sessionID = "" }, { system }) => {
       if (!started.has(sessionID) || compacting.delete(sessionID) || SIDE_REQUEST.test(system[0] ?? "")) return
+      // A call that failed has no result that can be extended: its context follows with the next request.
+      for (const [call, { session, context }] of pendingCalls) {
+        if (session !== sessionID) continue
+        pendingCalls.delete(call)
+        prompted.set(sessionID, remembered(sessionID, context))
+      }
       const context = [await start(sessionID, "resume"), prompted.get(sessionID)].filter(Boolean)
       if (context.length) system.push(context.join("\n\n"))
     },

@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.hosts import HOST_TITLES, HOSTS, MOMENTS, answer_hash, detect_host, host_adapter, resolve_host
+from lorelog.hosts import (
+    HOST_TITLES,
+    HOSTS,
+    MOMENTS,
+    TOOL_MOMENTS,
+    answer_hash,
+    detect_host,
+    host_adapter,
+    resolve_host,
+)
 
 FIELDS = {"session", "turn", "transcript", "directory", "agent", "source", "answer", "again"}
 CLAUDE_STOP = {
@@ -49,7 +58,7 @@ def test_every_host_has_a_title_and_a_dialect() -> None:
     """Each host has a title and a module that maps its events to ours."""
     assert set(HOST_TITLES) == set(HOSTS)
     for host in HOSTS:
-        assert set(host_adapter(host).MOMENTS.values()) <= set(MOMENTS)
+        assert set(host_adapter(host).MOMENTS.values()) <= {*MOMENTS, *TOOL_MOMENTS}
 
 
 def test_claude_code_is_known_by_both_names() -> None:

@@ -140,7 +140,7 @@ HOOK = {
 """Modules of the standard library that are too slow for a hook."""
 
 
-@pytest.mark.parametrize("moment", ["session-start", "prompt", "turn-end", "session-end"])
+@pytest.mark.parametrize("moment", ["session-start", "prompt", "turn-end", "session-end", "tool-before", "tool-failed"])
 def test_a_hook_loads_next_to_nothing(moment: str, tmp_path: Path, warm_home: dict[str, str]) -> None:
     """With a daemon, a hook imports only a few light modules, and not the settings."""
     journals = tmp_path / ".lorelog" / "memory"

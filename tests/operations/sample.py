@@ -129,6 +129,7 @@ def requests(identity: str, told: Told) -> dict[str, dict[str, Any]]:
         "memory.metrics": {},
         "memory.evaluate": {"queries": "q.jsonl", "qrels": "r.tsv"},
         "session.recall": {"host": "claude", "session": "s", "prompt": "an otter", "k": 3, "min_relevance": 0.0},
+        "session.why": {"text": "KeyError: 1", "session": "s"},
         "session.capture": {"host": "claude", "session": "s", "transcript": "t.jsonl", "everything": True},
         "session.status": {},
         "roots.list": {},

@@ -51,6 +51,7 @@ TYPED = {
     "memory.evaluate": "eval",
     "memory.reset": "reset",
     "session.recall": "call",
+    "session.why": "call",
     "session.capture": "hosts",
     "session.status": "hosts",
     "roots.list": "roots",

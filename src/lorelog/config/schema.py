@@ -241,6 +241,17 @@ SESSION_SETTINGS: tuple[Setting, ...] = (
         maximum=10_000,
     ),
     Setting(
+        "session.tool_hooks",
+        True,
+        "Check an agent's tool calls: guards may stop them, and memories whose cue matches are shown.",
+    ),
+    Setting(
+        "session.hold_calls",
+        False,
+        "Stop a call once if a correction or preference of yours applies to it, so that the agent reads it before the "
+        "tool runs and not with its result. The agent repeats the call if it agrees with the rule.",
+    ),
+    Setting(
         "summarize.provider",
         "none",
         "Who writes session notes: `none` extracts sentences and costs nothing, `host` uses the agent's own "

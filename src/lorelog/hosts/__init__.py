@@ -21,8 +21,16 @@ if TYPE_CHECKING:
         def read_event(self, moment: str, payload: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
             """Return a payload's fields under their names in the spool."""
 
-        def answer(self, moment: str, context: str, notice: str) -> dict[str, Any]:
-            """Return the host's JSON: the context is for the model, the notice for the user."""
+        def read_tool_call(self, payload: dict[str, Any]) -> dict[str, Any]:
+            """Return a tool call in the form of `hosts.tool_calls`, and the subagent that made it."""
+
+        def answer(
+            self, moment: str, context: str, notice: str, decision: Mapping[str, str] | None = None
+        ) -> dict[str, Any]:
+            """Return the host's JSON: the context is for the model, the notice for the user.
+
+            A decision has an `action`, `block` or `warn`, and a `message`; only `block` stops a tool call.
+            """
 
 
 _MAX_ID_CHARS = 512
@@ -57,14 +65,28 @@ def answer_hash(text: object) -> str:
     return digest[:16]
 
 
-def hook_answer(event: str, context: str, notice: str) -> dict[str, Any]:
+def hook_answer(event: str, context: str, notice: str, decision: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return a hook's reply in Claude Code's format; an empty object if there is nothing to say."""
     answer: dict[str, Any] = {}
     if notice:
         answer["systemMessage"] = notice
-    if context:
-        answer["hookSpecificOutput"] = {"hookEventName": event, "additionalContext": context}
+    output = {"additionalContext": context} if context else {}
+    if block_reason(decision):
+        output |= {"permissionDecision": "deny", "permissionDecisionReason": block_reason(decision)}
+    if output:
+        answer["hookSpecificOutput"] = {"hookEventName": event, **output}
     return answer
+
+
+def plugin_answer(context: str, notice: str, decision: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return a hook's reply to our own plugins; an empty object if there is nothing to say."""
+    texts = (("context", context), ("notice", notice), ("block", block_reason(decision)))
+    return {name: text for name, text in texts if text}
+
+
+def block_reason(decision: Mapping[str, str] | None) -> str:
+    """Return why a tool call is blocked; empty if it is not."""
+    return decision.get("message", "") if decision and decision.get("action") == "block" else ""
 
 
 HOST_TITLES = {"claude": "Claude Code", "codex": "Codex", "opencode": "OpenCode", "openclaw": "OpenClaw"}

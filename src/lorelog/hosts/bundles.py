@@ -31,6 +31,8 @@ HOOK_EVENTS: Mapping[str, Mapping[str, str]] = {
     "claude": {
         "SessionStart": "session-start",
         "UserPromptSubmit": "prompt",
+        "PreToolUse": "tool-before",
+        "PostToolUseFailure": "tool-failed",
         "Stop": "turn-end",
         "StopFailure": "turn-failed",
         "PreCompact": "compact",
@@ -39,12 +41,20 @@ HOOK_EVENTS: Mapping[str, Mapping[str, str]] = {
     "codex": {
         "SessionStart": "session-start",
         "UserPromptSubmit": "prompt",
+        "PreToolUse": "tool-before",
+        "PostToolUse": "tool-after",
         "Stop": "turn-end",
         "PreCompact": "compact",
         "SessionEnd": "session-end",
     },
 }
 """The host's events that we hook, mapped to our names. The other hosts call us from a plugin."""
+
+HOOK_MATCHERS: Mapping[str, Mapping[str, str]] = {
+    "claude": {"PostToolUseFailure": "Bash|PowerShell|mcp__.*"},
+    "codex": {"PostToolUse": "Bash|mcp__.*"},
+}
+"""Tools whose result we need: those that may run a command or a test. Guards must see every call, so they have no matcher."""
 
 SKILL_DESCRIPTION = (
     "Recalls what earlier sessions of this project decided, fixed and learned, from its long-term memory. Use it whenever "
@@ -99,10 +109,11 @@ def hook_command(host: str, moment: str, command: str = COMMAND) -> str:
 
 def hook_groups(host: str, command: str = COMMAND) -> dict[str, list[dict[str, Any]]]:
     """Return our entry for each event of a host that reads hooks from JSON."""
-    return {
-        event: [{"hooks": [_hook_entry(host, moment, command)]}]  # no matcher: all events of this kind
-        for event, moment in HOOK_EVENTS[host].items()
-    }
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for event, moment in HOOK_EVENTS[host].items():
+        matcher = HOOK_MATCHERS[host].get(event)  # without one: all events of this kind
+        groups[event] = [{**({"matcher": matcher} if matcher else {}), "hooks": [_hook_entry(host, moment, command)]}]
+    return groups
 
 
 def mcp_server(command: str = COMMAND) -> dict[str, Any]:
@@ -175,7 +186,8 @@ def _openclaw_files(command: str) -> dict[str, str]:
         "version": VERSION,
         "kind": "memory",
         "activation": {"onStartup": True},
-        "contracts": {"tools": tools},
+        # The runtime whose tool results may be extended: OpenClaw refuses middleware that is not declared.
+        "contracts": {"tools": tools, "agentToolResultMiddleware": ["openclaw"]},
         "cliCommands": [{"name": NAME, "description": DESCRIPTION, "hasSubcommands": True}],
         "skills": ["./skills"],
         "configSchema": {"type": "object", "additionalProperties": False, "properties": {}},

@@ -7,6 +7,7 @@ with StopFailure instead of Stop.
 from __future__ import annotations
 
 from lorelog.hosts import answer_hash, hook_answer, path_field, text_field
+from lorelog.hosts.tool_calls import build_call, exit_failed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,12 +17,21 @@ if TYPE_CHECKING:
 MOMENTS = {
     "SessionStart": "session-start",
     "UserPromptSubmit": "prompt",
+    "PreToolUse": "tool-before",
+    "PostToolUse": "tool-after",
+    "PostToolUseFailure": "tool-failed",
     "Stop": "turn-end",
     "StopFailure": "turn-failed",
     "PreCompact": "compact",
     "SessionEnd": "session-end",
 }
-_ANSWERED_EVENTS = {"session-start": "SessionStart", "prompt": "UserPromptSubmit"}
+_ANSWERED_EVENTS = {
+    "session-start": "SessionStart",
+    "prompt": "UserPromptSubmit",
+    "tool-before": "PreToolUse",
+    "tool-after": "PostToolUse",
+    "tool-failed": "PostToolUseFailure",
+}
 """The events whose reply the host reads, with the event name that the reply must repeat."""
 
 
@@ -39,6 +49,20 @@ def read_event(moment: str, payload: dict[str, Any], environment: Mapping[str, s
     }
 
 
-def answer(moment: str, context: str, notice: str) -> dict[str, Any]:
+def read_tool_call(payload: dict[str, Any]) -> dict[str, Any]:
+    """Return a tool call in the form of `hosts.tool_calls`."""
+    result, error = payload.get("tool_response"), payload.get("error")
+    failed = exit_failed(result) or (bool(error) and payload.get("is_interrupt") is not True)
+    return build_call(
+        text_field(payload, "tool_name"),
+        payload.get("tool_input", payload),  # a truncated payload has its fields at the top
+        call_id=text_field(payload, "tool_use_id"),
+        output=error or result,
+        failed=failed,
+    ) | {"agent": text_field(payload, "agent_id")}
+
+
+def answer(moment: str, context: str, notice: str, decision: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return the host's JSON; an empty object for events whose reply is ignored."""
-    return hook_answer(_ANSWERED_EVENTS[moment], context, notice) if moment in _ANSWERED_EVENTS else {}
+    event = _ANSWERED_EVENTS.get(moment)
+    return hook_answer(event, context, notice, decision) if event else {}

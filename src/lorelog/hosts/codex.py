@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lorelog.hosts import answer_hash, hook_answer, path_field, text_field
+from lorelog.hosts.tool_calls import build_call, cut_output, exit_failed, looks_failed, output_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,11 +13,18 @@ if TYPE_CHECKING:
 MOMENTS = {
     "SessionStart": "session-start",
     "UserPromptSubmit": "prompt",
+    "PreToolUse": "tool-before",
+    "PostToolUse": "tool-after",
     "Stop": "turn-end",
     "PreCompact": "compact",
     "SessionEnd": "session-end",
 }
-_ANSWERED_EVENTS = {"session-start": "SessionStart", "prompt": "UserPromptSubmit"}
+_ANSWERED_EVENTS = {
+    "session-start": "SessionStart",
+    "prompt": "UserPromptSubmit",
+    "tool-before": "PreToolUse",
+    "tool-after": "PostToolUse",
+}
 
 
 def read_event(moment: str, payload: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
@@ -33,6 +41,22 @@ def read_event(moment: str, payload: dict[str, Any], environment: Mapping[str, s
     }
 
 
-def answer(moment: str, context: str, notice: str) -> dict[str, Any]:
+def read_tool_call(payload: dict[str, Any]) -> dict[str, Any]:
+    """Return a tool call in the form of `hosts.tool_calls`.
+
+    Codex has no event for a failed call and reports no exit status, so its output has to tell.
+    """
+    result = payload.get("tool_response")
+    return build_call(
+        text_field(payload, "tool_name"),
+        payload.get("tool_input", payload),  # a truncated payload has its fields at the top
+        call_id=text_field(payload, "tool_use_id"),
+        output=result,
+        failed=exit_failed(result) or looks_failed(cut_output(output_text(result))),
+    ) | {"agent": text_field(payload, "agent_id")}
+
+
+def answer(moment: str, context: str, notice: str, decision: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return the host's JSON; an empty object for events whose reply is ignored."""
-    return hook_answer(_ANSWERED_EVENTS[moment], context, notice) if moment in _ANSWERED_EVENTS else {}
+    event = _ANSWERED_EVENTS.get(moment)
+    return hook_answer(event, context, notice, decision) if event else {}

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from os import path
 
-from lorelog.hosts import answer_hash, path_field, text_field
+from lorelog.hosts import answer_hash, path_field, plugin_answer, text_field
+from lorelog.hosts.tool_calls import build_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 MOMENTS = {
     "session_start": "session-start",
     "before_prompt_build": "prompt",
+    "before_tool_call": "tool-before",
+    "tool_result": "tool-after",
     "agent_end": "turn-end",
     "agent_failed": "turn-failed",
     "before_compaction": "compact",
@@ -42,9 +45,20 @@ def read_event(moment: str, payload: dict[str, Any], environment: Mapping[str, s
     }
 
 
-def answer(moment: str, context: str, notice: str) -> dict[str, Any]:
-    """Return the plugin's JSON: context and notice, if not empty."""
-    return {name: text for name, text in (("context", context), ("notice", notice)) if text}
+def read_tool_call(payload: dict[str, Any]) -> dict[str, Any]:
+    """Return a tool call in the form of `hosts.tool_calls`."""
+    return build_call(
+        text_field(payload, "tool"),
+        payload.get("input", payload),  # a truncated payload has its fields at the top
+        call_id=text_field(payload, "call"),
+        output=payload.get("output"),
+        failed=payload.get("failed") is True,
+    ) | {"agent": ""}
+
+
+def answer(moment: str, context: str, notice: str, decision: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the plugin's JSON: context, notice and the reason of a block, if not empty."""
+    return plugin_answer(context, notice, decision)
 
 
 def _find_transcript(payload: dict[str, Any], agent: str, session: str, environment: Mapping[str, str]) -> str:

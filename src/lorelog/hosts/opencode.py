@@ -5,7 +5,8 @@ OpenCode keeps all sessions in one SQLite database. Its plugin API does not give
 
 from __future__ import annotations
 
-from lorelog.hosts import answer_hash, path_field, text_field
+from lorelog.hosts import answer_hash, path_field, plugin_answer, text_field
+from lorelog.hosts.tool_calls import build_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 MOMENTS = {
     "session.created": "session-start",
     "chat.message": "prompt",
+    "tool.execute.before": "tool-before",
+    "tool.execute.after": "tool-after",
     "session.idle": "turn-end",
     "session.error": "turn-failed",
     "experimental.session.compacting": "compact",
@@ -36,9 +39,20 @@ def read_event(moment: str, payload: dict[str, Any], environment: Mapping[str, s
     }
 
 
-def answer(moment: str, context: str, notice: str) -> dict[str, Any]:
-    """Return the plugin's JSON: context and notice, if not empty."""
-    return {name: text for name, text in (("context", context), ("notice", notice)) if text}
+def read_tool_call(payload: dict[str, Any]) -> dict[str, Any]:
+    """Return a tool call in the form of `hosts.tool_calls`."""
+    return build_call(
+        text_field(payload, "tool"),
+        payload.get("input", payload),  # a truncated payload has its fields at the top
+        call_id=text_field(payload, "call"),
+        output=payload.get("output"),
+        failed=payload.get("failed") is True,
+    ) | {"agent": ""}
+
+
+def answer(moment: str, context: str, notice: str, decision: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the plugin's JSON: context, notice and the reason of a block, if not empty."""
+    return plugin_answer(context, notice, decision)
 
 
 def _database(environment: Mapping[str, str]) -> str:

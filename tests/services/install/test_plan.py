@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from lorelog.core.errors import ConfigError
 from lorelog.hosts import HOSTS
-from lorelog.hosts.bundles import hook_command
+from lorelog.hosts.bundles import HOOK_EVENTS, hook_command
 from lorelog.services.install.manifests import build_manifest
 from lorelog.services.install.plan import (
     InstallContext,
@@ -28,7 +28,7 @@ from lorelog.services.install.plan import (
     plan_install,
     plan_uninstall,
 )
-from lorelog.services.install.status import pending_approvals
+from lorelog.services.install.status import HostCaptureStats, host_status, pending_approvals
 
 OLD = "/old/place/lorelog"
 CODEX_HOOKS = """{ "hooks": {
@@ -153,11 +153,27 @@ def test_codex_gets_a_hook_for_each_event_beside_those_of_others(tmp_path: Path)
     hooks = json.loads((tmp_path / ".codex/hooks.json").read_text())["hooks"]
     assert hooks["Stop"][0]["hooks"][0]["command"] == "notify-send done"
     assert hooks["Stop"][1]["hooks"][0]["command"] == hook_command("codex", "turn-end")
-    assert set(hooks) == {"SessionStart", "UserPromptSubmit", "Stop", "PreCompact", "SessionEnd"}
+    assert set(hooks) == set(HOOK_EVENTS["codex"])
     config = (tmp_path / ".codex/config.toml").read_text()
     assert config.startswith(CODEX_CONFIG)
     servers = tomllib.loads(config)["mcp_servers"]
     assert servers == {"other": {"command": "other"}, "lorelog": {"command": "lorelog", "args": ["mcp"]}}
+
+
+def test_an_older_installation_gets_the_new_hooks(tmp_path: Path) -> None:
+    """Installing over a version that did not hook tool calls adds these hooks, once, and keeps the others."""
+    where = setting(tmp_path)
+    install("codex", where)
+    path = tmp_path / ".codex/hooks.json"
+    newest = path.read_text()
+    old = json.loads(newest)
+    for event in ("PreToolUse", "PostToolUse"):
+        old["hooks"].pop(event)
+    path.write_text(json.dumps(old, indent=2) + "\n")
+    assert host_status("codex", where, HostCaptureStats()).installed == "stale"
+    install("codex", where)
+    assert json.loads(path.read_text()) == json.loads(newest)
+    assert host_status("codex", where, HostCaptureStats()).installed == "current"
 
 
 def test_what_others_change_afterwards_stays(tmp_path: Path) -> None:

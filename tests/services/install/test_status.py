@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from lorelog.hosts import HOSTS
+from lorelog.hosts.bundles import HOOK_EVENTS
 from lorelog.services.install.manifests import build_manifest
 from lorelog.services.install.plan import InstallContext, apply_install, plan_install
 from lorelog.services.install.status import (
@@ -105,8 +106,11 @@ def test_codex_says_which_hooks_wait_for_approval(where: InstallContext) -> None
     config = where.user_home / ".codex/config.toml"
     hooks = where.user_home / ".codex/hooks.json"
     (said,) = pending_approvals("codex", where)
-    assert "SessionStart, UserPromptSubmit, Stop, PreCompact, SessionEnd" in said
-    for event in ("session_start", "user_prompt_submit", "pre_compact", "session_end"):
+    assert ", ".join(HOOK_EVENTS["codex"]) in said
+    for event in (
+        *("session_start", "user_prompt_submit", "pre_tool_use"),
+        *("post_tool_use", "pre_compact", "session_end"),
+    ):
         config.write_text(f'{config.read_text()}\n[hooks.state."{hooks}:{event}:0:0"]\ntrusted_hash = "sha256:x"\n')
     (said,) = pending_approvals("codex", where)
     assert said.endswith("not approved: Stop")

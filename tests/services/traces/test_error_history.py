@@ -103,6 +103,37 @@ def test_what_fixed_it_is_told(ask: Ask, tmp_path: Path) -> None:
     assert (occurrence["session_id"], occurrence["command"], occurrence["host"]) == ("s-1", "make test", "claude")
 
 
+def test_a_hook_is_told_what_fixed_it(ask: Ask, tmp_path: Path) -> None:
+    """The hint names the changed files and the turn in which the command passed; its own session gets none."""
+    _, second = session(
+        ask,
+        tmp_path,
+        ["why do tests fail?", ("make test", STACK.format(line=3))],
+        ["mend it", "/app/src/db.py", ("make test", "3 passed")],
+    )
+    output = "collected 3 items\n" + STACK.format(line=7)
+    (hint,) = ask("session.why", text=output, session="another")["hints"]
+
+    assert (hint["id"], hint["files"]) == (second, ["/app/src/db.py"])
+    assert "mend it" in hint["text"]
+    assert hint["date"]
+    assert ask("session.why", text=output, session="s-1")["hints"] == []
+
+
+@pytest.mark.parametrize(
+    "text", ["KeyError: 'customer'", "ls: cannot access 'a': No such file or directory", "ok", "\ud800"]
+)
+def test_a_hook_is_told_nothing_of_other_errors(ask: Ask, tmp_path: Path, text: str) -> None:
+    """A similar error, a common one and no error at all give no hint."""
+    session(
+        ask,
+        tmp_path,
+        ["a", ("make test", STACK.format(line=3)), ("ls b", "ls: cannot access 'b': No such file or directory")],
+        ["b", "/app/src/db.py", ("make test", "3 passed")],
+    )
+    assert ask("session.why", text=text)["hints"] == []
+
+
 def test_a_line_of_it_is_enough(ask: Ask) -> None:
     """An error without a stack is found by its message, whatever numbers and paths it has."""
     ask("debug.ingest", text=STACK.format(line=3).replace("'customer_id'", "row 17 of /var/lib/a.db"))

@@ -3,12 +3,15 @@ const WAIT_MS = 2_000
 const KILL_AFTER_MS = 20_000
 const SUMMARY_WAIT_MS = 15_000
 const MAX_CONTEXTS = 8
+const MAX_TEXT_CHARS = 20_000
+const MAX_PENDING = 500
 
-type Payload = Record<string, string | number | undefined>
+type Payload = Record<string, unknown>
+type Answer = { context: string; block: string }
 
-/** Reports an event to lorelog and returns context for the model. Never throws, never waits long. */
-const hook = (host: string, moment: string, payload: Payload): Promise<string> =>
-  runHook(host, moment, payload, WAIT_MS).then(contextOf)
+/** Reports an event to lorelog; returns context for the model, and why a tool call is blocked. Never throws, never waits long. */
+const hook = (host: string, moment: string, payload: Payload): Promise<Answer> =>
+  runHook(host, moment, payload, WAIT_MS).then(answerOf)
 
 /** Runs a hook and returns its output; empty if that takes too long. */
 function runHook(host: string, moment: string, payload: Payload, waitMs: number): Promise<string> {
@@ -39,14 +42,38 @@ function runHook(host: string, moment: string, payload: Payload, waitMs: number)
   })
 }
 
-function contextOf(output: string): string {
+function answerOf(output: string): Answer {
+  let answer: Record<string, unknown> = {}
   try {
-    const answer: unknown = JSON.parse(output)
-    const context = answer && typeof answer === "object" && "context" in answer ? answer.context : ""
-    return typeof context === "string" ? context : ""
+    answer = (JSON.parse(output) ?? {}) as Record<string, unknown>
   } catch {
-    return ""
+    // No answer: nothing is added and nothing is blocked.
   }
+  const textOf = (name: string): string => (typeof answer[name] === "string" ? (answer[name] as string) : "")
+  return { context: textOf("context"), block: textOf("block") }
+}
+
+/** Returns a tool's input or output with long texts cut: a pipe with megabytes would delay the call. */
+function cut(value: unknown, depth = 0): unknown {
+  if (typeof value === "string") return value.length <= MAX_TEXT_CHARS ? value : value.slice(0, 4_000) + "\n…\n" + value.slice(-15_000)
+  if (typeof value !== "object" || value === null) return value
+  if (depth > 5) return undefined
+  if (Array.isArray(value)) return value.slice(0, 100).map((item) => cut(item, depth + 1))
+  return Object.fromEntries(Object.entries(value).slice(0, 100).map(([name, item]) => [name, cut(item, depth + 1)]))
+}
+
+/** Contexts of tool calls that are under way: hosts take them with the result of a call, not before it. */
+const pendingCalls = shared<{ session: string; context: string }>("calls")
+
+function keepForResult(call: string, session: string, context: string): void {
+  if (pendingCalls.size >= MAX_PENDING) pendingCalls.clear()
+  if (context) pendingCalls.set(call, { session, context })
+}
+
+function takeForResult(call: string): string {
+  const context = pendingCalls.get(call)?.context ?? ""
+  pendingCalls.delete(call)
+  return context
 }
 
 type SummaryRequest = { id: string; system: string; text: string; max_tokens: number }

@@ -7,6 +7,8 @@ const TOOL_MS = 30_000
 
 type Session = { sessionId?: string; agentId?: string; workspaceDir?: string; runId?: string; trigger?: string }
 
+const sessionOf = ({ sessionId, agentId, runId }: Session): Session => ({ sessionId, agentId, runId })
+
 const started = shared<Promise<string>>("started")
 const places = shared<Session>("places")
 
@@ -84,7 +86,9 @@ export default {
   description: "$DESCRIPTION",
   kind: "memory" as const,
   register(api: OpenClawPluginApi) {
-    const report = (moment: string, given: Session, more: Payload = {}): Promise<string> => {
+    const report = async (moment: string, given: Session, more: Payload = {}): Promise<string> => (await reportCall(moment, given, more)).context
+
+    const reportCall = (moment: string, given: Session, more: Payload = {}): Promise<Answer> => {
       const before = places.get(given.sessionId ?? "")
       const known: Session = {
         sessionId: given.sessionId,
@@ -120,6 +124,28 @@ export default {
       const prependContext = remembered(context.sessionId ?? "", now)
       return { ...(appendSystemContext && { appendSystemContext }), ...(prependContext && { prependContext }) }
     })
+    api.on("before_tool_call", async (event, context) => {
+      const input = { ...event.params, ...(event.derivedPaths && { derived_paths: event.derivedPaths }) }
+      const call = event.toolCallId ?? context.toolCallId ?? ""
+      const { context: memories, block } = await reportCall("tool-before", sessionOf(context), { tool: event.toolName, call, input: cut(input) })
+      if (block) return { block: true, blockReason: block }
+      keepForResult(call, context.sessionId ?? "", memories)
+    })
+    // Older versions have no middleware: there a memory of a tool call is not shown, and guards work.
+    api.registerAgentToolResultMiddleware?.(
+      async (event, context) => {
+        const contexts = [takeForResult(event.toolCallId)]
+        const details = event.result.details as { exitCode?: number } | undefined
+        if (event.isError || details?.exitCode) {
+          const output = event.result.content.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n")
+          const more = { tool: event.toolName, call: event.toolCallId, input: cut(event.args), output: cut(output), failed: true }
+          contexts.push((await reportCall("tool-after", { ...sessionOf(context), workspaceDir: event.cwd }, more)).context)
+        }
+        const added = contexts.filter(Boolean).map((text) => ({ type: "text" as const, text }))
+        if (added.length) return { result: { ...event.result, content: [...event.result.content, ...added] } }
+      },
+      { runtimes: ["openclaw"] },
+    )
     // Not awaited: a one-shot run exits now, and the hook continues by itself.
     api.on("agent_end", async (event, context) => {
       void report(event.success ? "turn-end" : "turn-failed", context)

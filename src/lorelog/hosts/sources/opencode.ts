@@ -16,6 +16,12 @@ function database(): string {
   return chosen.startsWith("/") ? chosen : `${data}/opencode/${chosen}`
 }
 
+/** Tells whether a command failed; OpenCode reports its exit status with the result. */
+function isFailure(metadata: unknown): boolean {
+  const exit = metadata && typeof metadata === "object" && "exit" in metadata ? metadata.exit : 0
+  return typeof exit === "number" && exit !== 0
+}
+
 function wordsOf(parts: Part[]): string {
   return parts.flatMap((part) => (part.type === "text" && !part.synthetic ? [part.text] : [])).join("\n")
 }
@@ -30,11 +36,15 @@ export const Lorelog: Plugin = async ({ client, directory }) => {
 
   const report = (moment: string, session: string, more: Payload = {}): Promise<string> => {
     const turn = turns.get(session) ?? ""
-    const answer = hook("opencode", moment, { session, turn, directory, transcript: database(), ...more })
+    const sent = hook("opencode", moment, { session, turn, directory, transcript: database(), ...more })
+    const answer = sent.then(({ context }) => context)
     pending.add(answer)
     void answer.then(() => pending.delete(answer))
     return answer
   }
+
+  const reportCall = (moment: string, session: string, more: Payload): Promise<Answer> =>
+    hook("opencode", moment, { session, turn: turns.get(session) ?? "", directory, ...more })
 
   const start = (session: string, source: string): Promise<string> => {
     const startup = started.get(session) ?? report("session-start", session, { source })
@@ -92,9 +102,29 @@ export const Lorelog: Plugin = async ({ client, directory }) => {
       prompted.set(sessionID, remembered(sessionID, await report("prompt", sessionID, { prompt: wordsOf(parts) })))
       await startup
     },
+    "tool.execute.before": async ({ tool, sessionID, callID }, { args }) => {
+      const { context, block } = await reportCall("tool-before", sessionID, { tool, call: callID, input: cut(args) })
+      if (block) throw new Error(block)
+      keepForResult(callID, sessionID, context)
+    },
+    "tool.execute.after": async ({ tool, sessionID, callID, args }, result) => {
+      const contexts = [takeForResult(callID)]
+      if (isFailure(result.metadata)) {
+        const more = { tool, call: callID, input: cut(args), output: cut(result.output), failed: true }
+        contexts.push((await reportCall("tool-after", sessionID, more)).context)
+      }
+      const added = contexts.filter(Boolean)
+      if (added.length && typeof result.output === "string") result.output = [result.output, ...added].join("\n\n")
+    },
     "experimental.session.compacting": async ({ sessionID }) => void compacting.add(sessionID),
     "experimental.chat.system.transform": async ({ sessionID = "" }, { system }) => {
       if (!started.has(sessionID) || compacting.delete(sessionID) || SIDE_REQUEST.test(system[0] ?? "")) return
+      // A call that failed has no result that can be extended: its context follows with the next request.
+      for (const [call, { session, context }] of pendingCalls) {
+        if (session !== sessionID) continue
+        pendingCalls.delete(call)
+        prompted.set(sessionID, remembered(sessionID, context))
+      }
       const context = [await start(sessionID, "resume"), prompted.get(sessionID)].filter(Boolean)
       if (context.length) system.push(context.join("\n\n"))
     },

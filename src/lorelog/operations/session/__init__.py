@@ -11,6 +11,7 @@ from lorelog.operations.requests import EmptyRequest
 from lorelog.operations.session import handlers, schema
 
 _ABSENT_FOR_HOOKS = "hooks of agents call it and show its reply themselves; search_memory finds the same memories"
+_ABSENT_WHY = "hooks of agents call it and show its reply themselves; debug.why answers in full"
 _ABSENT_READS_SESSIONS = "it reads conversations that the caller names; hooks on this machine call it"
 
 OPERATIONS: tuple[Operation[Any, Any], ...] = (
@@ -23,6 +24,14 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         errors=(ModelError, StoreUnwritable, StoreBusy),
         warms=True,
         absent={"mcp": _ABSENT_FOR_HOOKS},
+    ),
+    Operation(
+        "session.why",
+        schema.WhyHintRequest,
+        schema.WhyHintReply,
+        handlers.find_why_hints,
+        errors=(StoreUnwritable, StoreBusy),
+        absent={"mcp": _ABSENT_WHY},
     ),
     Operation(
         "session.capture",

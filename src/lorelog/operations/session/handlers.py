@@ -21,7 +21,12 @@ from lorelog.operations.session import schema
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lorelog.core.document import StoredChunk
+    from lorelog.core.query import SearchReply
     from lorelog.services.sessions.recall import RecalledMemory
+    from lorelog.services.traces.error_history import ErrorHint
+
+_MAX_HINT_CHARS = 300
 
 
 def capture_session(engine: Engine, request: schema.CaptureRequest, call: RequestContext) -> CaptureReply:
@@ -86,4 +91,41 @@ def recall_json(memories: Sequence[RecalledMemory], _: object = None) -> schema.
             )
             for memory in memories
         )
+    )
+
+
+def find_why_hints(engine: Engine, request: schema.WhyHintRequest, call: RequestContext) -> schema.WhyHintReply:
+    """Return what fixed the same error in an earlier session, in a few words.
+
+    For the hook that a host runs after a failed tool call. Use debug.why for the whole history of an error.
+    """
+    from lorelog.ingest.redaction.redact import redact
+    from lorelog.services.places.project import visible_projects
+    from lorelog.services.traces.error_history import ErrorHistorySources, find_error_hints
+
+    projects = None if engine.defaults.all_projects else visible_projects(engine.place.project, ())
+
+    def get(memory: str) -> StoredChunk | None:
+        return engine.get(memory).memory
+
+    def search(query: str, k: int) -> SearchReply:
+        return engine.search(query, replace(engine.defaults.search, k=k))
+
+    sources = ErrorHistorySources(engine.traces().tables(), search, get, projects)
+    text = request.text if request.text.isascii() else request.text.encode("utf-8", "replace").decode()
+    patterns = engine.defaults.capture.patterns
+    hints = find_error_hints(text, sources, lambda line: redact(line, patterns).text, request.session)
+    return schema.WhyHintReply(hints=tuple(map(_why_hint, hints)))
+
+
+def _why_hint(hint: ErrorHint) -> schema.WhyHint:
+    chunk = hint.memory.chunk if hint.memory is not None else None
+    memory = chunk.anchor.memory if chunk is not None and chunk.anchor is not None else ""
+    lines = [line for line in (chunk.text if chunk is not None else "").splitlines() if line.startswith("- ")]
+    return schema.WhyHint(
+        id=memory or (hint.memory.id if hint.memory is not None else ""),
+        text=" ".join(lines)[:_MAX_HINT_CHARS],
+        date=datetime.fromtimestamp(hint.at / 1000, UTC).astimezone().date().isoformat(),
+        files=hint.files,
+        signature=hint.signature,
     )

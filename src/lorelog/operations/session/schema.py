@@ -96,3 +96,28 @@ class RecallJson(OperationReply, frozen=True, kw_only=True):
     """Memories that match a prompt, best first."""
 
     hits: tuple[RecalledMemoryJson, ...]
+
+
+class WhyHintRequest(OperationRequest, frozen=True, kw_only=True):
+    """The output of a failed tool call, and the session in which it failed."""
+
+    text: Annotated[Text, Meta(description="The output of the command; its end is enough.")]
+    session: Annotated[
+        str, Meta(max_length=500, description="Id of the session. Its own errors are left out: it has seen them.")
+    ] = ""
+
+
+class WhyHint(OperationReply, frozen=True, kw_only=True):
+    """An earlier occurrence of the same error."""
+
+    id: str
+    text: str
+    date: str
+    files: tuple[str, ...]
+    signature: str
+
+
+class WhyHintReply(OperationReply, frozen=True, kw_only=True):
+    """What is known about the error of a failed tool call, best first."""
+
+    hints: tuple[WhyHint, ...]

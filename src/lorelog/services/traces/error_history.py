@@ -37,6 +37,7 @@ _MAX_TURNS = 5
 _MAX_MENTIONS = 5
 _MAX_SEARCHED = 20
 _MAX_FILES = 20
+_MAX_HINTS = 2
 _MIN_MENTION_SHARE = 0.6
 """Share of an error's distinctive words that a text must contain to be about it."""
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{2,}")
@@ -146,6 +147,44 @@ class ErrorHistory:
     tasks: tuple[Hit, ...]
     memories: tuple[Hit, ...]
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorHint:
+    """The shortest useful answer about an error: when it occurred, what was changed then, and the memory of that turn."""
+
+    signature: str
+    at: int
+    files: tuple[str, ...]
+    memory: StoredChunk | None
+
+
+def find_error_hints(
+    text: str, sources: ErrorHistorySources, clean: Callable[[str], str], session: str
+) -> list[ErrorHint]:
+    """Return hints about the same error in other sessions, best first; without any search, for a caller in a hurry.
+
+    A similar error is not enough, and an error without a stack must be the very same: "No such file" occurs everywhere.
+    An occurrence without a fix and without a memory says nothing and is left out.
+    """
+    trace = redact_trace(LocatedTrace(parse_error(text), "", 1, 1), clean).trace
+    wanted = (MATCH_EXACT, MATCH_SAME_MESSAGE) if trace.frames else (MATCH_EXACT,)
+    seen = [error for error in _find_known_errors(trace, sources) if error.match in wanted]
+    occurrences = [
+        error for error in _find_occurrences(seen, sources) if not session or error.origin.session != session
+    ]
+    hints = [
+        ErrorHint(signature=fix.failed.signature, at=fix.failed.at, files=fix.files, memory=fix.memory)
+        for fix in _find_fixes(occurrences, sources)
+    ]
+    if not hints:
+        by_turn = {error.origin.memory: error for error in occurrences if error.origin.memory}
+        for turn in _find_related_turns(occurrences, sources):
+            anchor = turn.memory.chunk.anchor
+            error = by_turn.get(anchor.memory if anchor else "")
+            signature = error.signature if error else trace_signature(trace)
+            hints.append(ErrorHint(signature=signature, at=turn.at, files=(), memory=turn.memory))
+    return [hint for hint in hints if hint.files or hint.memory is not None][:_MAX_HINTS]
 
 
 def explain_error(text: str, sources: ErrorHistorySources, clean: Callable[[str], str]) -> ErrorHistory:

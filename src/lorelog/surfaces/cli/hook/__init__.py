@@ -5,6 +5,9 @@ host's JSON is read from standard input. The event is written to <home>/spool, a
 the background, is notified. The reply is one line of JSON for the host: recent memories when a session starts, a hint that
 memory is available when a prompt is submitted, otherwise {}.
 
+The moments tool-before, tool-after and tool-failed are those of one tool call. They are not spooled; the reply blocks the
+call if a guard says so, or has the memories whose cue matches it.
+
 It never fails: on any error the output is valid JSON and the exit status 0. LORELOG_HOOKS=off disables it.
 
 examples:
@@ -19,7 +22,7 @@ import sys
 import time
 
 from lorelog.core.errors import LorelogError
-from lorelog.hosts import HOSTS, MOMENTS, detect_host, host_adapter, resolve_host
+from lorelog.hosts import HOSTS, MOMENTS, TOOL_MOMENTS, detect_host, host_adapter, resolve_host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,14 +57,25 @@ _RECOVERABLE_FIELDS = (
     "turn",
     "directory",
     "transcript",
+    "agent_id",
+    "tool_name",
+    "tool_use_id",
+    "tool",
+    "call",
+    "file_path",
+    "filePath",
+    "notebook_path",
+    "path",
+    "command",
 )
+"""Short fields that are read from a payload that is too long or broken; those of a tool call come last."""
 _END_MOMENTS = ("turn-end", "turn-failed", "compact", "session-end")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
     parser.add_argument("host", metavar="HOST", help=f"the calling host: {', '.join(HOSTS)}")
-    parser.add_argument("moment", metavar="MOMENT", help=f"the event: {', '.join(MOMENTS)}")
+    parser.add_argument("moment", metavar="MOMENT", help=f"the event: {', '.join((*MOMENTS, *TOOL_MOMENTS))}")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -111,7 +125,7 @@ def handle_hook(words: Sequence[str], data: bytes, environment: Mapping[str, str
         from lorelog.surfaces.cli.hook.summaries import answer_summary
 
         return answer_summary(host, moment, read_payload(data), environment)
-    if not host or moment not in MOMENTS or len(words) != 2:
+    if not host or moment not in (*MOMENTS, *TOOL_MOMENTS) or len(words) != 2:
         _log_error(f"there is no hook {' '.join(words)!r:.100}; see 'lorelog hook --help'")
         return {}
     payload = read_payload(data)
@@ -119,6 +133,10 @@ def handle_hook(words: Sequence[str], data: bytes, environment: Mapping[str, str
     event = host_adapter(host).read_event(moment, payload, environment)
     event |= {"host": host, "moment": moment}
     event["directory"] = event["directory"] or _working_directory(environment)
+    if moment in TOOL_MOMENTS:
+        from lorelog.surfaces.cli.hook.tool_call import answer_tool_call
+
+        return answer_tool_call(host, moment, payload, event, environment)
     prompt = payload.get("prompt") if moment == "prompt" else ""
     context, notice = _handle_event(event, prompt if isinstance(prompt, str) else "", environment)
     return host_adapter(host).answer(moment, context, notice)
@@ -153,6 +171,7 @@ def _handle_event(event: dict[str, Any], prompt: str, environment: Mapping[str, 
         except (LorelogError, OSError) as error:
             _log_error(_format_error(error))
     try:
+        notice = notice or _guard_notice(event, address.home, environment)
         return _build_context(event, prompt, settings, environment), notice
     except (
         LorelogError,
@@ -213,6 +232,14 @@ def _late_capture_notice(home: str) -> str:
         return ""
     since = time.strftime("%Y-%m-%d %H:%M", time.localtime(time.time() - age))
     return f"lorelog: {count} events have been waiting to be captured since {since}; run `lorelog hosts status`"
+
+
+def _guard_notice(event: dict[str, Any], home: str, environment: Mapping[str, str]) -> str:
+    if event["moment"] != "session-start":
+        return ""
+    from lorelog.surfaces.cli.hook.tool_call import guard_notice
+
+    return guard_notice(home, event["directory"], environment)
 
 
 def _build_context(event: dict[str, Any], prompt: str, settings: dict[str, Any], environment: Mapping[str, str]) -> str:

@@ -26,6 +26,8 @@ DEFAULTS: dict[str, bool | int | float | str] = {
     "session.hits": 0,
     "session.hits_relevance": 0.5,
     "session.hits_wait_ms": 80,
+    "session.tool_hooks": True,
+    "session.hold_calls": False,
     "daemon.warm": "auto",
 }
 _PROJECT_KEYS = ("capture.skip",)

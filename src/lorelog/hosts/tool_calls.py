@@ -1,0 +1,224 @@
+"""Tool calls of all hosts in one form: which tool, which kind of work, which files, which command, which text.
+
+Hosts and their versions name fields differently, and tools of MCP servers have any name. A known tool's kind comes from
+a table; that of any other tool from the fields it was given. Inputs may be huge, so every text is cut. Nothing here
+raises: an unknown shape gives a call with fewer fields. Standard library's cheap modules only, because a hook loads it
+before every tool call.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+MAX_TEXT_CHARS = 20_000
+"""Characters of a command, of written text and of output."""
+_MAX_PATHS = 50
+_MAX_PATH_CHARS = 4_096
+_MAX_EDITS = 100
+_MAX_WORDS = 200
+
+_KINDS = {
+    "bash": "run",
+    "shell": "run",
+    "exec": "run",
+    "exec_command": "run",
+    "local_shell": "run",
+    "powershell": "run",
+    "terminal": "run",
+    "edit": "edit",
+    "multiedit": "edit",
+    "write": "edit",
+    "notebookedit": "edit",
+    "apply_patch": "edit",
+    "patch": "edit",
+    "multi_edit": "edit",
+    "file_write": "edit",
+    "write_file": "edit",
+    "read": "read",
+    "notebookread": "read",
+    "view_image": "read",
+    "read_file": "read",
+    "file_fetch": "read",
+    "grep": "search",
+    "glob": "search",
+    "ls": "search",
+    "list": "search",
+    "task": "other",
+    "agent": "other",
+    "todowrite": "other",
+    "skill": "other",
+    "webfetch": "other",
+    "websearch": "other",
+}
+"""Kinds of the hosts' own tools, by lower-case name."""
+_PATH_FIELDS = ("file_path", "filePath", "notebook_path", "path", "file", "filename", "target_file")
+_PATH_LIST_FIELDS = ("paths", "files", "file_paths", "derived_paths")
+_COMMAND_FIELDS = ("command", "cmd", "script")
+_CONTENT_FIELDS = ("content", "new_string", "newString", "newText", "new_source", "text", "file_text", "new_str")
+_PATCH_FIELDS = ("input", "patch", "patchText", "command", "cmd")
+_PATCH_START = "*** Begin Patch"
+_PATCH_HEADINGS = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
+_FAILURE_MARKS = (
+    "Traceback (most recent call last)",
+    "rror:",
+    "rror[",
+    "xception",
+    "FAILED",
+    "FAIL:",
+    "--- FAIL",
+    "failed",
+    "fatal:",
+    "panic:",
+    "command not found",
+    "No such file or directory",
+    "Permission denied",
+    "npm ERR!",
+)
+
+
+def build_call(
+    tool: str, inputs: object, *, call_id: str = "", output: object = "", failed: bool = False
+) -> dict[str, Any]:
+    """Return a tool call in the common form."""
+    fields: Mapping[str, Any] = inputs if isinstance(inputs, dict) else {}
+    command = _command(fields)
+    patch = _patch(tool, fields, command)
+    paths = list(dict.fromkeys([*_patched_paths(patch), *_named_paths(fields)]))
+    kind = _KINDS.get(tool.lower()) or _infer_kind(fields, command, paths)
+    if kind == "run":
+        if patch and command.lstrip().startswith("apply_patch"):
+            kind = "edit"
+        else:
+            paths += [path for path in _redirected_paths(command) if path not in paths]
+    return {
+        "id": call_id,
+        "tool": tool[:200],
+        "kind": kind,
+        "paths": paths[:_MAX_PATHS],
+        "command": "" if patch and kind == "edit" else command[:MAX_TEXT_CHARS],
+        "content": (_patched_text(patch) if patch else _content(fields))[:MAX_TEXT_CHARS],
+        "output": cut_output(output_text(output)),
+        "failed": failed,
+    }
+
+
+def output_text(value: object, depth: int = 0) -> str:
+    """Return the text of a tool's result, whatever its shape."""
+    if isinstance(value, str):
+        return value
+    if depth > 4:
+        return ""
+    if isinstance(value, list):
+        return "\n".join(filter(None, (output_text(part, depth + 1) for part in value[:_MAX_EDITS])))
+    if isinstance(value, dict):
+        names = ("stdout", "stderr", "error", "text", "output", "content", "message")
+        return "\n".join(filter(None, (output_text(value.get(name), depth + 1) for name in names)))
+    return ""
+
+
+def cut_output(text: str) -> str:
+    """Return a text without its middle if it is long: errors are named at the end, and the cause at the beginning."""
+    if len(text) <= MAX_TEXT_CHARS:
+        return text
+    head = MAX_TEXT_CHARS // 5
+    return f"{text[:head]}\n…\n{text[-(MAX_TEXT_CHARS - head - 3) :]}"
+
+
+def exit_failed(result: object) -> bool:
+    """Return True if a tool's result says that it failed."""
+    if not isinstance(result, dict):
+        return False
+    if any(result.get(name) is True for name in ("is_error", "isError", "interrupted", "timed_out")):
+        return True
+    codes = (result.get(name) for name in ("exit_code", "exitCode", "exit", "returncode"))
+    return any(isinstance(code, int) and not isinstance(code, bool) and code != 0 for code in codes)
+
+
+def looks_failed(text: str) -> bool:
+    """Return True if output contains a usual mark of an error, for hosts that report no exit status."""
+    return any(mark in text for mark in _FAILURE_MARKS)
+
+
+def _command(fields: Mapping[str, Any]) -> str:
+    for name in _COMMAND_FIELDS:
+        value = fields.get(name)
+        if isinstance(value, str) and value:
+            return value
+        if isinstance(value, list) and value and all(isinstance(word, str) for word in value[:_MAX_WORDS]):
+            words = value[:_MAX_WORDS]
+            # A shell with its script as the last word: the script is the command.
+            is_script = (
+                len(words) >= 3 and words[0].rpartition("/")[2] in {"bash", "sh", "zsh"} and words[1].startswith("-")
+            )
+            return words[-1] if is_script else " ".join(words)
+    return ""
+
+
+def _patch(tool: str, fields: Mapping[str, Any], command: str) -> str:
+    for name in _PATCH_FIELDS:
+        value = fields.get(name)
+        if isinstance(value, str) and _PATCH_START in value:
+            return value
+    return command if _PATCH_START in command else ""
+
+
+def _patched_paths(patch: str) -> Iterator[str]:
+    for line in patch.split("\n") if patch else ():
+        for heading in _PATCH_HEADINGS:
+            if line.startswith(heading):
+                yield from _valid_paths(line[len(heading) :].strip())
+
+
+def _patched_text(patch: str) -> str:
+    return "\n".join(line[1:] for line in patch.split("\n") if line.startswith("+"))
+
+
+def _named_paths(fields: Mapping[str, Any]) -> Iterator[str]:
+    for name in _PATH_FIELDS:
+        yield from _valid_paths(fields.get(name))
+    for name in _PATH_LIST_FIELDS:
+        values = fields.get(name)
+        for value in values[:_MAX_PATHS] if isinstance(values, list) else ():
+            yield from _valid_paths(value.get("path") if isinstance(value, dict) else value)
+
+
+def _valid_paths(value: object) -> Iterator[str]:
+    if (
+        isinstance(value, str)
+        and value
+        and len(value) <= _MAX_PATH_CHARS
+        and value.isprintable()
+        and "://" not in value
+    ):
+        yield value
+
+
+def _redirected_paths(command: str) -> Iterator[str]:
+    """Yield the files that the first line of a command writes by redirection."""
+    words = command.partition("\n")[0].split()[:_MAX_WORDS]
+    for index, word in enumerate(words):
+        target = word.lstrip("12&").lstrip(">") if ">" in word[:3] else None
+        if target == "" and index + 1 < len(words):
+            target = words[index + 1]
+        if target and not target.startswith(("&", "/dev/", "(", ">")):
+            yield from _valid_paths(target.strip("'\";"))
+
+
+def _content(fields: Mapping[str, Any]) -> str:
+    texts = [fields[name] for name in _CONTENT_FIELDS if isinstance(fields.get(name), str)]
+    edits = fields.get("edits")
+    for edit in edits[:_MAX_EDITS] if isinstance(edits, list) else ():
+        if isinstance(edit, dict):
+            texts += [edit[name][:MAX_TEXT_CHARS] for name in _CONTENT_FIELDS if isinstance(edit.get(name), str)]
+    return "\n".join(text[:MAX_TEXT_CHARS] for text in texts)
+
+
+def _infer_kind(fields: Mapping[str, Any], command: str, paths: list[str]) -> str:
+    if command:
+        return "run"
+    if not paths:
+        return "other"
+    return "edit" if "edits" in fields or any(name in fields for name in _CONTENT_FIELDS) else "read"
