@@ -244,7 +244,7 @@ def test_a_call_is_not_held_if_that_cannot_be_recorded(tmp_path: Path) -> None:
 
     assert text
     assert not held
-    assert record_delivery(context, "cue", ["m1"], "x") is False
+    assert record_delivery(context, "cue", ["m1"], "x", {}) is False
 
 
 # -- as a host calls it --------------------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from lorelog.services.delivery import cue_table
 from lorelog.services.delivery.cue import Cue, CueKind, read_cues
 from lorelog.services.delivery.derive import derive_cues, word_set
 from lorelog.services.delivery.files import GLOBAL_KEY, project_key
+from lorelog.services.delivery.history import MIN_SINK_DELIVERIES, unused_counts
 from lorelog.services.delivery.wildcard import has_wildcard
 from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
@@ -83,6 +84,8 @@ class StandingMemory:
     cues: tuple[Cue, ...]
     expires: str = ""
     verdict: str = Freshness.UNCHECKED.value
+    unused: int = 0
+    """Deliveries without a sign of use."""
 
     def standing_line(self) -> dict[str, Any]:
         """Return its line of the standing file."""
@@ -96,7 +99,7 @@ class StandingMemory:
             "verdict": self.verdict,
             "own": self.own,
             "cues": [str(cue) for cue in self.cues],
-            "unused": 0,
+            "unused": self.unused,
         }
         return fields | {"expires": self.expires} if self.expires else fields
 
@@ -149,7 +152,11 @@ def write_delivery_files(
         stamp = source.stamp
         chunks = _read_chunks(source)
         verdicts = _update_verdicts(folder, chunks, source.workspace.project.id, check)
-        memories = [_with_verdict(memory, verdicts) for memory in read_memories(source, chunks)]
+        unused = unused_counts(source.workspace.tenant_folder / "deliveries")
+        memories = [
+            replace(_with_verdict(memory, verdicts), unused=unused.get(memory.id, 0))
+            for memory in read_memories(source, chunks)
+        ]
         changed = _write_projects(folder, [memory for memory in memories if memory.verdict != Freshness.GONE])
         _replace_file(folder / "stamp", stamp.encode())
     return changed
@@ -268,7 +275,8 @@ def _write_projects(folder: Path, memories: Sequence[StandingMemory]) -> bool:
         by_key.setdefault(project_key(memory.project), []).append(memory)
     contents: dict[str, bytes] = {}
     for key, members in by_key.items():
-        lines = [memory.standing_line() for memory in members if memory.is_standing][:MAX_STANDING]
+        standing = sorted(members, key=lambda memory: memory.unused >= MIN_SINK_DELIVERIES)  # unused ones last
+        lines = [memory.standing_line() for memory in standing if memory.is_standing][:MAX_STANDING]
         contents[f"{key}.standing.jsonl"] = "".join(
             json.dumps(line, ensure_ascii=False) + "\n" for line in lines
         ).encode("utf-8", "replace")

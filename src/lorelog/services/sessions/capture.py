@@ -37,6 +37,10 @@ from lorelog.ingest.transcripts.conversation import (
 from lorelog.ingest.transcripts.statements import format_statement
 from lorelog.ingest.transcripts.turn_note import make_note
 from lorelog.ingest.transcripts.turns import ParsedTurn, TranscriptStats
+from lorelog.services.delivery.contradiction import find_contradicted
+from lorelog.services.delivery.files import DeliveryFiles
+from lorelog.services.delivery.standing_file import read_standing
+from lorelog.services.delivery.usage import note_usage
 from lorelog.services.memories.journal import (
     AnchorFields,
     anchor_fields,
@@ -332,7 +336,7 @@ class _SessionCapture:
             if isinstance(read, CaptureReply):
                 return read
             conversation, head, turns, total = read
-            drafts = [draft for turn in turns for draft in self._drafts(turn)]
+            drafts = self._supersede([draft for turn in turns for draft in self._drafts(turn)])
         fields = anchor_fields(self._event, conversation, head)
         if is_dry:
             self._count(draft for draft in drafts if draft.text)
@@ -344,6 +348,7 @@ class _SessionCapture:
             return replace(self._counts, captured=tuple(captured), skipped=total - len(captured))
         with self._captures.exclusive():
             captured = [*recovered, *self._write(drafts, fields, progress)]
+        note_usage(self._context.workspace.tenant_folder / "deliveries", self._event.host, self._event.session, turns)
         if self._touched:
             self._notes += index_journals(sorted(self._touched), self._root, self._context)
         return replace(
@@ -354,10 +359,31 @@ class _SessionCapture:
             notes=tuple(dict.fromkeys(self._notes)),
         )
 
+    def _supersede(self, drafts: Sequence[_TurnDraft]) -> list[_TurnDraft]:
+        """Return drafts whose statements name the older ones that they contradict.
+
+        A backfill may bring statements in any order: only what was said before can be replaced.
+        """
+        if all(draft.is_note for draft in drafts):
+            return list(drafts)
+        workspace = self._context.workspace
+        files = DeliveryFiles(str(workspace.tenant_folder), workspace.project.id)
+        standing: list[Mapping[str, object]] = list(read_standing(files.standing[:1]))
+        result: list[_TurnDraft] = []
+        for draft in drafts:
+            if draft.is_note or not draft.text:
+                result.append(draft)
+                continue
+            said = draft.when.strftime("%Y-%m-%dT%H:%M")
+            older = [memory for memory in standing if str(memory.get("date", "")) <= said]
+            result.append(replace(draft, supersedes=tuple(find_contradicted(draft.text, older))))
+            standing.append({"id": draft.memory, "text": draft.text, "date": said})
+        return result
+
     def _count(self, drafts: Iterable[_TurnDraft]) -> None:
         for draft in drafts:
             statements = self._counts.statements + (not draft.is_note)
-            upgraded = self._counts.upgraded + bool(draft.supersedes)
+            upgraded = self._counts.upgraded + (draft.is_note and bool(draft.supersedes))
             self._counts = replace(self._counts, statements=statements, upgraded=upgraded)
 
     # -- reading -----------------------------------------------------------------------------------------------------
@@ -566,6 +592,7 @@ class _SessionCapture:
         )
         self._touched.add(journal)
         entries = append_entries(Path(self._root.path), memories, drafts[0].when)
+        self._context.register({memory.id: memory.text for memory in memories})
         self._captures.save_rows(*(self._capture_row(draft, journal, DONE) for draft in drafts))
         traced = [
             TracedTurn(draft.memory, draft.turn.turn.id, draft.when, draft.turn.digest.actions)
@@ -605,6 +632,7 @@ class _SessionCapture:
                 self._touched.add(journal)
             when = next(iter(memories.values())).at or self._event.at
             entries = append_entries(journal.parent, list(memories.values()), when)
+            self._context.register({memory.id: memory.text for memory in memories.values()})
         except StoreError:
             if own:
                 raise

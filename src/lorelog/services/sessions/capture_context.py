@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -49,6 +49,8 @@ class CaptureContext:
     """Returns the store for tool calls and errors of turns."""
     refresh: Callable[[], None] = lambda: None
     """Called after journals were written and indexed."""
+    register: Callable[[Mapping[str, str]], None] = lambda texts: None
+    """Registers memories by id and text as written on this machine."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 

@@ -96,7 +96,8 @@ def answer_tool_call(
     verdict = _guard_verdict(context) if moment == "tool-before" else None
     if verdict is not None and verdict["action"] == "block":
         message = format_block(verdict)
-        record_delivery(context, "guard", [str(verdict.get("memory") or "")], message, guard=str(verdict["guard"]))
+        reason = {"guard": str(verdict["guard"]), "action": "block"}
+        record_delivery(context, "guard", [str(verdict.get("memory") or "")], message, reason)
         return adapter.answer(moment, "", "", {"action": "block", "message": message})
     matches = match_cues(context.files.cues, call, root=context.root, moment=context.moment)
     hints = _ask_why(context) if moment != "tool-before" else []
@@ -149,14 +150,13 @@ def deliver(
         is_recorded = True
         for kind in dict.fromkeys(line["kind"] for line in chosen):
             lines = [line for line in chosen if line["kind"] == kind]
-            is_recorded &= record_delivery(
-                context,
-                kind,
-                [line["id"] for line in lines],
-                "\n".join(line["text"] for line in lines),
-                cue=", ".join(dict.fromkeys(filter(None, (line["cue"] for line in lines)))),
-                guard="".join(line["guard"] for line in lines),
-            )
+            reason = {
+                "cue": ", ".join(dict.fromkeys(filter(None, (line["cue"] for line in lines)))),
+                "guard": "".join(line["guard"] for line in lines),
+                "action": "warn" if kind == "guard" else "",
+            }
+            text_shown = "\n".join(line["text"] for line in lines)
+            is_recorded &= record_delivery(context, kind, [line["id"] for line in lines], text_shown, reason)
         # A call is never held if that could not be recorded: it would be held again and again.
         is_held = is_recorded and context.holds_calls and any(line["holds"] for line in chosen)
         return (f"{text}\nHeld once. Repeat the call if it agrees with this." if is_held else text), is_held
@@ -166,12 +166,16 @@ def deliver(
 
 
 def record_delivery(
-    context: ToolCallContext, kind: str, memories: list[str], text: str, *, cue: str = "", guard: str = ""
+    context: ToolCallContext, kind: str, memories: list[str], text: str, reason: Mapping[str, str]
 ) -> bool:
-    """Append a delivery to the session's log. Return False if that fails; the agent's work goes on."""
-    from lorelog.services.delivery.log import append_delivery, estimate_tokens
+    """Append a delivery to the session's log. Return False if that fails; the agent's work goes on.
 
-    fields = {"cue": cue, "guard": guard, "call": context.call["id"], "agent": context.call.get("agent", "")}
+    `reason` holds the cue or the guard, and the guard's action.
+    """
+    from lorelog.services.delivery.log import append_delivery, estimate_tokens, target_digest
+
+    call = {"call": context.call["id"], "agent": context.call.get("agent", ""), "target": target_digest(context.call)}
+    fields = {**reason, **call}
     delivery = {
         "project": context.project,
         "moment": context.moment,
