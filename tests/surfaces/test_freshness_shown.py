@@ -67,7 +67,7 @@ def test_what_comes_unasked_says_it_in_a_word(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setattr("lorelog.surfaces.cli.hook.recall.ask_within", lambda *_: answer)
     chosen = {"session.hits": 3, "session.hits_relevance": 0.5, "session.hits_wait_ms": 10}
     event = {"host": "claude", "session": "s", "directory": str(tmp_path)}
-    shown = recall_for_prompt(DaemonAddress(str(tmp_path / "run")), event, "what", chosen).splitlines()
+    shown, _ = recall_for_prompt(DaemonAddress(str(tmp_path / "run")), event, "what", chosen, 200)
     marked, plain = (line for line in shown if line.startswith("- "))
     assert marked.endswith('not merged, drifted: "a"')
     assert "</" not in marked

@@ -25,7 +25,7 @@ from lorelog.core.errors import LorelogError
 from lorelog.hosts import HOSTS, MOMENTS
 from lorelog.services.places.workspace import Workspace
 from lorelog.services.sessions import spool
-from lorelog.surfaces.cli.hook import MEMORY_HINT, handle_hook, read_payload
+from lorelog.surfaces.cli.hook import handle_hook, read_payload
 from lorelog.surfaces.cli.hook import settings as hook_settings
 from lorelog.wiring import resolve_location, settings_at
 
@@ -94,17 +94,13 @@ def test_a_session_is_shown_its_memory(quiet: Path, app: Path) -> None:
     said, _ = hook(["claude", "session-start"], {**PAYLOAD, "cwd": str(app)}, quiet)
 
     context = said["hookSpecificOutput"]["additionalContext"]
-    assert "- We chose Redis." in context
+    assert "- 2026-11-15 10:00 We chose Redis" in context
     assert said["hookSpecificOutput"]["hookEventName"] == "SessionStart"
 
 
-def test_a_prompt_is_told_that_memory_is_there(quiet: Path, app: Path, tmp_path: Path) -> None:
-    """The hint is short, and omitted for short prompts and without memories."""
-    told = hook(["claude", "prompt"], {**PAYLOAD, "cwd": str(app)}, app)[0]
-    assert told["hookSpecificOutput"] == {"hookEventName": "UserPromptSubmit", "additionalContext": MEMORY_HINT}
-    assert len(MEMORY_HINT) <= 120
-    assert hook(["claude", "prompt"], {**PAYLOAD, "cwd": str(app), "prompt": " yes "}, app)[0] == {}
-    assert hook(["claude", "prompt"], {**PAYLOAD, "cwd": str(tmp_path)}, app)[0] == {}
+def test_a_prompt_that_nothing_fits_is_answered_with_nothing(quiet: Path, app: Path) -> None:
+    """Without a fitting rule and without a daemon, a prompt costs no tokens."""
+    assert hook(["claude", "prompt"], {**PAYLOAD, "cwd": str(app)}, app)[0] == {}
 
 
 def test_a_turn_is_spooled(quiet: Path, app: Path) -> None:
@@ -321,7 +317,7 @@ def test_a_daemon_that_hangs_keeps_nobody(quiet: Path, app: Path) -> None:
 
 def test_settings_that_cannot_be_read_are_passed_over(quiet: Path, app: Path) -> None:
     """An invalid settings file stops no hook."""
-    (quiet / "config.toml").write_text("[session]\ninject_bytes = = 3 capture", "utf-8")
+    (quiet / "config.toml").write_text("[session]\nbudget = = 3 capture", "utf-8")
     said, _ = hook(["claude", "session-start"], {**PAYLOAD, "cwd": str(app)}, app)
 
     assert "Redis" in said["hookSpecificOutput"]["additionalContext"]
@@ -387,7 +383,7 @@ def test_defaults_are_those_of_the_settings() -> None:
     ("person", "project", "environment"),
     [
         ("", "", {}),
-        ("[session]\ninject_bytes = 500\nhits = 3\nhits_relevance = 1\n[daemon]\nwarm = 'off'\n", "", {}),
+        ("[session]\nbudget = 500\nprompt_budget = 0\nhits = 3\nhits_relevance = 1\n[daemon]\nwarm = 'off'\n", "", {}),
         ("[capture]\nenabled = false\nskip = true\n", "[capture]\nskip = false\n", {}),
         ("", "[capture]\nskip = true\n", {"LORELOG_CAPTURE_SKIP": "off", "LORELOG_SESSION_HITS": " 2 "}),
         ("[session]\nhits = 3\n", "", {"LORELOG_SESSION_HITS": "", "LORELOG_SESSION_HITS_RELEVANCE": "0.25"}),
@@ -415,7 +411,7 @@ def test_tenants_are_shown_their_own(quiet: Path, app: Path) -> None:
     own.mkdir(parents=True)
     (own / "2026-11-15.md").write_text("- of work\n", "utf-8")
     context = hook(["claude", "session-start"], told, app, env=more)[0]["hookSpecificOutput"]["additionalContext"]
-    assert "- of work" in context
+    assert "2026-11-15 of work" in context
     assert "Redis" not in context
 
 
@@ -553,11 +549,11 @@ def test_hits_that_a_tool_brought_say_so(app: Path, answering: Callable[[bytes],
         b'{"ok": false, "error": {"code": "x", "message": "no"}}\n',
     ],
 )
-def test_without_hits_there_is_the_hint(
+def test_without_hits_there_is_nothing(
     app: Path, answering: Callable[[bytes], list[dict[str, Any]]], answer: bytes
 ) -> None:
-    """A daemon that is late, fails or responds with nonsense leaves the hint."""
+    """A daemon that is late, fails or responds with nonsense adds nothing."""
     answering(answer)
     said, _ = hook(["claude", "prompt"], {**PAYLOAD, "cwd": str(app)}, app, env=HITS)
 
-    assert said["hookSpecificOutput"]["additionalContext"] == MEMORY_HINT
+    assert said == {}

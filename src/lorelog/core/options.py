@@ -238,8 +238,9 @@ class CaptureOptions:
 class SessionOptions:
     """What a session is shown without asking."""
 
-    inject_bytes: int = 2000
-    hits: int = 0
+    budget: int = 600
+    prompt_budget: int = 200
+    hits: int = 2
     hits_relevance: float = 0.5
     hits_wait_ms: int = 80
 

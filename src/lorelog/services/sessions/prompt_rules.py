@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from math import log
 
+from lorelog.services.delivery.log import read_deliveries, session_log
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -109,7 +111,9 @@ _PHRASES = (
     ("sign in", "signin"),
     ("log in", "login"),
 )
-_SUBJECT_MARKS = frozenset("not never no don doesn avoid without stop use uses using always prefer must only instead".split())  # noqa: SIM905
+_SUBJECT_MARKS = frozenset(
+    "not never no don doesn avoid without stop use uses using always prefer must only instead".split()  # noqa: SIM905
+)
 _MAX_SUBJECT_TERMS = 3
 _MAX_ENDING_CHARS = 4
 _IMPLIED = {
@@ -118,8 +122,8 @@ _IMPLIED = {
     **dict.fromkeys(("black", "prettier"), (("format",),)),
 }
 """Tools, and the words of prompts that lead to their use: all of one group."""
-_SEPARATORS = str.maketrans({char: " " for char in "\t'\"`()[]{}<>|/\\*#@$%^&+=~,:-–—“”‘’«»…·•、，：（）「」《》"})
-_SENTENCE_ENDS = str.maketrans({char: "\n" for char in ".!?;\r。！？；"})
+_SEPARATORS = str.maketrans(dict.fromkeys("\t'\"`()[]{}<>|/\\*#@$%^&+=~,:-–—“”‘’«»…·•、，：（）「」《》", " "))
+_SENTENCE_ENDS = str.maketrans(dict.fromkeys(".!?;\r。！？；", "\n"))
 
 
 def _stem(word: str) -> str:
@@ -174,7 +178,6 @@ class _Rule:
             stem for stem in self.stems & _IMPLIED.keys() if any(window.issuperset(words) for words in _IMPLIED[stem])
         }
         return self.stems & window | tools
-
 
     def needs_verb(self, matched: set[str]) -> bool:
         """Return whether only common nouns match, and none of the verbs that say what the rule is about."""
@@ -320,3 +323,10 @@ def _weight(stem: str, rule: _Rule) -> float:
 def _rarity(count: int, rules: int) -> float:
     """Return a factor from 0.7 to 1: a word of many rules distinguishes them less."""
     return 1.0 - 0.3 * log(count) / log(rules) if rules > 1 else 1.0
+
+
+def prompted_memories(folder: str, host: str, session: str) -> frozenset[str]:
+    """Return the memories that a session was shown after its start: with prompts and tool calls."""
+    lines = read_deliveries(session_log(folder, host, session))
+    later = (line for line in lines if line.get("moment") != "session-start")
+    return frozenset(memory for line in later for memory in line["memories"] if isinstance(memory, str))

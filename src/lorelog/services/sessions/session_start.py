@@ -321,4 +321,3 @@ def _fill_blocks(blocks: list[_Block], room: int) -> None:
 
 def _byte_size(*lines: str) -> int:
     return sum(len(line.encode("utf-8", "replace")) + 1 for line in lines)
-
