@@ -16,7 +16,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
-from lorelog.core.errors import StoreUnwritable
+from lorelog.core.errors import LorelogError, StoreUnwritable
 from lorelog.core.options import ListOptions, SearchOptions
 from lorelog.core.ports import Embedder, Progress, Store
 from lorelog.core.query import Filters, LifecycleState, SearchReply
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from lorelog.services.indexing.run import IndexJob
     from lorelog.services.maintenance.index import IndexMaintenance
     from lorelog.services.memories.lifecycle import MemoryLifecycle
+    from lorelog.services.memory_state.authored import AuthoredMemories
     from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
     from lorelog.services.memory_state.tombstones import Tombstones
     from lorelog.services.places.root_selection import IndexTargets, WatchScope
@@ -129,7 +130,9 @@ class Engine:
             anyway=reembed == "anyway",
             scan=replace(job.scan, ignore_files=(*job.scan.ignore_files, *ignore_files)),
         )
-        return self._index_maintenance().index(job, named, progress)
+        report = self._index_maintenance().index(job, named, progress)
+        self.refresh_delivery()
+        return report
 
     def watch_set(self) -> WatchScope:
         """Return the paths to watch for this project."""
@@ -140,7 +143,10 @@ class Engine:
 
         Raise StoreBusy instead of waiting for another run. An index that serves another model keeps serving it.
         """
-        return self._index_maintenance().follow(changes, progress)
+        report = self._index_maintenance().follow(changes, progress)
+        if report is not None:
+            self.refresh_delivery()
+        return report
 
     def run_background_work(self, go_on: Callable[[], bool] = lambda: True) -> None:
         """Embed records and check the code that memories mention, as long as `go_on` returns True."""
@@ -154,6 +160,8 @@ class Engine:
             tables=self.deps.side_databases.code(),
             go_on=go_on,
         )
+        if go_on():
+            self.refresh_delivery(check_code=True)
 
     def roots(self) -> Sequence[RootStatus]:
         """Return the indexed roots of all projects of the tenant."""
@@ -167,7 +175,9 @@ class Engine:
         """
         from lorelog.services.places.root_selection import forget_roots
 
-        return forget_roots(paths, self._roots, self.store, self._record_pages.holds)
+        count = forget_roots(paths, self._roots, self.store, self._record_pages.holds)
+        self.refresh_delivery()
+        return count
 
     def has_indexed_project(self) -> bool:
         """Return True if something was indexed for the current project."""
@@ -263,15 +273,24 @@ class Engine:
 
     def add(self, memories: Sequence[NewMemory], *, to_global: bool = False) -> Sequence[AddReply]:
         """Append memories to today's journal, all or none, and index them."""
-        from lorelog.services.memories.add import add, with_git_head
+        from lorelog.services.memories.add import add, with_git_head, with_replaced_note
 
         with suppress(StoreUnwritable):  # a project's memory is kept in the project even if the home is read-only
             self.place.create()
         root = self.place.journal_root(to_global=to_global)
         memories = memories if to_global else with_git_head(memories, self.place.project.root)
+        given = memories
+        memories = self._supersede_contradicted(memories, to_global=to_global)
         replies = add(memories, root, self._job((root,)), self.store, self.embedder)
+        replies = [
+            reply if memory.supersedes == before.supersedes else with_replaced_note(reply, memory)
+            for reply, memory, before in zip(replies, memories, given, strict=True)
+        ]
         with suppress(StoreUnwritable):  # the memory is safe, and journals are found without being registered
             self._roots.remember([root])
+            texts = {reply.memory: memory.text for reply, memory in zip(replies, memories, strict=True)}
+            self._authored().record(texts)
+        self.refresh_delivery()
         return replies
 
     def get(self, identity: str) -> GetReply:
@@ -291,14 +310,18 @@ class Engine:
 
         self.place.create()
         self._record_pages.reject_record_id(identity)
-        return delete_memory(identity, self.store, self._tombstones())
+        reply = delete_memory(identity, self.store, self._tombstones())
+        self.refresh_delivery()
+        return reply
 
     def restore(self, identity: str) -> DeleteReply:
         """Show a deleted memory again."""
         from lorelog.services.memories.delete import restore_memory
 
         self.place.create()
-        return restore_memory(identity, self.store, self._tombstones(), self._job(()))
+        reply = restore_memory(identity, self.store, self._tombstones(), self._job(()))
+        self.refresh_delivery()
+        return reply
 
     def compact(
         self, options: CompactOptions, progress: Progress | None = None, aside: YieldWriteLock = nullcontext
@@ -318,6 +341,52 @@ class Engine:
         )
         return compactor.compact(options, progress)
 
+    # -- delivery ----------------------------------------------------------------------------------------------------
+
+    def refresh_delivery(self, *, check_code: bool = False) -> None:
+        """Bring the files that hooks read up to date: standing memories and cues.
+
+        Called after every operation that changes memories, in the process that changed them. It is cheap if nothing
+        changed, and a failure is ignored: the files are derived, and the next call writes them. With `check_code`, the
+        memories of this project are checked against the code they mention.
+        """
+        from datetime import date
+
+        from lorelog.services.delivery.standing import DeliverySource, code_check, write_delivery_files
+
+        check = None
+        with suppress(LorelogError, OSError):
+            if check_code:
+                from lorelog.services.freshness.checker import FreshnessChecker
+
+                tables = self.deps.side_databases.code()
+                check = code_check(FreshnessChecker(self.place, tables).without_time_limit())
+            source = DeliverySource(
+                store=self.store,
+                workspace=self.place,
+                lifecycle=self._lifecycle_index(),
+                authored=self._authored(),
+                today=date.today(),  # noqa: DTZ011  (the user's local day)
+            )
+            write_delivery_files(source, check)
+
+    def _supersede_contradicted(self, memories: Sequence[NewMemory], *, to_global: bool) -> Sequence[NewMemory]:
+        """Return memories that name the standing memories of the same scope which they contradict."""
+        from lorelog.services.delivery.contradiction import supersede_contradicted
+        from lorelog.services.delivery.files import DeliveryFiles
+        from lorelog.services.delivery.standing import STANDING_TYPES
+        from lorelog.services.delivery.standing_file import read_standing
+
+        if not any(memory.type in STANDING_TYPES for memory in memories):
+            return memories
+        files = DeliveryFiles(str(self.place.tenant_folder), "" if to_global else self.place.project.id)
+        return supersede_contradicted(memories, read_standing(files.standing[:1]), STANDING_TYPES)
+
+    def _authored(self) -> AuthoredMemories:
+        from lorelog.services.memory_state.authored import AuthoredMemories
+
+        return AuthoredMemories(self.place.tenant_folder)
+
     # -- factories ---------------------------------------------------------------------------------------------------
 
     def lifecycle(self) -> MemoryLifecycle:
@@ -332,6 +401,7 @@ class Engine:
             tombstones=self._tombstones(),
             add=self.add,
             scope_filters=self._scoped,
+            refresh=self.refresh_delivery,
         )
 
     def capture_context(self) -> CaptureContext:
@@ -346,6 +416,7 @@ class Engine:
             roots=self._roots,
             options=self.defaults.capture,
             summarizer=self.deps.summarizer,
+            refresh=self.refresh_delivery,
         )
 
     def records(self) -> RecordScope:

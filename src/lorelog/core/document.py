@@ -8,6 +8,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+TURN_TYPE = "turn"
+"""Type of the note that capture writes about a turn."""
 GLOBAL_PROJECT = ""
 """Project of the memories that belong to no project and are visible in all."""
 
@@ -89,6 +91,8 @@ class Anchor:
     commit: str = ""
     covers: tuple[str, ...] = ()
     """Content hashes of the chunks it summarizes; only on the first piece of a section."""
+    cues: tuple[str, ...] = ()
+    """Cues written by hand, as `kind=value`. They come from the file, so they may be malformed."""
 
     @property
     def superseded_ids(self) -> tuple[str, ...]:

@@ -32,6 +32,8 @@ class NewMemory:
     """Last ISO day it is shown; empty means forever."""
     covers: tuple[str, ...] = ()
     """Content hashes of the chunks it summarizes."""
+    cues: tuple[str, ...] = ()
+    """When to deliver it to an agent: `kind=value`, such as `path=src/db/**`."""
 
 
 class AdmissionDecision(StrEnum):

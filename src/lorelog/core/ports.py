@@ -346,6 +346,13 @@ class Catalog(Protocol):
         """Return the admitted chunks that begin a section and whose anchor names this session, newest first."""
         ...
 
+    def authored_chunks(self, filters: Filters, limit: int, *, outside: str = "") -> list[StoredChunk]:
+        """Return the admitted chunks that begin a memory with an id, newest first, without notes of turns.
+
+        Files below the directory `outside` are left out.
+        """
+        ...
+
     def supersessions(self) -> Sequence[Supersession]:
         """Return the supersessions that anchors declare, oldest first. Cheap enough to call before each search."""
         ...

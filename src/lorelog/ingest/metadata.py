@@ -14,7 +14,7 @@ Anchors: the comment under a heading that records a memory's source, in all know
     <!-- session:S turn:T transcript:PATH -->     Claude Code; OpenClaw, without a turn and with a path or a URL
     <!-- session:S rollout:PATH -->               Codex
     <!-- session:S turn:T db:PATH -->             OpenCode, DSH
-    <!-- memory:ID type:decision tags:a,b … -->   lorelog
+    <!-- memory:ID type:decision tags:a,b … -->   lorelog; `cues:` is percent-encoded
     <!-- covers:HASH,HASH,… -->                   below a lorelog anchor: further chunks that a summary covers
 
 A comment is an anchor if its first word has the form `key:value` and it names a session or a memory, so prose that
@@ -29,6 +29,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import PurePath
+from urllib.parse import unquote
 
 from lorelog.core.document import Anchor
 
@@ -212,6 +213,7 @@ def parse_anchor(comment: str) -> Anchor | None:
         branch=values.get("branch", ""),
         commit=values.get("commit", ""),
         covers=_parse_hashes(values.get("covers", "")),
+        cues=_parse_cues(values.get("cues", "")),
     )
 
 
@@ -219,6 +221,11 @@ def parse_covers(comment: str) -> tuple[str, ...]:
     """Return the hashes in a `covers` comment below an anchor, which keeps the anchor's own line short."""
     match = _COVERS.fullmatch(comment)
     return _parse_hashes(match[1]) if match else ()
+
+
+def _parse_cues(text: str) -> tuple[str, ...]:
+    """Return the cues of an anchor: separated by commas, percent-encoded."""
+    return tuple(dict.fromkeys(cue for word in text.split(",") if (cue := unquote(word).strip())))
 
 
 def _parse_hashes(text: str) -> tuple[str, ...]:

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
-from lorelog.core.document import Anchor, Chunk, ChunkKey, Document, StoredChunk
+from lorelog.core.document import TURN_TYPE, Anchor, Chunk, ChunkKey, Document, StoredChunk
 from lorelog.core.errors import ModelFault, NotFound, StoreBusy, UsageError
+from lorelog.core.paths import is_below
 from lorelog.core.ports import (
     MIN_BM25_WORDS,
     Analyser,
@@ -237,6 +238,17 @@ class MemoryStore:
         sections = self.recent(filters, len(self._entries))
         return [
             stored for stored in sections if session and stored.chunk.anchor and stored.chunk.anchor.session == session
+        ][:limit]
+
+    def authored_chunks(self, filters: Filters, limit: int, *, outside: str = "") -> list[StoredChunk]:
+        sections = self.recent(filters, len(self._entries))
+        return [
+            stored
+            for stored in sections
+            if stored.chunk.anchor
+            and stored.chunk.anchor.memory
+            and stored.chunk.type != TURN_TYPE
+            and not (outside and is_below(stored.chunk.source, outside))
         ][:limit]
 
     def supersessions(self) -> list[Supersession]:

@@ -133,7 +133,8 @@ def supersede(engine: Engine, request: schema.SupersedeRequest, call: RequestCon
     Both stay in their files; the new memory's anchor names the old one. Deleting the new memory shows the old one
     again.
     """
-    memory = NewMemory(request.text, request.type, tuple(dict.fromkeys(request.tags)), request.origin)
+    tags, cues = tuple(dict.fromkeys(request.tags)), _parse_cues(request.cues)
+    memory = NewMemory(request.text, request.type, tags, request.origin, cues=cues)
     return engine.lifecycle().supersede(request.id, memory)
 
 
@@ -342,7 +343,15 @@ def remove_roots(engine: Engine, request: schema.RootsRequest, call: RequestCont
 def _new_memory(memory: schema.AddRequest | schema.MemoryText) -> NewMemory:
     tags = tuple(dict.fromkeys(memory.tags))
     expires = parse_future_day(memory.expires) if memory.expires else ""
-    return NewMemory(memory.text, memory.type, tags, memory.origin, expires=expires)
+    return NewMemory(memory.text, memory.type, tags, memory.origin, expires=expires, cues=_parse_cues(memory.cues))
+
+
+def _parse_cues(cues: Sequence[str]) -> tuple[str, ...]:
+    if not cues:
+        return ()
+    from lorelog.services.delivery.cue import parse_cues
+
+    return parse_cues(cues)
 
 
 def _parse_expiry(day: str | UnsetType | None) -> str | None:

@@ -27,6 +27,13 @@ _MemoryType = Annotated[
 ]
 _Tags = Annotated[Words, Meta(description="Tags, one word each.")]
 _Origin = Annotated[Literal["user", "agent", "tool", "import"], Meta(description="Who the text comes from.")]
+_Cues = Annotated[
+    Annotated[list[Annotated[str, Meta(max_length=300)]], Meta(max_length=20)],
+    Meta(
+        description="When to show the memory to an agent, as KIND=VALUE: path=src/db/**, command=npm *, symbol=NAME, "
+        "error=TEXT, topic=WORDS, event=commit, day=2026-12-31. Derived from the text if none are given."
+    ),
+]
 _Expires = Annotated[
     Annotated[str, Meta(max_length=40)],
     Meta(description="The last day the memory is shown: 2026-03-05, tomorrow, or a period such as 14d, 2w, 3m, 1y."),
@@ -74,6 +81,7 @@ class MemoryText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     tags: _Tags = []
     origin: _Origin = "user"
     expires: _Expires = ""
+    cues: _Cues = []
 
 
 class AddRequest(OperationRequest, frozen=True, kw_only=True):
@@ -84,6 +92,7 @@ class AddRequest(OperationRequest, frozen=True, kw_only=True):
     tags: _Tags = []
     origin: _Origin = "user"
     expires: _Expires = ""
+    cues: _Cues = []
     to_global: Annotated[bool, Meta(description="Add it for every project.")] = False
 
 
@@ -191,6 +200,7 @@ class SupersedeRequest(IdentityRequest, frozen=True, kw_only=True):
     ] = ""
     tags: Annotated[Words, Meta(description="Tags, one word each; those of the old memory if not given.")] = []
     origin: _Origin = "user"
+    cues: _Cues = []
 
 
 class ExpiryRequest(IdentityRequest, frozen=True, kw_only=True):

@@ -84,6 +84,9 @@ _TAG = re.compile(r"[\w][\w.:/*@+-]{0,199}")
 _IDENTITY = re.compile(r"[\w.:-]{1,200}")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
 _HASH = re.compile(r"[0-9a-f]{16}")
+_CUE_CHARS = "=/*?.:@+!$&'()"
+"""Characters that stay readable in an anchor besides letters, digits and `_.-~`."""
+MAX_CUES, MAX_CUE_CHARS = 20, 300
 _HASHES_PER_LINE = 24
 """Covered hashes per line of a journal, for readability."""
 _WAIT_S = 10.0
@@ -173,6 +176,15 @@ def check_memory(memory: NewMemory) -> None:
     for old in memory.supersedes:
         if not _IDENTITY.fullmatch(old):
             raise UsageError(f"{old!r} cannot be superseded: its id cannot be written down", hint="give it another id")
+    if len(memory.cues) > MAX_CUES:
+        raise UsageError(
+            f"a memory can have at most {MAX_CUES} cues (got {len(memory.cues)})", hint="write two memories"
+        )
+    for cue in memory.cues:
+        if not cue.strip() or len(cue) > MAX_CUE_CHARS or not cue.isprintable():
+            raise UsageError(
+                f"{cue[:80]!r} cannot be a cue", hint=f"a cue is one line of at most {MAX_CUE_CHARS} characters"
+            )
     if not all(map(_HASH.fullmatch, memory.covers)):
         raise UsageError("covers must contain content hashes", hint="16 hex digits each")
 
@@ -263,6 +275,8 @@ def _format_entry(memory: NewMemory, identity: str, now: datetime) -> str:
         words.append(f"supersedes:{','.join(memory.supersedes)}")
     if memory.expires:
         words.append(f"expires:{memory.expires}")
+    if memory.cues:
+        words.append(f"cues:{','.join(map(_encode_cue, memory.cues))}")
     covers = [
         ",".join(memory.covers[start : start + _HASHES_PER_LINE])
         for start in range(0, len(memory.covers), _HASHES_PER_LINE)
@@ -271,6 +285,11 @@ def _format_entry(memory: NewMemory, identity: str, now: datetime) -> str:
         words.append(f"covers:{covers.pop()}")
     anchor = "\n".join(f"<!-- {fields} -->" for fields in (" ".join(words), *(f"covers:{line}" for line in covers)))
     return f"### {now:%H:%M}\n{anchor}\n{_format_body(memory.text)}\n"
+
+
+def _encode_cue(cue: str) -> str:
+    """Return a cue as part of one anchor word: it can neither end the comment nor separate cues."""
+    return quote(cue, safe=_CUE_CHARS).replace("--", "-%2D")
 
 
 def _format_body(text: str) -> str:

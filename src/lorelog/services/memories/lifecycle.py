@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -161,6 +161,8 @@ class MemoryLifecycle:
     tombstones: Tombstones
     add: AddMemories
     scope_filters: ScopeFilters
+    refresh: Callable[[], None] = lambda: None
+    """Called when dates of a memory have changed."""
 
     def supersede(self, identity: str, memory: NewMemory) -> SupersedeReply:
         """Write a memory that replaces another, which is hidden from now on; its text stays in its file.
@@ -178,7 +180,10 @@ class MemoryLifecycle:
                 hint=f"run the command in that project: --project {stored.project}",
             )
         chunk = stored.chunk
-        memory = replace(memory, type=memory.type or chunk.type, tags=memory.tags or chunk.tags, supersedes=(old,))
+        cues = memory.cues or (chunk.anchor.cues if chunk.anchor else ())
+        memory = replace(
+            memory, type=memory.type or chunk.type, tags=memory.tags or chunk.tags, cues=cues, supersedes=(old,)
+        )
         return SupersedeReply(old, self.add([memory], to_global=stored.project == GLOBAL_PROJECT)[0])
 
     def set_expiry(self, identity: str, expires: str | None, review_after: str | None) -> ExpiryReply:
@@ -193,6 +198,7 @@ class MemoryLifecycle:
         changed = (merged.expires, merged.review_after) != (before.expires, before.review_after)
         if changed:
             tenant_state(self.workspace.tenant_folder).expiry.record(dates)
+            self.refresh()
         return ExpiryReply(memory, merged.expires or "", merged.review_after or "", changed=changed)
 
     def judge(self, query: str, identity: str, relevance: str) -> FeedbackReply:

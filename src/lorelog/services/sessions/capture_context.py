@@ -47,6 +47,8 @@ class CaptureContext:
     """Lets other writers proceed during a slow step."""
     traces: Callable[[], TraceStore | None] = lambda: None
     """Returns the store for tool calls and errors of turns."""
+    refresh: Callable[[], None] = lambda: None
+    """Called after journals were written and indexed."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
@@ -70,6 +72,7 @@ def index_journals(journals: Sequence[Path], root: Root, context: CaptureContext
         notes.append(f"saved, but not searchable yet: {error.message}")
     with suppress(StoreUnwritable):  # journals are indexed even if they are not a remembered root
         context.roots.remember([root])
+    context.refresh()
     return notes
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from lorelog.core.document import Anchor, ChunkKey, Document, StoredChunk, embedded_text
+from lorelog.core.document import TURN_TYPE, Anchor, ChunkKey, Document, StoredChunk, embedded_text
 from lorelog.core.ports import ChunkNeighbours, PendingText, ReembedState, SummaryLink, Supersession, Vector, VectorPair
 from lorelog.core.query import Filters, VectorCoverage
 from lorelog.stores.embedded import rows
@@ -114,6 +114,16 @@ class CatalogReader:
         anchored = "c.piece = 0 AND c.anchor IS NOT NULL AND json_extract(c.anchor, '$.session') = ?"
         return self._chunks(
             f"{_SELECT_CHUNKS} WHERE {anchored} AND {where} ORDER BY {_NEWEST_FIRST} LIMIT ?", (session, *values, limit)
+        )
+
+    def authored_chunks(self, filters: Filters, limit: int, *, outside: str = "") -> list[StoredChunk]:
+        where, values = sql_conditions(filters)
+        prefix = outside.rstrip("/")
+        inside = "d.source >= ? AND d.source < ?" if outside else "FALSE"  # as in sql_conditions
+        return self._chunks(
+            f"{_SELECT_CHUNKS} WHERE c.memory <> '' AND c.piece = 0 AND c.type <> ? AND NOT ({inside}) AND {where} "
+            f"ORDER BY {_NEWEST_FIRST} LIMIT ?",
+            (TURN_TYPE, *((prefix + "/", prefix + "0") if outside else ()), *values, limit),
         )
 
     def supersessions(self) -> list[Supersession]:

@@ -154,7 +154,7 @@ def _anchor_json(anchor: Anchor) -> str:
 
 def _read_anchor(text: str) -> Anchor:
     fields = json.loads(text)
-    for name in ("tags", "covers"):
+    for name in ("tags", "covers", "cues"):
         fields[name] = tuple(fields.get(name, ()))
     return Anchor(**fields)
 

@@ -109,6 +109,10 @@ class CatalogStore(ABC):
         with self._open_reader() as catalog:
             return catalog.session_chunks(session, filters, limit) if catalog and session else []
 
+    def authored_chunks(self, filters: Filters, limit: int, *, outside: str = "") -> list[StoredChunk]:
+        with self._open_reader() as catalog:
+            return catalog.authored_chunks(filters, limit, outside=outside) if catalog else []
+
     def supersessions(self) -> tuple[Supersession, ...]:
         """Return supersessions from anchors, oldest first; cached until the next write."""
         with self._open_reader() as catalog:

@@ -6,6 +6,12 @@ examples:
   lorelog add "Redis TTL is 5 minutes" --type decision --tag redis
   git log -1 --format=%B | lorelog add - --tag release
   lorelog add "I prefer short commit subjects" --global
+  lorelog add "Migrations are append-only" --type decision --when-editing 'migrations/**'
+  lorelog add "Use pnpm" --type correction --when-running 'npm *' --when-running 'yarn *'
+
+An agent is shown the memory when a --when or --on option matches what it does, once per session. Without these options
+this is derived from the text for corrections, preferences, decisions and facts: files, symbols, commands, errors. See
+docs/delivery.md.
 """
 
 from __future__ import annotations
@@ -35,8 +41,45 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DAY",
         help="last day it is shown: 2026-12-31, or 14d, 2w, 3m, 1y (from now)",
     )
+    add_cue_options(parser)
     parser.add_argument("--global", dest="to_global", action="store_true", help="make it visible in every project")
     add_common(parser)
+
+
+_CUE_OPTIONS = (
+    ("--when-editing", "path", "PATTERN", "show it when an agent reads or edits such a file: 'src/db/**'"),
+    ("--when-running", "command", "PATTERN", "show it when an agent runs such a command: 'npm *'"),
+    ("--when-symbol", "symbol", "NAME", "show it when an agent writes this name: ConnectionPool"),
+    ("--when-error", "error", "TEXT", "show it when a command prints this: 'ECONNREFUSED'"),
+    ("--when-topic", "topic", "WORDS", "show it when a prompt is about this: 'database migrations'"),
+    (
+        "--on-event",
+        "event",
+        "EVENT",
+        "show it at session-start, or before a commit, before a test run, after a failure",
+    ),
+    ("--on-day", "day", "DAY", "show it in sessions that start on this day: 2026-12-31"),
+)
+
+
+def add_cue_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that say when an agent is shown a memory."""
+    for option, kind, metavar, text in _CUE_OPTIONS:
+        choices = ("session-start", "commit", "test", "failure") if kind == "event" else None
+        parser.add_argument(
+            option,
+            dest=f"cue_{kind}",
+            action="append",
+            default=[],
+            metavar=metavar,
+            choices=choices,
+            help=f"{text} (repeatable)",
+        )
+
+
+def cues_of(args: argparse.Namespace) -> list[str]:
+    """Return the cues of the options, as `kind=value`."""
+    return [f"{kind}={value}" for _, kind, _, _ in _CUE_OPTIONS for value in getattr(args, f"cue_{kind}")]
 
 
 def run(args: argparse.Namespace) -> int:
@@ -47,6 +90,7 @@ def run(args: argparse.Namespace) -> int:
         "tags": args.tag,
         "to_global": args.to_global,
         "expires": args.expires,
+        "cues": cues_of(args),
     }
     reply = call_operation(args, "memory.add", request, start_daemon=True)
     if args.json:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from lorelog.surfaces.cli.arguments import add_common
 from lorelog.surfaces.cli.client import call_operation
 from lorelog.surfaces.cli.render import (
+    format_cues,
     format_labels,
     format_lifecycle,
     one_line,
@@ -57,7 +58,8 @@ def _show(reply: Json, identity: str) -> None:
         print("  ".join(part for part in parts if part))
         trust, origin = reply["trust"], (memory["anchor"] or {}).get("origin", "")
         lifecycle = stylize(format_lifecycle(memory.get("fate")), "yellow")
-        for line in (lifecycle, format_trust(trust, origin) if trust else ""):
+        cues = format_cues(memory["anchor"])
+        for line in (lifecycle, format_trust(trust, origin) if trust else "", cues and f"shown on {cues}"):
             if line:
                 print(line)
         if memory["heading_path"]:

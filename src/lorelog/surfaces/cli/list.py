@@ -21,6 +21,7 @@ from lorelog.surfaces.cli.arguments import (
 )
 from lorelog.surfaces.cli.client import call_operation
 from lorelog.surfaces.cli.render import (
+    format_cues,
     format_labels,
     format_lifecycle,
     one_line,
@@ -79,6 +80,7 @@ def _show(reply: Json, *, due: bool) -> None:
             excerpt,
             stylize(memory["id"], "dim"),
             format_lifecycle(memory.get("fate")),
+            stylize(format_cues(memory["anchor"]), "dim"),
         )
         print("  ".join(part for part in parts if part))
     if due and not reply["memories"]:

@@ -1,6 +1,7 @@
 """Replace a memory with a new one. The old one is hidden.
 
-Both stay in their files; the new one names the old one. It takes the type and tags of the old one unless others are given.
+Both stay in their files; the new one names the old one. It takes the type, tags and cues of the old one unless others
+are given.
 Deleting the new one shows the old one again, and 'lorelog search --include-superseded' shows both.
 
 examples:
@@ -10,7 +11,7 @@ examples:
 
 from __future__ import annotations
 
-from lorelog.surfaces.cli.add import read_text, show_added
+from lorelog.surfaces.cli.add import add_cue_options, cues_of, read_text, show_added
 from lorelog.surfaces.cli.arguments import add_common
 from lorelog.surfaces.cli.client import call_operation
 from lorelog.surfaces.cli.render import one_line, print_json, print_note
@@ -28,12 +29,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tag", action="append", default=[], metavar="TAG", help="a tag (repeatable; default: those of the old one)"
     )
+    add_cue_options(parser)
     add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Supersede; fail if the new memory was saved but is not searchable."""
-    request = {"id": args.id, "text": read_text(args.text), "type": args.type, "tags": args.tag}
+    request = {"id": args.id, "text": read_text(args.text), "type": args.type, "tags": args.tag, "cues": cues_of(args)}
     reply = call_operation(args, "memory.supersede", request, start_daemon=True)
     if args.json:
         print_json(reply)

@@ -133,8 +133,11 @@ TOOLS: tuple[Schema, ...] = (
         "inputSchema": _object(
             {
                 "text": _string("Markdown"),
-                "type": _string("decision, fact, lesson, preference, ..."),
+                "type": _string("decision, fact, lesson, preference, correction, ..."),
                 "tags": _string_list(),
+                "cues": _string_list(
+                    "When to show it: path=src/db/**, command=npm *, symbol=Name, error=text, event=commit"
+                ),
                 "to_global": {"type": "boolean", "description": "For every project"},
             },
             "text",

@@ -273,14 +273,25 @@ class Lorelog:
         origin: OriginName = "user",
         to_global: bool = False,
         expires: Day = "",
+        cues: Names = (),
     ) -> AddReply:
-        """Append a memory to today's journal. It is searchable when this returns, until the day it `expires`."""
+        """Append a memory to today's journal. It is searchable when this returns, until the day it `expires`.
+
+        `cues` say when an agent is shown it: `path=src/db/**`, `command=npm *`; see docs/delivery.md.
+        """
         return self._run(
-            handlers.add, text=text, type=type, tags=tags, origin=origin, to_global=to_global, expires=expires
+            handlers.add,
+            text=text,
+            type=type,
+            tags=tags,
+            origin=origin,
+            to_global=to_global,
+            expires=expires,
+            cues=cues,
         )
 
     def add_batch(self, texts: Iterable[str | Mapping[str, Any]], *, to_global: bool = False) -> Sequence[AddReply]:
-        """Append several memories, all or none: texts, or mappings with text, type, tags, origin and expires."""
+        """Append several memories, all or none: texts, or mappings with text, type, tags, origin, expires and cues."""
         if isinstance(texts, str):
             texts = [texts]
         memories = [{"text": text} if isinstance(text, str) else _with_tag_list(text) for text in texts]
@@ -302,9 +313,12 @@ class Lorelog:
         type: str = "",  # noqa: A002
         tags: Names = (),
         origin: OriginName = "user",
+        cues: Names = (),
     ) -> SupersedeReply:
         """Replace a memory by a new one and hide the old one."""
-        return self._run(handlers.supersede, id=id_of(identity), text=text, type=type, tags=tags, origin=origin)
+        return self._run(
+            handlers.supersede, id=id_of(identity), text=text, type=type, tags=tags, origin=origin, cues=cues
+        )
 
     def set_expiry(
         self,
@@ -520,5 +534,5 @@ def _filter_arguments(filters: Filters | None) -> dict[str, Any]:
 
 
 def _with_tag_list(memory: Mapping[str, Any]) -> dict[str, Any]:
-    tags = memory.get("tags", ())
-    return {**memory, "tags": [tags] if isinstance(tags, str) else [*tags]}
+    lists = {name: memory.get(name, ()) for name in ("tags", "cues")}
+    return {**memory, **{name: [value] if isinstance(value, str) else [*value] for name, value in lists.items()}}

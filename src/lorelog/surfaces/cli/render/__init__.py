@@ -70,6 +70,12 @@ def format_labels(kind: str, tags: Sequence[str]) -> str:
     return one_line(" ".join([*([kind] if kind else []), *(f"#{tag}" for tag in tags)]))
 
 
+def format_cues(anchor: Mapping[str, Any] | None) -> str:
+    """Return the cues written by hand, as printable text."""
+    cues = (anchor or {}).get("cues", ())
+    return one_line(", ".join(map(str, cues)))
+
+
 def format_origin(origin: str) -> str:
     """Return the origin of a tainted text in words."""
     return {"tool": "a tool", "import": "an import"}.get(origin, "elsewhere")

@@ -1,0 +1,164 @@
+"""Cues: when a memory is delivered to an agent, as text of the form `kind=value`.
+
+| kind | value | matches |
+|---|---|---|
+| path | wildcard pattern or path | a file that the agent reads, edits or names in a command |
+| command | wildcard pattern or first words | a command that the agent runs |
+| symbol | name, or names joined by dots | text that the agent writes or searches for |
+| error | words, or a wildcard pattern | the output of a call |
+| topic | words | a prompt, by meaning; evaluated by the daemon |
+| event | session-start, commit, test, failure | that moment |
+| day | ISO date | sessions that start on that day or shortly after |
+
+A value that would match nearly everything is refused: such a memory would be shown in every session.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+
+from lorelog.core.errors import UsageError
+from lorelog.services.delivery.wildcard import count_literals, has_wildcard
+
+MAX_VALUE_CHARS = 200
+MIN_PATTERN_LITERALS = 2
+MIN_ERROR_LITERALS = 4
+MIN_SYMBOL_CHARS = 3
+CUE_EVENTS = ("session-start", "commit", "test", "failure")
+_NAME = r"[A-Za-z_$][\w$]*"
+_SYMBOL = re.compile(rf"{_NAME}(?:\.{_NAME})*")
+_SYMBOL_SEPARATORS = re.compile(r"::|#|->")
+
+
+class CueKind(StrEnum):
+    """Kinds of cues."""
+
+    PATH = "path"
+    COMMAND = "command"
+    SYMBOL = "symbol"
+    ERROR = "error"
+    TOPIC = "topic"
+    EVENT = "event"
+    DAY = "day"
+
+
+@dataclass(frozen=True, slots=True)
+class Cue:
+    """When a memory is delivered."""
+
+    kind: CueKind
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.value}={self.value}"
+
+
+def parse_cue(text: str) -> Cue:
+    """Return the cue of a text. Raise UsageError that says what is wrong with it."""
+    kind, separator, value = text.partition("=")
+    kinds = ", ".join(CueKind)
+    if not separator or kind.strip() not in set(CueKind):
+        raise UsageError(f"{_shorten(text)} is not a cue", hint=f"write KIND=VALUE; the kinds are {kinds}")
+    value = " ".join(value.split())
+    if not value:
+        raise UsageError(f"the cue {_shorten(text)} has no value", hint="such as path=src/db/** or command=npm *")
+    if len(value) > MAX_VALUE_CHARS or not value.isprintable():
+        raise UsageError(
+            f"the cue {_shorten(text)} is not valid", hint=f"a cue is one line of at most {MAX_VALUE_CHARS} characters"
+        )
+    cue = CueKind(kind.strip())
+    return Cue(cue, _CHECKS[cue](value))
+
+
+def parse_cues(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return valid cues in their normal form, without duplicates. Raise UsageError for the first invalid one."""
+    return tuple(dict.fromkeys(str(parse_cue(text)) for text in texts))
+
+
+def read_cues(texts: Iterable[str]) -> tuple[Cue, ...]:
+    """Return the valid cues among texts from a file; a file may contain anything."""
+    cues: dict[Cue, None] = {}
+    for text in texts:
+        try:
+            cues[parse_cue(text)] = None
+        except UsageError:
+            continue
+    return tuple(cues)
+
+
+def _check_path(value: str) -> str:
+    value = value.replace("\\", "/").removeprefix("./")
+    if ".." in value.split("/") or value.startswith("~"):
+        raise UsageError(f"the path {_shorten(value)} leads out of the project", hint="paths are relative to its root")
+    if count_literals(value) < MIN_PATTERN_LITERALS:
+        raise UsageError(
+            f"the path {_shorten(value)} matches nearly every file",
+            hint="name a directory, a file or a suffix: src/db/**",
+        )
+    return value
+
+
+def _check_command(value: str) -> str:
+    if count_literals(value) < MIN_PATTERN_LITERALS or has_wildcard(value.split(maxsplit=1)[0][:1]):
+        raise UsageError(
+            f"the command {_shorten(value)} matches nearly every command",
+            hint="begin with the name of a program: npm *, git push --force",
+        )
+    return value
+
+
+def _check_symbol(value: str) -> str:
+    name = _SYMBOL_SEPARATORS.sub(".", value).removesuffix("()")
+    if not _SYMBOL.fullmatch(name) or len(name.rpartition(".")[2]) < MIN_SYMBOL_CHARS:
+        raise UsageError(
+            f"{_shorten(value)} cannot be a symbol",
+            hint=f"a name of at least {MIN_SYMBOL_CHARS} characters, such as ConnectionPool or pool.acquire",
+        )
+    return name
+
+
+def _check_error(value: str) -> str:
+    if max(map(count_literals, value.split("*"))) < MIN_ERROR_LITERALS:
+        raise UsageError(
+            f"the error {_shorten(value)} matches nearly every output",
+            hint="give its type or the fixed part of its message",
+        )
+    return value
+
+
+def _check_topic(value: str) -> str:
+    if count_literals(value) < MIN_ERROR_LITERALS:
+        raise UsageError(f"{_shorten(value)} is too short for a topic", hint="a few words: database migrations")
+    return value
+
+
+def _check_event(value: str) -> str:
+    if value not in CUE_EVENTS:
+        raise UsageError(f"there is no event {_shorten(value)}", hint=f"the events are {', '.join(CUE_EVENTS)}")
+    return value
+
+
+def _check_day(value: str) -> str:
+    try:
+        return date.fromisoformat(value).isoformat()
+    except ValueError:
+        raise UsageError(f"{_shorten(value)} is not a day", hint="write it as 2026-12-31") from None
+
+
+_CHECKS = {
+    CueKind.PATH: _check_path,
+    CueKind.COMMAND: _check_command,
+    CueKind.SYMBOL: _check_symbol,
+    CueKind.ERROR: _check_error,
+    CueKind.TOPIC: _check_topic,
+    CueKind.EVENT: _check_event,
+    CueKind.DAY: _check_day,
+}
+
+
+def _shorten(text: str) -> str:
+    return repr(text if len(text) <= 80 else text[:79] + "…")

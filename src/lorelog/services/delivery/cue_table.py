@@ -1,0 +1,315 @@
+"""Finds the memories whose cues match a tool call, in a sorted file, while the agent waits.
+
+`services.delivery.standing` writes the file: lines `KEY TAB RANK TAB VALUE TAB JSON`, sorted by bytes. A call is turned
+into a few keys (parts of its paths, names of its programs, words of its text), and each key is found by binary search
+in the mapped file. Values are compared before any JSON is parsed. The number of lines read for one key is limited, so
+that a file made to be slow is not. Lines of one key are in the order of `RANK`: own memories first, then newest first.
+
+This module uses `os`, `mmap`, `json` and `time` only. It never raises: without a readable file nothing matches.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import time
+
+from lorelog.services.delivery.shell_command import command_names, is_commit, is_test_run, matches_words, split_command
+from lorelog.services.delivery.wildcard import count_literals, has_wildcard, matches_path, matches_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+
+MAX_CALL_CHARS = 20_000
+MAX_LINES_PER_KEY = 1_000
+MAX_PATHS = 32
+MAX_MATCHES = 20
+DAY_WINDOW = 3
+"""Days from a cue's day on which a session is shown the memory: nobody works every day."""
+PATH, EXTENSION, COMMAND, SYMBOL, ERROR, EVENT, DAY = "p", "x", "c", "s", "e", "v", "d"
+"""First letters of the keys."""
+SYMBOL_NAMES, ERROR_WORDS = "S", "E"
+"""Keys of the lines that list all symbols, or all first words of errors, for one comparison with a text's words."""
+_SPECIFICITY = {"path": 3, "command": 3, "symbol": 3, "error": 3, "event": 1, "day": 2}
+_NON_NAME = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) in "_$")}
+_FAILED_MOMENTS = ("tool-failed",)
+_AFTER_MOMENTS = ("tool-after", "tool-failed")
+
+
+def match_cues(files: tuple[str, ...], call: dict[str, Any], *, root: str, moment: str) -> list[dict[str, Any]]:
+    """Return the memories whose cues match a call, the most specific cue first, one entry per memory.
+
+    `call` is a normalised tool call, `root` the project's directory, and `moment` `tool-before`, `tool-after` or
+    `tool-failed`. Output is only there after a call, so errors and failures match then, and everything else before.
+    """
+    try:
+        query = _CallQuery(call, root, moment)
+        found = [line for file in files for line in _search(file, query)]
+        return _best_matches(found)
+    except Exception:  # noqa: BLE001  (an agent waits: a fault here must not reach its host)
+        return []
+
+
+def event_cues(files: tuple[str, ...], event: str, today: str) -> list[dict[str, Any]]:
+    """Return the memories with a cue for an event, and those for the days up to `today` (an ISO date)."""
+    keys = [(EVENT, event)]
+    if event == "session-start":
+        keys += [(DAY, day) for day in _recent_days(today)]
+    try:
+        found = []
+        for file in files:
+            with _open_table(file) as table:
+                found += [match for kind, value in keys for match in table.exact(kind, value)]
+        return _best_matches(found)
+    except Exception:  # noqa: BLE001  (as in match_cues)
+        return []
+
+
+class _CallQuery:
+    """The parts of a tool call that cues are compared with."""
+
+    __slots__ = ("commands", "events", "is_after", "output", "output_words", "paths", "text", "words")
+
+    def __init__(self, call: dict[str, Any], root: str, moment: str) -> None:
+        self.is_after = moment in _AFTER_MOMENTS
+        kind = _text(call, "kind")
+        self.commands: list[list[str]] = []
+        self.paths: list[str] = []
+        self.text = self.output = ""
+        self.events: list[str] = []
+        self.words: frozenset[str] = frozenset()
+        self.output_words: frozenset[str] = frozenset()
+        if self.is_after:
+            self.output = _text(call, "output")
+            self.output_words = _words(self.output)
+            if moment in _FAILED_MOMENTS or call.get("failed") is True:
+                self.events = ["failure"]
+            return
+        command = _text(call, "command")
+        if kind == "run":
+            self.commands = split_command(command)
+            self.events = _command_events(self.commands)
+        if kind in ("edit", "search", "other"):
+            self.text = "\n".join((_text(call, "content"), "" if kind == "edit" else command))
+            self.words = _words(self.text)
+        self.paths = _relative_paths(_call_paths(call, kind, self.commands), root)
+
+
+class _CueTable:
+    """A sorted file in memory. Use it as a context manager."""
+
+    def __init__(self, data: mmap.mmap | bytes) -> None:
+        self._data = data
+
+    def __enter__(self) -> _CueTable:  # noqa: PYI034  (no `typing` here)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not isinstance(self._data, bytes):
+            self._data.close()
+
+    def lines(self, kind: str, key: str) -> Iterator[tuple[str, str, bytes]]:
+        """Yield rank, value and JSON of the lines with a key."""
+        prefix = f"{kind}{_escape(key)}\t".encode("utf-8", "replace")
+        data, position = self._data, self._first(prefix)
+        for _ in range(MAX_LINES_PER_KEY):
+            end = data.find(b"\n", position)
+            if end < 0 or data[position : position + len(prefix)] != prefix:
+                return
+            rank, value, entry = data[position + len(prefix) : end].split(b"\t", 2)
+            yield rank.decode(), value.decode("utf-8", "replace"), entry
+            position = end + 1
+
+    def names(self, kind: str) -> list[str]:
+        """Return the names that the table lists under a key."""
+        for _, value, _entry in self.lines(kind, ""):
+            return value.split(" ")
+        return []
+
+    def exact(self, kind: str, value: str) -> list[tuple[str, str, bytes]]:
+        """Return the lines whose key says everything, such as an event."""
+        label = {EVENT: "event", DAY: "day"}[kind]
+        return [(rank, f"{label}={found}", entry) for rank, found, entry in self.lines(kind, value)]
+
+    def _first(self, prefix: bytes) -> int:
+        """Return the position of the first line that is not smaller than a prefix."""
+        data = self._data
+        low, high = 0, len(data)
+        while low < high:
+            middle = (low + high) // 2
+            start = data.rfind(b"\n", low, middle) + 1 or low
+            if data[start : start + len(prefix)] < prefix:
+                end = data.find(b"\n", middle)
+                low = high if end < 0 else end + 1
+            else:
+                high = start
+        return low
+
+
+def _open_table(file: str) -> _CueTable:
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return _CueTable(b"")
+    try:
+        if not os.fstat(descriptor).st_size:
+            return _CueTable(b"")
+        return _CueTable(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))
+    except (OSError, ValueError):
+        return _CueTable(b"")
+    finally:
+        os.close(descriptor)
+
+
+def _search(file: str, query: _CallQuery) -> list[tuple[str, str, bytes]]:
+    with _open_table(file) as table:
+        found = [match for event in query.events for match in table.exact(EVENT, event)]
+        found += _match_paths(table, query.paths)
+        found += _match_commands(table, query.commands)
+        if query.words:
+            found += _match_symbols(table, query)
+        if query.output_words:
+            found += _match_errors(table, query)
+        return found
+
+
+def _match_paths(table: _CueTable, paths: list[str]) -> Iterator[tuple[str, str, bytes]]:
+    keys = [(PATH, part) for path in paths for part in path.split("/") if part]
+    keys += [(EXTENSION, extension_of(path)) for path in paths]
+    keys += [(PATH, "")] if paths else []
+    for kind, key in dict.fromkeys(keys):
+        for rank, pattern, entry in table.lines(kind, key):
+            if any(matches_path(pattern, path) for path in paths):
+                yield rank, f"path={pattern}", entry
+
+
+def _match_commands(table: _CueTable, commands: list[list[str]]) -> Iterator[tuple[str, str, bytes]]:
+    names = [name for words in commands for name in command_names(words)]
+    for name in dict.fromkeys([*names, ""] if names else ()):
+        for rank, pattern, entry in table.lines(COMMAND, name):
+            if any(matches_words(pattern, words) for words in commands):
+                yield rank, f"command={pattern}", entry
+
+
+def _match_symbols(table: _CueTable, query: _CallQuery) -> Iterator[tuple[str, str, bytes]]:
+    for name in query.words.intersection(table.names(SYMBOL_NAMES)):
+        for rank, symbol, entry in table.lines(SYMBOL, name):
+            if all(part in query.words for part in symbol.split(".")) and _has_symbol(symbol, query.text):
+                yield rank, f"symbol={symbol}", entry
+
+
+def _has_symbol(symbol: str, text: str) -> bool:
+    """Return True if the last two names of a dotted symbol touch each other: `pool.acquire`, `Pool::acquire`."""
+    owner, dot, name = symbol.rpartition(".")
+    if not dot:
+        return True
+    owner = owner.rpartition(".")[2]
+    return any(f"{owner}{joint}{name}" in text for joint in (".", "::", "#", "->", "()."))
+
+
+def _match_errors(table: _CueTable, query: _CallQuery) -> Iterator[tuple[str, str, bytes]]:
+    lines = query.output.split("\n")
+    for word in query.output_words.intersection(table.names(ERROR_WORDS)):
+        for rank, pattern, entry in table.lines(ERROR, word):
+            anywhere = f"*{pattern}*"
+            if any(word in line and matches_text(anywhere, " ".join(line.split())) for line in lines):
+                yield rank, f"error={pattern}", entry
+
+
+def _best_matches(found: Iterable[tuple[str, str, bytes]]) -> list[dict[str, Any]]:
+    """Return one entry per memory, its most specific cue, own and specific ones first."""
+    ranked = sorted(found, key=lambda match: (match[0][:1], -_specificity(match[1]), match[0]))
+    matches: dict[str, dict[str, Any]] = {}
+    today = time.strftime("%Y-%m-%d")
+    for _, cue, entry in ranked:
+        try:
+            memory = json.loads(entry)
+        except ValueError:
+            continue
+        identity = memory.get("id") if isinstance(memory, dict) else None
+        if isinstance(identity, str) and identity not in matches and not "" < memory.get("expires", "") < today:
+            matches[identity] = {**memory, "cue": cue}
+            if len(matches) == MAX_MATCHES:
+                break
+    return list(matches.values())
+
+
+def _specificity(cue: str) -> int:
+    kind, _, value = cue.partition("=")
+    return 1000 * _SPECIFICITY.get(kind, 0) + 2 * count_literals(value) + (0 if has_wildcard(value) else 1)
+
+
+def _call_paths(call: dict[str, Any], kind: str, commands: list[list[str]]) -> list[str]:
+    """Return the files that a call reads, edits or names in a command. A search names a place, not its files."""
+    given = call.get("paths")
+    paths = [path for path in given if isinstance(path, str)] if isinstance(given, list | tuple) else []
+    if kind == "run":
+        words = [word for words in commands for word in words[1:]]
+        paths += [word for word in words if ("/" in word or "." in word) and not word.startswith(("-", "http", "."))]
+        paths += [word.removeprefix("./") for word in words if word.startswith("./")]
+    elif kind not in ("edit", "read"):
+        return []
+    return paths[:MAX_PATHS]
+
+
+def _relative_paths(paths: list[str], root: str) -> list[str]:
+    """Return paths relative to the project's root, with slashes; those outside keep all their parts."""
+    prefix = os.path.normpath(root) + "/" if root else "/"
+    relative = []
+    for path in paths:
+        plain = os.path.normpath(path.replace("\\", "/"))
+        relative.append(plain.removeprefix(prefix).lstrip("/"))
+    return list(dict.fromkeys(path for path in relative if path not in ("", ".")))
+
+
+def extension_of(path: str) -> str:
+    """Return the suffix of a path with its dot; empty if there is none."""
+    name = path.rpartition("/")[2]
+    stem, dot, suffix = name.rpartition(".")
+    return f".{suffix}" if dot and stem else ""
+
+
+def _command_events(commands: list[list[str]]) -> list[str]:
+    events = []
+    if any(map(is_commit, commands)):
+        events.append("commit")
+    if any(map(is_test_run, commands)):
+        events.append("test")
+    return events
+
+
+def _words(text: str) -> frozenset[str]:
+    """Return the names in a text. `str.translate` takes a fifth of a millisecond for 20,000 characters."""
+    return frozenset(text.translate(_NON_NAME).split())
+
+
+def _text(call: dict[str, Any], name: str) -> str:
+    value = call.get(name)
+    return value[:MAX_CALL_CHARS] if isinstance(value, str) else ""
+
+
+def _escape(key: str) -> str:
+    return key.replace("\t", " ").replace("\n", " ")
+
+
+def _recent_days(today: str) -> list[str]:
+    """Return a day and the days before it that still count. Written without `datetime`, which is slow to import."""
+    try:
+        year, month, day = (int(part) for part in today.split("-"))
+    except ValueError:
+        return []
+    days = []
+    for _ in range(DAY_WINDOW):
+        days.append(f"{year:04}-{month:02}-{day:02}")
+        day -= 1
+        if day == 0:
+            month -= 1
+            if month == 0:
+                year, month = year - 1, 12
+            is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+            day = 28 + is_leap if month == 2 else 30 if month in (4, 6, 9, 11) else 31
+    return days

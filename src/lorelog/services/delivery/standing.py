@@ -1,0 +1,410 @@
+"""Writes the two files that hooks read: standing memories, and the table of cues, for each project of a tenant.
+
+Both are derived from the index and the files beside it. `Engine.refresh_delivery` is the one place that calls this
+module: after every operation that changes memories, and in the daemon's background work, which also checks the memories
+against the code. A stamp of everything the files depend on makes an unnecessary call cheap, a file is replaced only if
+its content changed, and a lock keeps an older state from overwriting a newer one.
+
+Standing are corrections, preferences and decisions, and other memories with cues written by hand. Cues are derived from
+standing memories and from facts that were added by hand, never from the notes of captured turns: these name every file
+of a session. Superseded, expired and deleted memories, and those whose code is gone, are left out. A memory that came
+with the repository cannot supersede one of the user's own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lorelog.core.code import Freshness
+from lorelog.core.document import StoredChunk
+from lorelog.core.paths import is_below
+from lorelog.core.ports import Store
+from lorelog.core.processes import acquire_file_lock
+from lorelog.core.query import Filters
+from lorelog.core.record import UNTRUSTED_ORIGINS
+from lorelog.services.delivery import cue_table
+from lorelog.services.delivery.cue import Cue, CueKind, read_cues
+from lorelog.services.delivery.derive import derive_cues, word_set
+from lorelog.services.delivery.files import GLOBAL_KEY, project_key
+from lorelog.services.delivery.wildcard import has_wildcard
+from lorelog.services.memory_state.authored import AuthoredMemories
+from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
+from lorelog.services.places.workspace import RECORD_PAGES, Workspace
+
+if TYPE_CHECKING:
+    from lorelog.services.freshness.checker import FreshnessChecker
+
+STANDING_TYPES = frozenset({"correction", "preference", "decision"})
+MAX_MEMORIES = 20_000
+MAX_STANDING = 2_000
+MAX_TEXT_CHARS = 400
+_FORMAT = "1"
+"""Increase this when the same memories give other files."""
+_LOCK_WAIT_S = 5.0
+_CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "conversation", "message", "chat"})
+"""Types from which no cues are derived: they tell what happened, not what to do."""
+_HEADING = re.compile(r"\A#{1,6}[ \t][^\n]*(?:\n|\Z)")
+_BULLET = re.compile(r"\A[-*+] (?!\[)")
+_WORD = re.compile(r"\w+")
+_PATTERN_WORD = re.compile(r"[A-Za-z0-9_$]+")
+_FILLERS = word_set(
+    """
+    a an the please always to of for no i we you it is are be that this and
+    """
+)
+_MIN_NEAR_WORDS = 6
+_MIN_NEAR_SHARE = 0.85
+
+Verdicts = Mapping[str, str]
+"""Freshness by memory id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingMemory:
+    """A memory that may be delivered to an agent without a search."""
+
+    id: str
+    type: str
+    text: str
+    date: str
+    origin: str
+    source: str
+    project: str
+    own: bool
+    is_standing: bool
+    cues: tuple[Cue, ...]
+    expires: str = ""
+    verdict: str = Freshness.UNCHECKED.value
+
+    def standing_line(self) -> dict[str, Any]:
+        """Return its line of the standing file."""
+        fields = {
+            "id": self.id,
+            "type": self.type,
+            "text": self.text,
+            "date": self.date,
+            "origin": self.origin,
+            "source": self.source,
+            "verdict": self.verdict,
+            "own": self.own,
+            "cues": [str(cue) for cue in self.cues],
+            "unused": 0,
+        }
+        return fields | {"expires": self.expires} if self.expires else fields
+
+    def cue_entry(self) -> dict[str, Any]:
+        """Return what the table of cues holds about it."""
+        names = ("id", "type", "text", "date", "origin", "own")
+        fields = {name: getattr(self, name) for name in names}
+        optional = {"expires": self.expires, "verdict": self.verdict if self.verdict == Freshness.DRIFTED else ""}
+        return fields | {name: value for name, value in optional.items() if value}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliverySource:
+    """Where standing memories come from: one tenant's index and the files beside it."""
+
+    store: Store
+    workspace: Workspace
+    lifecycle: LifecycleIndex
+    authored: AuthoredMemories
+    today: date
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the derived files."""
+        return self.workspace.tenant_folder / "index" / "delivery"
+
+    @property
+    def stamp(self) -> str:
+        """Changes with everything that the files depend on, except the code."""
+        parts = (_FORMAT, self.store.revision(), self.lifecycle.token, self.authored.token, self.today.isoformat())
+        return " ".join(parts)
+
+
+def write_delivery_files(
+    source: DeliverySource, check: Callable[[Sequence[StoredChunk]], Verdicts] | None = None
+) -> bool:
+    """Bring the files of all projects of a tenant up to date; return True if any changed.
+
+    `check` returns the freshness of the current project's memories; without it the last known one is kept.
+    """
+    folder = source.folder
+    if check is None and _read_text(folder / "stamp") == source.stamp:
+        return False
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _lock(folder / "lock") as locked:
+        if not locked:
+            return False
+        if not source.authored.exists():
+            _adopt_own_memories(source)
+        stamp = source.stamp
+        chunks = _read_chunks(source)
+        verdicts = _update_verdicts(folder, chunks, source.workspace.project.id, check)
+        memories = [_with_verdict(memory, verdicts) for memory in read_memories(source, chunks)]
+        changed = _write_projects(folder, [memory for memory in memories if memory.verdict != Freshness.GONE])
+        _replace_file(folder / "stamp", stamp.encode())
+    return changed
+
+
+def read_memories(source: DeliverySource, chunks: Sequence[StoredChunk]) -> list[StandingMemory]:
+    """Return the memories that may be delivered, newest first; near-equal ones once."""
+    own = {stored.chunk.anchor.memory for stored in chunks if stored.chunk.anchor and _is_own(source, stored)}
+    visible = (memory for stored in chunks if (memory := _to_memory(source, stored, own)) is not None)
+    return _drop_repetitions(sorted(visible, key=lambda memory: memory.date, reverse=True))
+
+
+def _read_chunks(source: DeliverySource) -> list[StoredChunk]:
+    pages = os.path.realpath(source.workspace.tenant_folder / RECORD_PAGES)
+    return source.store.authored_chunks(Filters(), MAX_MEMORIES, outside=pages)
+
+
+def _to_memory(source: DeliverySource, stored: StoredChunk, own: frozenset[str] | set[str]) -> StandingMemory | None:
+    """Return a memory if it is visible and can ever be delivered."""
+    chunk, anchor = stored.chunk, stored.chunk.anchor
+    if anchor is None or stored.machine:
+        return None
+    state = source.lifecycle.state_of(stored)
+    is_own = anchor.memory in own
+    successor = state.superseded_by
+    if state.expired or (successor and (not is_own or successor in own or source.authored.knows(successor))):
+        return None
+    text = plain_text(chunk.text)
+    by_hand = read_cues(anchor.cues)
+    is_standing = chunk.type in STANDING_TYPES or bool(by_hand)
+    is_added_fact = not (anchor.session or anchor.turn or anchor.covers) and chunk.type not in _CUELESS_TYPES
+    cues = by_hand or (derive_cues(text) if is_standing or is_added_fact else ())
+    if not text or not (is_standing or cues):
+        return None
+    return StandingMemory(
+        id=anchor.memory,
+        type=chunk.type,
+        text=text if len(text) <= MAX_TEXT_CHARS else text[: MAX_TEXT_CHARS - 1] + "…",
+        date=chunk.date,
+        origin=anchor.origin,
+        source=f"{chunk.source}:{chunk.start_line}",
+        project=stored.project,
+        own=is_own,
+        is_standing=is_standing,
+        cues=cues,
+        expires=state.expires,
+    )
+
+
+def plain_text(text: str) -> str:
+    """Return a chunk's text on one line, without its heading and control characters."""
+    line = " ".join(_HEADING.sub("", text.lstrip("\n"), count=1).split())
+    return "".join(char if char.isprintable() else " " for char in _BULLET.sub("", line))
+
+
+def _is_own(source: DeliverySource, stored: StoredChunk) -> bool:
+    """Return True if a memory was written on this machine, and its text was not changed since."""
+    anchor = stored.chunk.anchor
+    if anchor is None or anchor.origin in UNTRUSTED_ORIGINS:
+        return False
+    if is_below(stored.chunk.source, os.path.realpath(source.workspace.global_journals)):
+        return True
+    return source.authored.wrote(anchor.memory, _HEADING.sub("", stored.chunk.text, count=1))
+
+
+def _adopt_own_memories(source: DeliverySource) -> None:
+    """Register memories from before the registry existed, unless they may have come with a repository."""
+    by_project: dict[str, list[StoredChunk]] = {}
+    for stored in _read_chunks(source):
+        by_project.setdefault(stored.project, []).append(stored)
+    texts: dict[str, str] = {}
+    for project, chunks in by_project.items():
+        untracked = untracked_files(project, sorted({stored.chunk.source for stored in chunks})) if project else ()
+        for stored in chunks:
+            if stored.chunk.anchor and stored.chunk.source in untracked:
+                texts[stored.chunk.anchor.memory] = _HEADING.sub("", stored.chunk.text, count=1)
+    source.authored.record(texts)
+
+
+def _drop_repetitions(memories: Iterable[StandingMemory]) -> list[StandingMemory]:
+    """Keep one of each near-equal text and project: the user's own, or else the newest, which comes first."""
+    kept: dict[tuple[str, frozenset[str]], StandingMemory] = {}
+    near: dict[tuple[str, tuple[str, ...]], list[frozenset[str]]] = {}
+    for memory in memories:
+        words = frozenset(_WORD.findall(memory.text.casefold())) - _FILLERS
+        bucket = (memory.project, tuple(sorted(sorted(words, key=lambda word: (-len(word), word))[:2])))
+        same = next((other for other in near.get(bucket, ()) if _are_near_equal(words, other)), None)
+        if same is None:
+            near.setdefault(bucket, []).append(words)
+            kept[memory.project, words] = memory
+        elif memory.own and not kept[memory.project, same].own:
+            kept[memory.project, same] = memory
+    return list(kept.values())
+
+
+def _are_near_equal(words: frozenset[str], others: frozenset[str]) -> bool:
+    if words == others:
+        return True
+    differing = words ^ others
+    if min(len(words), len(others)) < _MIN_NEAR_WORDS or any(_matters(word) for word in differing):
+        return False
+    return len(words & others) >= _MIN_NEAR_SHARE * len(words | others)
+
+
+def _matters(word: str) -> bool:
+    """Return True for a word that changes the meaning: a number or a negation."""
+    return any(char.isdigit() for char in word) or word in {"not", "never", "don", "dont", "stop", "without", "avoid"}
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def _write_projects(folder: Path, memories: Sequence[StandingMemory]) -> bool:
+    by_key: dict[str, list[StandingMemory]] = {GLOBAL_KEY: []}
+    for memory in memories:
+        by_key.setdefault(project_key(memory.project), []).append(memory)
+    contents: dict[str, bytes] = {}
+    for key, members in by_key.items():
+        lines = [memory.standing_line() for memory in members if memory.is_standing][:MAX_STANDING]
+        contents[f"{key}.standing.jsonl"] = "".join(
+            json.dumps(line, ensure_ascii=False) + "\n" for line in lines
+        ).encode("utf-8", "replace")
+        contents[f"{key}.cues"] = encode_cue_table(members)
+    old = {path.name for pattern in ("*.standing.jsonl", "*.cues") for path in folder.glob(pattern)}
+    changed = False
+    for name in old | contents.keys():
+        data = contents.get(name, b"")  # a project without memories keeps empty files: a hook may be reading them
+        if _read_bytes(folder / name) != data:
+            _replace_file(folder / name, data)
+            changed = True
+    return changed
+
+
+def encode_cue_table(memories: Sequence[StandingMemory]) -> bytes:
+    """Return the sorted lines of a table of cues for memories in the order newest first."""
+    lines: set[bytes] = set()
+    names: dict[str, set[str]] = {cue_table.SYMBOL: set(), cue_table.ERROR: set()}
+    for number, memory in enumerate(memories):
+        rank = f"{0 if memory.own else 1}{number:06}"
+        entry = json.dumps(memory.cue_entry(), ensure_ascii=False)
+        for cue in memory.cues:
+            kind, key = _table_key(cue)
+            if kind:
+                names.get(kind, set()).add(key)
+                lines.add(f"{kind}{key}\t{rank}\t{cue.value}\t{entry}\n".encode("utf-8", "replace"))
+    for kind, label in ((cue_table.SYMBOL, cue_table.SYMBOL_NAMES), (cue_table.ERROR, cue_table.ERROR_WORDS)):
+        if names[kind]:
+            lines.add(f"{label}\t0\t{' '.join(sorted(names[kind]))}\t{{}}\n".encode("utf-8", "replace"))
+    return b"".join(sorted(lines))
+
+
+def _table_key(cue: Cue) -> tuple[str, str]:
+    """Return the kind of line and the key under which a call finds a cue; no kind for topics."""
+    if cue.kind is CueKind.PATH:
+        return _path_key(cue.value)
+    if cue.kind is CueKind.COMMAND:
+        first = cue.value.split()[0]
+        return cue_table.COMMAND, "" if has_wildcard(first) else first
+    if cue.kind is CueKind.SYMBOL:
+        return cue_table.SYMBOL, max(cue.value.split("."), key=len)
+    if cue.kind is CueKind.ERROR:
+        whole = [match[0] for match in _PATTERN_WORD.finditer(cue.value) if not _touches_wildcard(cue.value, match)]
+        return cue_table.ERROR, max(whole, key=len, default="")
+    simple = {CueKind.EVENT: cue_table.EVENT, CueKind.DAY: cue_table.DAY}
+    return simple.get(cue.kind, ""), cue.value
+
+
+def _path_key(pattern: str) -> tuple[str, str]:
+    """Return a name that every matching path contains, or else the suffix that it has."""
+    parts = pattern.strip("/").split("/")
+    literal = [part for part in parts if part and not has_wildcard(part)]
+    if literal:
+        return cue_table.PATH, literal[-1] if literal[-1] == parts[-1] else max(literal, key=len)
+    suffix = cue_table.extension_of(f"x{parts[-1]}")
+    if suffix and not has_wildcard(suffix):
+        return cue_table.EXTENSION, suffix
+    return cue_table.PATH, ""
+
+
+def _touches_wildcard(pattern: str, match: re.Match[str]) -> bool:
+    return has_wildcard(pattern[max(0, match.start() - 1) : match.end() + 1])
+
+
+def _update_verdicts(
+    folder: Path,
+    chunks: Sequence[StoredChunk],
+    project: str,
+    check: Callable[[Sequence[StoredChunk]], Verdicts] | None,
+) -> Verdicts:
+    """Return the last known freshness of memories; with `check`, checked again for the current project."""
+    file = folder / "verdicts.json"
+    try:
+        known = {str(key): str(value) for key, value in json.loads(_read_text(file) or "{}").items()}
+    except (ValueError, AttributeError):
+        known = {}
+    if check is None:
+        return known
+    ids = {stored.chunk.anchor.memory for stored in chunks if stored.chunk.anchor}
+    current = [stored for stored in chunks if stored.project == project and stored.chunk.anchor]
+    verdicts = {memory: value for memory, value in known.items() if memory in ids} | dict(check(current))
+    if verdicts != known:
+        _replace_file(file, json.dumps(verdicts, sort_keys=True).encode())
+    return verdicts
+
+
+def _with_verdict(memory: StandingMemory, verdicts: Verdicts) -> StandingMemory:
+    return replace(memory, verdict=verdicts[memory.id]) if memory.id in verdicts else memory
+
+
+def untracked_files(project: str, sources: Sequence[str]) -> frozenset[str]:
+    """Return the files of a Git project that its repository does not contain; none without Git."""
+    from lorelog.code.git import Git
+
+    root = os.path.realpath(project)
+    names = {os.path.relpath(source, root): source for source in sources if is_below(source, root)}
+    output = Git(root).run("ls-files", "-z", "--cached", "--", *names) if names else None
+    if output is None:
+        return frozenset()
+    tracked = {os.fsdecode(name) for name in output.split(b"\0")}
+    return frozenset(source for name, source in names.items() if name not in tracked)
+
+
+def code_check(checker: FreshnessChecker) -> Callable[[Sequence[StoredChunk]], Verdicts]:
+    """Return a function that checks memories against the code they mention."""
+    from lorelog.services.freshness.checker import claim_of_chunk
+
+    def check(chunks: Sequence[StoredChunk]) -> Verdicts:
+        claims = {stored.chunk.anchor.memory: claim_of_chunk(stored) for stored in chunks if stored.chunk.anchor}
+        return {memory: verdict.freshness.value for memory, verdict in checker.verdicts(claims).items()}
+
+    return check
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[bool]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        yield acquire_file_lock(descriptor, _LOCK_WAIT_S)
+    finally:
+        os.close(descriptor)
+
+
+def _replace_file(path: Path, data: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as stream:
+        stream.write(data)
+    temporary.replace(path)
+
+
+def _read_bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def _read_text(path: Path) -> str:
+    return (_read_bytes(path) or b"").decode("utf-8", "replace")

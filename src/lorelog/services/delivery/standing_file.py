@@ -1,0 +1,44 @@
+"""Reads the standing memories of a project, as `services.delivery.standing` wrote them.
+
+A hook loads this module: it imports `json` and `time` only. Unreadable files and lines are skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# ruff: noqa: PTH123  (pathlib takes 10 ms to import)
+
+MAX_STANDING_BYTES = 1_000_000
+"""A longer file cannot be read while an agent waits; the oldest memories in it are ignored."""
+
+
+def read_standing(files: tuple[str, ...], today: str = "") -> list[dict[str, Any]]:
+    """Return the standing memories, newest first, without those that expired since the files were written."""
+    today = today or time.strftime("%Y-%m-%d")
+    memories = [
+        memory for file in files for memory in _read_file(file) if not "" < str(memory.get("expires", "")) < today
+    ]
+    return sorted(memories, key=lambda memory: str(memory.get("date", "")), reverse=True)
+
+
+def _read_file(file: str) -> list[dict[str, Any]]:
+    try:
+        with open(file, "rb") as stream:
+            data = stream.read(MAX_STANDING_BYTES)
+    except OSError:
+        return []
+    memories = []
+    for line in data.split(b"\n"):
+        try:
+            memory = json.loads(line) if line else None
+        except ValueError:
+            continue
+        if isinstance(memory, dict) and isinstance(memory.get("id"), str) and isinstance(memory.get("text"), str):
+            memories.append(memory)
+    return memories
