@@ -130,6 +130,8 @@ class SearchOptions:
     include_expired: bool = False
     freshness: bool = True
     """Whether the code that hits mention is checked."""
+    one_per_memory: bool = False
+    """Whether only the best chunk of a memory is returned."""
 
 
 @dataclass(frozen=True, slots=True)
