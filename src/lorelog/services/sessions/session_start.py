@@ -112,7 +112,11 @@ class _Block:
 def render_session_start(sources: SessionStartSources, budget: int, today: str) -> ShownMemory:
     """Return Markdown of at most `budget` tokens; empty if there is nothing to show. `today` is an ISO date."""
     journals = RecentJournals(sources.project, sources.folders, today, sources.deletions)
-    standing = [memory for memory in select_standing(sources.files.standing) if not journals.is_hidden(memory["id"])]
+    standing = [
+        memory
+        for memory in select_standing(sources.files.standing, STANDING_TYPES)
+        if not journals.is_hidden(memory["id"])
+    ]
     cued = [
         memory
         for memory in event_cues(sources.files.cues, "session-start", today)
@@ -153,13 +157,16 @@ def render_session_start(sources: SessionStartSources, budget: int, today: str) 
     )
 
 
-def select_standing(files: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Return the standing memories, newest first, each text once; those that were often shown unused come last."""
+def select_standing(files: tuple[str, ...], types: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    """Return the standing memories, of some types only, newest first and each text once.
+
+    Memories that were often shown without use come last.
+    """
     seen: set[str] = set()
     chosen: list[dict[str, Any]] = []
     for memory in read_standing(files):
         text, id_ = memory.get("text"), memory.get("id")
-        if not (isinstance(text, str) and isinstance(id_, str)) or memory.get("type") not in STANDING_TYPES:
+        if not (isinstance(text, str) and isinstance(id_, str)) or (types and memory.get("type") not in types):
             continue
         key = "".join(char for char in text.casefold() if char.isalnum())
         if key and key not in seen:

@@ -43,6 +43,7 @@ _MIN_RECALL_TOKENS = 50
 """With less of the budget left, no memory is fetched."""
 _MAX_ROOTS_BYTES = 1_000_000
 _MEMSEARCH_FOLDER = ".memsearch/memory"
+_TOPIC = "topic="
 
 
 def build_context(event: dict[str, Any], prompt: str, settings: dict[str, Any], environment: Mapping[str, str]) -> str:
@@ -108,22 +109,18 @@ def _rule_lines(
 ) -> list[tuple[str, str]]:
     """Return the lines of the rules that a prompt is about, each with its memory's id, and their heading."""
     location, files = place
-    standing = [
-        memory
-        for memory in select_standing(files.standing)
-        if memory["type"] in RULE_TYPES and is_users_word(memory) and memory.get("verdict") not in STALE_VERDICTS
-    ]
-    if not standing:
+    candidates = _candidates(files.standing)
+    if not candidates:
         return []
     from lorelog.services.sessions.prompt_rules import prompted_memories, select_rules
 
-    matching = select_rules(standing, prompt)
+    matching = {match["memory"]["id"]: match["memory"] for match in select_rules(candidates, prompt)}
     if not matching:
         return []
     seen = prompted_memories(files.log, event["host"], event["session"])
     journals = RecentJournals(location.project, (), time.strftime("%Y-%m-%d"), location.deletions)
     lines = [(_RULES_PREFACE, "")]
-    for memory in matching:
+    for memory in matching.values():
         if memory["id"] in seen or journals.is_hidden(memory["id"]):
             continue
         text = shorten_line(clean_line(str(memory["text"])), _MAX_RULE_CHARS)
@@ -131,6 +128,21 @@ def _rule_lines(
         if estimate_tokens("\n".join([*(shown for shown, _ in lines), line])) <= budget:
             lines.append((line, memory["id"]))
     return lines if len(lines) > 1 else []
+
+
+def _candidates(files: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Return the texts that a prompt is compared with: the user's rules, and the topics that a memory is to come up at."""
+    candidates: list[dict[str, Any]] = []
+    for memory in select_standing(files):
+        if not is_users_word(memory) or memory.get("verdict") in STALE_VERDICTS:
+            continue
+        cues = memory.get("cues")
+        texts = [memory["text"]] if memory.get("type") in RULE_TYPES else []
+        texts += (
+            [str(cue)[len(_TOPIC) :] for cue in cues if str(cue).startswith(_TOPIC)] if isinstance(cues, list) else []
+        )
+        candidates += ({"text": text, "memory": memory} for text in texts)
+    return candidates
 
 
 def indexed_memsearch_folder(project: str, deletions: str) -> tuple[str, ...]:
