@@ -166,7 +166,7 @@ def test_an_agent_reads_the_answer_as_a_quote(shell: Shell, code: Path) -> None:
 
     assert "## In the code" in answer.text
     assert f"> {code / 'core.py'}:8 | method Engine.search | return parse_words(query)" in answer.text
-    assert answer.structured["code"][0] == "callers of parse_words: 1"
+    assert "\n> callers of parse_words: 1\n" in answer.text
     assert "No results found." not in answer.text
 
 

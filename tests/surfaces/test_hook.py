@@ -23,9 +23,12 @@ from lorelog.config.file_editor import write_initial_file
 from lorelog.config.schema import SETTINGS_BY_KEY
 from lorelog.core.errors import LorelogError
 from lorelog.hosts import HOSTS, MOMENTS
+from lorelog.services.delivery.files import DeliveryFiles
+from lorelog.services.delivery.log import estimate_tokens, read_deliveries, session_log
+from lorelog.services.places.roots import Root, Roots
 from lorelog.services.places.workspace import Workspace
 from lorelog.services.sessions import spool
-from lorelog.surfaces.cli.hook import MEMORY_HINT, handle_hook, read_payload
+from lorelog.surfaces.cli.hook import handle_hook, read_payload
 from lorelog.surfaces.cli.hook import settings as hook_settings
 from lorelog.wiring import resolve_location, settings_at
 
@@ -94,17 +97,13 @@ def test_a_session_is_shown_its_memory(quiet: Path, app: Path) -> None:
     said, _ = hook(["claude", "session-start"], {**PAYLOAD, "cwd": str(app)}, quiet)
 
     context = said["hookSpecificOutput"]["additionalContext"]
-    assert "- We chose Redis." in context
+    assert "- 2026-11-15 10:00 We chose Redis" in context
     assert said["hookSpecificOutput"]["hookEventName"] == "SessionStart"
 
 
-def test_a_prompt_is_told_that_memory_is_there(quiet: Path, app: Path, tmp_path: Path) -> None:
-    """The hint is short, and omitted for short prompts and without memories."""
-    told = hook(["claude", "prompt"], {**PAYLOAD, "cwd": str(app)}, app)[0]
-    assert told["hookSpecificOutput"] == {"hookEventName": "UserPromptSubmit", "additionalContext": MEMORY_HINT}
-    assert len(MEMORY_HINT) <= 120
-    assert hook(["claude", "prompt"], {**PAYLOAD, "cwd": str(app), "prompt": " yes "}, app)[0] == {}
-    assert hook(["claude", "prompt"], {**PAYLOAD, "cwd": str(tmp_path)}, app)[0] == {}
+def test_a_prompt_that_nothing_fits_is_answered_with_nothing(quiet: Path, app: Path) -> None:
+    """Without a fitting rule and without a daemon, a prompt costs no tokens."""
+    assert hook(["claude", "prompt"], {**PAYLOAD, "cwd": str(app)}, app)[0] == {}
 
 
 def test_a_turn_is_spooled(quiet: Path, app: Path) -> None:
@@ -321,7 +320,7 @@ def test_a_daemon_that_hangs_keeps_nobody(quiet: Path, app: Path) -> None:
 
 def test_settings_that_cannot_be_read_are_passed_over(quiet: Path, app: Path) -> None:
     """An invalid settings file stops no hook."""
-    (quiet / "config.toml").write_text("[session]\ninject_bytes = = 3 capture", "utf-8")
+    (quiet / "config.toml").write_text("[session]\nbudget = = 3 capture", "utf-8")
     said, _ = hook(["claude", "session-start"], {**PAYLOAD, "cwd": str(app)}, app)
 
     assert "Redis" in said["hookSpecificOutput"]["additionalContext"]
@@ -387,7 +386,7 @@ def test_defaults_are_those_of_the_settings() -> None:
     ("person", "project", "environment"),
     [
         ("", "", {}),
-        ("[session]\ninject_bytes = 500\nhits = 3\nhits_relevance = 1\n[daemon]\nwarm = 'off'\n", "", {}),
+        ("[session]\nbudget = 500\nprompt_budget = 0\nhits = 3\nhits_relevance = 1\n[daemon]\nwarm = 'off'\n", "", {}),
         ("[capture]\nenabled = false\nskip = true\n", "[capture]\nskip = false\n", {}),
         ("", "[capture]\nskip = true\n", {"LORELOG_CAPTURE_SKIP": "off", "LORELOG_SESSION_HITS": " 2 "}),
         ("[session]\nhits = 3\n", "", {"LORELOG_SESSION_HITS": "", "LORELOG_SESSION_HITS_RELEVANCE": "0.25"}),
@@ -415,7 +414,7 @@ def test_tenants_are_shown_their_own(quiet: Path, app: Path) -> None:
     own.mkdir(parents=True)
     (own / "2026-11-15.md").write_text("- of work\n", "utf-8")
     context = hook(["claude", "session-start"], told, app, env=more)[0]["hookSpecificOutput"]["additionalContext"]
-    assert "- of work" in context
+    assert "2026-11-15 of work" in context
     assert "Redis" not in context
 
 
@@ -475,6 +474,113 @@ def test_a_scope_that_is_not_allowed_is_shown_nothing(quiet: Path, app: Path) ->
     assert said == {}
     assert b"not allowed" in done.stderr
     assert len(events(quiet)) == 1
+
+
+# -- rules and deliveries ------------------------------------------------------------------------------------------------
+
+
+RULE = {
+    "id": "0195c1f2-7d2e-7abc-8000-000000000001",
+    "type": "correction",
+    "text": "do not run e2e tests proactively",
+    "date": "2026-11-10",
+    "origin": "user",
+    "own": True,
+    "verdict": "fresh",
+    "cues": [],
+}
+
+
+def stands(home: Path, project: Path, *memories: dict[str, Any]) -> DeliveryFiles:
+    """Write a project's list of standing memories."""
+    files = DeliveryFiles(str(home / "tenants" / "default"), str(project))
+    Path(files.standing[0]).parent.mkdir(parents=True, exist_ok=True)
+    Path(files.standing[0]).write_text("".join(f"{json.dumps(memory)}\n" for memory in memories), "utf-8")
+    return files
+
+
+def context_of(answer: dict[str, Any]) -> str:
+    return str(answer.get("hookSpecificOutput", {}).get("additionalContext", ""))
+
+
+def test_a_prompt_brings_the_rule_it_is_about_once(quiet: Path, app: Path) -> None:
+    """A matching rule comes with its date and id, also after the session start, once per session; and is logged."""
+    files = stands(quiet, app, RULE)
+    asked = {**PAYLOAD, "cwd": str(app), "prompt": "write e2e tests and run them"}
+    start = context_of(hook(["claude", "session-start"], asked, app)[0])
+    assert "- do not run e2e tests proactively (2026-11-10)" in start
+    assert hook(["claude", "prompt"], {**asked, "prompt": "add a button"}, app)[0] == {}
+
+    lines = context_of(hook(["claude", "prompt"], asked, app)[0]).split("\n")
+    assert lines[1:-1] == [
+        "The user's own rules that apply to this request:",
+        f"- do not run e2e tests proactively (2026-11-10, id {RULE['id']})",
+    ]
+    assert hook(["claude", "prompt"], asked, app)[0] == {}
+    assert context_of(hook(["claude", "prompt"], {**asked, "session_id": "s2"}, app)[0])
+
+    log = read_deliveries(session_log(files.log, "claude", "s1"))
+    assert [(line["moment"], line["kind"], line["memories"]) for line in log] == [
+        ("session-start", "standing", [RULE["id"]]),
+        ("prompt", "standing", [RULE["id"]]),
+    ]
+    assert log[0]["tokens"] == estimate_tokens(start)
+    assert log[1]["project"] == str(app)
+
+
+@pytest.mark.parametrize("more", [{"own": False}, {"origin": "tool"}, {"verdict": "drifted"}, {"type": "decision"}])
+def test_only_rules_of_the_user_come_with_a_prompt(quiet: Path, app: Path, more: dict[str, Any]) -> None:
+    """Text of a repository or a tool, an outdated rule and a decision do not come as rules."""
+    stands(quiet, app, {**RULE, **more})
+    asked = {**PAYLOAD, "cwd": str(app), "prompt": "write e2e tests and run them"}
+
+    assert hook(["claude", "prompt"], asked, app)[0] == {}
+
+
+def test_a_topic_brings_its_memory(quiet: Path, app: Path) -> None:
+    """A memory of any type comes with a prompt about a topic that it was given."""
+    stands(quiet, app, {**RULE, "type": "fact", "text": "ask Mara first", "cues": ["topic=database migrations"]})
+    asked = {**PAYLOAD, "cwd": str(app), "prompt": "write a database migration"}
+
+    assert "- ask Mara first (" in context_of(hook(["claude", "prompt"], asked, app)[0])
+
+
+def test_a_prompt_costs_at_most_its_budget(quiet: Path, app: Path) -> None:
+    """Rules that do not fit into session.prompt_budget are left out; 0 leaves out all."""
+    stands(
+        quiet, app, *({**RULE, "id": f"m{n}", "text": f"rule {n}: no e2e tests " + "please " * 30} for n in range(20))
+    )
+    asked = {**PAYLOAD, "cwd": str(app), "prompt": "write e2e tests and run them"}
+    context = context_of(hook(["claude", "prompt"], asked, app)[0])
+
+    assert 1 < context.count("no e2e tests") < 20
+    assert estimate_tokens(context) <= 200
+    off = {"LORELOG_SESSION_PROMPT_BUDGET": "0"}
+    assert hook(["claude", "prompt"], {**asked, "session_id": "s2"}, app, env=off)[0] == {}
+
+
+def test_a_log_that_cannot_be_written_hides_nothing(quiet: Path, app: Path) -> None:
+    """A rule is shown even if its delivery cannot be logged."""
+    files = stands(quiet, app, RULE)
+    Path(files.log).write_text("in the way", "utf-8")
+    asked = {**PAYLOAD, "cwd": str(app), "prompt": "write e2e tests and run them"}
+
+    assert "e2e" in context_of(hook(["claude", "prompt"], asked, app)[0])
+
+
+def test_a_memsearch_project_is_shown_once_it_is_indexed(quiet: Path, tmp_path: Path) -> None:
+    """Journals of memsearch are shown if the user indexed them, and not merely because a repository has them."""
+    app = tmp_path / "old"
+    journals = app / ".memsearch" / "memory"
+    journals.mkdir(parents=True)
+    (journals / "2026-11-14.md").write_text(
+        "## Session 09:00\n\n### 09:00\n<!-- session:s turn:t transcript:/x.jsonl -->\n- Chose Redis\n", "utf-8"
+    )
+    asked = {**PAYLOAD, "cwd": str(app)}
+    assert hook(["claude", "session-start"], asked, app)[0] == {}
+
+    Roots(quiet / "tenants" / "default" / "roots.json").remember([Root(str(app / ".memsearch"), str(app))])
+    assert "- 2026-11-14 09:00 Chose Redis" in context_of(hook(["claude", "session-start"], asked, app)[0])
 
 
 # -- hits ----------------------------------------------------------------------------------------------------------------
@@ -553,11 +659,11 @@ def test_hits_that_a_tool_brought_say_so(app: Path, answering: Callable[[bytes],
         b'{"ok": false, "error": {"code": "x", "message": "no"}}\n',
     ],
 )
-def test_without_hits_there_is_the_hint(
+def test_without_hits_there_is_nothing(
     app: Path, answering: Callable[[bytes], list[dict[str, Any]]], answer: bytes
 ) -> None:
-    """A daemon that is late, fails or responds with nonsense leaves the hint."""
+    """A daemon that is late, fails or responds with nonsense adds nothing."""
     answering(answer)
     said, _ = hook(["claude", "prompt"], {**PAYLOAD, "cwd": str(app)}, app, env=HITS)
 
-    assert said["hookSpecificOutput"]["additionalContext"] == MEMORY_HINT
+    assert said == {}

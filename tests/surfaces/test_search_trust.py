@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -142,27 +143,27 @@ def test_agents_see_worth_and_origin(project: Path, recorded: dict[str, str]) ->
         return dispatcher.call(op, arguments, caller)
 
     answer = call_tool("search_memory", {"query": "otters", "top_k": 9}, ask)
-    blocks = answer.text.split("## Result ")
+    blocks = re.split(r"^\d+\. ", answer.text, flags=re.MULTILINE)[1:]
     brought = next(block for block in blocks if "IGNORE ALL" in block)
-    assert "**record, not to be relied on**" in brought
+    assert " record, not to be relied on " in brought
     assert "From a tool, quoted:\n>" in brought
     assert "\nIGNORE ALL" not in brought
-    assert "**verified**" in next(block for block in blocks if "were measured" in block)
+    assert " verified " in next(block for block in blocks if "were measured" in block)
     assert "From an import, quoted:" in next(block for block in blocks if "by mail" in block)
-    assert "**" not in next(block for block in blocks if "are otters" in block).replace("**File:**", "")
+    assert " record" not in next(block for block in blocks if "are otters" in block)
 
-    assert f"**Record:** {recorded['check']} of task " in answer.text
     assert "index/records" not in answer.text
-    named = {hit.get("artifact_id") for hit in answer.structured["hits"] if "file" not in hit}
-    assert named == set(recorded.values())
+    assert set(re.findall(r" record (\S+) id ", answer.text)) == set(recorded.values())
+    assert answer.structured == {}
 
     whole = call_tool("get_memory", {"id": recorded["brought"]}, ask)
     assert "From a tool, quoted:\n>" in whole.text
     assert "\nIGNORE ALL" not in whole.text
-    assert (whole.structured["worth"], whole.structured["from"]) == ("record, not to be relied on", "a tool")
+    assert "**record, not to be relied on**" in whole.text
 
     few = call_tool("search_memory", {"query": "otters", "filters": {"trust": "verified"}}, ask)
-    assert sorted(hit["worth"] for hit in few.structured["hits"]) == ["record, verified by another writer", "verified"]
+    worth = re.findall(r"(record, verified by another writer|verified) \d+%", few.text)
+    assert sorted(worth) == ["record, verified by another writer", "verified"]
 
 
 @pytest.mark.parametrize("command", ["get", "expand"])

@@ -870,9 +870,16 @@ def _waited(desk: Desk) -> object:
     return waited
 
 
+def _waits(desk: Desk) -> object:
+    waited = _waited(desk)
+    assert isinstance(waited, list)
+    return len(waited)
+
+
 SHOWN: list[Row[Desk]] = [
-    Row("session.inject_bytes", 0, _injected, True, False),
-    Row("session.hits", 3, _shown, 0, 3),
+    Row("session.budget", 0, _injected, True, False),
+    Row("session.prompt_budget", 0, _waits, 1, 0),
+    Row("session.hits", 3, _shown, 2, 3),
     Row("session.hits_relevance", 0.0, _all_three_shown, False, True),
     Row("session.hits_wait_ms", 300, _waited, [0.08], [0.3]),
 ]

@@ -212,17 +212,24 @@ SESSION_SETTINGS: tuple[Setting, ...] = (
         project_allowed=True,
     ),
     Setting(
-        "session.inject_bytes",
-        2000,
-        "Maximum bytes of recent memory shown when a session starts; 0 shows none.",
+        "session.budget",
+        600,
+        "Maximum tokens of memory shown when a session starts; 0 shows none.",
         minimum=0,
-        maximum=100_000,
+        maximum=25_000,
+    ),
+    Setting(
+        "session.prompt_budget",
+        200,
+        "Maximum tokens of rules and memories added to a prompt; 0 adds none.",
+        minimum=0,
+        maximum=25_000,
     ),
     Setting(
         "session.hits",
-        0,
-        "Maximum number of memories added to a prompt automatically; 0 adds none, and the agent searches when it "
-        "needs to.",
+        2,
+        "Maximum number of relevant memories added to a prompt, after the user's rules that it is about; 0 adds only "
+        "such rules.",
         minimum=0,
         maximum=20,
     ),

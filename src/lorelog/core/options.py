@@ -130,6 +130,8 @@ class SearchOptions:
     include_expired: bool = False
     freshness: bool = True
     """Whether the code that hits mention is checked."""
+    one_per_memory: bool = False
+    """Whether only the best chunk of a memory is returned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,8 +240,9 @@ class CaptureOptions:
 class SessionOptions:
     """What a session is shown without asking."""
 
-    inject_bytes: int = 2000
-    hits: int = 0
+    budget: int = 600
+    prompt_budget: int = 200
+    hits: int = 2
     hits_relevance: float = 0.5
     hits_wait_ms: int = 80
 

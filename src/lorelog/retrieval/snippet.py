@@ -2,8 +2,10 @@
 
 The window is the stretch of text with the most different terms of the query, then the most matches, then the first.
 Words are compared by the analyser that indexed them, so the marks are the actual matches, stems and parts of
-identifiers included. The heading is left out if the text below it matches, since a hit shows its heading anyway. One
-pass over the tokens and one over the matches: linear in the text.
+identifiers included. The heading is left out if the text below it matches, since a hit shows its heading anyway. Of the
+note of a turn, the outcome is preferred to the request, and both to the lists of files, commands and errors, if it has
+half of the matching words: a reader wants to know what came of it. One pass over the tokens and one over the matches
+for each of these parts: linear in the text.
 """
 
 from __future__ import annotations
@@ -18,6 +20,11 @@ from lorelog.retrieval.tokens import find_humps, find_names, is_unspaced
 
 SNIPPET_WIDTH = 240
 ELLIPSIS = "…"
+_OUTCOME_LABEL = "- Outcome:"
+_LIST_LABELS = ("- Files:", "- Commands:", "- Errors:", "- Ended:")
+"""Labels of the bullets that a captured note has; see `ingest.transcripts.turn_note`."""
+_MIN_TERM_SHARE = 0.5
+"""A part of a note is shown alone if it has at least this share of the matching terms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +44,8 @@ class _Match(NamedTuple):
 def cut_snippet(text: str, terms: Iterable[Term], analyser: WordAnalyser, width: int = SNIPPET_WIDTH) -> Snippet:
     """Return at most `width` characters of a chunk around its best matches, with ellipses at the cuts."""
     wanted = frozenset(term.text for term in terms)
-    heading, line = _split_heading(text)
-    matches = _find_matches(line, wanted, analyser)
+    heading, body = _split_heading(text)
+    line, matches = _choose_part(body, wanted, analyser)
     if not matches and heading:
         titled = f"{heading} {line}"
         matches = _find_matches(titled, wanted, analyser)
@@ -51,14 +58,44 @@ def cut_snippet(text: str, terms: Iterable[Term], analyser: WordAnalyser, width:
 
 
 def _split_heading(text: str) -> tuple[str, str]:
-    """Return the heading and the rest, each on one line."""
+    """Return the heading on one line, and the rest."""
     text = text.strip()
     first, _, rest = text.partition("\n")
     heading = first.lstrip("#")
     if not 1 <= len(first) - len(heading) <= 6 or not heading[:1].isspace():
-        return "", " ".join(text.split())
-    title, body = " ".join(heading.split()), " ".join(rest.split())
-    return (title, body) if body else ("", title)
+        return "", text
+    title = " ".join(heading.split())
+    return (title, rest) if rest.strip() else ("", title)
+
+
+def _choose_part(text: str, wanted: frozenset[str], analyser: WordAnalyser) -> tuple[str, list[_Match]]:
+    """Return the part of a text to cut from, on one line, and its matches: the outcome of a note if it has enough."""
+    whole = " ".join(text.split())
+    matches = _find_matches(whole, wanted, analyser)
+    enough = _MIN_TERM_SHARE * len({term for match in matches for term in match.terms})
+    for part in _note_parts(text):
+        found = _find_matches(part, wanted, analyser)
+        if len({term for match in found for term in match.terms}) >= enough:
+            return part, found
+    return whole, matches
+
+
+def _note_parts(text: str) -> Iterator[str]:
+    """Yield the parts of a turn's note that are worth showing alone, the best first; nothing for other text."""
+    if _OUTCOME_LABEL not in text:
+        return
+    prose: list[str] = []
+    outcome: list[str] = []
+    label = ""
+    for line in text.split("\n"):
+        if line.startswith("- "):
+            label = next((name for name in (_OUTCOME_LABEL, *_LIST_LABELS) if line.startswith(name)), "")
+        if label not in _LIST_LABELS:
+            prose.append(line)
+        if label == _OUTCOME_LABEL:
+            outcome.append(line)
+    for lines in (outcome, prose):
+        yield " ".join(" ".join(lines).split())
 
 
 def _find_matches(line: str, wanted: frozenset[str], analyser: WordAnalyser) -> list[_Match]:

@@ -13,19 +13,23 @@ from hypothesis import strategies as st
 from tests.records.drafts import draft
 from tests.services.records.tenants import tenant
 
+from lorelog.services.delivery.files import DeliveryFiles
+from lorelog.services.delivery.log import estimate_tokens
 from lorelog.services.records.store import RecordStore
 from lorelog.services.sessions.recent import (
     MAX_OPEN_TASKS_BYTES,
     OPEN_TASKS_FILE,
     merge_task_lines,
     read_open_tasks,
-    render_recent_memory,
 )
+from lorelog.services.sessions.session_start import SessionStartSources, render_session_start
 
 
-def shown(home: Path, project: Path, most_bytes: int = 2000) -> str:
-    journals = project / ".lorelog" / "memory"
-    return render_recent_memory(str(project), str(journals), most_bytes, "2026-11-15", str(home / "tombstones.jsonl"))
+def shown(home: Path, project: Path, budget: int = 600) -> str:
+    journals = str(project / ".lorelog" / "memory")
+    files = DeliveryFiles(str(home), str(project))
+    sources = SessionStartSources(str(project), (journals,), str(home / "tombstones.jsonl"), files)
+    return render_session_start(sources, budget, "2026-11-15").text
 
 
 def goals(home: Path, *projects: str) -> list[str]:
@@ -79,12 +83,12 @@ def test_tasks_leave_room_for_days_and_days_for_tasks(tmp_path: Path) -> None:
     book.append([draft("task_start", project=str(tmp_path))])
 
     lines = shown(tmp_path / "t", tmp_path).splitlines()
-    assert lines[2] == "## Open tasks"
+    assert lines[2] == "## Open tasks and decisions"
     assert lines[3].startswith("- [ ] make it fast (in_progress; task ")
     assert lines[4] == "- [ ] a box"
-    assert "- a bullet" in lines
-    for most in range(0, 600, 37):
-        assert len(shown(tmp_path / "t", tmp_path, most).encode()) <= most
+    assert "- 2026-11-15 10:00 a bullet" in lines
+    for most in range(0, 150, 9):
+        assert estimate_tokens(shown(tmp_path / "t", tmp_path, most)) <= most
 
 
 def test_a_journal_entry_from_a_tool_is_quoted(tmp_path: Path) -> None:
@@ -98,10 +102,9 @@ def test_a_journal_entry_from_a_tool_is_quoted(tmp_path: Path) -> None:
     )
 
     lines = shown(tmp_path / "t", tmp_path).splitlines()
-    assert "- plain" in lines
-    assert '- from a tool, quoted: "[ ] delete all"' in lines
-    assert "- from a tool, quoted: \"do 'it'\"" in lines
-    assert "## Open tasks" not in lines
+    assert "- 2026-11-15 11:00 plain" in lines
+    assert "- 2026-11-15 10:00 from a tool, quoted: \"do 'it'\"" in lines
+    assert "## Open tasks and decisions" not in lines
 
 
 def test_the_file_stays_small(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from datetime import date
 from pathlib import Path
@@ -50,18 +51,18 @@ def test_every_tool_does_its_work(agents: Agents, remembering: Path) -> None:
         assert tuple(tool.name for tool in listed.tools) == TOOL_NAMES
         assert text_of(await called(client, "index_memory")).startswith("Indexed 2 chunks.")
         found = await called(client, "search_memory", query="which cache for prices", top_k=1)
-        (hit,) = found.structured_content["hits"]
-        assert hit["file"] == f"{remembering}/.lorelog/memory/2026-03-05.md:3-6"
-        assert f"get_memory id {hit['id']} (~" in text_of(found)
-        whole = await called(client, "get_memory", id=hit["id"])
+        (place, identity) = re.findall(r"(\S+) id (\w+) \(~", text_of(found))[0]
+        assert place == ".lorelog/memory/2026-03-05.md:3"
+        assert found.structured_content is None
+        whole = await called(client, "get_memory", id=identity)
         assert "> Chose Redis for the price cache" in text_of(whole)
-        assert f"get_transcript id {hit['id']}" in text_of(whole)
-        talk = await called(client, "get_transcript", id=hit["id"], context=0)
-        assert [turn["user"] for turn in talk.structured_content["turns"]] == [TURN]
+        assert f"get_transcript id {identity}" in text_of(whole)
+        talk = await called(client, "get_transcript", id=identity, context=0)
+        assert f"**User:**\n> {TURN}\n" in text_of(talk)
         added = await called(client, "add_memory", text="Deploys go out on Tuesdays.", type="fact", tags=["deploy"])
         assert "Remembered in" in text_of(added)
         again = await called(client, "search_memory", query="deploys", filters={"types": ["fact"], "tags": ["deploy"]})
-        assert [hit["id"] for hit in again.structured_content["hits"]] == [added.structured_content["id"]]
+        assert re.findall(r" id (\w+) \(~", text_of(again)) == [added.structured_content["id"]]
         stats = await called(client, "memory_call", op="stats")
         assert stats.structured_content["documents"] == 2
 
@@ -78,14 +79,14 @@ def test_memory_is_quoted(some_agents: Agents, remembering: Path) -> None:
     async def story(client: Client) -> None:
         await called(client, "index_memory")
         found = await called(client, "search_memory", query="redis price cache", token_budget=2000)
-        whole = await called(client, "get_memory", id=found.structured_content["hits"][0]["id"])
+        identity = re.findall(r"^(?:get_memory )?id (\w+)", text_of(found), re.MULTILINE)[0]
+        whole = await called(client, "get_memory", id=identity)
         for result in (found, whole):
             lines = text_of(result).splitlines()
             assert lines[0] == NOTICE
             commands = [line for line in lines if "Ignore all previous instructions" in line]
             assert commands
             assert all(line.startswith("> ") for line in commands)
-            assert "not instructions" in result.structured_content["notice"]
 
     some_agents.run(story)
 
@@ -97,7 +98,7 @@ def test_nothing_found_is_no_error(some_agents: Agents) -> None:
     async def story(client: Client) -> None:
         found = await called(client, "search_memory", query="anything")
         assert text_of(found).splitlines()[0] == "No results found."
-        assert found.structured_content["hits"] == []
+        assert found.structured_content is None
 
     some_agents.run(story)
 

@@ -46,7 +46,8 @@ def asked(name: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 )
 def test_what_was_meant_is_taken(arguments: dict[str, Any], meant: dict[str, Any]) -> None:
     """Numbers and objects that a model sends as text are read as what they are; a count of nothing is the usual one."""
-    assert asked("search_memory", arguments) == ("memory.search", {"query": arguments["query"], **meant})
+    request = {"query": arguments["query"], "one_per_memory": True, **meant}
+    assert asked("search_memory", arguments) == ("memory.search", request)
 
 
 @pytest.mark.parametrize(

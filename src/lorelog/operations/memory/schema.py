@@ -71,6 +71,9 @@ class SearchRequest(FilteredRequest, frozen=True, kw_only=True):
         Literal["any", "canonical", "verified"],
         Meta(description="Minimum trust of a hit: any, a record (canonical), or a record verified by a second writer."),
     ] = "any"
+    one_per_memory: Annotated[
+        bool, Meta(description="Return only the best chunk of each memory, or of each section of other text.")
+    ] = False
 
 
 class MemoryText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

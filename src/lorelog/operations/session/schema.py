@@ -81,6 +81,7 @@ class RecalledMemoryJson(OperationReply, frozen=True, kw_only=True):
     """A memory that matches a prompt."""
 
     id: str
+    memory: str
     text: str
     source: str
     date: str

@@ -12,7 +12,7 @@ from lorelog.core.query import SearchReply
 from lorelog.services.code.scope import CodeScope
 from lorelog.services.places.workspace import CODE_DATABASE
 from lorelog.services.records.pages import RecordPages, restrict_to_records
-from lorelog.services.search.postprocess import add_token_costs
+from lorelog.services.search.postprocess import add_token_costs, search_distinct
 from lorelog.services.search.searcher import Searcher
 
 
@@ -29,7 +29,11 @@ class SearchPipeline:
     def search(self, query: str, options: SearchOptions) -> SearchReply:
         """Answer a query whose scope is set. Parts that may change without a write to the index come after its cache."""
         options = restrict_to_records(options, self.records.folder)
-        reply = self.records.search(partial(self.searcher.search, query), options)
+        find = partial(self.searcher.search, query)
+        if options.one_per_memory:
+            reply = search_distinct(partial(self.records.search, find), options)
+        else:
+            reply = self.records.search(find, options)
         if options.freshness:
             reply = self._with_freshness(reply)
         reply = self._with_code(query, reply)

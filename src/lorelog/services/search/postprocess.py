@@ -38,6 +38,25 @@ def search_until(
         limit = min(limit * _GROWTH_FACTOR, max_limit)
 
 
+def search_distinct(search: Callable[[SearchOptions], SearchReply], options: SearchOptions) -> SearchReply:
+    """Return the best `options.k` hits of different memories; searches for more as long as there are too few."""
+    limit, max_limit = options.k, max(options.k, _MAX_HITS_SCANNED)
+    while True:
+        reply = search(replace(options, k=limit))
+        distinct: dict[tuple[str, ...], Hit] = {}
+        for hit in reply.hits:
+            distinct.setdefault(_memory_of(hit), hit)
+        if len(distinct) >= options.k or len(reply.hits) < limit or limit >= max_limit:
+            return replace(reply, hits=tuple(distinct.values())[: options.k])
+        limit = min(limit * _GROWTH_FACTOR, max_limit)
+
+
+def _memory_of(hit: Hit) -> tuple[str, ...]:
+    """Return a key of the memory that a hit belongs to; text without an id is one memory per section."""
+    memory = hit.anchor.memory if hit.anchor is not None else ""
+    return ("memory", memory) if memory else (hit.source, *hit.heading_path)
+
+
 _SAMPLE_CHARS = 1 << 14
 """A longer section's cost is extrapolated from its first characters."""
 

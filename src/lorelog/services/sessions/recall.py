@@ -1,7 +1,7 @@
 """Selects memories to show for a prompt: few, relevant, and new to the session.
 
 A memory that was not asked for costs attention and context, so the bar is high: it must be relevant, must not come from
-the same session, and is shown once per session, even across restarts. It is saved as shown before it is returned, and
+the same session, and is shown once per session, even across restarts, whichever hook showed it. It is saved as shown before it is returned, and
 only if the caller still waits: after a timeout, the session has not seen it.
 """
 
@@ -16,11 +16,13 @@ from lorelog.core.options import SearchOptions
 from lorelog.core.query import Hit, SearchReply, SupportingRecord
 from lorelog.core.record import CANDIDATE_TRUST, UNTRUSTED_ORIGINS, Trust, TrustTier
 from lorelog.services.sessions.captures import open_captures
+from lorelog.services.sessions.prompt_rules import prompted_memories
 
 MAX_TEXT_CHARS = 300
 """Length limit of a shown memory."""
 _MAX_PROMPT_CHARS = 2000
 """Characters of a prompt that are searched for: pasted logs and files say little about the question."""
+DELIVERIES_FOLDER = "deliveries"
 _SPARE_HITS = 4
 _EXTRA_HITS = 20
 """Further candidates in place of memories that the session has seen; few at first, because reading each takes time."""
@@ -40,6 +42,9 @@ class RecalledMemory:
     """A memory that matches a prompt."""
 
     id: str
+    """The id of the chunk, which `expand` takes."""
+    memory: str
+    """The id that the log of deliveries has: the memory's own, or the hash of its content."""
     text: str
     source: str
     """Its file; for a record, `record` and its id."""
@@ -65,6 +70,7 @@ def recall_memories(
         return ()
     with open_captures(folder) as captures:
         seen = captures.shown_memories(prompt.host, prompt.session)
+        seen |= prompted_memories(str(folder / DELIVERIES_FOLDER), prompt.host, prompt.session)
         few = replace(options, k=options.k + _SPARE_HITS, token_budget=0)
         new_hits, is_all = _new_hits(prompt, search(query, few), few, seen)
         if len(new_hits) < options.k and not is_all:  # most of the hits were shown before: fetch more
@@ -112,6 +118,7 @@ def _to_recalled_memory(hit: Hit) -> RecalledMemory:
     is_record = hit.trust.tier in {TrustTier.CANONICAL, TrustTier.VERIFIED} and bool(hit.grounding)
     return RecalledMemory(
         id=hit.id,
+        memory=_memory_key(hit),
         text=text,
         source=f"record {hit.grounding[0].record}" if is_record else hit.source,
         date=hit.date,

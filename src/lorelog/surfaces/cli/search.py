@@ -14,6 +14,7 @@ examples:
   lorelog search "how do deploys work" -k 20 --token-budget 2000
   lorelog search "which cache did we decide on" --trust verified
   lorelog search who calls parse_config
+  lorelog search "why did we choose redis" --short
 """
 
 from __future__ import annotations
@@ -81,6 +82,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="only records, or only records confirmed by a second writer",
     )
     parser.add_argument("--explain", action="store_true", help="show the parts of each score")
+    parser.add_argument(
+        "--short", action="store_true", help="print one short entry per memory, as plain text: for agents"
+    )
     add_lifecycle_filters(parser)
     add_filters(parser)
     add_common(parser)
@@ -97,15 +101,30 @@ def run(args: argparse.Namespace) -> int:
         "min_relevance": args.min_relevance,
         "explain": args.explain,
         "trust": args.trust or "any",
+        "one_per_memory": args.short,
         **lifecycle_filters_of(args),
         **filters_of(args),
     }
     reply = call_operation(args, "memory.search", request, start_daemon=True)
     if args.json:
         print_json(reply)
+    elif args.short and not reply["packing"]:
+        _show_short(reply)
     else:
         _show(reply, explain=args.explain)
     return 0
+
+
+def _show_short(reply: Json) -> None:
+    from lorelog.surfaces.mcp.short_hits import render_short_hits
+
+    if reply["code"]:
+        from lorelog.surfaces.cli.render.code import show_code_answer
+
+        show_code_answer(reply["code"])
+    print(printable(render_short_hits(reply["hits"], "lorelog expand", short_path)))
+    for text in reply["notes"]:
+        print_note(text)
 
 
 def _show(reply: Json, *, explain: bool) -> None:

@@ -97,7 +97,7 @@ def _call_search(arguments: dict[str, Any], call: BoundCall) -> ToolResult:
         request["k"] = arguments["top_k"]
     if arguments.get("token_budget", 0) > 0:
         request["token_budget"] = arguments["token_budget"]
-    return render.render_search(call("memory.search", request))
+    return render.render_search(call("memory.search", {**request, "one_per_memory": True}))
 
 
 def _call_get(arguments: dict[str, Any], call: BoundCall) -> ToolResult:

@@ -145,7 +145,7 @@ class _McpHandlers:
         result = await self._in_thread(work, ctx.session)
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=result.text)],
-            structured_content=result.structured,
+            structured_content=result.structured or None,
             is_error=result.failed,
         )
 

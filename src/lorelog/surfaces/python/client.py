@@ -222,6 +222,7 @@ class Lorelog:
         include_superseded: bool | None = None,
         include_expired: bool | None = None,
         trust: TrustName | None = None,
+        one_per_memory: bool = False,
     ) -> SearchReply:
         """Search this project and the global memories, or all projects, best hit first.
 
@@ -240,6 +241,7 @@ class Lorelog:
             include_superseded=include_superseded,
             include_expired=include_expired,
             trust=trust,
+            one_per_memory=one_per_memory,
             **_filter_arguments(filters),
         )
 

@@ -2,8 +2,8 @@
 
 HOST is claude, codex, opencode or openclaw; MOMENT is session-start, prompt, turn-end, turn-failed, compact or session-end. The
 host's JSON is read from standard input. The event is written to <home>/spool, and the daemon, which captures the turn in
-the background, is notified. The reply is one line of JSON for the host: recent memories when a session starts, a hint that
-memory is available when a prompt is submitted, otherwise {}.
+the background, is notified. The reply is one line of JSON for the host: memory when a session starts, the user's rules and
+the memories that fit when a prompt is submitted, otherwise {}.
 
 The moments tool-before, tool-after and tool-failed are those of one tool call. They are not spooled; the reply blocks the
 call if a guard says so, or has the memories whose cue matches it.
@@ -41,8 +41,6 @@ _INPUT_QUIET_S = 0.05
 """A host that does not close standard input is done once it has sent nothing for this long."""
 _LATE_CAPTURE_S = 600.0
 """The user is notified of events that wait longer than this to be captured."""
-_MIN_PROMPT_CHARS = 10
-MEMORY_HINT = "Memory of earlier sessions is available: skill memory-recall, memory search tools, or `lorelog search`."
 _FORWARDED_PREFIXES = ("LORELOG_SCOPE_", "LORELOG_CAPTURE_", "LORELOG_SUMMARIZE_", "LORELOG_REDACT_")
 """Variables about capture, which are stored with the event because it is captured later."""
 _SECRET_SUFFIXES = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
@@ -243,28 +241,12 @@ def _guard_notice(event: dict[str, Any], home: str, environment: Mapping[str, st
 
 
 def _build_context(event: dict[str, Any], prompt: str, settings: dict[str, Any], environment: Mapping[str, str]) -> str:
-    """Return the context for the model: recent memories at session start, hits or a hint for a prompt."""
-    moment = event["moment"]
-    if moment not in {"session-start", "prompt"} or (moment == "prompt" and len(prompt.strip()) < _MIN_PROMPT_CHARS):
+    """Return the context for the model: memory at session start, and rules and memories that fit a prompt."""
+    if event["moment"] not in {"session-start", "prompt"}:
         return ""
-    from lorelog.services.sessions.recent import list_journal_days, render_recent_memory
-    from lorelog.surfaces.cli.hook.settings import locate_journals
-    from lorelog.surfaces.daemon_client.address import find_address
+    from lorelog.surfaces.cli.hook.context import build_context
 
-    address = find_address(None, environment)
-    location = locate_journals(address.home, event["directory"], environment)
-    if moment == "session-start":
-        max_bytes, today = settings["session.inject_bytes"], time.strftime("%Y-%m-%d")
-        if not max_bytes:
-            return ""
-        return render_recent_memory(location.project, location.journals, max_bytes, today, location.deletions)
-    if not list_journal_days(location.project, location.journals):
-        return ""
-    if not settings["session.hits"] or settings["daemon.warm"] == "off":
-        return MEMORY_HINT
-    from lorelog.surfaces.cli.hook.recall import recall_for_prompt
-
-    return recall_for_prompt(address, event, prompt, settings) or MEMORY_HINT
+    return build_context(event, prompt, settings, environment)
 
 
 def read_payload(data: bytes) -> dict[str, Any]:

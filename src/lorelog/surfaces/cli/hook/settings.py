@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 DEFAULTS: dict[str, bool | int | float | str] = {
     "capture.enabled": True,
     "capture.skip": False,
-    "session.inject_bytes": 2000,
-    "session.hits": 0,
+    "session.budget": 600,
+    "session.prompt_budget": 200,
+    "session.hits": 2,
     "session.hits_relevance": 0.5,
     "session.hits_wait_ms": 80,
     "session.tool_hooks": True,

@@ -1,0 +1,332 @@
+"""Selects the standing rules that a prompt is about, by their words, while an agent waits.
+
+No model and no regular expressions: words are stemmed, synonyms of software work are merged, and each word of a rule has a
+weight. A rare word ("e2e") can carry a match; a word that stands in every second prompt ("test") needs another one;
+the generic ones ("add", "file") only support. The subject of a rule is the verb or noun that it begins with, or that
+follows "never", "no", "always" or "use" ("never *commit* to main"): it counts as a rare word, and a match of it needs
+fewer of the other words. A rule is selected if enough of its weight is in one sentence of the prompt: in a long prompt,
+words of different sentences match by accident.
+
+Precision counts more than recall: a rule that does not fit costs attention at every prompt.
+`tests/services/sessions/prompt_rules.json` has labelled prompts.
+"""
+
+from __future__ import annotations
+
+from math import log
+
+from lorelog.services.delivery.log import read_deliveries, session_log
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_MAX_RULES = 1_000
+"""Newest rules that are compared; more would take longer than a hook may."""
+_MAX_PROMPT_CHARS = 6_000
+"""Characters of a prompt that are read, half from its beginning and half from its end: pasted logs are no request."""
+_MAX_SENTENCE_TERMS = 40
+_MIN_SCORE, _MIN_SHARE = 0.75, 0.4
+_SUBJECT_SHARE, _ONE_WORD_SHARE = 0.2, 0.28
+"""Enough if the prompt has the subject of the rule, and if that is only a part of a compound ("customer names")."""
+_SURE_SCORE, _SURE_SHARE = 2.0, 0.25
+"""Enough for a long rule, most of whose words explain it."""
+_GENERIC, _COMMON, _SUBJECT, _RARE = 0.25, 0.5, 0.85, 1.0
+
+_STOP_WORDS = frozenset(
+    """
+    a an the this that these those it its they them their there here he she his her we us our you your i me my mine
+    is are was were be been being am do does did done don doesn didn not no nor never ever always please just only also
+    too very really quite still yet already again once and or but so if then else than as at by for from in into of off
+    on onto out over per to up upon with within without about after before during while until through throughout across between when whenever where which
+    who whom whose what why how can could may might must shall should will would let s t re ve ll d m let's want wants
+    need needs like likes have has had having get gets got go goes going come make makes made sure thing things way ways
+    some any all each every both either neither much many more most less least few other others another same such own
+    instead rather directly proactively explicitly automatically unless except even though because since first last next
+    prefer prefers use uses used using ask asks asked tell told say says said know knows think okay ok yes hi hello thanks
+    good well better best right wrong new now later today something anything everything nothing one ones two
+    time times case cases bit lot kind sort maybe perhaps keep keeps stop remember always-on mean meant bring put set
+
+    der die das den dem des ein eine einen einem einer und oder aber nicht kein keine ist sind war wird werden wir ihr sie
+    er es ich du mit von zu zum zur im in auf an am bei aus nach vor immer nie niemals bitte noch auch nur schon wenn dass
+    le la les un une des du de et ou mais ne pas jamais toujours est sont avec pour dans sur au aux ce cette ces il elle
+    nous vous que qui plus el los las una unos y o pero nunca siempre es son con para por en del al lo se su no que si
+    """.split()  # noqa: SIM905
+)
+_GENERIC_WORDS = frozenset(
+    """
+    add write create change update fix run implement build check look show find see read edit modify work try start
+    file code function method class line change feature thing project app application part place name value type page
+    issue problem error bug step piece example data list item result output input text number object user users
+    give take handle support improve clean move open close call help explain describe answer question tell
+    small big large simple full whole current old correct different specific existing possible quick quickly
+    src dist tmp bin row column field custom real plain random public private main major minor extra user-facing default manage generate save outside inside
+    code codebase repo source folder directory logic stuff method line content implementation version
+    """.split()  # noqa: SIM905
+)
+_COMMON_WORDS = frozenset(
+    """
+    test tests commit branch main push merge pr dependency package install config docs comment log api server client
+    database db query table schema model view route endpoint request response service module component library import
+    export variable parameter argument string array async error exception message format style lint typecheck script
+    command terminal shell docker image container env environment ci deploy release version tag migration backend frontend
+    ui button form css html json yaml python javascript typescript react git github token key secret auth login
+    performance cache memory thread lock job task queue event hook plugin tool cli flag option default path
+    crate gem doc readme markdown template refactor rename delete debug mock unit integration fixture coverage
+    """.split()  # noqa: SIM905
+)
+_RULED_VERBS = frozenset(
+    """
+    commit push merge rebase squash deploy release publish install upgrade downgrade migrate delete rename refactor format
+    lint mock stub test document comment translate log print restart reset revert amend force-push cache retry parse
+    summarize abbreviate estimate guess assume apologize skip disable ignore hardcode duplicate copy download upload
+    """.split()  # noqa: SIM905
+)
+_SYNONYMS = {
+    "spec": "test", "dep": "dependency", "dependencies": "dependency",
+    "package": "dependency", "library": "dependency", "lib": "dependency", "doc": "docs", "documentation": "docs",
+    "document": "docs", "db": "database", "configuration": "config", "setting": "config", "authentication": "auth",
+    "authenticate": "auth", "login": "auth", "signin": "auth", "repository": "repo", "ts": "typescript",
+    "js": "javascript", "py": "python", "k8s": "kubernetes", "environment": "env", "remove": "delete", "drop": "delete",
+    "erase": "delete", "deletion": "delete", "installation": "install", "msg": "message", "func": "function",
+    "deployment": "deploy", "formatter": "format", "prettier": "format", "linter": "lint", "eslint": "lint", "ruff": "lint",
+    "logging": "log", "logger": "log", "println": "print", "mocking": "mock", "migration": "migrate",
+    "translation": "translate", "endtoend": "e2e", "mr": "pr", "pull_request": "pr", "color": "colour",
+    "summary": "summarize", "summarise": "summarize", "db_migration": "migrate", "publication": "publish",
+    "refactoring": "refactor", "bump": "upgrade", "commenting": "comment",
+    "released": "release", "credential": "secret", "password": "secret", "annotation": "typehint",
+}  # fmt: skip
+_PHRASES = (
+    ("end-to-end", "e2e"),
+    ("end to end", "e2e"),
+    ("pull request", "pr"),
+    ("merge request", "pr"),
+    ("type hint", "typehint"),
+    ("type annotation", "typehint"),
+    ("force push", "force-push"),
+    ("use any ", "use any_type "),
+    ("as any", "as any_type"),
+    ("any type", "any_type"),
+    ("log out", "logout"),
+    ("sign in", "signin"),
+    ("log in", "login"),
+)
+_SUBJECT_MARKS = frozenset(
+    "not never no don doesn avoid without stop use uses using always prefer must only instead".split()  # noqa: SIM905
+)
+_MAX_SUBJECT_TERMS = 3
+_MAX_ENDING_CHARS = 4
+_IMPLIED = {
+    **dict.fromkeys("npm pnpm yarn bun pip uv poetry conda".split(), (("install",), ("dependency",))),  # noqa: SIM905
+    **dict.fromkeys("jest vitest pytest mocha".split(), (("test", "writ"), ("test", "add"), ("test", "creat"))),  # noqa: SIM905
+    **dict.fromkeys(("black", "prettier"), (("format",),)),
+}
+"""Tools, and the words of prompts that lead to their use: all of one group."""
+_SEPARATORS = str.maketrans(dict.fromkeys("\t'\"`()[]{}<>|/\\*#@$%^&+=~,:-–—“”‘’«»…·•、，：（）「」《》", " "))
+_SENTENCE_ENDS = str.maketrans(dict.fromkeys(".!?;\r。！？；", "\n"))
+
+
+def _stem(word: str) -> str:
+    """Return a word without its usual English endings, or the common name of its synonyms."""
+    word = _SYNONYMS.get(word, word)
+    if len(word) > 3 and word.isascii():
+        for ending, replacement in (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("xes", "x")):
+            if word.endswith(ending) and len(word) > len(ending) + 1:
+                word = word[: -len(ending)] + replacement
+                break
+        else:
+            if word.endswith("s") and not word.endswith(("ss", "us", "is", "as", "os")):
+                word = word[:-1]
+        word = _SYNONYMS.get(word, word)
+        for ending in ("ing", "ed", "er"):
+            base = word[: -len(ending)]
+            if word.endswith(ending) and len(base) >= 3 and any(vowel in base for vowel in "aeiouy"):
+                is_doubled = len(base) > 3 and base[-1] == base[-2] and base[-1] not in "lsz"
+                if ending != "er" or is_doubled:
+                    word = base[:-1] if is_doubled else base
+                break
+        if len(word) > 7 and word.endswith(("tion", "sion")):
+            word = word[:-3]
+        elif len(word) > 5 and word.endswith("ly"):
+            word = word[:-2]
+        word = word.removesuffix("e") if len(word) > 3 else word
+    return word
+
+
+def _stems(words: frozenset[str]) -> frozenset[str]:
+    return frozenset(_stem(word) for word in words)
+
+
+_STOP_STEMS = _STOP_WORDS | _stems(_STOP_WORDS)
+_GENERIC_STEMS, _COMMON_STEMS, _RULED_STEMS = map(_stems, (_GENERIC_WORDS, _COMMON_WORDS, _RULED_VERBS))
+_EDIT_STEMS = _stems(frozenset(("add", "write", "create", "edit", "change", "update", "modify", "read", "open")))
+
+
+class _Rule:
+    """The stems of a rule, and those that it is about."""
+
+    __slots__ = ("heads", "stems", "subjects")
+
+    def __init__(self) -> None:
+        self.stems: set[str] = set()
+        self.heads: set[str] = set()
+        self.subjects: set[str] = set()
+
+    def matched(self, window: set[str]) -> set[str]:
+        """Return the stems of the rule that a sentence has, or that its words imply."""
+        tools = {
+            stem for stem in self.stems & _IMPLIED.keys() if any(window.issuperset(words) for words in _IMPLIED[stem])
+        }
+        return self.stems & window | tools
+
+    def needs_verb(self, matched: set[str]) -> bool:
+        """Return whether only common nouns match, and none of the verbs that say what the rule is about."""
+        if self.stems.isdisjoint(_EDIT_STEMS) or not matched.isdisjoint(_EDIT_STEMS):
+            return False
+        return all(stem in _COMMON_STEMS or stem in _GENERIC_STEMS for stem in matched) and matched.isdisjoint(
+            self.subjects & _RULED_STEMS
+        )
+
+
+def _subjects(group: list[str], *, begins: bool) -> set[str]:
+    """Return the subject of a clause: its verb, or its first and its rare words, or all if it has no rare ones."""
+    if group and group[0] in _RULED_STEMS:
+        return {group[0]}
+    rare = {stem for stem in group if stem not in _COMMON_STEMS}
+    if not begins:
+        return rare
+    return rare | set(group[:1]) if rare else set(group)
+
+
+def _normalize(text: str) -> str:
+    text = text.casefold()
+    for phrase, word in _PHRASES:
+        if phrase in text:
+            text = text.replace(phrase, word)
+    if "." in text:
+        text = " ".join(_split_dots(word) for word in text.replace("\n", " \n ").split(" "))
+    return text
+
+
+def _split_dots(word: str) -> str:
+    """Return a file name without its ending, which is a language and not a subject; a dot inside is not an end."""
+    inner = word.rstrip(".")
+    if "." not in inner:
+        return word
+    parts = inner.split(".")
+    if len(parts[-1]) <= _MAX_ENDING_CHARS and parts[0]:
+        parts.pop()
+    return " ".join(parts) + word[len(inner) :]
+
+
+class _Terms:
+    """Splits text into stems, and remembers the stem of each word."""
+
+    def __init__(self) -> None:
+        self._stems: dict[str, str] = {}
+
+    def sentences(self, text: str) -> list[list[str]]:
+        """Return the stems of each sentence without stop words, in order."""
+        lines = _normalize(text).translate(_SENTENCE_ENDS).split("\n")
+        return [
+            [stem for word in line.translate(_SEPARATORS).split() for stem in self._of_word(word)] for line in lines
+        ]
+
+    def rule(self, text: str) -> _Rule:
+        """Return the stems of a rule and its subjects."""
+        rule, is_first = _Rule(), True
+        for clause in _normalize(text).replace(",", "\n").translate(_SENTENCE_ENDS).split("\n"):
+            group: list[str] = []
+            groups, last = [group], ""
+            for word in clause.translate(_SEPARATORS).split():
+                if word in _SUBJECT_MARKS:
+                    group = []
+                    groups.append(group)
+                stems = self._of_word(word)
+                if not stems and last:
+                    rule.heads.add(last)  # the noun of a compound is its last word
+                last = stems[-1] if stems else ""
+                rule.stems.update(stems)
+                group += [stem for stem in stems if stem not in _GENERIC_STEMS]
+            rule.heads.add(last)
+            for number, group in enumerate(groups):
+                # A clause after a comma begins with a subject only if a word marks it.
+                rule.subjects |= _subjects(group[:_MAX_SUBJECT_TERMS], begins=is_first or number > 0)
+            is_first = False
+        return rule
+
+    def _of_word(self, word: str) -> tuple[str, ...]:
+        if not word.isascii() and _is_unspaced(word):
+            return tuple(word[start : start + 2] for start in range(max(len(word) - 1, 1)))
+        stem = self._stems.get(word)
+        if stem is None:
+            stem = self._stems[word] = "" if word in _STOP_STEMS or (len(word) < 2) else _stem(word)
+        return (stem,) if stem and stem not in _STOP_STEMS else ()
+
+
+def _is_unspaced(word: str) -> bool:
+    """Return whether a script is written without spaces: Chinese, Japanese, Thai."""
+    return any("\u3040" <= char <= "\u9fff" or "\u0e00" <= char <= "\u0e7f" for char in word)
+
+
+def select_rules(rules: list[dict[str, Any]], prompt: str) -> list[dict[str, Any]]:
+    """Return the rules that a prompt is about, the best match first. The text of a rule is under `text`."""
+    if len(prompt) > _MAX_PROMPT_CHARS:
+        prompt = f"{prompt[: _MAX_PROMPT_CHARS // 2]}\n{prompt[-_MAX_PROMPT_CHARS // 2 :]}"
+    terms = _Terms()
+    windows = [set(window) for sentence in terms.sentences(prompt) for window in _windows(sentence)]
+    if not any(windows):
+        return []
+    rules = rules[:_MAX_RULES]
+    parsed = [terms.rule(str(rule["text"])) for rule in rules]
+    frequency: dict[str, int] = {}
+    for rule in parsed:
+        for stem in rule.stems:
+            frequency[stem] = frequency.get(stem, 0) + 1
+    rarity = {stem: _rarity(count, len(rules)) for stem, count in frequency.items()}
+    scored = [(-_best_score(rule, windows, rarity), number) for number, rule in enumerate(parsed)]
+    return [rules[number] for score, number in sorted(scored) if score < 0]
+
+
+def _windows(sentence: list[str]) -> list[list[str]]:
+    """Return a sentence in pieces; a line of a pasted file can be long."""
+    return [sentence[start : start + _MAX_SENTENCE_TERMS] for start in range(0, len(sentence), _MAX_SENTENCE_TERMS)]
+
+
+def _best_score(rule: _Rule, windows: list[set[str]], rarity: dict[str, float]) -> float:
+    """Return how well the best sentence of a prompt matches a rule; 0 if not well enough."""
+    weights = {stem: _weight(stem, rule) * rarity[stem] for stem in rule.stems}
+    total = sum(weights.values())
+    best = 0.0
+    for window in windows:
+        matched = rule.matched(window)
+        if rule.needs_verb(matched):
+            continue
+        score = sum(weights[stem] for stem in matched)
+        share = score / total if total else 0.0
+        is_part = len(matched) == 1 and matched.isdisjoint(rule.heads | _RULED_STEMS)
+        subject_share = _ONE_WORD_SHARE if is_part else _SUBJECT_SHARE
+        is_enough = share >= _MIN_SHARE or (share >= subject_share and not matched.isdisjoint(rule.subjects))
+        if (score >= _MIN_SCORE and is_enough) or (score >= _SURE_SCORE and share >= _SURE_SHARE):
+            best = max(best, score * (0.5 + share))
+    return best
+
+
+def _weight(stem: str, rule: _Rule) -> float:
+    if stem in _GENERIC_STEMS:
+        return _GENERIC
+    if stem in _COMMON_STEMS:
+        return _SUBJECT if stem in rule.subjects else _COMMON
+    return _RARE
+
+
+def _rarity(count: int, rules: int) -> float:
+    """Return a factor from 0.7 to 1: a word of many rules distinguishes them less."""
+    return 1.0 - 0.3 * log(count) / log(rules) if rules > 1 else 1.0
+
+
+def prompted_memories(folder: str, host: str, session: str) -> frozenset[str]:
+    """Return the memories that a session was shown after its start: with prompts and tool calls."""
+    lines = read_deliveries(session_log(folder, host, session))
+    later = (line for line in lines if line.get("moment") != "session-start")
+    return frozenset(memory for line in later for memory in line["memories"] if isinstance(memory, str))

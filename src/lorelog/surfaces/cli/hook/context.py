@@ -1,0 +1,176 @@
+"""The memory that a hook adds to the model's context: at session start, and with a prompt.
+
+A prompt brings the user's standing rules that it is about, selected here by their words, and memories that the daemon
+finds in time. No memory is shown twice with the prompts of a session; a rule from the list at session start is shown
+once more when a prompt is about it, because that is when it matters. Nothing is added if nothing fits. Every delivery
+is logged.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from lorelog.core.paths import is_below
+from lorelog.services.delivery.files import DeliveryFiles
+from lorelog.services.delivery.log import append_delivery, estimate_tokens
+from lorelog.services.sessions.recent import CLOSING_TAG, OPENING_TAG, RecentJournals, clean_line, shorten_line
+from lorelog.services.sessions.session_start import (
+    RULE_TYPES,
+    STALE_VERDICTS,
+    SessionStartSources,
+    is_users_word,
+    render_session_start,
+    select_standing,
+)
+from lorelog.surfaces.cli.hook.settings import locate_journals
+from lorelog.surfaces.daemon_client.address import find_address
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from lorelog.surfaces.cli.hook.settings import JournalLocation
+
+# ruff: noqa: PTH112, PTH118, PTH120, PTH123  (pathlib takes 10 ms to import)
+
+_MIN_RULE_PROMPT_CHARS, _MIN_PROMPT_CHARS = 4, 10
+"""A shorter prompt is about no rule, and a shorter one than the second is no query for a search."""
+_RULES_PREFACE = "The user's own rules that apply to this request:"
+_MAX_RULE_CHARS = 300
+_MIN_RECALL_TOKENS = 50
+"""With less of the budget left, no memory is fetched."""
+_MAX_ROOTS_BYTES = 1_000_000
+_MEMSEARCH_FOLDER = ".memsearch/memory"
+_TOPIC = "topic="
+
+
+def build_context(event: dict[str, Any], prompt: str, settings: dict[str, Any], environment: Mapping[str, str]) -> str:
+    """Return the context for the model; empty for other moments and if there is nothing to show."""
+    moment = event["moment"]
+    if moment not in {"session-start", "prompt"}:
+        return ""
+    budget = settings["session.budget" if moment == "session-start" else "session.prompt_budget"]
+    if not budget or (moment == "prompt" and len(prompt.strip()) < _MIN_RULE_PROMPT_CHARS):
+        return ""
+    home = find_address(None, environment).home
+    location = locate_journals(home, event["directory"], environment)
+    files = DeliveryFiles(os.path.dirname(location.deletions), location.project)
+    if moment == "session-start":
+        return _start_context(event, location, files, budget)
+    return _prompt_context(event, prompt, settings, environment, (location, files))
+
+
+def _start_context(event: dict[str, Any], location: JournalLocation, files: DeliveryFiles, budget: int) -> str:
+    folders = (location.journals, *indexed_memsearch_folder(location.project, location.deletions))
+    sources = SessionStartSources(location.project, folders, location.deletions, files)
+    shown = render_session_start(sources, budget, time.strftime("%Y-%m-%d"))
+    if shown.text:
+        tokens = estimate_tokens(shown.text)
+        _log(files, event, location.project, {"kind": "standing", "memories": list(shown.standing), "tokens": tokens})
+    for memory, cue in shown.cued:  # its tokens are part of those above
+        _log(files, event, location.project, {"kind": "cue", "memories": [memory], "tokens": 0, "cue": cue})
+    return shown.text
+
+
+def _prompt_context(
+    event: dict[str, Any],
+    prompt: str,
+    settings: dict[str, Any],
+    environment: Mapping[str, str],
+    place: tuple[JournalLocation, DeliveryFiles],
+) -> str:
+    location, files = place
+    budget = settings["session.prompt_budget"] - estimate_tokens(f"{OPENING_TAG}\n{CLOSING_TAG}\n")
+    rules = _rule_lines(event, prompt, budget, place)
+    lines = [line for line, _ in rules]
+    if rules:
+        tokens = estimate_tokens("\n".join(lines))
+        ids = [memory for _, memory in rules if memory]
+        # Logged before the daemon is asked, which omits the memories in the log.
+        _log(files, event, location.project, {"kind": "standing", "memories": ids, "tokens": tokens})
+        budget -= tokens + 1
+    is_query = len(prompt.strip()) >= _MIN_PROMPT_CHARS and budget >= _MIN_RECALL_TOKENS
+    if is_query and settings["session.hits"] and settings["daemon.warm"] != "off":
+        from lorelog.surfaces.cli.hook.recall import recall_for_prompt
+
+        address = find_address(None, environment)
+        recalled, ids = recall_for_prompt(address, event, prompt, settings, budget)
+        if recalled:
+            tokens = estimate_tokens("\n".join(recalled))
+            _log(files, event, location.project, {"kind": "recall", "memories": ids, "tokens": tokens})
+        lines += recalled
+    return "\n".join([OPENING_TAG, *lines, CLOSING_TAG]) if lines else ""
+
+
+def _rule_lines(
+    event: dict[str, Any], prompt: str, budget: int, place: tuple[JournalLocation, DeliveryFiles]
+) -> list[tuple[str, str]]:
+    """Return the lines of the rules that a prompt is about, each with its memory's id, and their heading."""
+    location, files = place
+    candidates = _candidates(files.standing)
+    if not candidates:
+        return []
+    from lorelog.services.sessions.prompt_rules import prompted_memories, select_rules
+
+    matching = {match["memory"]["id"]: match["memory"] for match in select_rules(candidates, prompt)}
+    if not matching:
+        return []
+    seen = prompted_memories(files.log, event["host"], event["session"])
+    journals = RecentJournals(location.project, (), time.strftime("%Y-%m-%d"), location.deletions)
+    lines = [(_RULES_PREFACE, "")]
+    for memory in matching.values():
+        if memory["id"] in seen or journals.is_hidden(memory["id"]):
+            continue
+        text = shorten_line(clean_line(str(memory["text"])), _MAX_RULE_CHARS)
+        line = f"- {text} ({clean_line(str(memory.get('date') or ''))[:10]}, id {clean_line(memory['id'])})"
+        if estimate_tokens("\n".join([*(shown for shown, _ in lines), line])) <= budget:
+            lines.append((line, memory["id"]))
+    return lines if len(lines) > 1 else []
+
+
+def _candidates(files: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Return the texts that a prompt is compared with: the user's rules, and the topics that a memory is to come up at."""
+    candidates: list[dict[str, Any]] = []
+    for memory in select_standing(files):
+        if not is_users_word(memory) or memory.get("verdict") in STALE_VERDICTS:
+            continue
+        cues = memory.get("cues")
+        texts = [memory["text"]] if memory.get("type") in RULE_TYPES else []
+        texts += (
+            [str(cue)[len(_TOPIC) :] for cue in cues if str(cue).startswith(_TOPIC)] if isinstance(cues, list) else []
+        )
+        candidates += ({"text": text, "memory": memory} for text in texts)
+    return candidates
+
+
+def indexed_memsearch_folder(project: str, deletions: str) -> tuple[str, ...]:
+    """Return the journals of memsearch in a project if the user has indexed them; otherwise nothing."""
+    folder = os.path.join(project, _MEMSEARCH_FOLDER)
+    if not os.path.isdir(folder):
+        return ()
+    try:
+        with open(os.path.join(os.path.dirname(deletions), "roots.json"), "rb") as stream:
+            data = stream.read(_MAX_ROOTS_BYTES)
+    except OSError:
+        return ()
+    import json
+
+    try:
+        roots = json.loads(data)["roots"]
+        real = os.path.realpath(folder)
+        is_indexed = any(is_below(real, root["path"]) and root["project"] == project for root in roots)
+    except (ValueError, KeyError, TypeError):
+        return ()
+    return (folder,) if is_indexed else ()
+
+
+def _log(files: DeliveryFiles, event: dict[str, Any], project: str, delivery: dict[str, Any]) -> None:
+    """Append to the session's log of deliveries. A log that cannot be written does not keep memories from the agent."""
+    try:  # noqa: SIM105  (contextlib is too slow for a hook)
+        append_delivery(
+            files.log, event["host"], event["session"], {"project": project, "moment": event["moment"], **delivery}
+        )
+    except OSError:
+        pass
