@@ -164,7 +164,8 @@ def write_delivery_files(
 
 def read_memories(source: DeliverySource, chunks: Sequence[StoredChunk]) -> list[StandingMemory]:
     """Return the memories that may be delivered, newest first; near-equal ones once."""
-    own = {stored.chunk.anchor.memory for stored in chunks if stored.chunk.anchor and _is_own(source, stored)}
+    home = os.path.realpath(source.workspace.global_journals)
+    own = {stored.chunk.anchor.memory for stored in chunks if stored.chunk.anchor and _is_own(source, stored, home)}
     visible = (memory for stored in chunks if (memory := _to_memory(source, stored, own)) is not None)
     return _drop_repetitions(sorted(visible, key=lambda memory: memory.date, reverse=True))
 
@@ -212,12 +213,15 @@ def plain_text(text: str) -> str:
     return "".join(char if char.isprintable() else " " for char in _BULLET.sub("", line))
 
 
-def _is_own(source: DeliverySource, stored: StoredChunk) -> bool:
-    """Return True if a memory was written on this machine, and its text was not changed since."""
+def _is_own(source: DeliverySource, stored: StoredChunk, home: str) -> bool:
+    """Return True if a memory was written on this machine, and its text was not changed since.
+
+    `home` is the folder of global journals: no repository contains it.
+    """
     anchor = stored.chunk.anchor
     if anchor is None or anchor.origin in UNTRUSTED_ORIGINS:
         return False
-    if is_below(stored.chunk.source, os.path.realpath(source.workspace.global_journals)):
+    if is_below(stored.chunk.source, home):
         return True
     return source.authored.wrote(anchor.memory, _HEADING.sub("", stored.chunk.text, count=1))
 
