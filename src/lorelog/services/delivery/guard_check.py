@@ -39,7 +39,8 @@ _EVENTS = frozenset({"add", "approve", "enable", "disable", "dismiss", "retire",
 _TEXT_FIELDS = ("tool", "command", "content", "message", "memory", "project")
 _WRITING_KINDS = frozenset({"edit", "run"})
 _SHELL_OPERATORS = frozenset("|;&\n")
-_last_failure: dict[str, str] = {}
+_outcomes: dict[str, str] = {}
+"""Why the last check of each log failed; an empty text if it did not. Saves `guard_problem` a second read."""
 
 
 def check_guards(file: str, project: str, call: Mapping[str, Any], root: str) -> dict[str, str] | None:
@@ -48,24 +49,28 @@ def check_guards(file: str, project: str, call: Mapping[str, Any], root: str) ->
     The reply has `guard` (id), `action` (warn or block), `message` and `memory` (id of the correction, or empty).
     """
     try:
-        _last_failure.pop(file, None)
         guards, _ = _read_guards(file)
         found = find_matches([guard for guard in guards if guard["project"] in ("", project)], call, root)
-        return format_match(found[0]) if found else None
+        match = format_match(found[0]) if found else None
     except Exception as error:  # noqa: BLE001  (in doubt the call is allowed, and the hook logs the reason)
-        _last_failure[file] = f"{type(error).__name__}: {error}"
+        _outcomes[file] = f"{type(error).__name__}: {error}"
         return None
+    _outcomes[file] = ""
+    return match
 
 
 def guard_problem(file: str) -> dict[str, str] | None:
-    """Return why the guards of a file were not applied, as {"error": reason}; None if they were. Never raises."""
-    if file in _last_failure:
-        return {"error": f"guards were not applied: {_last_failure[file]}"}
-    try:
-        _read_guards(file)
-    except Exception as error:  # noqa: BLE001
-        return {"error": f"guards were not applied: {type(error).__name__}: {error}"}
-    return None
+    """Return why the guards of a file were not applied, as {"error": reason}; None if they were. Never raises.
+
+    Tells about the last `check_guards` of this process, or, before the first, whether the log can be read.
+    """
+    reason = _outcomes.get(file)
+    if reason is None:
+        try:
+            _read_guards(file)
+        except Exception as error:  # noqa: BLE001
+            reason = f"{type(error).__name__}: {error}"
+    return {"error": f"guards were not applied: {reason}"} if reason else None
 
 
 def guard_notices(file: str, project: str, today: str) -> list[str]:
