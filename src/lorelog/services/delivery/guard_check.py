@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 MAX_DISMISSALS = 3
 """Dismissals after which a guard retires."""
-MAX_LOG_BYTES = 8_000_000
+MAX_LOG_BYTES = 1_500_000
+"""Size of a log, about 10,000 events, up to which a hook reads it without its derived file."""
+_MAX_SNAPSHOT_BYTES = 8_000_000
 MAX_CONTENT_CHARS = 20_000
 _MAX_PATHS = 50
 _NOTICE_DAYS = 7
@@ -267,7 +269,7 @@ def split_by_state(guards: Mapping[str, GuardFields]) -> tuple[list[GuardFields]
 def _read_snapshot(file: str, stamp: FileStamp) -> tuple[list[GuardFields], list[GuardFields]] | None:
     try:
         with open(snapshot_path(file), "rb") as stream:
-            snapshot = json.loads(stream.read(MAX_LOG_BYTES))
+            snapshot = json.loads(stream.read(_MAX_SNAPSHOT_BYTES))
         if snapshot["stamp"] != stamp:
             return None
         on, retired = snapshot["on"], snapshot["retired"]
@@ -281,7 +283,7 @@ def _read_snapshot(file: str, stamp: FileStamp) -> tuple[list[GuardFields], list
 def parse_events(data: bytes) -> list[GuardEvent]:
     """Return the events of a log. A torn last line is ignored. Raise ValueError for any other malformed line."""
     if len(data) > MAX_LOG_BYTES:
-        raise ValueError(f"the log has more than {MAX_LOG_BYTES:,} bytes")
+        raise ValueError(f"the log has more than {MAX_LOG_BYTES:,} bytes; 'lorelog guard list' makes it readable")
     lines = [line for line in data.split(b"\n")[:-1] if line.strip()]
     # One call for all lines takes a third of the time of one call per line.
     events = json.loads(b"[" + b",".join(lines) + b"]")
