@@ -23,6 +23,8 @@ def list_guards(engine: Engine, request: schema.GuardListRequest, call: RequestC
 
     log, project = _open_log(engine), engine.place.project.id
     guards = log.all() if request.all_projects else log.visible(project)
+    if guards:
+        log.refresh_snapshot()  # it may have been deleted with the index
     today = datetime.now(UTC).date().isoformat()
     notices = tuple(guard_notices(str(log.path), project, today))
     return schema.GuardListReply(guards=tuple(map(_guard_info, guards)), notices=notices)

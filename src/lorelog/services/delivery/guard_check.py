@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 MAX_DISMISSALS = 3
 """Dismissals after which a guard retires."""
-MAX_LOG_BYTES = 8_000_000
+MAX_LOG_BYTES = 1_500_000
+"""Size of a log, about 10,000 events, up to which a hook reads it without its derived file."""
+_MAX_SNAPSHOT_BYTES = 8_000_000
 MAX_CONTENT_CHARS = 20_000
 _MAX_PATHS = 50
 _NOTICE_DAYS = 7
@@ -39,7 +41,8 @@ _EVENTS = frozenset({"add", "approve", "enable", "disable", "dismiss", "retire",
 _TEXT_FIELDS = ("tool", "command", "content", "message", "memory", "project")
 _WRITING_KINDS = frozenset({"edit", "run"})
 _SHELL_OPERATORS = frozenset("|;&\n")
-_last_failure: dict[str, str] = {}
+_outcomes: dict[str, str] = {}
+"""Why the last check of each log failed; an empty text if it did not. Saves `guard_problem` a second read."""
 
 
 def check_guards(file: str, project: str, call: Mapping[str, Any], root: str) -> dict[str, str] | None:
@@ -48,24 +51,28 @@ def check_guards(file: str, project: str, call: Mapping[str, Any], root: str) ->
     The reply has `guard` (id), `action` (warn or block), `message` and `memory` (id of the correction, or empty).
     """
     try:
-        _last_failure.pop(file, None)
         guards, _ = _read_guards(file)
         found = find_matches([guard for guard in guards if guard["project"] in ("", project)], call, root)
-        return format_match(found[0]) if found else None
+        match = format_match(found[0]) if found else None
     except Exception as error:  # noqa: BLE001  (in doubt the call is allowed, and the hook logs the reason)
-        _last_failure[file] = f"{type(error).__name__}: {error}"
+        _outcomes[file] = f"{type(error).__name__}: {error}"
         return None
+    _outcomes[file] = ""
+    return match
 
 
 def guard_problem(file: str) -> dict[str, str] | None:
-    """Return why the guards of a file were not applied, as {"error": reason}; None if they were. Never raises."""
-    if file in _last_failure:
-        return {"error": f"guards were not applied: {_last_failure[file]}"}
-    try:
-        _read_guards(file)
-    except Exception as error:  # noqa: BLE001
-        return {"error": f"guards were not applied: {type(error).__name__}: {error}"}
-    return None
+    """Return why the guards of a file were not applied, as {"error": reason}; None if they were. Never raises.
+
+    Tells about the last `check_guards` of this process, or, before the first, whether the log can be read.
+    """
+    reason = _outcomes.get(file)
+    if reason is None:
+        try:
+            _read_guards(file)
+        except Exception as error:  # noqa: BLE001
+            reason = f"{type(error).__name__}: {error}"
+    return {"error": f"guards were not applied: {reason}"} if reason else None
 
 
 def guard_notices(file: str, project: str, today: str) -> list[str]:
@@ -262,7 +269,7 @@ def split_by_state(guards: Mapping[str, GuardFields]) -> tuple[list[GuardFields]
 def _read_snapshot(file: str, stamp: FileStamp) -> tuple[list[GuardFields], list[GuardFields]] | None:
     try:
         with open(snapshot_path(file), "rb") as stream:
-            snapshot = json.loads(stream.read(MAX_LOG_BYTES))
+            snapshot = json.loads(stream.read(_MAX_SNAPSHOT_BYTES))
         if snapshot["stamp"] != stamp:
             return None
         on, retired = snapshot["on"], snapshot["retired"]
@@ -276,7 +283,7 @@ def _read_snapshot(file: str, stamp: FileStamp) -> tuple[list[GuardFields], list
 def parse_events(data: bytes) -> list[GuardEvent]:
     """Return the events of a log. A torn last line is ignored. Raise ValueError for any other malformed line."""
     if len(data) > MAX_LOG_BYTES:
-        raise ValueError(f"the log has more than {MAX_LOG_BYTES:,} bytes")
+        raise ValueError(f"the log has more than {MAX_LOG_BYTES:,} bytes; 'lorelog guard list' makes it readable")
     lines = [line for line in data.split(b"\n")[:-1] if line.strip()]
     # One call for all lines takes a third of the time of one call per line.
     events = json.loads(b"[" + b",".join(lines) + b"]")
