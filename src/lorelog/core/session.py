@@ -177,6 +177,10 @@ class TurnDigest:
     interrupted: bool = False
     failed: bool = False
     """True if the host gave up; the last text is then an error message."""
+    asked: str = ""
+    """The last paragraph, question or option list of the assistant's text before this request."""
+    findings: tuple[str, ...] = ()
+    """Sentences that state a finding, from texts before `assistant_texts`, in order."""
 
 
 @dataclass(frozen=True, slots=True)

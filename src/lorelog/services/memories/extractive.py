@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2, sqrt
 
-from lorelog.ingest.transcripts.turn_note import flatten_markdown, shorten_text
+from lorelog.ingest.transcripts.note_text import flatten_markdown, shorten_text
 from lorelog.retrieval.analyser import STOP_WORDS
 from lorelog.retrieval.dedupe import split_words
 
