@@ -47,8 +47,9 @@ _NEXT_STEP = re.compile(
     r")",
     re.IGNORECASE,
 )
+_LET_ME = re.compile(rf"\A{_LEAD}let(?: me|{_APOSTROPHE}s)\b", re.IGNORECASE)
 _NOW_STEP = re.compile(
-    rf"\A(?:now|next|then|finally)\b,?\s+(?:i (?:can|should|must) |we (?:can|need to) |to |also )*(?:{_STEP_VERBS})\b",
+    rf"\A(?:now\b,?|next,|finally,)\s+(?:i (?:can|should|must) |we (?:can|need to) |to |also )*(?:{_STEP_VERBS})\b",
     re.IGNORECASE,
 )
 _EMPTY_TALK = re.compile(
@@ -106,6 +107,12 @@ _FINDING_RULES = (
     ),
 )
 """Forms of a sentence that states a finding, with their strength."""
+_DOUBT = re.compile(
+    rf"\b(?:likely|probably|might|maybe|perhaps|could be|may be|should be|seems?|looks like|let me|let{_APOSTROPHE}s|yet|lint\w*"
+    r"|diagnostics?|no longer (?:needed|used)|my (?:new )?(?:code|tests?))\b",
+    re.IGNORECASE,
+)
+"""Words of guesses and of remarks about the agent's own unfinished edit, which are worth less."""
 _MIN_FINDING_CHARS = 40
 _MAX_FINDING_CHARS = 220
 _MAX_TEXT_FINDINGS = 2
@@ -140,12 +147,23 @@ def strip_opening(text: str, *, more_follows: bool = False) -> str:
     Empty only with `more_follows`: the text says nothing, and other text comes after it.
     """
     rest = text.lstrip()
-    while match := _FILLER.match(f"{rest} ") or _ANNOUNCEMENT.match(rest):
-        after = rest[match.end() :].lstrip(" \t\u2014\u2013-:,.!")
-        if not after:
-            return "" if more_follows else rest
+    while rest:
+        match = _FILLER.match(f"{rest} ") or _ANNOUNCEMENT.match(rest)
+        end = match.end() if match else _opening_end(rest)
+        after = rest[end:].lstrip(" \t\u2014\u2013-:,.!") if end else ""
+        if not end or not (after or more_follows):
+            break
         rest = after
-    return "" if more_follows and all(map(is_empty_talk, split_sentences(rest))) else rest
+    return rest
+
+
+def _opening_end(text: str) -> int:
+    """Return the end of the first sentence if it says nothing: `I see the issue.`, `Let me explain.`; else 0."""
+    end = _SENTENCE_END.search(text)
+    first = text[: end.start()] if end else text
+    if not is_empty_talk(first) and not (_LET_ME.match(first) and is_next_step(first)):
+        return 0
+    return end.end() if end else len(text)
 
 
 def strip_next_steps(text: str) -> str:
@@ -189,7 +207,8 @@ def rate_finding(sentence: str) -> int:
         return 0
     if is_next_step(sentence) or is_empty_talk(sentence):
         return 0
-    return next((strength for strength, pattern in _FINDING_RULES if pattern.search(sentence)), 0)
+    strength = next((strength for strength, pattern in _FINDING_RULES if pattern.search(sentence)), 0)
+    return max(0, strength - bool(_DOUBT.search(sentence)))
 
 
 def pick_findings(text: str) -> list[str]:
@@ -216,7 +235,8 @@ _OPTION = re.compile(
 _NAMED_LETTER = re.compile(
     r"\b(?:option|approach|alternative|choice|with|do|like|prefer|for)\s+([a-h])\b|\A([a-h])\W*\Z", re.IGNORECASE
 )
-_NUMBER = re.compile(r"(?<![\w#.])\d{1,2}(?!\w)")
+_NUMBER = re.compile(r"(?<![\w#.])(?<!\ball )(?<!\bthe )\d{1,2}(?!\w)")
+_THANKS = re.compile(r"\W*(?:thanks?(?: you)?|ta)\b[\W_]*\Z", re.IGNORECASE)
 _ORDINALS = {"first": "1", "second": "2", "third": "3", "fourth": "4"}
 _REPLY_WORDS = frozenset(
     """
@@ -262,9 +282,9 @@ def find_question(asked: str, request: str) -> str:
         if len(question) < _MIN_QUESTION_CHARS and last and not is_next_step(sentences[last - 1]):
             question = f"{sentences[last - 1]} {question}"
         return shorten_middle(question, _MAX_QUESTION_CHARS)
-    if not is_bare_reply(request):
+    if not is_bare_reply(request) or _THANKS.match(request):
         return ""
-    said = [sentence for sentence in sentences if not _CLOSING.match(sentence)]
+    said = [sentence for sentence in sentences if not _CLOSING.match(sentence) and not is_next_step(sentence)]
     return shorten_middle(" ".join(said[-2:]), _MAX_QUESTION_CHARS)
 
 

@@ -74,9 +74,12 @@ _CONTEXT_TAGS = (
     "ide_diagnostics",
     "post-tool-use-hook",
     "user-prompt-submit-hook",
+    "thinking",
 )
 _TAG_PATTERN = "|".join(map(re.escape, _CONTEXT_TAGS))
-_CONTEXT_BLOCK = re.compile(rf"<({_TAG_PATTERN})(?:\s[^<>]*)?>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+_CONTEXT_BLOCK = re.compile(rf"(?<!`)<({_TAG_PATTERN})(?:\s[^<>]*)?>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+_CLOSED_BLOCK = re.compile(rf"(?<!`)<({_TAG_PATTERN})(?:\s[^<>]*)?>.*?</\1>", re.DOTALL | re.IGNORECASE)
+"""An agent that writes about a tag does not close it; a host closes the tags of the context it inserts."""
 _LONE_END_TAG = re.compile(rf"</(?:{_TAG_PATTERN})>", re.IGNORECASE)
 _AGENTS_FILE = re.compile(r"\A\s*# AGENTS\.md instructions\b.*", re.DOTALL)
 _ENVELOPE = re.compile(
@@ -145,11 +148,14 @@ _READ_ONLY_COMMANDS = frozenset(
 )
 """Commands that only read, or without an effect to find later."""
 _READ_ONLY_GIT = re.compile(
-    r"git (?:-\S+ )*(?:status|diff|log|show|branch|remote|blame|rev-parse|ls-files)\b(?! -D| add)"
+    r"git (?:-C \S+ |-\S+ )*(?:status|diff|log|show|branch|remote|blame|rev-parse|ls-files|ls-tree|cat-file|for-each-ref|count-objects)\b"
+    r"(?! -D| add)|gh (?:pr|issue|run|repo|release) (?:view|diff|list|checks|status)\b"
 )
 _ENV_ASSIGNMENT = re.compile(r"^(?:[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|\S*)\s+)+")
 _COMMAND_SEPARATOR = re.compile(r"\s*(?:&&|\|\||;|\|&?|\n)\s*")
 _WORD = re.compile(r"\w{3,}")
+_QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"")
+_OUTPUT_FILTER = re.compile(r"(?:\s*2>&1)?(?:\s*\|\s*(?:tail|head)(?:\s+-\S+){0,2}(?:\s+\d+)?)?\s*\Z")
 _WRITES_FILE = re.compile(r"(?<![<>&0-9])>>?\s*(?!/dev/null|&)\S|\s-i\b|\btee\b")
 
 
@@ -171,7 +177,7 @@ _CHATTER = re.compile(
     r"|No changes to make|<?tool_use_error|Cancelled: parallel tool call|Unknown skill|Permission to use \w+ (?:with|has been)"
     r"|This command requires approval|(?:The )?operation was aborted|aborted by user|No such tool|Unknown tool|Hook \w+ denied"
     r"|(?:Process |Command )?(?:exited|failed|terminated|finished)?(?: with)? ?\(?(?:exit )?(?:code|status):? ?-?\d+\)?\W*\Z"
-    r"|Exit code:? -?\d+|(?:command )?failed\W*\Z|error\W*\Z|FAIL(?:ED)?\W*\Z"
+    r"|Exit code:? -?\d+|(?:command |test )?fail(?:ed|ure)\W*\Z|error\W*\Z|FAIL(?:ED)?\W*\Z"
     r"|\(eval\):cd:\d+: no such file|(?:/\S+: line \d+: |ba?sh: )*cd: )",
     re.IGNORECASE,
 )
@@ -182,6 +188,12 @@ _WRAPPER_FAILURE = re.compile(
     re.IGNORECASE,
 )
 """The last words of a task runner, whose program said why before."""
+_REASON = re.compile(
+    r"error|exception|fail|cannot|can't|could not|unable|not found|not |no such|denied|refused|reject|unexpected|invalid|undefined"
+    r"|unknown|missing|conflict|fatal|panic|abort|timed? ?out|killed|expected|exceed|overwritten|usage:|ignored|:\d+:\d+:|\bno \w",
+    re.IGNORECASE,
+)
+"""Words of a line that says why something failed; without them it is just a line of the output."""
 _SHELL_REQUEST = re.compile(r"\A!\s*\S")
 _CD_PROJECT = re.compile(r"\Acd \.? ?(?:&&|;) ?")
 
@@ -225,7 +237,7 @@ def turn_redactor(digest: TurnDigest, clean: RedactText) -> RedactText:
     texts = [digest.request, digest.asked, *digest.assistant_texts, *digest.findings]
     for action in digest.actions:
         texts += [action.command, action.error, *action.files]
-    whole = dict.fromkeys(strip_escapes(text[: 5 * _MAX_INPUT_CHARS]) for text in texts if text)
+    whole = dict.fromkeys(strip_escapes(_keep_ends(text, 5 * _MAX_INPUT_CHARS)) for text in texts if text)
     return _clean_escapes(known_value_redactor(whole, clean))
 
 
@@ -261,8 +273,13 @@ def extract_outcome(digest: TurnDigest, clean: RedactText = str) -> str:
 
 
 def _clean_excerpt(text: str, clean: RedactText) -> str:
-    """Return the start of a text, cleaned; the text is cut far beyond it first, so no secret in it is cut in two."""
-    return clean(strip_injected_context(text[: 5 * _MAX_INPUT_CHARS]))[:_MAX_INPUT_CHARS]
+    """Return the start and the end of a text, cleaned; what is cut first is far from both, so no secret is cut in two."""
+    bare = _LONE_END_TAG.sub("", _CLOSED_BLOCK.sub("", _keep_ends(text, 5 * _MAX_INPUT_CHARS)))
+    return _keep_ends(clean(bare), _MAX_INPUT_CHARS)
+
+
+def _keep_ends(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit // 2]}\n\n{text[-(limit // 2) :]}"
 
 
 def _format_findings(digest: TurnDigest, clean: RedactText, said: str) -> list[str]:
@@ -274,8 +291,11 @@ def _format_findings(digest: TurnDigest, clean: RedactText, said: str) -> list[s
     ]
     lines = dict.fromkeys(flatten_markdown(clean(sentence)) for sentence in picked)
     words = set(_WORD.findall(said.lower()))
-    new = [line for line in lines if line and not _is_said(line, words)]
-    best = sorted(enumerate(new), key=lambda pair: (-rate_finding(pair[1]), -pair[0]))[:MAX_FINDINGS]
+    best: list[tuple[int, str]] = []
+    for number, line in sorted(enumerate(lines), key=lambda pair: (-rate_finding(pair[1]), -pair[0])):
+        if len(best) < MAX_FINDINGS and not _is_said(line, words):
+            best.append((number, line))
+            words |= set(_WORD.findall(line.lower()))
     return [line for _, line in sorted(best)]
 
 
@@ -356,11 +376,13 @@ def _format_commands(actions: Iterable[ToolAction], clean: RedactText, directory
 
 def _format_command(command: str, clean: RedactText, directory: str) -> str:
     bare = _CD_PROJECT.sub("", _relative_to(directory, clean(command).strip()))
+    bare = _OUTPUT_FILTER.sub("", bare) or bare
     return _format_code(bare, MAX_COMMAND_CHARS)
 
 
 def _is_notable_command(command: str) -> bool:
     """Return True if any part of a command does more than read."""
+    command = _QUOTED.sub("''", command)
     if _WRITES_FILE.search(command):
         return True
     for part in _COMMAND_SEPARATOR.split(command):
@@ -393,10 +415,10 @@ def _format_errors(actions: Iterable[ToolAction], clean: RedactText, directory: 
 def _failure_reason(action: ToolAction, clean: RedactText) -> str:
     """Return why an action failed, on one line; empty if that is unknown or tells nothing about the project."""
     reason = flatten_markdown(clean(action.error))
-    if _WRAPPER_FAILURE.match(reason) or not reason:
+    if _WRAPPER_FAILURE.match(reason) or not _REASON.search(reason):
         traces = (located.trace.root for located in action.traces)
         messages = (flatten_markdown(clean(f"{trace.type}: {trace.message}".strip(": "))) for trace in traces)
-        reason = next((message for message in messages if message and not _WRAPPER_FAILURE.match(message)), "")
+        reason = next((text for text in messages if _REASON.search(text) and not _WRAPPER_FAILURE.match(text)), "")
     if not reason or _CHATTER.match(reason):
         return ""
     is_own_mistake = not action.command and _FILE_TOOL.fullmatch(action.tool.rpartition("__")[2])
