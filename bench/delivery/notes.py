@@ -50,11 +50,13 @@ CHATTER = re.compile(
     re.IGNORECASE,
 )
 OPENING = re.compile(
-    r"^(?:(?:good|great|excellent) (?:question|idea|point|catch|call)|good|great|perfect|excellent|done|okay|ok|sure|got it"
+    r"^(?:(?:good|great|excellent) (?:question|idea|point|catch|call|observation|thinking)|good|great|perfect|excellent|done|okay|ok|sure|got it"
     r"|you['’]re (?:absolutely )?right)\b",
     re.IGNORECASE,
 )
 COMPLETE_OPENING = re.compile(OPENING.pattern + r"\s*[.!]+(?:\s|$)", re.IGNORECASE)
+EMPTY_OPENING = re.compile(r"\blet me\b|\blet['’]s\b|\b(?:picture|understanding)\.", re.IGNORECASE)
+"""First lines of answers that only announce the rest."""
 FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 WORDS = re.compile(r"\w+")
 
@@ -173,7 +175,7 @@ def count_note(counts: NoteCounts, directory: str, digest: TurnDigest, before: s
     counts.lengths.append(len(note))
     lines = note.splitlines()
     counts.with_findings += any(line.startswith("- Found:") for line in lines)
-    counts.escapes += "\x1b" in note or bool(re.search(r"\[\d{1,3}(?:;\d{1,3})*m", note))
+    counts.escapes += "\x1b" in note or bool(re.search(r"(?<!\w)\[\d{1,3}(?:;\d{1,3})*m", note))
     outcome = extract_outcome(digest)
     if outcome:
         counts.outcomes += 1
@@ -198,7 +200,7 @@ def count_answers(counts: NoteCounts, digest: TurnDigest) -> None:
     if not texts:
         return
     first = texts[-1].strip().split("\n")[0][:300]
-    if OPENING.match(first) and not COMPLETE_OPENING.match(first) and not NEXT_STEP.match(first):
+    if OPENING.match(first) and not COMPLETE_OPENING.match(first) and not EMPTY_OPENING.search(first):
         counts.openings += 1
         note = make_note(TurnDigest("ask", (first + " " * 3,)))
         counts.lost_openings += WORDS.findall(first)[:2] != WORDS.findall(note.partition("Outcome:")[2])[:2]

@@ -27,6 +27,7 @@ _IMAGE = re.compile(r"\bdata:[\w/+.-]+;base64,[A-Za-z0-9+/=]{40,}")
 _MAX_CODE_LINES = 3
 """More lines of code are useless on one line."""
 _MAX_CODE_CHARS = 200
+_MAX_NESTED_BLOCKS = 4
 _MIN_PIECE_CHARS = 40
 _MIN_CUT_PIECE_CHARS = 160
 _PIECE_COST = 4
@@ -132,6 +133,8 @@ def _find_block_end(lines: Sequence[str], start: int) -> int:
         fence, info = match["fence"], match["info"].strip()
         if not opened or (info and fence[0] == opened[-1][0]):
             opened.append(fence)
+            if len(opened) > _MAX_NESTED_BLOCKS:
+                return 0
         elif not info and fence[0] == opened[-1][0] and len(fence) >= len(opened[-1]):
             opened.pop()
             if not opened:
