@@ -146,6 +146,16 @@ def test_findings_are_few_sentences_of_the_text(text: str) -> None:
         assert sentence.replace("*", "").rstrip("…")[:30] in flat
 
 
+def test_findings_are_whole_and_not_private() -> None:
+    """They are picked before redaction, which must see a whole secret and a whole private passage."""
+    sentence = "The root cause is that the password: Zebra-88-lamp was entered into the form of the harbour twice."
+
+    assert pick_findings(f"I see. {sentence} Let me fix it.") == [sentence]
+    assert pick_findings(f"The pier. {'Long ' * 60}because of it.") == []
+    assert pick_findings(f"<private>\n{sentence}\n</private>") == []
+    assert last_words(f"password: {'x' * 1990} is set") == ""
+
+
 @given(
     asked=TEXTS, request=st.sampled_from(["yes", "2", "Option C", "go on", "1 and 3", "the first", "", "?", "push it"])
 )

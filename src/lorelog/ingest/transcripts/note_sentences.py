@@ -114,9 +114,7 @@ _DOUBT = re.compile(
 )
 """Words of guesses and of remarks about the agent's own unfinished edit, which are worth less."""
 _MIN_FINDING_CHARS = 40
-_MAX_FINDING_CHARS = 220
-_MAX_TEXT_FINDINGS = 2
-_MAX_SENTENCE_CHARS = 600
+_MAX_SENTENCE_CHARS = 300
 _MAX_SCANNED_CHARS = 20_000
 
 
@@ -190,14 +188,13 @@ def strip_next_steps(text: str) -> str:
 
 
 def find_findings(text: str) -> list[tuple[int, str]]:
-    """Return the sentences of a text that state a finding, with their strength, in order."""
+    """Return the sentences of a text that state a finding, whole, with their strength, in order."""
     found: list[tuple[int, str]] = []
     for _, piece in split_pieces(text[:_MAX_SCANNED_CHARS]):
         for sentence in split_sentences(piece):
             bare = _LEAD_WORDS.sub("", sentence).strip()
-            strength = rate_finding(bare)
-            if strength:
-                found.append((strength, shorten_text(bare, _MAX_FINDING_CHARS)))
+            if strength := rate_finding(bare):
+                found.append((strength, bare))
     return found
 
 
@@ -209,13 +206,6 @@ def rate_finding(sentence: str) -> int:
         return 0
     strength = next((strength for strength, pattern in _FINDING_RULES if pattern.search(sentence)), 0)
     return max(0, strength - bool(_DOUBT.search(sentence)))
-
-
-def pick_findings(text: str) -> list[str]:
-    """Return the sentences of an intermediate text that state a finding: the strongest ones, in order."""
-    found = list(enumerate(find_findings(text)))
-    best = sorted(found, key=lambda pair: -pair[1][0])[:_MAX_TEXT_FINDINGS]
-    return [sentence for _, (_, sentence) in sorted(best)]
 
 
 # -- what a short request answers ------------------------------------------------------------------------------------
@@ -252,10 +242,11 @@ _REPLY_WORDS = frozenset(
 
 def last_words(text: str) -> str:
     """Return the end of an answer that a short reply may refer to, from the beginning of a paragraph."""
-    tail = text.strip()[-MAX_ASKED_CHARS:]
-    if len(text.strip()) > MAX_ASKED_CHARS:
+    bare = text.strip()
+    tail = bare[-MAX_ASKED_CHARS:]
+    if len(bare) > MAX_ASKED_CHARS:  # half a secret would not be recognised, so the cut is not within a sentence
         _, found, rest = tail.partition("\n")
-        tail = rest if found else tail
+        tail = rest if found else " ".join(_SENTENCE_END.split(tail)[1:])
     return tail.strip()
 
 

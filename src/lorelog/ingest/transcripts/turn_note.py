@@ -22,8 +22,8 @@ from pathlib import PurePath
 from lorelog.core.session import ToolAction, TurnDigest
 from lorelog.ingest.redaction.repeated import RedactText, known_value_redactor
 from lorelog.ingest.transcripts.note_sentences import (
+    find_findings,
     find_question,
-    pick_findings,
     rate_finding,
     strip_next_steps,
     strip_opening,
@@ -123,6 +123,8 @@ _EMPTY_ANSWERS = frozenset({"HEARTBEAT_OK", "NO_REPLY"})
 """Replies of an OpenClaw agent that was woken by a timer or a message and has nothing to say."""
 _SHORT_ANSWER_CHARS = 60
 """A shorter answer says little on its own; the text before it is included."""
+_MAX_FINDING_CHARS = 220
+_MAX_TEXT_FINDINGS = 2
 _MAX_SHARED_WORDS = 0.6
 """Share of a finding's words above which the outcome is considered to say the same."""
 
@@ -282,6 +284,18 @@ def _keep_ends(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit // 2]}\n\n{text[-(limit // 2) :]}"
 
 
+def pick_findings(text: str) -> list[str]:
+    """Return the sentences of an intermediate text that state a finding: the strongest ones, whole, in order.
+
+    A reader of transcripts calls this before anything is redacted; so no sentence is cut, and none is taken from a text
+    with a private passage.
+    """
+    if "private>" in text.lower():
+        return []
+    best = sorted(enumerate(find_findings(text)), key=lambda pair: -pair[1][0])[:_MAX_TEXT_FINDINGS]
+    return [sentence for _, (_, sentence) in sorted(best)]
+
+
 def _format_findings(digest: TurnDigest, clean: RedactText, said: str) -> list[str]:
     """Return the strongest findings of the turn that request and outcome do not contain, in order."""
     earlier = [text for text in digest.assistant_texts[:-1] if not is_error_text(text)]
@@ -294,7 +308,7 @@ def _format_findings(digest: TurnDigest, clean: RedactText, said: str) -> list[s
     best: list[tuple[int, str]] = []
     for number, line in sorted(enumerate(lines), key=lambda pair: (-rate_finding(pair[1]), -pair[0])):
         if len(best) < MAX_FINDINGS and not _is_said(line, words):
-            best.append((number, line))
+            best.append((number, shorten_text(line, _MAX_FINDING_CHARS)))
             words |= set(_WORD.findall(line.lower()))
     return [line for _, line in sorted(best)]
 

@@ -21,7 +21,9 @@ _ENDS = re.compile(
     r"(?<=[.!?])(?:(?<!\b\d\.)(?<!\b\d\d\.)|(?=\s+[A-Z]))(?<!\b[eEiI]\.[gGeE]\.)(?<!\bvs\.)\s+(?=\S)"  # '1.' numbers an item and does not end a sentence
     r"|(?<=[\u3002\uff01\uff1f])\s*(?=\S)"
 )
-_BULLET = re.compile(r"^\s*(?:[-*+]|\d{1,3}[.)])\s+|^#{1,6}\s+|^(?:>\s?)+|^(?:User asked|Outcome|Found|Went on with):\s*")
+_BULLET = re.compile(
+    r"^\s*(?:[-*+]|\d{1,3}[.)])\s+|^#{1,6}\s+|^(?:>\s?)+|^(?:User asked|Outcome|Found|Went on with):\s*"
+)
 _BLOCK_START = re.compile(r"\s*(?:[-*+>|]\s|\d{1,3}[.)]\s|#{1,6}\s|\||<|:::|\[[^\]]+\]:)")
 """A line that does not continue the one before."""
 _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
