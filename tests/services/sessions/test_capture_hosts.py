@@ -55,21 +55,21 @@ def message(name: str, role: str, parts: list[dict[str, Any]], at: int, *, done:
 def test_a_prompt_typed_while_opencode_works_leaves_what_it_works_at(world: World) -> None:
     """OpenCode stores the next prompt before the answer: a partial answer is not written, and later the whole is."""
     first = message("a", "user", [text_part("first")], 70_000)
-    half = message("b", "assistant", [text_part("Let me look.")], 71_000, done=False)
+    half = message("b", "assistant", [text_part("The key lacks the tenant.")], 71_000, done=False)
     second = message("c", "user", [text_part("second")], 75_000)
     world.tick(20)
 
     world.capture(opencode(world, first, half, second) | {"turn": "msg_c00000000001"})
     assert asked(world) == []
 
-    parts = [text_part("Let me look."), tool_part("bash", {"command": "make"}, "ok"), text_part("Done.")]
+    parts = [text_part("The key lacks the tenant."), tool_part("bash", {"command": "make"}, "ok"), text_part("Done.")]
     whole = message("b", "assistant", parts, 71_000)
     answer = message("d", "assistant", [text_part("Both done.")], 80_000)
     world.tick(20)
     world.capture(opencode(world, first, whole, second, answer) | {"turn": "msg_c00000000001", "moment": "turn-end"})
 
     assert asked(world) == ["- User asked: first", "- User asked: second"]
-    assert "Let me look. Done." in world.text()
+    assert "The key lacks the tenant. Done." in world.text()
 
 
 def test_the_end_of_a_turn_does_not_take_the_question_that_came_just_then(world: World) -> None:

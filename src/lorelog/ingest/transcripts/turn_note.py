@@ -2,7 +2,11 @@
 
 Nothing is reworded, so a note costs no model call, and a later search finds the original words in their own language. A
 note is one section of bullets without headings and fences. Each text is passed to `clean` before it is shortened, because
-half a secret is not recognised as one.
+half a secret is not recognised as one; a secret that is recognised once is removed from the whole turn.
+
+The outcome is the last text that says something: a turn that is stopped, or whose last text announces a commit, ends with
+a next step. A short request (`yes`, `2`) is shown with the question or the option it answers. Error lines are those of
+commands that do something: the failures of an agent's own file tools are corrected by its next call and worthless later.
 
 Injected context is removed from requests first. Memories that lorelog showed to an agent must never be captured again:
 they would be found, shown and captured in a loop. Other programs wrap injected context in tags of their own, and hosts
@@ -12,10 +16,26 @@ store instructions and environment data as part of a request.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
 from lorelog.core.session import ToolAction, TurnDigest
+from lorelog.ingest.redaction.repeated import RedactText, known_value_redactor
+from lorelog.ingest.transcripts.note_sentences import (
+    find_findings,
+    find_question,
+    rate_finding,
+    strip_next_steps,
+    strip_opening,
+)
+from lorelog.ingest.transcripts.note_text import (
+    fit_pieces,
+    flatten_markdown,
+    shorten_middle,
+    shorten_text,
+    split_pieces,
+    strip_escapes,
+)
 
 _CONTEXT_TAGS = (
     "lorelog-memory",
@@ -46,14 +66,20 @@ _CONTEXT_TAGS = (
     "local-command-caveat",
     "local-command-stdout",
     "local-command-stderr",
+    "bash-input",
+    "bash-stdout",
+    "bash-stderr",
     "ide_opened_file",
     "ide_selection",
     "ide_diagnostics",
     "post-tool-use-hook",
     "user-prompt-submit-hook",
+    "thinking",
 )
 _TAG_PATTERN = "|".join(map(re.escape, _CONTEXT_TAGS))
-_CONTEXT_BLOCK = re.compile(rf"<({_TAG_PATTERN})(?:\s[^<>]*)?>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+_CONTEXT_BLOCK = re.compile(rf"(?<!`)<({_TAG_PATTERN})(?:\s[^<>]*)?>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+_CLOSED_BLOCK = re.compile(rf"(?<!`)<({_TAG_PATTERN})(?:\s[^<>]*)?>.*?</\1>", re.DOTALL | re.IGNORECASE)
+"""An agent that writes about a tag does not close it; a host closes the tags of the context it inserts."""
 _LONE_END_TAG = re.compile(rf"</(?:{_TAG_PATTERN})>", re.IGNORECASE)
 _AGENTS_FILE = re.compile(r"\A\s*# AGENTS\.md instructions\b.*", re.DOTALL)
 _ENVELOPE = re.compile(
@@ -80,23 +106,27 @@ def strip_injected_context(text: str) -> str:
 
 
 MAX_REQUEST_CHARS = 500
-MAX_OUTCOME_CHARS = 1200
+MAX_OUTCOME_CHARS = 1000
 MAX_COMMAND_CHARS = 120
 MAX_COMMANDS = 8
 MAX_FILES = 12
 MAX_ERRORS = 4
+MAX_FINDINGS = 3
 MAX_NOTE_CHARS = 4000
+SHORT_REQUEST_CHARS = 25
+"""A shorter request is shown with the text it answers."""
 _MAX_PATH_CHARS = 100
 _MAX_ERROR_CHARS = 160
 _MAX_INPUT_CHARS = 20_000
 _ERROR_START_CHARS = 500
-_MIN_PIECE_CHARS = 40
 _EMPTY_ANSWERS = frozenset({"HEARTBEAT_OK", "NO_REPLY"})
 """Replies of an OpenClaw agent that was woken by a timer or a message and has nothing to say."""
 _SHORT_ANSWER_CHARS = 60
 """A shorter answer says little on its own; the text before it is included."""
-
-RedactText = Callable[[str], str]
+_MAX_FINDING_CHARS = 220
+_MAX_TEXT_FINDINGS = 2
+_MAX_SHARED_WORDS = 0.6
+"""Share of a finding's words above which the outcome is considered to say the same."""
 
 _ERROR_START = re.compile(
     r"\A\W*(?:API Error(?=\W*(?:\Z|[:(\d]))|Error during compaction\b|You(?:'|\u2019)ve (?:hit|reached) your\b"
@@ -112,26 +142,6 @@ _ERROR_BODY = re.compile(
     r"""\A\W*\{\s*["'](?:type["']\s*:\s*["']error["']|error["']\s*:|(?:status|code)["']\s*:\s*[45]\d\d)""",
     re.IGNORECASE,
 )
-_FILLER_WORDS = re.compile(
-    r"\A(?:(?:great|perfect|excellent|done|alright|okay|ok|sure|certainly|absolutely|of course|got it|good)\b[!.,:]*\s+"
-    r"|(?:great|good|excellent) (?:question|idea|point|catch)[!.]*\s+|you(?:'|\u2019)re (?:absolutely )?right[!.,]*\s+"
-    r")+",
-    re.IGNORECASE,
-)
-_ANNOUNCEMENT = re.compile(
-    r"(?:here(?:'|\u2019)s|here is) (?:a |the )?(?:quick |brief |short )?(?:summary|overview|recap)[^.:\n]{0,60}[:.]\s*",
-    re.IGNORECASE,
-)
-_HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(.*?)\s*#*\s*$")
-_ITEM = re.compile(r"^(\s*)(?:[-*+\u2022]|\d{1,3}[.)])\s+(.*)$")
-_FENCE = re.compile(r"^\s*(?:`{3,}|~{3,})")
-_CODE_BLOCK = re.compile(r"^[ \t]*(`{3,9}|~{3,9})[^\n]*\n(?:[^\n]*\n){4,}?[ \t]*\1[ \t]*$", re.MULTILINE)
-"""More than three lines of code, which are useless on one line."""
-_RULE = re.compile(r"^\s*(?:[-*_=]\s*){3,}$")
-_TABLE_RULE = re.compile(r"^\s*\|?(?:\s*:?-{2,}:?\s*\|)+\s*:?-*:?\s*\|?\s*$")
-_EMPHASIS = re.compile(r"\*\*(.+?)\*\*|__(.+?)__")
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_IMAGE = re.compile(r"\bdata:[\w/+.-]+;base64,[A-Za-z0-9+/=]{40,}")
 _READ_ONLY_COMMANDS = frozenset(
     """
     ls cat cd pwd echo head tail wc which clear true date whoami less more tree file stat sleep history env printenv
@@ -140,11 +150,54 @@ _READ_ONLY_COMMANDS = frozenset(
 )
 """Commands that only read, or without an effect to find later."""
 _READ_ONLY_GIT = re.compile(
-    r"git (?:-\S+ )*(?:status|diff|log|show|branch|remote|blame|rev-parse|ls-files)\b(?! -D| add)"
+    r"git (?:-C \S+ |-\S+ )*(?:status|diff|log|show|branch|remote|blame|rev-parse|ls-files|ls-tree|cat-file|for-each-ref|count-objects)\b"
+    r"(?! -D| add)|gh (?:pr|issue|run|repo|release) (?:view|diff|list|checks|status)\b"
 )
 _ENV_ASSIGNMENT = re.compile(r"^(?:[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|\S*)\s+)+")
 _COMMAND_SEPARATOR = re.compile(r"\s*(?:&&|\|\||;|\|&?|\n)\s*")
+_WORD = re.compile(r"\w{3,}")
+_QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"")
+_OUTPUT_FILTER = re.compile(r"(?:\s*2>&1)?(?:\s*\|\s*(?:tail|head)(?:\s+-\S+){0,2}(?:\s+\d+)?)?\s*\Z")
 _WRITES_FILE = re.compile(r"(?<![<>&0-9])>>?\s*(?!/dev/null|&)\S|\s-i\b|\btee\b")
+
+
+_FILE_TOOL = re.compile(
+    r"(?:multi_?|notebook_?|str_?replace_?based_?|file_?|apply_?)*(?:read|write|edit|patch|glob|grep|ls|list|find|view|search"
+    r"|edit_tool|webfetch|web_?search|task\w*|todo\w*|skill|agent|askuserquestion|exitplanmode|toolsearch|killshell|bashoutput)",
+    re.IGNORECASE,
+)
+"""Tools of an agent that read and write files, search, and organise its work."""
+_MACHINE_FAULT = re.compile(
+    r"permission denied|EACCES|EPERM|EROFS|ENOSPC|read-only file system|no space left|disk quota|too many open files",
+    re.IGNORECASE,
+)
+"""Failures of a file tool that are not the agent's own mistake."""
+_CHATTER = re.compile(
+    r"\A\W*(?:rejected by the user|(?:The )?user (?:doesn.t want|rejected|declined|denied|cancell?ed)|\[?Request interrupted"
+    r"|Sibling tool call errored|(?:Input)?Validation ?Error|Tool execution aborted|Tool (?:call )?(?:was )?(?:aborted|cancell?ed)"
+    r"|File has not been read yet|File has been (?:modified|unexpectedly modified)|String to replace not found|Found \d+ matches of the string"
+    r"|No changes to make|<?tool_use_error|Cancelled: parallel tool call|Unknown skill|Permission to use \w+ (?:with|has been)"
+    r"|This command requires approval|(?:The )?operation was aborted|aborted by user|No such tool|Unknown tool|Hook \w+ denied"
+    r"|(?:Process |Command )?(?:exited|failed|terminated|finished)?(?: with)? ?\(?(?:exit )?(?:code|status):? ?-?\d+\)?\W*\Z"
+    r"|Exit code:? -?\d+|(?:command |test )?fail(?:ed|ure)\W*\Z|error\W*\Z|FAIL(?:ED)?\W*\Z"
+    r"|\(eval\):cd:\d+: no such file|(?:/\S+: line \d+: |ba?sh: )*cd: )",
+    re.IGNORECASE,
+)
+"""Reasons that tell nothing about the project: messages of the host to its model, and exit codes alone."""
+_WRAPPER_FAILURE = re.compile(
+    r"\A(?:\[[\w:.-]+\] ERROR task failed|make(?:\[\d+\])?: \*\*\* .*Error \d+|npm (?:ERR!|error) (?:code ELIFECYCLE|Lifecycle script.*)"
+    r"|error: (?:script|recipe|task) .{0,60}(?:exited|failed).*)\W*\Z",
+    re.IGNORECASE,
+)
+"""The last words of a task runner, whose program said why before."""
+_REASON = re.compile(
+    r"error|exception|fail|cannot|can't|could not|unable|not found|not |no such|denied|refused|reject|unexpected|invalid|undefined"
+    r"|unknown|missing|conflict|fatal|panic|abort|timed? ?out|killed|expected|exceed|overwritten|usage:|ignored|:\d+:\d+:|\bno \w",
+    re.IGNORECASE,
+)
+"""Words of a line that says why something failed; without them it is just a line of the output."""
+_SHELL_REQUEST = re.compile(r"\A!\s*\S")
+_CD_PROJECT = re.compile(r"\Acd \.? ?(?:&&|;) ?")
 
 
 def make_note(
@@ -152,49 +205,117 @@ def make_note(
 ) -> str:
     """Return the bullets of a turn; empty if there is nothing to remember.
 
-    A `summary` replaces request and outcome. Paths below `directory` are shown relative to it. With `goes_on`, the note
-    continues an earlier one of the same turn.
+    A `summary` replaces request, outcome and findings. Paths below `directory` are shown relative to it. With `goes_on`,
+    the note continues an earlier one of the same turn.
     """
     texts, actions = digest.assistant_texts, digest.actions
     if not actions and texts and texts[-1].strip(" .*`\n") in _EMPTY_ANSWERS:
         return ""
+    clean = turn_redactor(digest, clean)
     request, outcome = request_line(digest, clean), extract_outcome(digest, clean)
     ending = format_ending(digest)
     files = _format_files(actions, clean, directory)
+    commands = _format_commands(actions, clean, directory)
     if not outcome and not actions and (request.startswith("/") or not (request or ending)):
         return ""  # an unanswered command to the host itself
+    if not (outcome or files or commands) and _SHELL_REQUEST.match(request):
+        return ""  # a command that the user ran in the host's shell mode
     bullets = [summary.strip()] if summary.strip() else []
     if not bullets:
         bullets += [f"- {'Went on with' if goes_on else 'User asked'}: {request}"] if request else []
         bullets += [f"- Outcome: {outcome}"] if outcome else []
+        bullets += _format_list("Found", _format_findings(digest, clean, f"{request} {outcome}"))
     bullets += [f"- Files: {files}"] if files else []
-    bullets += _format_list("Commands", _format_commands(actions, clean))
-    bullets += _format_list("Errors", _format_errors(actions, clean))
+    bullets += _format_list("Commands", commands)
+    bullets += _format_list("Errors", _format_errors(actions, clean, directory))
     bullets += [f"- Ended: {ending}"] if ending else []
     return _limit_note("\n".join(bullets))
 
 
+def turn_redactor(digest: TurnDigest, clean: RedactText) -> RedactText:
+    """Return a function that also removes the secrets that `clean` finds anywhere in the turn."""
+    if clean is str:
+        return _clean_escapes(clean)
+    texts = [digest.request, digest.asked, *digest.assistant_texts, *digest.findings]
+    for action in digest.actions:
+        texts += [action.command, action.error, *action.files]
+    whole = dict.fromkeys(strip_escapes(_keep_ends(text, 5 * _MAX_INPUT_CHARS)) for text in texts if text)
+    return _clean_escapes(known_value_redactor(whole, clean))
+
+
+def _clean_escapes(clean: RedactText) -> RedactText:
+    """Return a function that removes terminal escapes before it cleans: an escape may cut a secret in two."""
+    return lambda text: clean(strip_escapes(text))
+
+
 def request_line(digest: TurnDigest, clean: RedactText = str) -> str:
-    """Return the request as one line."""
-    return shorten_text(flatten_markdown(clean(strip_injected_context(digest.request))), MAX_REQUEST_CHARS)
+    """Return the request as one line; a short one follows, in brackets, the question or the option it answers."""
+    request = shorten_middle(flatten_markdown(clean(strip_injected_context(digest.request))), MAX_REQUEST_CHARS)
+    if not request or len(request) >= SHORT_REQUEST_CHARS or request.startswith(("/", "!")) or not digest.asked:
+        return request
+    question = find_question(clean(strip_injected_context(digest.asked)), request)
+    return f"[{question}] {request}" if question else request
 
 
 def extract_outcome(digest: TurnDigest, clean: RedactText = str) -> str:
-    """Return the assistant's conclusion with list items as bullets below; empty if there are only error texts."""
+    """Return the assistant's conclusion with list items as bullets below: the last text that says something.
+
+    Empty if there are only error texts and announcements of next steps.
+    """
     texts = [text for text in digest.assistant_texts if not is_error_text(text)]
     if digest.failed and len(texts) == len(digest.assistant_texts):
         texts = texts[:-1]
-    if not texts:
-        return ""
-    last = _clean_excerpt(texts[-1], clean)
-    if len(last) < _SHORT_ANSWER_CHARS and len(texts) > 1:
-        last = f"{_clean_excerpt(texts[-2], clean)}\n\n{last}"
+    last = ""
+    for text in reversed(texts):
+        said = strip_next_steps(_clean_excerpt(text, clean))
+        last = f"{said}\n\n{last}".strip() if said else last
+        if len(last) >= _SHORT_ANSWER_CHARS:
+            break
     return _flatten_outcome(last)
 
 
 def _clean_excerpt(text: str, clean: RedactText) -> str:
-    """Return the start of a text, cleaned; the text is cut far beyond it first, so no secret in it is cut in two."""
-    return clean(strip_injected_context(text[: 5 * _MAX_INPUT_CHARS]))[:_MAX_INPUT_CHARS]
+    """Return the start and the end of a text, cleaned; what is cut first is far from both, so no secret is cut in two."""
+    bare = _LONE_END_TAG.sub("", _CLOSED_BLOCK.sub("", _keep_ends(text, 5 * _MAX_INPUT_CHARS)))
+    return _keep_ends(clean(bare), _MAX_INPUT_CHARS)
+
+
+def _keep_ends(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit // 2]}\n\n{text[-(limit // 2) :]}"
+
+
+def pick_findings(text: str) -> list[str]:
+    """Return the sentences of an intermediate text that state a finding: the strongest ones, whole, in order.
+
+    A reader of transcripts calls this before anything is redacted; so no sentence is cut, and none is taken from a text
+    with a private passage.
+    """
+    if "private>" in text.lower():
+        return []
+    best = sorted(enumerate(find_findings(text)), key=lambda pair: -pair[1][0])[:_MAX_TEXT_FINDINGS]
+    return [sentence for _, (_, sentence) in sorted(best)]
+
+
+def _format_findings(digest: TurnDigest, clean: RedactText, said: str) -> list[str]:
+    """Return the strongest findings of the turn that request and outcome do not contain, in order."""
+    earlier = [text for text in digest.assistant_texts[:-1] if not is_error_text(text)]
+    picked = [
+        *digest.findings,
+        *(sentence for text in earlier for sentence in pick_findings(_clean_excerpt(text, clean))),
+    ]
+    lines = dict.fromkeys(flatten_markdown(clean(sentence)) for sentence in picked)
+    words = set(_WORD.findall(said.lower()))
+    best: list[tuple[int, str]] = []
+    for number, line in sorted(enumerate(lines), key=lambda pair: (-rate_finding(pair[1]), -pair[0])):
+        if len(best) < MAX_FINDINGS and not _is_said(line, words):
+            best.append((number, shorten_text(line, _MAX_FINDING_CHARS)))
+            words |= set(_WORD.findall(line.lower()))
+    return [line for _, line in sorted(best)]
+
+
+def _is_said(line: str, words: set[str]) -> bool:
+    own = set(_WORD.findall(line.lower()))
+    return not own or len(own & words) / len(own) > _MAX_SHARED_WORDS
 
 
 def format_ending(digest: TurnDigest) -> str:
@@ -210,85 +331,47 @@ def is_error_text(text: str) -> bool:
     return bool(_ERROR_START.match(start) or _ERROR_BODY.match(start))
 
 
-def flatten_markdown(text: str) -> str:
-    """Return a text on one line, without its Markdown syntax."""
-    text = _IMAGE.sub("[image]", _COMMENT.sub(" ", text))
-    lines = (_strip_markdown(line) for line in text.splitlines() if not _FENCE.match(line) and not _RULE.match(line))
-    return " ".join(" ".join(lines).replace("\0", "").split())
-
-
-def shorten_text(text: str, limit: int) -> str:
-    """Return at most `limit` characters of a text, cut between words if possible."""
-    if len(text) <= limit:
-        return text
-    cut = text[: limit - 1]
-    space = cut.rfind(" ", limit * 2 // 3)
-    return (cut[:space] if space > 0 else cut).rstrip(" ,;:-") + "…"
-
-
-def _strip_markdown(line: str) -> str:
-    heading = _HEADING.match(line)
-    bare = heading[1] if heading else line
-    return _EMPHASIS.sub(lambda match: match[1] or match[2], bare).strip()
-
-
 def _flatten_outcome(text: str) -> str:
     """Return prose as one paragraph and, from the first list item on, one bullet per piece, within the limit."""
-    text = _IMAGE.sub("[image]", _COMMENT.sub(" ", text)).replace("\0", "")
-    lines: list[str] = []
-    room = MAX_OUTCOME_CHARS
-    for is_item, piece in _split_pieces(text):
-        bare = " ".join((piece if lines else _strip_opening(piece)).split())
-        if not bare:
-            continue
-        if room < _MIN_PIECE_CHARS and lines:
-            lines[-1] = lines[-1].rstrip("…") + "…"
+    pieces = [(is_item, " ".join(piece.split())) for is_item, piece in split_pieces(text) if piece.strip()]
+    while pieces:
+        opening = strip_opening(pieces[0][1], more_follows=len(pieces) > 1)
+        if opening:
+            pieces[0] = (pieces[0][0], opening)
             break
-        short = shorten_text(bare, max(room, _MIN_PIECE_CHARS))
-        room -= len(short) + 4
+        pieces.pop(0)
+    head, tail = fit_pieces(pieces, MAX_OUTCOME_CHARS)
+    lines: list[str] = []
+    for number, (is_item, piece) in enumerate([*head, *tail]):
+        if number == len(head) and not lines[-1].endswith("…"):
+            lines[-1] += " …"
         if lines and (is_item or len(lines) > 1):
-            lines.append(f"  - {short}")
+            lines.append(f"  - {piece}")
         elif lines:
-            lines[0] += f" {short}"
+            lines[0] += f" {piece}"
         else:
-            lines = [short]
+            lines = [piece]
     return "\n".join(lines)
 
 
-def _strip_opening(piece: str) -> str:
-    """Return the first piece of an answer without filler words and announcements."""
-    return _ANNOUNCEMENT.sub("", _FILLER_WORDS.sub("", piece), count=1).lstrip(" \t—–-:,.!")
-
-
-def _split_pieces(text: str) -> Iterator[tuple[bool, str]]:
-    """Yield (is_item, text) of list items, table rows and paragraphs."""
-    prose: list[str] = []
-    for line in [*_CODE_BLOCK.sub("\n\n", text).splitlines(), ""]:
-        item, row = _ITEM.match(line), line.lstrip().startswith("|")
-        apart = not line.strip() or _FENCE.match(line) or _RULE.match(line) or _TABLE_RULE.match(line)
-        if prose and (apart or item or row or _HEADING.match(line)):
-            yield False, " ".join(prose)
-            prose = []
-        if apart:
-            continue
-        if item:
-            yield True, _strip_markdown(item[2])
-        elif row:
-            cells = (_strip_markdown(cell) for cell in line.strip().strip("|").split("|"))
-            yield True, " | ".join(cell for cell in cells if cell)
-        elif _HEADING.match(line):
-            title = _strip_markdown(line)
-            yield False, title if title.endswith((":", ".", "!", "?")) or not title else f"{title}:"
-        else:
-            prose.append(_strip_markdown(line))
-
-
 def _format_files(actions: Iterable[ToolAction], clean: RedactText, directory: str) -> str:
-    below = f"{directory.rstrip('/')}/" if directory else ""
     written = (path for action in actions if not action.failed for path in action.files)
-    paths = list(dict.fromkeys(path.removeprefix(below) for path in written))
+    paths = list(dict.fromkeys(_relative_to(directory, path) for path in written))
     more = f" and {len(paths) - MAX_FILES} more" if len(paths) > MAX_FILES else ""
     return ", ".join(_format_path(path, clean) for path in paths[:MAX_FILES]) + more
+
+
+def _relative_to(directory: str, text: str) -> str:
+    """Return a text with the paths below a directory relative to it, and the directory itself as `.`"""
+    bare = directory.rstrip("/")
+    if len(bare) < 2 or bare not in text:
+        return text
+    name = re.escape(bare)
+    return re.sub(
+        rf"(?<![\w./-]){name}(?:(?=[\s\"'`:;,)]|\Z)|/(?=[\s\"'`:;,)]|\Z))",
+        ".",
+        re.sub(rf"(?<![\w./-]){name}/(?=[\w.@~-])", "", text),
+    )
 
 
 def _format_path(path: str, clean: RedactText) -> str:
@@ -298,15 +381,22 @@ def _format_path(path: str, clean: RedactText) -> str:
     return bare
 
 
-def _format_commands(actions: Iterable[ToolAction], clean: RedactText) -> list[str]:
+def _format_commands(actions: Iterable[ToolAction], clean: RedactText, directory: str) -> list[str]:
     commands = (action.command for action in actions if action.command and not action.failed)
     notable = dict.fromkeys(command for command in commands if _is_notable_command(command))
-    lines = dict.fromkeys(_format_code(clean(command), MAX_COMMAND_CHARS) for command in notable)
+    lines = dict.fromkeys(_format_command(command, clean, directory) for command in notable)
     return [line for line in lines if line][-MAX_COMMANDS:]
+
+
+def _format_command(command: str, clean: RedactText, directory: str) -> str:
+    bare = _CD_PROJECT.sub("", _relative_to(directory, clean(command).strip()))
+    bare = _OUTPUT_FILTER.sub("", bare) or bare
+    return _format_code(bare, MAX_COMMAND_CHARS)
 
 
 def _is_notable_command(command: str) -> bool:
     """Return True if any part of a command does more than read."""
+    command = _QUOTED.sub("''", command)
     if _WRITES_FILE.search(command):
         return True
     for part in _COMMAND_SEPARATOR.split(command):
@@ -321,16 +411,32 @@ def _is_notable_command(command: str) -> bool:
     return False
 
 
-def _format_errors(actions: Iterable[ToolAction], clean: RedactText) -> list[str]:
+def _format_errors(actions: Iterable[ToolAction], clean: RedactText, directory: str) -> list[str]:
     lines: dict[str, None] = {}
     for action in actions:
-        if not action.failed:
+        if not action.failed or (action.command and not _is_notable_command(action.command)):
             continue
-        target = f" {_format_code(clean(action.command), MAX_COMMAND_CHARS)}" if action.command else ""
-        target = target or (f" {_format_path(action.files[0], clean)}" if action.files else "")
-        reason = shorten_text(flatten_markdown(clean(action.error)), _MAX_ERROR_CHARS)
-        lines[f"{flatten_markdown(action.tool)}{target}" + (f": {reason}" if reason else " failed")] = None
+        reason = _failure_reason(action, clean)
+        if not reason:
+            continue
+        target = f" {_format_command(action.command, clean, directory)}" if action.command else ""
+        target = target or (f" {_format_path(_relative_to(directory, action.files[0]), clean)}" if action.files else "")
+        reason = shorten_text(_relative_to(directory, reason), _MAX_ERROR_CHARS)
+        lines[f"{flatten_markdown(action.tool)}{target}: {reason}"] = None
     return list(lines)[-MAX_ERRORS:]
+
+
+def _failure_reason(action: ToolAction, clean: RedactText) -> str:
+    """Return why an action failed, on one line; empty if that is unknown or tells nothing about the project."""
+    reason = flatten_markdown(clean(action.error))
+    if _WRAPPER_FAILURE.match(reason) or not _REASON.search(reason):
+        traces = (located.trace.root for located in action.traces)
+        messages = (flatten_markdown(clean(f"{trace.type}: {trace.message}".strip(": "))) for trace in traces)
+        reason = next((text for text in messages if _REASON.search(text) and not _WRAPPER_FAILURE.match(text)), "")
+    if not reason or _CHATTER.match(reason):
+        return ""
+    is_own_mistake = not action.command and _FILE_TOOL.fullmatch(action.tool.rpartition("__")[2])
+    return "" if is_own_mistake and not _MACHINE_FAULT.search(reason) else reason
 
 
 def _format_code(text: str, limit: int) -> str:

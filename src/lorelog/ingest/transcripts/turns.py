@@ -222,10 +222,9 @@ class TurnBuilder:
 
     def _add_findings(self, text: str) -> None:
         """Keep the findings of a text that is about to be dropped from the last ones."""
-        pick = getattr(turn_note, "pick_findings", None)
-        if pick is not None and len(self._findings) < _MAX_FINDINGS:
+        if len(self._findings) < _MAX_FINDINGS:
             position = self._text_count - _MAX_LAST_TEXTS + 1
-            self._findings += [(position, finding) for finding in pick(text)]
+            self._findings += [(position, finding) for finding in turn_note.pick_findings(text)]
             del self._findings[_MAX_FINDINGS:]
 
     def add_call(self, call: object, name: object, arguments: object) -> None:

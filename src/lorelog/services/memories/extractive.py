@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2, sqrt
 
-from lorelog.ingest.transcripts.turn_note import flatten_markdown, shorten_text
+from lorelog.ingest.transcripts.note_text import flatten_markdown, shorten_text
 from lorelog.retrieval.analyser import STOP_WORDS
 from lorelog.retrieval.dedupe import split_words
 
@@ -21,7 +21,9 @@ _ENDS = re.compile(
     r"(?<=[.!?])(?:(?<!\b\d\.)(?<!\b\d\d\.)|(?=\s+[A-Z]))(?<!\b[eEiI]\.[gGeE]\.)(?<!\bvs\.)\s+(?=\S)"  # '1.' numbers an item and does not end a sentence
     r"|(?<=[\u3002\uff01\uff1f])\s*(?=\S)"
 )
-_BULLET = re.compile(r"^\s*(?:[-*+]|\d{1,3}[.)])\s+|^#{1,6}\s+|^(?:>\s?)+|^(?:User asked|Outcome|Went on with):\s*")
+_BULLET = re.compile(
+    r"^\s*(?:[-*+]|\d{1,3}[.)])\s+|^#{1,6}\s+|^(?:>\s?)+|^(?:User asked|Outcome|Found|Went on with):\s*"
+)
 _BLOCK_START = re.compile(r"\s*(?:[-*+>|]\s|\d{1,3}[.)]\s|#{1,6}\s|\||<|:::|\[[^\]]+\]:)")
 """A line that does not continue the one before."""
 _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")

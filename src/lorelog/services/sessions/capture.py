@@ -35,7 +35,7 @@ from lorelog.ingest.transcripts.conversation import (
     read_conversation_head,
 )
 from lorelog.ingest.transcripts.statements import format_statement
-from lorelog.ingest.transcripts.turn_note import make_note
+from lorelog.ingest.transcripts.turn_note import make_note, turn_redactor
 from lorelog.ingest.transcripts.turns import ParsedTurn, TranscriptStats
 from lorelog.services.delivery.contradiction import find_contradicted
 from lorelog.services.delivery.files import DeliveryFiles
@@ -451,9 +451,10 @@ class _SessionCapture:
         missing = {memory: statement for memory, statement in keyed if self._captures.find(memory) is None}
         if missing and not notes and self._is_removed(turn):
             return
+        clean = turn_redactor(turn.digest, self._redact) if missing else self._redact
         for memory, statement in missing.items():
             draft = self._draft(turn, memory, self._memory(turn), None)
-            yield replace(draft, text=format_statement(statement, self._redact), type=statement.kind)
+            yield replace(draft, text=format_statement(statement, clean), type=statement.kind)
 
     def _is_removed(self, turn: ParsedTurn) -> bool:
         """Return True if somebody removed the note of a turn from its journal."""
@@ -528,8 +529,9 @@ class _SessionCapture:
         summarizer = self._context.summarizer()
         if summarizer is None:
             return ""
-        note = make_note(turn.digest, self._redact, "", self._event.directory)
-        answer = "\n\n".join(self._redact(text) for text in turn.digest.assistant_texts)[:_MAX_SUMMARY_INPUT_CHARS]
+        clean = turn_redactor(turn.digest, self._redact)
+        note = make_note(turn.digest, clean, "", self._event.directory)
+        answer = "\n\n".join(clean(text) for text in turn.digest.assistant_texts)[:_MAX_SUMMARY_INPUT_CHARS]
         text = f"{note}\n\nThe assistant's words:\n{answer}"
         return summarizer.summarize(text, self._event.host, self._event.session) or ""
 
