@@ -250,6 +250,10 @@ def last_words(text: str) -> str:
     return tail.strip()
 
 
+_MIN_SAID_WORDS = 4
+"""Fewer words ("Done.") do not say what a reply refers to."""
+
+
 def is_bare_reply(request: str) -> bool:
     """Return True if a request has only words such as `yes`, `option 2` or `go on`."""
     words = re.findall(r"[\w'\u2019]+", request.lower().replace("\u2019", "'"))
@@ -276,7 +280,8 @@ def find_question(asked: str, request: str) -> str:
     if not is_bare_reply(request) or _THANKS.match(request):
         return ""
     said = [sentence for sentence in sentences if not _CLOSING.match(sentence) and not is_next_step(sentence)]
-    return shorten_middle(" ".join(said[-2:]), _MAX_QUESTION_CHARS)
+    words = " ".join(said[-2:])
+    return shorten_middle(words, _MAX_QUESTION_CHARS) if len(words.split()) >= _MIN_SAID_WORDS else ""
 
 
 def _chosen_options(asked: str, request: str) -> list[str]:
