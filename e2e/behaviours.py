@@ -219,11 +219,11 @@ def tool_turn(host: Host) -> None:
 def delivered(host: Host) -> None:
     rule, program = mark("because"), mark("build")
     host.world.model.script(rule, Step("Understood."))
-    host.turn(f"No, don't run `./{program}.sh`, always use `make all` instead, {rule}.")
+    host.turn(f"No, don't run `npm run {program}`, always use `pnpm run {program}` instead, {rule}.")
     host.world.wait_for_entries(lambda entries: bool(of(entries, rule)), "the turn was not captured")
     eventually(lambda: bool(cues_naming(host.world, rule)), "the rule has no cue", 45)
     asked = mark("asking")
-    outcome = host.turn(tell(host, asked, host.run_shell(f"./{program}.sh --fast"), Step("Done.")))
+    outcome = host.turn(tell(host, asked, host.run_shell(f"npm run {program}"), Step("Done.")))
     before = [request for request in outcome.requests if request.tools and not request.results]
     after = [request for request in outcome.requests if request.results]
     holds(any(rule in request.text for request in before), "the rule is in no request before the call")

@@ -238,6 +238,9 @@ def test_sessions_are_documented(shell: Shell, project: Path, monkeypatch: pytes
     assert set(fields(shell("call", "session.capture", "--json", json.dumps(asked)).json)) == documented(
         "session.capture"
     )
+    hint = {"id": "", "text": "", "date": "", "files": [], "signature": ""}
+    known = shell("call", "session.why", "--json", '{"text": "KeyError: 1"}').json
+    assert set(fields(known | {"hints": [hint]})) == documented("session.why")
     filled = shell("hosts", "backfill", "claude", "--json").json
     assert filled["turns"] == 1
     assert set(fields(filled | {"problems": bad})) == documented("hosts backfill")

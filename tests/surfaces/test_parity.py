@@ -109,6 +109,7 @@ TYPED = {
 """The command for each operation."""
 
 VERBS = {
+    "session.why": "error_hints",
     "evaluate": "evaluate",
     "session.status": "session_status",
     "roots.list": "roots",

@@ -50,6 +50,7 @@ from lorelog.wiring import open_engine, resolve_location, working_directory
 if TYPE_CHECKING:
     from lorelog.core.memory import CompactReply
     from lorelog.core.session import CaptureReply, SessionStatus, TranscriptReply
+    from lorelog.operations.session.schema import WhyHintReply
     from lorelog.operations.store.handlers import CostGroup
     from lorelog.services.evaluation.search_quality import EvaluateReply
     from lorelog.services.llm.receipts import CostReply
@@ -442,6 +443,10 @@ class Lorelog:
             k=k,
             min_relevance=min_relevance,
         )
+
+    def error_hints(self, text: str, *, session: str = "") -> WhyHintReply:
+        """Return what fixed the error of a failed command in an earlier session: for hooks of agents."""
+        return self._run(session_handlers.find_why_hints, text=text, session=session)
 
     def capture(
         self,
