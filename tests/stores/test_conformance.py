@@ -46,6 +46,7 @@ def test_empty_store_answers_everything_with_nothing(store: Store) -> None:
     assert store.tags("", ALL) == {}
     assert list(store.supersessions()) == []
     assert store.session_chunks("s", ALL, 10) == []
+    assert store.authored_chunks(ALL, 10) == []
     assert list(store.summary_links()) == []
     assert store.vectors([1]) == {}
     assert store.pending(10) == []
@@ -595,6 +596,24 @@ def test_a_session_is_told_newest_first(store: Store) -> None:
     assert [found.chunk.text for found in store.session_chunks("s", ALL, 10)] == ["two", "one"]
     assert [found.chunk.text for found in store.session_chunks("s", ALL, 1)] == ["two"]
     assert store.session_chunks("s", Filters(projects=("/q",)), 10) == store.session_chunks("", ALL, 10) == []
+
+
+def test_memories_with_an_id_are_listed_without_notes_of_turns(store: Store) -> None:
+    """Sections whose anchor has an id, newest first, within the filters; neither turns, pieces nor a given directory."""
+    cued = Anchor(memory="b", cues=("path=src/**", "command=npm *"))
+    rule = chunk("/a.md", "rule", 1, anchor=Anchor(memory="a"), type="correction", date="2026-03-01")
+    fact = chunk("/a.md", "fact", 2, anchor=cued, date="2026-03-02")
+    turn = chunk("/a.md", "turn", 3, anchor=Anchor(memory="c"), type="turn", date="2026-03-03")
+    rest = chunk("/a.md", "rest", 4, anchor=Anchor(memory="d"), piece=1)
+    page = chunk("/pages/x.md", "page", 1, anchor=Anchor(memory="e"), date="2026-03-04")
+    put(store, update("/a.md", [rule, fact, turn, rest, chunk("/a.md", "none", 5)]), update("/pages/x.md", [page]))
+
+    assert [found.chunk.text for found in store.authored_chunks(ALL, 10)] == ["page", "fact", "rule"]
+    listed = store.authored_chunks(ALL, 10, outside="/pages")
+    assert [found.chunk.text for found in listed] == ["fact", "rule"]
+    assert listed[0].chunk.anchor == cued
+    assert [found.chunk.text for found in store.authored_chunks(ALL, 1, outside="/pages")] == ["fact"]
+    assert store.authored_chunks(Filters(projects=("/q",)), 10) == []
 
 
 def test_vectors_come_back_as_they_went_in(store: Store) -> None:

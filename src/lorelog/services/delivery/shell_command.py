@@ -15,6 +15,7 @@ _MAX_DEPTH = 2
 _WRAPPERS = frozenset(("sudo", "env", "time", "nohup", "exec", "command", "builtin", "nice", "doas", "stdbuf"))
 _PRIVILEGED = frozenset(("sudo", "doas"))
 """Wrappers that a rule may be about: `sudo npm i` is found as itself, too."""
+_PLAIN_CHARS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,@+%~")
 _KEYWORDS = frozenset(("then", "do", "else", "elif", "if", "while", "until", "!", "{", "(", "&"))
 _SHELLS = frozenset(("sh", "bash", "zsh", "dash"))
 _WRAPPER_VALUES = frozenset(("-u", "-g", "-n", "--user", "--group"))
@@ -23,18 +24,18 @@ _RUNNERS = (
     ("pipenv", "run"), ("hatch", "run"), ("pdm", "run"), ("rye", "run"), ("bundle", "exec"), ("python", "-m"), ("python3", "-m"),
 )  # fmt: skip
 """Programs that run another program, which follows."""
-_TEST_RUNS = tuple(
-    tuple(line.split())
-    for line in (
-        "pytest", "py.test", "unittest", "tox", "nox", "jest", "vitest", "mocha", "ava", "rspec", "phpunit", "ctest",
-        "playwright test", "cypress run", "npm test", "npm t", "npm run test*", "pnpm test*", "pnpm run test*", "pnpm t",
-        "yarn test*", "yarn run test*", "bun test", "bun run test*", "go test", "gotestsum", "cargo test",
-        "cargo nextest", "make test*", "make check", "make e2e", "just test*", "task test*", "mvn test", "mvn verify",
-        "gradle test", "gradlew test", "dotnet test", "mix test", "swift test", "deno test", "rake test", "rails test",
-        "sbt test", "zig build test", "bazel test", "ctest", "nx test", "turbo test", "turbo run test", "npm run e2e*",
-        "pnpm e2e*", "pnpm run e2e*", "yarn e2e*", "manage.py test",
-    )
-)  # fmt: skip
+_TEST_COMMANDS = """
+    pytest; py.test; unittest; tox; nox; jest; vitest; mocha; ava; rspec; phpunit; ctest; playwright test; cypress
+    run; npm test; npm t; npm run test*; pnpm test*; pnpm run test*; pnpm t; yarn test*; yarn run test*; bun test;
+    bun run test*; go test; gotestsum; cargo test; cargo nextest; make test*; make check; make e2e; just test*; task
+    test*; mvn test; mvn verify; gradle test; gradlew test; dotnet test; mix test; swift test; deno test; rake test;
+    rails test; sbt test; zig build test; bazel test; nx test; turbo test; turbo run test; npm run e2e*; pnpm e2e*;
+    pnpm run e2e*; yarn e2e*; manage.py test
+"""
+_TEST_RUNS: dict[str, list[list[str]]] = {}
+for _command in _TEST_COMMANDS.split(";"):
+    _name, *_rest = _command.split()
+    _TEST_RUNS.setdefault(_name, []).append(_rest)
 
 
 def split_command(command: str, depth: int = 0) -> list[list[str]]:
@@ -64,34 +65,10 @@ def matches_command(pattern: str, command: str) -> bool:
 
 def matches_words(pattern: str, words: list[str]) -> bool:
     """Return True if a pattern matches a simple command, directly or behind a runner such as `npx`."""
-    return any(_matches_direct(pattern, variant) for variant in _variants(words))
+    return any(matches_variant(pattern, variant) for variant in command_variants(words))
 
 
-def command_names(words: list[str]) -> list[str]:
-    """Return the program names under which a simple command may be looked up."""
-    return [variant[0] for variant in _variants(words)]
-
-
-def is_test_run(words: list[str]) -> bool:
-    """Return True if a simple command runs tests."""
-    for variant in _variants(words):
-        plain = [word for word in variant if not word.startswith("-")]
-        for test in _TEST_RUNS:
-            if len(plain) >= len(test) and all(map(_matches_word, test, plain)):
-                return True
-    return False
-
-
-def is_commit(words: list[str]) -> bool:
-    """Return True if a simple command commits to Git."""
-    return matches_words("git commit", words)
-
-
-def _matches_word(pattern: str, word: str) -> bool:
-    return word.startswith(pattern[:-1]) if pattern.endswith("*") else word == pattern
-
-
-def _variants(words: list[str]) -> list[list[str]]:
+def command_variants(words: list[str]) -> list[list[str]]:
     """Return the command itself, with the program's bare name, and the commands that it runs."""
     variants = [words]
     name = words[0].rpartition("/")[2]
@@ -115,14 +92,8 @@ def _variants(words: list[str]) -> list[list[str]]:
     return variants
 
 
-def _strip_git_options(words: list[str]) -> list[str]:
-    rest = words[1:]
-    while rest and rest[0].startswith("-"):
-        rest = rest[2:] if rest[0] in ("-C", "-c") else rest[1:]
-    return ["git", *rest]
-
-
-def _matches_direct(pattern: str, words: list[str]) -> bool:
+def matches_variant(pattern: str, words: list[str]) -> bool:
+    """Return True if a pattern matches one variant of a simple command."""
     if has_wildcard(pattern):
         line = " ".join(words)
         return matches_text(pattern, line) or (pattern.endswith(" *") and matches_text(pattern[:-2], line))
@@ -133,7 +104,42 @@ def _matches_direct(pattern: str, words: list[str]) -> bool:
     names = [word for word in wanted if not word.startswith("-")]
     plain = [word for word in words if not word.startswith("-")]
     given = {option for word in words if word.startswith("-") for option in _option_forms(word)}
-    return bool(names) and names == plain[: len(names)] and given.issuperset(options)
+    return bool(names) and names == plain[: len(names)] and all(_is_given(option, given) for option in options)
+
+
+def is_test_run(variants: list[list[str]]) -> bool:
+    """Return True if a simple command, given as its variants, runs tests."""
+    for variant in variants:
+        tests = _TEST_RUNS.get(variant[0])
+        if tests is not None:
+            plain = [word for word in variant[1:] if not word.startswith("-")]
+            if any(len(plain) >= len(test) and all(map(_matches_word, test, plain)) for test in tests):
+                return True
+    return False
+
+
+def is_commit(variants: list[list[str]]) -> bool:
+    """Return True if a simple command, given as its variants, commits to Git."""
+    return any(variant[:2] == ["git", "commit"] for variant in variants)
+
+
+def _matches_word(pattern: str, word: str) -> bool:
+    return word.startswith(pattern[:-1]) if pattern.endswith("*") else word == pattern
+
+
+def _strip_git_options(words: list[str]) -> list[str]:
+    rest = words[1:]
+    while rest and rest[0].startswith("-"):
+        rest = rest[2:] if rest[0] in ("-C", "-c") else rest[1:]
+    return ["git", *rest]
+
+
+def _is_given(option: str, given: set[str]) -> bool:
+    """Return True if a command has an option; `-rf` may also be given as `-r -f`."""
+    if option in given:
+        return True
+    letters = option[1:]
+    return len(letters) > 1 and letters.isalpha() and all(f"-{letter}" in given for letter in letters)
 
 
 def _option_forms(word: str) -> list[str]:
@@ -180,71 +186,95 @@ def _inner_script(words: list[str]) -> str:
     return ""
 
 
-def _scan(text: str) -> list[list[str]]:  # noqa: C901, PLR0912, PLR0915  (one state machine over the characters)
+def _scan(text: str) -> list[list[str]]:
     """Return the words of each part between `;`, `&`, `|`, parentheses and line breaks."""
-    parts: list[list[str]] = []
-    words: list[str] = []
-    word: list[str] = []
-    in_word = False
-    quote = ""
-    heredocs: list[str] = []
-    position, size = 0, len(text)
+    return _CommandScanner(text).scan()
 
-    def end_word() -> None:
-        nonlocal in_word
-        if in_word:
-            words.append("".join(word))
-            word.clear()
-            in_word = False
 
-    def end_part() -> None:
-        end_word()
-        if words:
-            parts.append(words.copy())
-            words.clear()
+class _CommandScanner:
+    """Reads a command line once, character by character."""
 
-    while position < size:
-        char = text[position]
-        position += 1
-        if quote:
-            if char == quote:
-                quote = ""
-            elif char == "\\" and quote == '"' and position < size:
-                word.append(text[position])
-                position += 1
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._position = 0
+        self._parts: list[list[str]] = []
+        self._words: list[str] = []
+        self._word: list[str] | None = None
+        self._heredocs: list[str] = []
+
+    def scan(self) -> list[list[str]]:
+        text, size = self._text, len(self._text)
+        while self._position < size:
+            char = text[self._position]
+            self._position += 1
+            if char in _PLAIN_CHARS:
+                self._add(char)
+            elif char in "'\"":
+                self._read_quoted(char)
+            elif char == "\\":
+                self._read_escaped()
+            elif char in " \t\r":
+                self._end_word()
+            elif char == "\n":
+                self._end_line()
             else:
-                word.append(char)
-        elif char in "'\"":
-            quote, in_word = char, True
-        elif char == "\\" and position < size:
-            if text[position] != "\n":
-                word.append(text[position])
-                in_word = True
-            position += 1
-        elif char == "\n":
-            end_part()
-            for delimiter in heredocs:
-                position = _skip_heredoc(text, position, delimiter)
-            heredocs.clear()
-        elif char in " \t\r":
-            end_word()
-        elif char == "<" and text.startswith("<", position) and not text.startswith("<<", position):
-            end_word()
-            delimiter, position = _read_delimiter(text, position + 1)
-            heredocs.append(delimiter)
+                self._read_special(char)
+        self._end_part()
+        return self._parts
+
+    def _add(self, text: str) -> None:
+        if self._word is None:
+            self._word = []
+        self._word.append(text)
+
+    def _end_word(self) -> None:
+        if self._word is not None:
+            self._words.append("".join(self._word))
+            self._word = None
+
+    def _end_part(self) -> None:
+        self._end_word()
+        if self._words:
+            self._parts.append(self._words)
+            self._words = []
+
+    def _end_line(self) -> None:
+        self._end_part()
+        for delimiter in self._heredocs:
+            self._position = _skip_heredoc(self._text, self._position, delimiter)
+        self._heredocs = []
+
+    def _read_quoted(self, quote: str) -> None:
+        self._add("")
+        text, size = self._text, len(self._text)
+        while self._position < size and text[self._position] != quote:
+            if text[self._position] == "\\" and quote == '"':
+                self._position += 1
+            self._add(text[self._position : self._position + 1])
+            self._position += 1
+        self._position += 1
+
+    def _read_escaped(self) -> None:
+        char = self._text[self._position : self._position + 1]
+        self._position += 1
+        if char != "\n":  # otherwise the line goes on
+            self._add(char)
+
+    def _read_special(self, char: str) -> None:
+        text, position = self._text, self._position
+        if char == "<" and text.startswith("<", position) and not text.startswith("<<", position):
+            self._end_word()
+            delimiter, self._position = _read_delimiter(text, position + 1)
+            self._heredocs.append(delimiter)
         elif char == "&" and (text[position - 2 : position - 1] == ">" or text.startswith(">", position)):
-            word.append(char)  # a redirection such as 2>&1 or &>file
-            in_word = True
+            self._add(char)  # a redirection such as 2>&1 or &>file
         elif char in ";|&()`" or (char == "$" and text.startswith("(", position)):
-            end_part()
-        elif char == "#" and not in_word:
+            self._end_part()
+        elif char == "#" and self._word is None:
             end = text.find("\n", position)
-            position = size if end < 0 else end
+            self._position = len(text) if end < 0 else end
         else:
-            word.append(char)
-            in_word = True
-    end_part()
-    return parts
+            self._add(char)
 
 
 def _read_delimiter(text: str, position: int) -> tuple[str, int]:

@@ -157,7 +157,8 @@ def write_delivery_files(
 
 def read_memories(source: DeliverySource, chunks: Sequence[StoredChunk]) -> list[StandingMemory]:
     """Return the memories that may be delivered, newest first; near-equal ones once."""
-    own = {stored.chunk.anchor.memory for stored in chunks if stored.chunk.anchor and _is_own(source, stored)}
+    home = os.path.realpath(source.workspace.global_journals)
+    own = {stored.chunk.anchor.memory for stored in chunks if stored.chunk.anchor and _is_own(source, stored, home)}
     visible = (memory for stored in chunks if (memory := _to_memory(source, stored, own)) is not None)
     return _drop_repetitions(sorted(visible, key=lambda memory: memory.date, reverse=True))
 
@@ -205,12 +206,15 @@ def plain_text(text: str) -> str:
     return "".join(char if char.isprintable() else " " for char in _BULLET.sub("", line))
 
 
-def _is_own(source: DeliverySource, stored: StoredChunk) -> bool:
-    """Return True if a memory was written on this machine, and its text was not changed since."""
+def _is_own(source: DeliverySource, stored: StoredChunk, home: str) -> bool:
+    """Return True if a memory was written on this machine, and its text was not changed since.
+
+    `home` is the folder of global journals: no repository contains it.
+    """
     anchor = stored.chunk.anchor
     if anchor is None or anchor.origin in UNTRUSTED_ORIGINS:
         return False
-    if is_below(stored.chunk.source, os.path.realpath(source.workspace.global_journals)):
+    if is_below(stored.chunk.source, home):
         return True
     return source.authored.wrote(anchor.memory, _HEADING.sub("", stored.chunk.text, count=1))
 
@@ -284,8 +288,8 @@ def _write_projects(folder: Path, memories: Sequence[StandingMemory]) -> bool:
 
 
 def encode_cue_table(memories: Sequence[StandingMemory]) -> bytes:
-    """Return the sorted lines of a table of cues for memories in the order newest first."""
-    lines: set[bytes] = set()
+    """Return the table of cues for memories in the order newest first."""
+    lines: list[tuple[str, str, str, str, str]] = []
     names: dict[str, set[str]] = {cue_table.SYMBOL: set(), cue_table.ERROR: set()}
     for number, memory in enumerate(memories):
         rank = f"{0 if memory.own else 1}{number:06}"
@@ -294,11 +298,21 @@ def encode_cue_table(memories: Sequence[StandingMemory]) -> bytes:
             kind, key = _table_key(cue)
             if kind:
                 names.get(kind, set()).add(key)
-                lines.add(f"{kind}{key}\t{rank}\t{cue.value}\t{entry}\n".encode("utf-8", "replace"))
+                lines.append((kind + key, _hint(cue), rank, cue.value, entry))
     for kind, label in ((cue_table.SYMBOL, cue_table.SYMBOL_NAMES), (cue_table.ERROR, cue_table.ERROR_WORDS)):
         if names[kind]:
-            lines.add(f"{label}\t0\t{' '.join(sorted(names[kind]))}\t{{}}\n".encode("utf-8", "replace"))
-    return b"".join(sorted(lines))
+            lines.append((label, "", "0", " ".join(sorted(names[kind])), "{}"))
+    return cue_table.encode_lines(lines)
+
+
+def _hint(cue: Cue) -> str:
+    """Return the longest fixed text that everything matched by a cue contains; empty if there is none."""
+    if cue.kind is CueKind.COMMAND and not has_wildcard(cue.value):
+        return max((word for word in cue.value.split() if not word.startswith("-")), key=len, default="")
+    if cue.kind in (CueKind.PATH, CueKind.COMMAND, CueKind.ERROR):
+        pieces = re.split(r"[*?]+", cue.value)
+        return max((piece.strip("/ ") for piece in pieces), key=len)
+    return ""
 
 
 def _table_key(cue: Cue) -> tuple[str, str]:

@@ -1,0 +1,1 @@
+"""Measures what is delivered to agents: notes, cues, guards."""
