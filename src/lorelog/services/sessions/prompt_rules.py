@@ -21,8 +21,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_MAX_RULES = 1_000
-"""Newest rules that are compared; more would take longer than a hook may."""
+_MAX_RULES, _MAX_CANDIDATES = 2_000, 400
+"""Newest rules that are looked at, and those of them that are compared; more would take longer than a hook may."""
+_PREFIX_CHARS = 4
 _MAX_PROMPT_CHARS = 6_000
 """Characters of a prompt that are read, half from its beginning and half from its end: pasted logs are no request."""
 _MAX_SENTENCE_TERMS = 40
@@ -114,6 +115,7 @@ _PHRASES = (
 _SUBJECT_MARKS = frozenset(
     "not never no don doesn avoid without stop use uses using always prefer must only instead".split()  # noqa: SIM905
 )
+_EDIT_STEMS = frozenset(("add", "writ", "creat", "edit", "chang", "updat", "modify", "read", "open"))
 _MAX_SUBJECT_TERMS = 3
 _MAX_ENDING_CHARS = 4
 _IMPLIED = {
@@ -153,13 +155,9 @@ def _stem(word: str) -> str:
     return word
 
 
-def _stems(words: frozenset[str]) -> frozenset[str]:
-    return frozenset(_stem(word) for word in words)
-
-
-_STOP_STEMS = _STOP_WORDS | _stems(_STOP_WORDS)
-_GENERIC_STEMS, _COMMON_STEMS, _RULED_STEMS = map(_stems, (_GENERIC_WORDS, _COMMON_WORDS, _RULED_VERBS))
-_EDIT_STEMS = _stems(frozenset(("add", "write", "create", "edit", "change", "update", "modify", "read", "open")))
+def _in(stem: str, words: frozenset[str]) -> bool:
+    """Return whether a stem is of one of the words. The lists have words, not stems: stemming them all takes 2 ms."""
+    return stem in words or f"{stem}e" in words or f"{stem}ion" in words
 
 
 class _Rule:
@@ -183,26 +181,34 @@ class _Rule:
         """Return whether only common nouns match, and none of the verbs that say what the rule is about."""
         if self.stems.isdisjoint(_EDIT_STEMS) or not matched.isdisjoint(_EDIT_STEMS):
             return False
-        return all(stem in _COMMON_STEMS or stem in _GENERIC_STEMS for stem in matched) and matched.isdisjoint(
-            self.subjects & _RULED_STEMS
+        return not any(
+            stem in self.subjects
+            if _in(stem, _RULED_VERBS)
+            else not (_in(stem, _COMMON_WORDS) or _in(stem, _GENERIC_WORDS))
+            for stem in matched
         )
 
 
 def _subjects(group: list[str], *, begins: bool) -> set[str]:
     """Return the subject of a clause: its verb, or its first and its rare words, or all if it has no rare ones."""
-    if group and group[0] in _RULED_STEMS:
+    if group and _in(group[0], _RULED_VERBS):
         return {group[0]}
-    rare = {stem for stem in group if stem not in _COMMON_STEMS}
+    rare = {stem for stem in group if not _in(stem, _COMMON_WORDS)}
     if not begins:
         return rare
     return rare | set(group[:1]) if rare else set(group)
 
 
-def _normalize(text: str) -> str:
+def _replace_phrases(text: str) -> str:
     text = text.casefold()
     for phrase, word in _PHRASES:
         if phrase in text:
             text = text.replace(phrase, word)
+    return text
+
+
+def _normalize(text: str) -> str:
+    text = _replace_phrases(text)
     if "." in text:
         text = " ".join(_split_dots(word) for word in text.replace("\n", " \n ").split(" "))
     return text
@@ -247,7 +253,7 @@ class _Terms:
                     rule.heads.add(last)  # the noun of a compound is its last word
                 last = stems[-1] if stems else ""
                 rule.stems.update(stems)
-                group += [stem for stem in stems if stem not in _GENERIC_STEMS]
+                group += [stem for stem in stems if not _in(stem, _GENERIC_WORDS)]
             rule.heads.add(last)
             for number, group in enumerate(groups):
                 # A clause after a comma begins with a subject only if a word marks it.
@@ -260,8 +266,8 @@ class _Terms:
             return tuple(word[start : start + 2] for start in range(max(len(word) - 1, 1)))
         stem = self._stems.get(word)
         if stem is None:
-            stem = self._stems[word] = "" if word in _STOP_STEMS or (len(word) < 2) else _stem(word)
-        return (stem,) if stem and stem not in _STOP_STEMS else ()
+            stem = self._stems[word] = "" if word in _STOP_WORDS or len(word) < 2 else _stem(word)
+        return (stem,) if stem and not _in(stem, _STOP_WORDS) else ()
 
 
 def _is_unspaced(word: str) -> bool:
@@ -277,15 +283,32 @@ def select_rules(rules: list[dict[str, Any]], prompt: str) -> list[dict[str, Any
     windows = [set(window) for sentence in terms.sentences(prompt) for window in _windows(sentence)]
     if not any(windows):
         return []
-    rules = rules[:_MAX_RULES]
+    total = min(len(rules), _MAX_RULES)
+    rules = _candidates(rules[:_MAX_RULES], set().union(*windows))
     parsed = [terms.rule(str(rule["text"])) for rule in rules]
     frequency: dict[str, int] = {}
     for rule in parsed:
         for stem in rule.stems:
             frequency[stem] = frequency.get(stem, 0) + 1
-    rarity = {stem: _rarity(count, len(rules)) for stem, count in frequency.items()}
+    rarity = {stem: _rarity(count, total) for stem, count in frequency.items()}
     scored = [(-_best_score(rule, windows, rarity), number) for number, rule in enumerate(parsed)]
     return [rules[number] for score, number in sorted(scored) if score < 0]
+
+
+def _candidates(rules: list[dict[str, Any]], stems: set[str]) -> list[dict[str, Any]]:
+    """Return the rules that have the beginning of a word of the prompt, or of a synonym: to parse all takes too long."""
+    words = stems | {word for word, name in _SYNONYMS.items() if _stem(name) in stems}
+    words |= {tool for tool, groups in _IMPLIED.items() if any(stems.issuperset(group) for group in groups)}
+    generic = {word for word in words if _in(word, _GENERIC_WORDS)}  # not enough for a match
+    prefixes = tuple({word[:_PREFIX_CHARS] for word in words - generic})
+    chosen: list[dict[str, Any]] = []
+    for rule in rules:
+        text = _replace_phrases(str(rule["text"]))
+        if any(prefix in text for prefix in prefixes):
+            chosen.append(rule)
+            if len(chosen) == _MAX_CANDIDATES:
+                break
+    return chosen
 
 
 def _windows(sentence: list[str]) -> list[list[str]]:
@@ -304,7 +327,7 @@ def _best_score(rule: _Rule, windows: list[set[str]], rarity: dict[str, float]) 
             continue
         score = sum(weights[stem] for stem in matched)
         share = score / total if total else 0.0
-        is_part = len(matched) == 1 and matched.isdisjoint(rule.heads | _RULED_STEMS)
+        is_part = len(matched) == 1 and not any(stem in rule.heads or _in(stem, _RULED_VERBS) for stem in matched)
         subject_share = _ONE_WORD_SHARE if is_part else _SUBJECT_SHARE
         is_enough = share >= _MIN_SHARE or (share >= subject_share and not matched.isdisjoint(rule.subjects))
         if (score >= _MIN_SCORE and is_enough) or (score >= _SURE_SCORE and share >= _SURE_SHARE):
@@ -313,9 +336,9 @@ def _best_score(rule: _Rule, windows: list[set[str]], rarity: dict[str, float]) 
 
 
 def _weight(stem: str, rule: _Rule) -> float:
-    if stem in _GENERIC_STEMS:
+    if _in(stem, _GENERIC_WORDS):
         return _GENERIC
-    if stem in _COMMON_STEMS:
+    if _in(stem, _COMMON_WORDS):
         return _SUBJECT if stem in rule.subjects else _COMMON
     return _RARE
 
