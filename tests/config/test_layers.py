@@ -286,6 +286,8 @@ def test_project_restrictions_cover_what_must_be() -> None:
         "scope.tenants",
         "index.auto_memory",
         "daemon.warm",
+        "session.hold_calls",
+        "session.tool_hooks",
         "daemon.idle_s",
         "daemon.model_idle_s",
         "daemon.http",

@@ -39,7 +39,7 @@ RULE = {
 WARNING = {"guard": "g1", "action": "warn", "message": "Warning of lorelog guard g1: no edits.", "memory": "m9"}
 
 
-def call(tmp_path: Path, payload: Mapping[str, Any] = EDIT, *, hold: bool = False, **more: Any) -> ToolCallContext:
+def call(tmp_path: Path, payload: Mapping[str, Any] = EDIT, *, hold: str = "off", **more: Any) -> ToolCallContext:
     """A tool call in a session, with the tenant's files below `tmp_path`."""
     event = {"session": more.pop("session", "s1"), "directory": "/p"}
     read = host_adapter("claude").read_tool_call(dict(payload))
@@ -225,8 +225,8 @@ def test_without_guards_there_is_no_notice(home: Path, tmp_path: Path) -> None:
 
 
 def test_a_call_is_held_once_where_the_user_wants_it(tmp_path: Path) -> None:
-    """With session.hold_calls a rule of the user stops the first call and not the second; other memories stop none."""
-    context = call(tmp_path, hold=True)
+    """A rule of the user stops the first call and not the second; other memories stop none."""
+    context = call(tmp_path, hold="always")
     text, held = deliver(context, None, [], [RULE])
     assert held
     assert "Repeat the call" in text
@@ -236,9 +236,21 @@ def test_a_call_is_held_once_where_the_user_wants_it(tmp_path: Path) -> None:
         assert deliver(context, None, [], [{**RULE, **other, "id": f"x{number}"}])[1] is False
 
 
+def test_only_a_rule_that_the_session_has_not_seen_holds_a_call(tmp_path: Path) -> None:
+    """A rule listed at session start, or stated in this session, is shown with the call; an unseen one stops it once."""
+    context = call(tmp_path, hold="unseen")
+    start = {"project": "/p", "moment": "session-start", "kind": "standing", "memories": ["m1"], "tokens": 9}
+    append_delivery(context.files.log, "claude", context.session, start)
+
+    assert deliver(context, None, [], [{**RULE, "id": "m1"}])[1] is False
+    assert deliver(context, None, [], [{**RULE, "id": "m2", "session": "s1"}])[1] is False
+    assert deliver(context, None, [], [{**RULE, "id": "m3"}])[1] is True
+    assert deliver(call(tmp_path, hold="off"), None, [], [{**RULE, "id": "m4"}])[1] is False
+
+
 def test_a_call_is_not_held_if_that_cannot_be_recorded(tmp_path: Path) -> None:
     """Where the log cannot be written, the memory is shown and the call runs."""
-    context = call(tmp_path, hold=True)
+    context = call(tmp_path, hold="always")
     (tmp_path / "tenant").write_text("a file in the place of the folder")
     text, held = deliver(context, None, [], [RULE])
 

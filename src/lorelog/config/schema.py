@@ -18,6 +18,7 @@ from lorelog.config.setting import URL_PATTERN, Setting, secret_setting, url_set
 from lorelog.core.options import (
     AUTO_PROVIDER,
     EMBEDDING_PROVIDERS,
+    HOLD_MODES,
     LANGUAGE_PROVIDERS,
     RERANK_PROVIDERS,
     SUMMARY_PROVIDERS,
@@ -254,9 +255,11 @@ SESSION_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "session.hold_calls",
-        False,
+        "unseen",
         "Stop a call once if a correction or preference of yours applies to it, so that the agent reads it before the "
-        "tool runs and not with its result. The agent repeats the call if it agrees with the rule.",
+        "tool runs and not with its result; the agent repeats the call if it agrees with the rule. `unseen` does so "
+        "only if the session was not shown the rule yet, `always` each time it is shown, `off` never.",
+        choices=HOLD_MODES,
     ),
     Setting(
         "summarize.provider",

@@ -189,6 +189,8 @@ class CacheOptions:
 
 WARM_MODES = ("auto", "off", "required")
 """Whether commands use the daemon: when possible, never, or always."""
+HOLD_MODES = ("unseen", "always", "off")
+"""When a rule of the user stops a matching tool call once."""
 
 
 @dataclass(frozen=True, slots=True)

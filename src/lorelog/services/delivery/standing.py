@@ -86,6 +86,8 @@ class StandingMemory:
     verdict: str = Freshness.UNCHECKED.value
     unused: int = 0
     """Deliveries without a sign of use."""
+    session: str = ""
+    """The session that it was captured from."""
 
     def standing_line(self) -> dict[str, Any]:
         """Return its line of the standing file."""
@@ -107,7 +109,8 @@ class StandingMemory:
         """Return what the table of cues holds about it."""
         names = ("id", "type", "text", "date", "origin", "own")
         fields = {name: getattr(self, name) for name in names}
-        optional = {"expires": self.expires, "verdict": self.verdict if self.verdict == Freshness.DRIFTED else ""}
+        drifted = self.verdict if self.verdict == Freshness.DRIFTED else ""
+        optional = {"expires": self.expires, "verdict": drifted, "session": self.session}
         return fields | {name: value for name, value in optional.items() if value}
 
 
@@ -204,6 +207,7 @@ def _to_memory(source: DeliverySource, stored: StoredChunk, own: frozenset[str] 
         is_standing=is_standing,
         cues=cues,
         expires=state.expires,
+        session=anchor.session,
     )
 
 

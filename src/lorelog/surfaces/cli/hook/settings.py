@@ -28,9 +28,10 @@ DEFAULTS: dict[str, bool | int | float | str] = {
     "session.hits_relevance": 0.5,
     "session.hits_wait_ms": 80,
     "session.tool_hooks": True,
-    "session.hold_calls": False,
+    "session.hold_calls": "unseen",
     "daemon.warm": "auto",
 }
+_CHOICES = {"daemon.warm": ("auto", "off", "required"), "session.hold_calls": ("unseen", "always", "off")}
 _PROJECT_KEYS = ("capture.skip",)
 """Settings that a project's file may set."""
 _TENANT_CHARS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._-")
@@ -166,6 +167,6 @@ def _is_valid(key: str, value: object) -> bool:
     if isinstance(default, bool) or isinstance(value, bool):
         return isinstance(default, bool) and isinstance(value, bool)
     if isinstance(default, str):
-        return value in {"auto", "off", "required"}
+        return value in _CHOICES[key]
     is_int = isinstance(value, int)
     return (is_int or (isinstance(value, float) and isinstance(default, float))) and 0 <= value <= 100_000  # type: ignore[operator]

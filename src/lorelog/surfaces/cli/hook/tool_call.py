@@ -75,11 +75,12 @@ class ToolCallContext:
         self.call["paths"] = [os.path.normpath(os.path.join(self.directory, path)) for path in self.call["paths"]]
         return True
 
-    @property
-    def holds_calls(self) -> bool:
-        """Whether this call is stopped once if a rule of the user applies to it (session.hold_calls)."""
-        is_before = self.moment == "tool-before" and self.call["kind"] in _HELD_KINDS
-        return is_before and bool(self.session) and bool(self.settings.get("session.hold_calls"))
+    def holds(self, memories: set[str], seen: set[str]) -> bool:
+        """Return True if this call is stopped once because of these rules of the user (session.hold_calls)."""
+        mode = self.settings.get("session.hold_calls")
+        if not self.session or self.moment != "tool-before" or self.call["kind"] not in _HELD_KINDS:
+            return False
+        return bool(memories) if mode == "always" else mode == "unseen" and not memories <= seen
 
 
 def answer_tool_call(
@@ -142,7 +143,7 @@ def deliver(
         return "", False
     lock = _lock_session(context)
     try:
-        shown = _shown(context)
+        shown, seen = _shown(context)
         chosen = _fit([line for line in _format_lines(context, verdict, hints, matches) if _is_new(line, shown)])
         if not chosen:
             return "", False
@@ -158,7 +159,7 @@ def deliver(
             text_shown = "\n".join(line["text"] for line in lines)
             is_recorded &= record_delivery(context, kind, [line["id"] for line in lines], text_shown, reason)
         # A call is never held if that could not be recorded: it would be held again and again.
-        is_held = is_recorded and context.holds_calls and any(line["holds"] for line in chosen)
+        is_held = is_recorded and context.holds({line["id"] for line in chosen if line["holds"]}, seen)
         return (f"{text}\nHeld once. Repeat the call if it agrees with this." if is_held else text), is_held
     finally:
         if lock >= 0:
@@ -241,6 +242,7 @@ def _format_lines(
     for match in matches:
         cue = str(match.get("cue") or "")
         is_rule = match.get("own") is True and match.get("origin") == "user" and match.get("type") in _HELD_TYPES
+        is_rule = is_rule and match.get("session") != context.session  # its words are in this conversation
         fields = {"id": str(match.get("id") or ""), "cue": cue, "holds": "yes" if is_rule else ""}
         lines.append({"kind": "cue", "text": _format_match(match, _reason(cue, context)), "guard": "", **fields})
     unique = {line["id"] or line["text"]: line for line in reversed(lines)}
@@ -321,25 +323,28 @@ def _is_new(line: Mapping[str, str], shown: set[str]) -> bool:
     return line["id"] not in shown and not (line["kind"] == "why" and line["cue"] in shown)
 
 
-def _shown(context: ToolCallContext) -> set[str]:
-    """Return the memories, guards and errors that are still in the context of this agent.
+def _shown(context: ToolCallContext) -> tuple[set[str], set[str]]:
+    """Return the memories, guards and errors that are not shown again, and all memories in the context of this agent.
 
-    A session start begins a new context (after a compaction too), and its own list of memories does not count: a rule
-    is repeated at the moment when it matters. A subagent has a context of its own.
+    A session start begins a new context (after a compaction too). Its own list of memories is in the context, but a
+    rule in it is shown again at the moment when it matters. A subagent has a context of its own.
     """
     from lorelog.services.delivery.log import read_deliveries, session_log
 
-    if not context.session:
-        return set()
-    agent = context.call.get("agent", "")
     shown: set[str] = set()
+    seen: set[str] = set()
+    if not context.session:
+        return shown, seen
+    agent = context.call.get("agent", "")
     for line in read_deliveries(session_log(context.files.log, context.host, context.session)):
+        memories = [memory for memory in line["memories"] if isinstance(memory, str)]
         if line.get("moment") == "session-start":
-            shown = set()
+            shown, seen = set(), set() if agent else set(memories)
         elif line.get("agent", "") == agent:
-            shown.update(memory for memory in line["memories"] if isinstance(memory, str))
+            shown.update(memories)
+            seen.update(memories)
             shown.update((f"guard:{line.get('guard')}", str(line.get("cue") or "-")))
-    return shown
+    return shown, seen
 
 
 def _lock_session(context: ToolCallContext) -> int:
