@@ -116,6 +116,18 @@ def test_the_flow_of_a_warm_search(note: Path, trace: Trace, daemon_calls: Path)
     assert_called_in_order([step for step in steps if step not in here], daemon_calls.read_text("utf-8").splitlines())
 
 
+def test_the_flow_of_a_tool_call(tmp_path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A memory reaches a tool call as ARCHITECTURE.md says."""
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "none")
+    trace(["guard", "add", "--command", "rm -rf *", "--message", "Ask first."])
+    call = {"tool_name": "Bash", "tool_input": {"command": "npm install"}, "session_id": "s-1", "cwd": str(tmp_path)}
+
+    calls = trace(["add", "Use pnpm, not npm", "--type", "correction"])
+    calls += trace(["hook", "claude", "tool-before"], input_text=json.dumps(call))
+
+    assert_called_in_order(flow("A tool call, from hook to memory"), calls)
+
+
 def test_the_flow_of_a_turn(tmp_path: Path, home: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn goes from the hook to the journal as ARCHITECTURE.md says."""
     monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "none")
