@@ -56,7 +56,10 @@ def read_claude(lines: list[str]) -> Iterator[Said]:
     asked: set[str] = set()
     seen: set[str] = set()
     for line in lines:
-        record: dict[str, Any] = json.loads(line)
+        try:
+            record: dict[str, Any] = json.loads(line)
+        except ValueError:  # an empty or torn line
+            continue
         message = record.get("message")
         content = message.get("content") if isinstance(message, dict) else None
         for block in content if isinstance(content, list) else ():
@@ -98,7 +101,7 @@ def unpack(data: Path, folder: Path) -> Iterator[tuple[str, Path, list[Said]]]:
         if path.parent.name == "opencode":
             yield "opencode", plain, list(read_opencode(json.loads(plain.read_text("utf-8"))))
         else:
-            yield "claude", plain, list(read_claude(plain.read_text("utf-8").splitlines()))
+            yield "claude", plain, list(read_claude(plain.read_text("utf-8").split("\n")))
 
 
 WORDS = "use keep the old parser wrapper before tests cache port route in folder instead of new one and do not touch lock".split()  # noqa: SIM905
