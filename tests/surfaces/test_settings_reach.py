@@ -876,7 +876,26 @@ def _waits(desk: Desk) -> object:
     return len(waited)
 
 
+def _told_with_a_call(desk: Desk) -> object:
+    desk.monkeypatch.setenv(SETTINGS_BY_KEY["session.hold_calls"].variable, "off")
+    return _before_npm(desk) == ["additionalContext"]
+
+
+def _held(desk: Desk) -> object:
+    return "permissionDecision" in _before_npm(desk)
+
+
+def _before_npm(desk: Desk) -> list[str]:
+    """Return the kinds of answer to a command that a correction is about."""
+    desk.shell("add", "Use pnpm, not npm", "--type", "correction")
+    payload = {"session_id": "s", "cwd": str(desk.project), "tool_name": "Bash", "tool_input": {"command": "npm i"}}
+    answer = handle_hook(["claude", "tool-before"], json.dumps(payload).encode(), os.environ)
+    return [name for name in answer.get("hookSpecificOutput", {}) if name != "hookEventName"]
+
+
 SHOWN: list[Row[Desk]] = [
+    Row("session.tool_hooks", False, _told_with_a_call, True, False),
+    Row("session.hold_calls", "off", _held, True, False),
     Row("session.budget", 0, _injected, True, False),
     Row("session.prompt_budget", 0, _waits, 1, 0),
     Row("session.hits", 3, _shown, 2, 3),
@@ -1290,6 +1309,6 @@ def test_no_flag_is_forgotten_here() -> None:
         "--global",
         "--forget",
     }
-    own = {"-k", "--top-k", "--lane", "--fusion", "--token-budget", "--min-relevance", "--explain"}
+    own = {"-k", "--top-k", "--lane", "--fusion", "--token-budget", "--min-relevance", "--explain", "--short"}
     worth = {"--trust", "--include-superseded", "--include-expired"}
     assert flags["search"] == everywhere | filters | own | worth

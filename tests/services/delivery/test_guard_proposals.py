@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lorelog.services.delivery.guard_proposals import (
-    StandingMemory,
+    StandingRule,
     derive_candidates,
     propose_guards,
     read_standing_memories,
@@ -86,9 +86,9 @@ UNCLEAR = [
 ]
 
 
-def memory(text: str, **fields: Any) -> StandingMemory:
+def memory(text: str, **fields: Any) -> StandingRule:
     values = {"id": text, "type": "correction", "date": "2026-03-05", "origin": "user", "own": True, "project": "/p"}
-    return StandingMemory(text=text, **{**values, **fields})
+    return StandingRule(text=text, **{**values, **fields})
 
 
 def pattern_of(text: str) -> list[str]:

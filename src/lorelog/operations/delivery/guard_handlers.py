@@ -12,7 +12,7 @@ from lorelog.operations.operation import RequestContext
 from lorelog.operations.replies import reply_from
 
 if TYPE_CHECKING:
-    from lorelog.services.delivery.guard_proposals import GuardProposal, StandingMemory
+    from lorelog.services.delivery.guard_proposals import GuardProposal, StandingRule
     from lorelog.services.delivery.guard_replay import ReplayHit, ReplayReport
     from lorelog.services.delivery.guards import Guard, GuardChange, GuardConditions, GuardDraft, GuardLog
 
@@ -178,7 +178,7 @@ def _draft_of(guard: Guard) -> GuardDraft:
     )
 
 
-def _standing_memories(engine: Engine) -> list[StandingMemory]:
+def _standing_memories(engine: Engine) -> list[StandingRule]:
     from lorelog.services.delivery.files import DeliveryFiles
     from lorelog.services.delivery.guard_proposals import read_standing_memories
 
@@ -206,7 +206,7 @@ def _find_guard_or_proposal(engine: Engine, identity: str) -> Guard:
         return guard_from_draft(matches[0].draft, matches[0].author)
 
 
-def _own_memory(engine: Engine, identity: str) -> StandingMemory:
+def _own_memory(engine: Engine, identity: str) -> StandingRule:
     """Return a memory that was written on this machine. Raise UsageError for any other."""
     found = [memory for memory in _standing_memories(engine) if memory.id.startswith(identity)]
     if len({memory.id for memory in found}) != 1:

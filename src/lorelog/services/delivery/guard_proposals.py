@@ -33,7 +33,7 @@ _MAX_TEXT_CHARS = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StandingMemory:
+class StandingRule:
     """A memory as the file of standing memories has it."""
 
     id: str
@@ -63,15 +63,15 @@ class GuardProposal:
     id: str
     """The id that the guard will have."""
     draft: GuardDraft
-    memory: StandingMemory
+    memory: StandingRule
     example: str
     """A call that it would match."""
     author: str
 
 
-def read_standing_memories(files: Sequence[str], project: str) -> list[StandingMemory]:
+def read_standing_memories(files: Sequence[str], project: str) -> list[StandingRule]:
     """Return the memories of the project's file and of the global one, newest first; unreadable lines are skipped."""
-    memories: list[StandingMemory] = []
+    memories: list[StandingRule] = []
     for file, owner in zip(files, (project, ""), strict=True):
         try:
             with Path(file).open("rb") as stream:
@@ -85,11 +85,11 @@ def read_standing_memories(files: Sequence[str], project: str) -> list[StandingM
                 continue
             if isinstance(entry, dict) and isinstance(entry.get("id"), str) and isinstance(entry.get("text"), str):
                 texts = {name: str(entry.get(name) or "") for name in ("id", "type", "text", "date", "origin")}
-                memories.append(StandingMemory(**texts, own=entry.get("own") is True, project=owner))
+                memories.append(StandingRule(**texts, own=entry.get("own") is True, project=owner))
     return sorted(memories, key=lambda memory: memory.date, reverse=True)
 
 
-def propose_guards(memories: Iterable[StandingMemory], known: frozenset[str]) -> list[GuardProposal]:
+def propose_guards(memories: Iterable[StandingRule], known: frozenset[str]) -> list[GuardProposal]:
     """Return proposals, newest correction first, without those whose guards exist already (`known` ids).
 
     A newer correction wins: what it recommends is not forbidden by an older one.
@@ -117,7 +117,7 @@ class GuardCandidate:
     example: PastCall
 
 
-def _make_proposal(memory: StandingMemory, candidate: GuardCandidate) -> GuardProposal:
+def _make_proposal(memory: StandingRule, candidate: GuardCandidate) -> GuardProposal:
     text = " ".join(memory.text.split())
     draft = GuardDraft(
         conditions=candidate.conditions,

@@ -10,7 +10,7 @@ examples:
   lorelog guard propose
   lorelog guard test --command 'npm *'
   lorelog guard add --command 'npm *' --message "use pnpm, not npm"
-  lorelog guard add --path 'migrations/**' --message "never edit migrations" --block
+  lorelog guard add --path 'migrations/**' --message "do not edit" --block
   lorelog guard enable g1a2b3c4 --block
   lorelog guard dismiss g1a2b3c4         it was wrong; the third time retires it
 """

@@ -62,7 +62,7 @@ COMMANDS = {
     "agent-context": "Print the context an agent should read before it works",
     "session-start": "Update .lorelog/context.md (for agent hooks)",
     "init": "Set up a directory as a project",
-    "deliveries": "Show the memories that agents were shown, and whether they were used",
+    "deliveries": "Show which memories agents were shown and used",
     "hosts": "Install into Claude Code, Codex, OpenCode or OpenClaw",
     "hook": "Handle an event of an agent's host (run by hooks)",
     "serve": "Serve the HTTP API",
