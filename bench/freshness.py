@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.freshness_history import measure_history, report_histories
+
 from lorelog.core.code import UNCHECKED_VERDICT
 from lorelog.core.memory import NewMemory
 from lorelog.engine import Engine
@@ -301,7 +302,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--details", action="store_true", help="what was judged wrongly")
     parser.add_argument("--history", action="append", default=[], metavar="GIT@OLD..NEW", help="a real history")
-    parser.add_argument("--tools", type=Path, default=Path(".bench/code"), help="where `make bench-code` put go and typescript")
+    parser.add_argument(
+        "--tools", type=Path, default=Path(".bench/code"), help="where `make bench-code` put go and typescript"
+    )
     args = parser.parse_args(arguments)
     good = True
     if args.repositories:

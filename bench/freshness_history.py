@@ -21,6 +21,7 @@ from pathlib import Path
 from bench.code.truth import Tooling
 from bench.freshness_truth.definitions import Definition
 from bench.freshness_truth.fates import DRIFTED, FRESH, GONE, UNSURE, Fates, combined, read_state
+
 from lorelog.core.code import UNCHECKED_VERDICT
 from lorelog.engine import Engine
 from lorelog.services.code.index_run import CodeIndexJob, index_code
@@ -176,7 +177,7 @@ def _turn(fates: Fates, item: Definition, fate: str) -> HistoryMemory:
 
 
 def _symbol(names: Counter[str], item: Definition, fate: str) -> HistoryMemory | None:
-    if names[item.last] != 1 or len(item.last) < 5 or item.last.islower() and "_" not in item.last:
+    if names[item.last] != 1 or len(item.last) < 5 or (item.last.islower() and "_" not in item.last):
         return None
     return HistoryMemory("symbol", fate, _EXPECTED[fate], f"We settled how `{item.name}` behaves.")
 
@@ -240,7 +241,9 @@ def report_histories(results: Sequence[HistoryResult], *, details: bool) -> bool
             for memory in result.memories:
                 if memory.verdict != memory.expected:
                     told = memory.text.replace("\n", " ")
-                    print(f"  {result.name}: {memory.form}, {memory.what}: expected {memory.expected}, said {memory.verdict} ({memory.how}): {told}")
+                    print(
+                        f"  {result.name}: {memory.form}, {memory.what}: expected {memory.expected}, said {memory.verdict} ({memory.how}): {told}"
+                    )
     return good
 
 

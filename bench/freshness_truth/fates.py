@@ -86,7 +86,9 @@ class Fates:
             other
             for home in homes
             for other in self.new.inside.get(home, ())
-            if other.kind == item.kind and not self.old.named(home, other.name) and not self.old.named(item.path, other.name)
+            if other.kind == item.kind
+            and not self.old.named(home, other.name)
+            and not self.old.named(item.path, other.name)
         ]
         likely = max([likely, *(similarity(item.pieces, other.pieces) for other in renamed)])
         if masked(item) in self._by_shape:

@@ -25,6 +25,7 @@ _SHA256_LENGTH = 64
 """Length of an object id in a SHA-256 repository."""
 _MAX_PARSE_BYTES = 500_000
 _DETECTION_BYTES = 4096
+_DATA_SUFFIXES = (".json", ".xml", ".html", ".css", ".yaml", ".yml", ".toml", ".po", ".map")
 _SHINGLE_WORDS = 3
 _SKETCH_SIZE = 64
 
@@ -67,6 +68,11 @@ class WorkingTree:
         if len(content) == _SHA256_LENGTH:
             return content in _sha256_ids(absolute, *status)
         return content in {_content_id(absolute, *status), _lf_content_id(absolute, *status)}
+
+    def modified_s(self, path: str) -> float | None:
+        """Return the time a file was last modified, in seconds since 1970; None if it is missing."""
+        status = self._within(path)
+        return None if status is None else status.st_mtime
 
     def text(self, path: str) -> str:
         """Return a file's text; empty if it is missing."""
@@ -139,6 +145,11 @@ def parse_symbols(path: str, source: bytes) -> Sequence[Symbol]:
         return ()
     decoded = decode_source(source, language)
     return () if decoded.refusal else extract(decoded.source, language).symbols
+
+
+def can_parse(path: str, source: bytes) -> bool:
+    """Return False for code that is too large to be parsed here; what is not code has no definitions."""
+    return len(source) <= _MAX_PARSE_BYTES or path.endswith(_DATA_SUFFIXES)
 
 
 def content_id(source: bytes) -> str:
