@@ -14,7 +14,8 @@ from lorelog.services.places.git import git_folders, read_head
 
 _MAX_LOCK_AGE_S = 600.0
 """An older lock was left behind by a process that died."""
-_YOUNG_S = 5.0
+_YOUNG_S = 20.0
+"""Git moves HEAD within this time after it has written the index, also on a busy machine."""
 
 
 @dataclass(frozen=True, slots=True)
