@@ -74,7 +74,7 @@ def measure_history(spec: str, each: int, seed: int, tools: Path, work: Path) ->
     base = _git(root, "merge-base", f"{old_tag}^{{commit}}", "main")
     day = _git(root, "show", "-s", "--format=%cd", "--date=format-local:%Y-%m-%d", base)
     then = _git(root, "rev-list", "-1", f"--before={day}T23:59:59", "main")
-    found = Tooling.found(tools)
+    found = Tooling.found(tools.resolve())
     old = read_state(root, then, work / "then", found)
     new = read_state(root, "main", work / "now", found)
     fates = Fates(old, new, _followed(root, then))
