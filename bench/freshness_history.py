@@ -10,7 +10,6 @@ commit, the other has a day only. What became of each thing is told by each lang
 
 import os
 import random
-import shutil
 import subprocess
 import time
 from collections import Counter, defaultdict
@@ -59,6 +58,8 @@ class HistoryResult:
     name: str
     memories: list[HistoryMemory] = field(default_factory=list)
     unsure: int = 0
+    """Things whose fate is a question of degree, which are left out, of all that were looked at."""
+    seen: int = 0
     spent_ms: list[float] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -80,7 +81,7 @@ def measure_history(spec: str, each: int, seed: int, tools: Path, work: Path) ->
     fates = Fates(old, new, _followed(root, then))
     result = HistoryResult(f"{name} {old_tag} to {new_tag}")
     rng = random.Random(seed)
-    result.memories, result.unsure = choose(fates, each, rng)
+    result.memories, result.unsure, result.seen = choose(fates, each, rng)
     for number, memory in enumerate(result.memories):
         memory.word = f"agreed{number:04}zq"
     _write_journal(root / ".lorelog" / "memory" / f"{day}.md", result.memories, then)
@@ -108,9 +109,9 @@ def _followed(root: Path, then: str) -> dict[str, str]:
     return {parts[1]: parts[2] for parts in lines if len(parts) == 3}
 
 
-def choose(fates: Fates, each: int, rng: random.Random) -> tuple[list[HistoryMemory], int]:
-    """Choose definitions and files of each fate at random; return memories, and the number of fates left open."""
-    unsure = 0
+def choose(fates: Fates, each: int, rng: random.Random) -> tuple[list[HistoryMemory], int, int]:
+    """Choose definitions and files of each fate at random; return memories, fates left open, and things looked at."""
+    unsure = seen = 0
     items = [item for inside in fates.old.inside.values() for item in inside if item.end - item.line >= SHORTEST]
     rng.shuffle(items)
     names = Counter(item.last for inside in fates.old.inside.values() for item in inside)
@@ -124,6 +125,7 @@ def choose(fates: Fates, each: int, rng: random.Random) -> tuple[list[HistoryMem
     for item in items:
         if not any(wanted.values()):
             break
+        seen += 1
         fate = _fate_name(fates, item)
         if fate == UNSURE:
             unsure += 1
@@ -139,14 +141,17 @@ def choose(fates: Fates, each: int, rng: random.Random) -> tuple[list[HistoryMem
     rng.shuffle(files)
     left = dict.fromkeys((FRESH, DRIFTED, "moved", GONE), each)
     for path in files:
+        if not any(left.values()):
+            break
+        seen += 1
         fate = fates.of_file(path)
-        unsure += fate == UNSURE and any(left.values())
+        unsure += fate == UNSURE
         what = "moved" if fate == DRIFTED and path not in fates.new.blobs else fate
         if left.get(what, 0):
             left[what] -= 1
             memories.append(HistoryMemory("file", what, fate, f"`{path}` holds what we agreed on."))
     rng.shuffle(memories)
-    return memories, unsure
+    return memories, unsure, seen
 
 
 def _fate_name(fates: Fates, item: Definition) -> str:
@@ -224,6 +229,7 @@ def report_histories(results: Sequence[HistoryResult], *, details: bool) -> bool
     for result in results:
         every.memories += result.memories
         every.unsure += result.unsure
+        every.seen += result.seen
         every.spent_ms += result.spent_ms
         _print_row(result)
     good = _print_row(every)
@@ -262,12 +268,7 @@ def _print_row(result: HistoryResult) -> bool:
     times = sorted(result.spent_ms) or [0.0]
     median = times[len(times) // 2]
     print(
-        f"| {result.name} | {len(result.memories)} | {' | '.join(cells)} | {unchecked:.1%} | {result.unsure} |"
+        f"| {result.name} | {len(result.memories)} | {' | '.join(cells)} | {unchecked:.1%} | {result.unsure / max(1, result.seen):.1%} |"
         f" {median:.2f} (99 %: {times[int(len(times) * 0.99)]:.1f}) |"
     )
     return good and median <= ASKED_MS
-
-
-def remove(folder: Path) -> None:
-    """Delete a working folder."""
-    shutil.rmtree(folder, ignore_errors=True)

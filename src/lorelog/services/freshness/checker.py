@@ -158,7 +158,7 @@ class FreshnessChecker:
                 continue
             with suppress(StoreError, TimeBudgetExceeded, GitUnavailable), self._timed():
                 resolved[key] = self._resolve_claim(claims[name])
-        if self._is_settled():
+        if resolved and self._is_settled():
             self._cache.put(resolved)
         cached |= resolved
         return {name: cached[key] for name, key in keys.items() if key in cached}

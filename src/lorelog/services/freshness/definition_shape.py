@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from hashlib import sha256
 
 _PYTHON = (".py", ".pyi", ".pyw")
@@ -23,6 +24,11 @@ _CLOSERS = frozenset(")]}>")
 
 def definition_shape(path: str, sources: Sequence[str], name: str) -> str:
     """Return the joint digest of a name's definitions in a file; empty if the language has none, or they are broken."""
+    return _shape(path, tuple(sources), name)
+
+
+@lru_cache(maxsize=1024)
+def _shape(path: str, sources: tuple[str, ...], name: str) -> str:
     if sum(map(len, sources)) > _MAX_CHARS:
         return ""
     parts: list[str] = []
