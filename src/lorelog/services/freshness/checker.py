@@ -27,7 +27,7 @@ from lorelog.services.freshness.mention_targets import MentionResolver, TimeBudg
 from lorelog.services.freshness.mentions import find_mentions
 from lorelog.services.freshness.snapshot import GitUnavailable, Snapshot
 from lorelog.services.freshness.targets import MentionCache, MentionTarget, cache_key
-from lorelog.services.freshness.verdicts import FreshnessJudge, GitQueries, Judgement, overall_freshness
+from lorelog.services.freshness.verdicts import ClaimJudgement, FreshnessJudge, GitQueries, overall_freshness
 from lorelog.services.freshness.working_tree import WorkingTree
 from lorelog.services.places.git import git_folders
 from lorelog.services.places.workspace import Workspace
@@ -132,7 +132,7 @@ class FreshnessChecker:
         return {name: _cautious_verdict(verdict.findings, verdict.unmerged) for name, verdict in verdicts.items()}
 
     def _verdict(self, claim: FreshnessClaim, targets: Sequence[MentionTarget]) -> FreshnessVerdict:
-        judgement = Judgement()
+        judgement = ClaimJudgement()
         with suppress(StoreError):
             judgement = self._judge.judge(targets, made_here=claim.branch in {"", self._state.branch})
         try:

@@ -76,6 +76,7 @@ _KEYWORDS = frozenset(
     )
 )
 _MIN_NAME_CHARS = 3
+_MIN_MEMBER_CHARS = 2
 """Shorter names are variables of an example."""
 
 
@@ -170,8 +171,13 @@ def _find_commands(text: str, start: int) -> Iterator[tuple[int, Mention]]:
 
 
 def _is_name(name: str) -> bool:
-    last = name.rpartition(".")[2]
-    return len(last) >= _MIN_NAME_CHARS and last.lower() not in _KEYWORDS and not name.startswith("$.")
+    """Return True unless a name is too short, or a word of many languages; a member (`Node.type`) may be both."""
+    before, _, last = name.rpartition(".")
+    if name.startswith("$.") or len(last) < _MIN_MEMBER_CHARS:
+        return False
+    if len(before) >= _MIN_NAME_CHARS and before.lower() not in _KEYWORDS:
+        return len(last) >= _MIN_NAME_CHARS or before[:1].isupper()
+    return len(last) >= _MIN_NAME_CHARS and last.lower() not in _KEYWORDS
 
 
 def _looks_like_code(name: str) -> bool:

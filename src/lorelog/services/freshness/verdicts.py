@@ -61,7 +61,7 @@ class GitQueries:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class ClaimJudgement:
     """The findings on a memory, and whether they are all: False if something could not be judged."""
 
     findings: tuple[FreshnessFinding, ...] = ()
@@ -75,7 +75,7 @@ class FreshnessJudge:
         self._tree = tree
         self._git = git
 
-    def judge(self, targets: Sequence[MentionTarget], *, made_here: bool = True) -> Judgement:
+    def judge(self, targets: Sequence[MentionTarget], *, made_here: bool = True) -> ClaimJudgement:
         """Return a finding for each name. Of several targets of a name, the one that changed least counts.
 
         `made_here` is False for a memory of another branch. What was not committed when it was made may be on that
@@ -99,7 +99,7 @@ class FreshnessJudge:
             for key, finding in findings.items()
             if key not in unknown or finding.freshness is Freshness.FRESH
         }
-        return Judgement(tuple(judged.values()), unknown <= judged.keys())
+        return ClaimJudgement(tuple(judged.values()), unknown <= judged.keys())
 
     def _outcome(
         self, target: MentionTarget, files_with_symbols: set[str], *, made_here: bool
