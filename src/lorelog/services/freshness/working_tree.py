@@ -159,7 +159,10 @@ def content_id(source: bytes) -> str:
 
 @lru_cache(maxsize=1024)
 def text_sketch(text: str) -> frozenset[int]:
-    """Return a set of hashes by which texts can be compared: the more two texts share, the more similar they are."""
+    """Return a set of hashes by which texts can be compared: the more two texts share, the more similar they are.
+
+    Quotes, commas, semicolons and parentheses do not count: formatters change them.
+    """
     words = _words(text)
     shingles = {
         " ".join(words[start : start + _SHINGLE_WORDS]) for start in range(max(1, len(words) - _SHINGLE_WORDS + 1))
@@ -195,7 +198,7 @@ def source_of(text: str, symbol: Symbol) -> str:
 def _words(text: str) -> list[str]:
     import re
 
-    return re.findall(r"\w+|[^\w\s]", text)
+    return re.findall(r"\w+|[^\w\s,;()'\"`]", text)
 
 
 def _is_plain(status: os.stat_result) -> bool:
