@@ -390,13 +390,15 @@ def _container_part(name: str) -> str:
 
 
 def _matching_definitions(name: str, definitions: Sequence[LocatedSymbol]) -> list[LocatedSymbol]:
-    """Return the definitions that a dotted name may mean, by their containers and files; else by their folders.
+    """Return the definitions that a name may mean.
 
-    In some languages a folder is the module (Go), and in others a folder's definitions are offered by its own module.
+    A name without dots means a definition outside of containers, if there is one: a type, not a field of that name.
+    A dotted name is compared with containers and files, else with containers and folders: in some languages a folder
+    is the module (Go), and in others a folder's definitions are offered by its own module.
     """
     before = name.rpartition(".")[0]
     if not before:
-        return list(definitions)
+        return [located for located in definitions if not located.symbol.container] or list(definitions)
     parts = before.split(".")
 
     def fits(located: LocatedSymbol, *, by_folder: bool) -> bool:

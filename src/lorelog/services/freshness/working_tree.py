@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b, sha1, sha256
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from lorelog.core.code import Symbol
@@ -84,11 +85,17 @@ class WorkingTree:
         status = self._status(path)
         if status is None:
             return ()
-        if self._tables is not None:
+        if self._tables is None:
+            return _cached_symbols(self._absolute(path), *status)
+        key = (str(self._tables.path), self.root, path, *status)
+        known = _INDEXED_SYMBOLS.get(key)
+        if known is None:
             indexed = self._tables.file(self.root, path)
-            if indexed is not None and indexed.stamp == FileStamp(*status):
-                return self._tables.symbols_of(self.root, path)
-        return _cached_symbols(self._absolute(path), *status)
+            if indexed is None or indexed.stamp != FileStamp(*status):
+                return _cached_symbols(self._absolute(path), *status)
+            known = tuple(self._tables.symbols_of(self.root, path))
+            _remember_symbols(key, known)
+        return known
 
     def definitions(self, name: str) -> list[LocatedSymbol]:
         """Return the current definitions of a name in indexed files."""
@@ -193,6 +200,19 @@ def joint_digest(symbols: Iterable[Symbol]) -> str:
 def source_of(text: str, symbol: Symbol) -> str:
     """Return the source lines of a definition."""
     return "\n".join(text.splitlines()[symbol.span.start_line - 1 : symbol.span.end_line])
+
+
+_INDEXED_SYMBOLS: dict[tuple[str | int, ...], Sequence[Symbol]] = {}
+"""Definitions that the code index has of a file with a certain stamp, for this process. The oldest is dropped first."""
+_INDEXED_SYMBOLS_LOCK = Lock()
+_MAX_INDEXED = 256
+
+
+def _remember_symbols(key: tuple[str | int, ...], symbols: Sequence[Symbol]) -> None:
+    with _INDEXED_SYMBOLS_LOCK:
+        while len(_INDEXED_SYMBOLS) >= _MAX_INDEXED:
+            _INDEXED_SYMBOLS.pop(next(iter(_INDEXED_SYMBOLS)))
+        _INDEXED_SYMBOLS[key] = symbols
 
 
 def _words(text: str) -> list[str]:
