@@ -126,6 +126,15 @@ def test_a_definition_that_was_there_all_along_is_not_the_new_place(repository: 
     assert fresh_clone(repository, text, commit, tmp_path / "clone").verdict().freshness is Freshness.GONE
 
 
+def test_a_bare_name_is_not_a_member_of_something_else(repository: Repository, tmp_path: Path) -> None:
+    """A deleted function is gone, although an unchanged class has a method of its name."""
+    repository.write("pkg/other_class.py", "class Sums:\n    def add_totals(self):\n        return 1\n")
+    commit = old_commit(repository)
+    (repository.root / "pkg/zeta/sums.py").unlink()
+    clone = fresh_clone(repository, "The team agreed on `add_totals`.", commit, tmp_path / "clone")
+    assert clone.verdict().change_phrases == ("add_totals is gone",)
+
+
 def test_rows_of_older_versions_are_not_trusted(tmp_path: Path) -> None:
     """A cache that does not record how it knows the past is emptied, and a row without that is not read."""
     with sqlite3.connect(tmp_path / CACHE_FILE) as db:

@@ -2,7 +2,8 @@
 
 The commit that was checked out at that time decides. The files that the memory names are read first, then the files
 that define the name now, and only for what neither had is the whole commit searched. A definition that is found there
-may be one of several; the others are gone or moved by now, which changes no verdict for the better.
+may be one of several; the others are gone or moved by now, which changes no verdict for the better. A bare name that
+was only found as a member of something is searched as well: it rather means a definition outside of containers.
 
 A thing that is missing in the commit but in the working tree was not yet committed, or came later. Its state counts if
 its file has not changed since the memory was made, or was read soon after it. Otherwise its state at that time is
@@ -166,22 +167,26 @@ class MentionResolver:
             name: _matching_definitions(name, self._tree.definitions(_last_part(name))) for name in dict.fromkeys(names)
         }
         targets: dict[str, list[MentionTarget]] = {}
-        unresolved: list[str] = []
+        unresolved: dict[str, list[LocatedSymbol]] = {}
         for name, definitions in current.items():
             try:
-                then = self._in_files_then(name, files) or self._in_current_files_then(name, definitions)
+                then = self._in_files_then(name, files)
+                is_enough = bool(then)
+                if not then:
+                    then = self._in_current_files_then(name, definitions)
+                    is_enough = "." in name or any(not located.symbol.container for located in then)
             except _CommitUnreadable:
                 targets[name] = [unknown_target("symbol", name)]
                 continue
-            if then:
+            if then and is_enough:
                 targets[name] = self._unambiguous(name, then)
             else:
-                unresolved.append(name)
-        for name, found in self._search_commit(unresolved).items():
+                unresolved[name] = then
+        for name, found in self._search_commit(list(unresolved)).items():
             if found is None:
                 targets[name] = [unknown_target("symbol", name)]
-            elif found:
-                targets[name] = self._unambiguous(name, found)
+            elif then := _matching_definitions(name, [*unresolved[name], *found]):
+                targets[name] = self._unambiguous(name, then)
             else:
                 targets[name] = self._from_tree(name, current[name], files)
         return targets
