@@ -91,7 +91,7 @@ bench-code: $(VENV)/.ready  ## how well and how fast code is known, against each
 	$(BIN)/python -m bench.code --tools .bench/code $(ARGS)
 	$(BIN)/python -m bench.code_speed
 
-bench-freshness: $(VENV)/.ready  ## what memories know of refactored code (make bench-freshness ARGS='REPOSITORY …'; default: two packages that are installed)
+bench-freshness: $(VENV)/.ready  ## what memories know of refactored code (make bench-freshness ARGS='REPOSITORY …' or ARGS='--history GIT@OLD..NEW …'; default: two packages that are installed)
 	$(BIN)/python -m bench.freshness $(or $(ARGS),$(shell $(BIN)/python -c 'import sysconfig; p = sysconfig.get_path("purelib"); print(p + "/rich", p + "/hypothesis")'))
 
 bench-delivery: $(VENV)/.ready  ## what agents are shown, and when (make bench-delivery ARGS='--data DIR --out FILE'; --data is a folder with real transcripts)

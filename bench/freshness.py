@@ -23,6 +23,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bench.freshness_history import measure_history, report_histories
+
 from lorelog.core.code import UNCHECKED_VERDICT
 from lorelog.core.memory import NewMemory
 from lorelog.engine import Engine
@@ -295,19 +297,37 @@ def table(told: list[Told], spent: list[float], *, details: bool) -> bool:
 def main(arguments: list[str] | None = None) -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("repositories", nargs="+", type=Path)
+    parser.add_argument("repositories", nargs="*", type=Path)
     parser.add_argument("--each", type=int, default=12, help="memories of each fate and repository")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--details", action="store_true", help="what was judged wrongly")
+    parser.add_argument("--history", action="append", default=[], metavar="GIT@OLD..NEW", help="a real history")
+    parser.add_argument(
+        "--tools", type=Path, default=Path(".bench/code"), help="where `make bench-code` put go and typescript"
+    )
     args = parser.parse_args(arguments)
+    good = True
+    if args.repositories:
+        good = scripted(args.repositories, args.each, args.seed, details=args.details)
+    results = []
+    for spec in args.history:
+        with tempfile.TemporaryDirectory() as work:
+            results.append(measure_history(spec, args.each, args.seed, args.tools, Path(work)))
+    if results:
+        good &= report_histories(results, details=args.details)
+    return 0 if good else 1
+
+
+def scripted(repositories: list[Path], each: int, seed: int, *, details: bool) -> bool:
+    """Measure scripted refactorings."""
     told: list[Told] = []
     spent: list[float] = []
-    for repository in args.repositories:
+    for repository in repositories:
         with tempfile.TemporaryDirectory() as work:
-            some, took = bring_about(repository.resolve(), args.each, random.Random(args.seed), Path(work))
+            some, took = bring_about(repository.resolve(), each, random.Random(seed), Path(work))
         told += some
         spent += took
-    return 0 if table(told, spent, details=args.details) else 1
+    return table(told, spent, details=details)
 
 
 if __name__ == "__main__":

@@ -90,6 +90,10 @@ def test_a_timeout_gives_none(repository: Repository) -> None:
     assert hurried.renames(made) is hurried.renames_by_steps(made) is None
     assert hurried.files_with_now("line") is hurried.files_now() is None
     assert hurried.is_merged(made) is None
+    assert hurried.commit(made) is hurried.commit_before("2026-03-07T00:00:00Z") is None
+    assert hurried.files(made) is None
+    assert hurried.contents(["0" * 40]) is None
+    assert hurried.lines_with(made, ["line"]) is None
     for answers in range(1, 8):  # however far it came
         left = iter([10.0] * answers)
         assert GitHistory(Git(str(repository.root)), remaining_s=partial(next, left, 0.0)).is_merged(unmerged) is None
@@ -109,8 +113,10 @@ def test_contents_of_a_commit_are_read(repository: Repository) -> None:
     then = repository.commit("odd")
     repository.write("odd\nname", "else")
     files = repository.history().files(then)
+    assert files is not None
     assert set(files) == {"a.py", "odd\nname"}
     contents = repository.history().contents([*files.values(), "0" * 40])
+    assert contents is not None
     assert {contents[file] for file in files.values()} == {TEXT.encode(), b"two\nlines\n"}
     assert len(contents) == 2
 
@@ -133,8 +139,10 @@ def test_words_are_found_in_a_commit_and_in_the_tree(repository: Repository) -> 
     repository.write("x.toml", "search.kind = 3\n")
     repository.write("new.toml", "search.k = 4\n")
     history = repository.history()
-    assert history.files_with(then, ["search.k", "nothing"]) == ["x.toml"]
-    assert history.files_with(then, []) == []
+    (line,) = history.lines_with(then, ["search.k", "nothing"]) or []
+    assert line[0] == "x.toml"
+    assert b"search.k" in line[1]
+    assert history.lines_with(then, []) == []
     assert history.files_with_now("search.k") == ["new.toml"]
     assert history.files_with_now("no.such.word") == []
     assert history.files_with_now("--output=x") == []
@@ -210,9 +218,9 @@ def test_no_program_of_a_repository_runs(repository: Repository, tmp_path: Path)
     assert history.is_merged(made) is False
     assert history.renames(repository.first) == history.renames_by_steps(repository.first) == {}
     assert history.files_with_now("line") == ["a.py"]
-    assert history.files_with(made, ["line"]) == ["a.py"]
+    assert {path for path, _ in history.lines_with(made, ["line"]) or ()} == {"a.py"}
     assert history.files_now() == [".gitattributes", "a.py"]
-    assert history.contents(history.files(made).values())
+    assert history.contents((history.files(made) or {}).values())
     assert not ran.exists(), ran.read_text()
 
 
@@ -220,9 +228,27 @@ def test_an_unknown_commit_gives_none(repository: Repository, tmp_path: Path) ->
     """A missing commit is neither merged nor unmerged; without a repository there is no history, and no error."""
     assert repository.history().is_merged("1234567890ab") is None
     bare = GitHistory(Git(str(tmp_path)))
-    assert bare.files("HEAD") == {}
+    assert bare.files("HEAD") is None
+    assert bare.commit("1234567890ab") is bare.commit_before("2026-03-07T00:00:00Z") is None
     assert bare.renames("HEAD") is None
     assert bare.renames_by_steps("HEAD") is None
     assert bare.files_with_now("word") is None
-    assert bare.contents(["0" * 40]) == {}
+    assert bare.contents(["0" * 40]) is None
+    assert bare.has_known("a.py") is bare.is_staged_otherwise("a.py") is None
     assert bare.is_merged("1234567890ab") is None
+
+
+def test_a_branch_without_a_commit_has_none_before_a_moment(tmp_path: Path) -> None:
+    """In a repository without a commit, no commit is an answer."""
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    assert GitHistory(Git(str(tmp_path))).commit_before("2026-03-07T00:00:00Z") == ""
+
+
+def test_what_head_and_the_index_say_of_a_file_is_compared(repository: Repository) -> None:
+    """A file that is staged as it is committed differs in nothing; staged changes and removals differ."""
+    history = repository.history()
+    assert history.is_staged_otherwise("a.py") is False
+    repository("rm", "-q", "--cached", "a.py")
+    assert history.is_staged_otherwise("a.py") is True
+    assert history.has_known("a.py") is True
+    assert history.has_known("b.py") is False

@@ -27,7 +27,7 @@ JOURNAL = """# 2026-03-05
 
 ### 14:30
 <!-- memory:01a1dd23-0000-7000-8000-000000000001 type:decision tags:redis origin:agent session:s turn:t transcript:x.jsonl
-supersedes:01a1dd22 expires:2027-01-01 branch:main commit:abc covers:{covered} -->
+supersedes:01a1dd22 expires:2027-01-01 branch:main commit:abc covers:{covered} cues:path=src%2Fcache.py -->
 Chose Redis for the cache
 
 ### 15:30

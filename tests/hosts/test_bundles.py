@@ -141,7 +141,8 @@ def test_the_skill_shows_commands_that_parse(host: str) -> None:
     for line in shown:
         _, verb, *words = shlex.split(line)
         parsed = command_parser(verb).parse_args(words)
-        assert parsed.short if verb == "search" else parsed.json
+        assert not parsed.json  # text costs an agent a fraction of the tokens
+        assert verb != "search" or parsed.short
 
 
 def test_the_skill_is_one_text_with_front_matter_of_each_host() -> None:

@@ -230,7 +230,6 @@ def _read_output(
 
 _HEX = frozenset("0123456789abcdef")
 _MIN_ID_LENGTH = 7
-_MAX_FILES = 200_000
 _MAX_BLOB_BYTES = 2 << 20
 """Larger files are not read from the history."""
 _MAX_RENAMES = 100_000
@@ -249,52 +248,71 @@ class GitHistory:
         self._git = git
         self._remaining_s = remaining_s
 
-    def commit(self, prefix: str) -> str:
-        """Return the full id of a commit; empty if no commit, or more than one, has the prefix."""
+    def commit(self, prefix: str) -> str | None:
+        """Return the full id of a commit; empty if no commit, or more than one, has the prefix; None without answer."""
         if len(prefix) < _MIN_ID_LENGTH or not set(prefix) <= _HEX:
             return ""
-        return self._run_text("rev-parse", "--verify", "--quiet", f"{prefix}^{{commit}}") or ""
+        words = ("rev-parse", "--verify", "--quiet", f"{prefix}^{{commit}}")
+        output = self._git.run(*words, timeout_s=self._remaining_s(), ok_statuses=(0, 1))
+        return None if output is None else output.decode("ascii", "replace").strip()
 
-    def commit_before(self, moment: str) -> str:
+    def commit_before(self, moment: str) -> str | None:
         """Return the last commit of this branch before a moment (ISO, with its time zone); empty if there is none."""
-        return self._run_text("rev-list", "-1", f"--before={moment}", "HEAD", "--") or ""
+        found = self._run_text("rev-list", "-1", f"--before={moment}", "HEAD", "--")
+        return found if found is not None else self._no_commit_yet()
 
-    def files(self, commit: str) -> Mapping[str, str]:
+    def _no_commit_yet(self) -> str | None:
+        """Return an empty text if this branch has no commit yet; None otherwise, or without an answer."""
+        words = ("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+        return "" if self._git.run(*words, timeout_s=self._remaining_s(), ok_statuses=(1,)) == b"" else None
+
+    def files(self, commit: str) -> Mapping[str, str] | None:
         """Return the files of a commit with the ids of their contents, without links and submodules."""
         output = self._run("ls-tree", "-r", "-z", "--full-tree", commit)
+        if output is None:
+            return None
         files: dict[str, str] = {}
-        for entry in (output or b"").split(b"\0"):
+        for entry in output.split(b"\0"):
             head, _, name = entry.partition(b"\t")
             mode, _, rest = head.partition(b" ")
-            if name and mode.startswith(b"100") and len(files) < _MAX_FILES:
+            if name and mode.startswith(b"100"):
                 files[os.fsdecode(name)] = rest.rpartition(b" ")[2].decode("ascii")
         return files
 
-    def contents(self, ids: Iterable[str]) -> dict[str, bytes]:
-        """Return contents by id, without those that are missing or too large."""
+    def contents(self, ids: Iterable[str]) -> dict[str, bytes] | None:
+        """Return contents by id, without those that are missing or too large; None if Git gave no answer."""
         unique_ids = list(dict.fromkeys(ids))
         if not unique_ids:
             return {}
         stdin = "".join(f"{id_}\n" for id_ in unique_ids).encode("ascii")
-        output = self._run("cat-file", "--batch-check=%(objecttype) %(objectsize) %(objectname)", stdin=stdin) or b""
+        output = self._run("cat-file", "--batch-check=%(objecttype) %(objectsize) %(objectname)", stdin=stdin)
+        if output is None:
+            return None
         blobs = (line.split(b" ") for line in output.splitlines() if line.startswith(b"blob "))
         small = [name.decode("ascii") for _, size, name in blobs if int(size) <= _MAX_BLOB_BYTES]
         if not small:
             return {}
         stdin = "".join(f"{id_}\n" for id_ in small).encode("ascii")
-        return _parse_batch(self._run("cat-file", "--batch", stdin=stdin) or b"")
+        output = self._run("cat-file", "--batch", stdin=stdin)
+        return None if output is None else _parse_batch(output)
 
-    def files_with(self, commit: str, words: Sequence[str]) -> list[str]:
-        """Return the files of a commit that contain one of some words."""
+    def lines_with(self, commit: str, words: Sequence[str]) -> list[tuple[str, bytes]] | None:
+        """Return the lines of a commit that contain one of some words, with their files. There is no other limit than
+        the size of an answer; an answer that is cut is None.
+        """
         if not words:
             return []
         patterns = [part for word in words for part in ("-e", word)]
-        names = _split_names(self._grep("--full-name", *patterns, commit, "--"))
-        return [name.removeprefix(f"{commit}:") for name in names or ()]
+        output = self._grep("--full-name", *patterns, commit, "--", names_only=False)
+        if output is None:
+            return None
+        prefix = len(commit) + 1
+        entries = (line.partition(b"\0") for line in output.split(b"\n"))
+        return [(os.fsdecode(name[prefix:]), text) for name, zero, text in entries if zero]
 
     def files_with_now(self, word: str) -> list[str] | None:
         """Return the files of the working tree that contain a word, without ignored files."""
-        return _split_names(self._grep("--untracked", "--full-name", "-e", word, "--"))
+        return _split_names(self._grep("--untracked", "--full-name", "-e", word, "--", names_only=True))
 
     def files_now(self) -> list[str] | None:
         """Return the files of the working tree, without ignored files."""
@@ -342,8 +360,21 @@ class GitHistory:
         output = self._run("ls-files", "-z", "--stage", "--", path)
         return None if output is None else output.partition(b"\t")[0].split(b" ")[1].decode("ascii") if output else ""
 
-    def is_merged(self, commit: str) -> bool | None:
-        """Return whether a commit is part of HEAD: by a merge, commit by commit, or squashed.
+    def is_staged_otherwise(self, path: str) -> bool | None:
+        """Return whether the staged content of a file differs from that of HEAD, or only one of them has the file."""
+        committed = self._run("ls-tree", "-z", "--full-tree", "HEAD", "--", path)
+        staged = None if committed is None else self._run("ls-files", "-z", "--stage", "--", path)
+        if committed is None or staged is None:
+            return None
+        return _object_ids(committed, 2) != _object_ids(staged, 1)
+
+    def has_known(self, path: str) -> bool | None:
+        """Return whether HEAD or one of its ancestors has, or had, a file or folder."""
+        output = self._run("rev-list", "-1", "HEAD", "--", path)
+        return None if output is None else bool(output.strip())
+
+    def is_merged(self, commit: str, head: str = "HEAD") -> bool | None:
+        """Return whether a commit is part of another one: by a merge, commit by commit, or squashed.
 
         Return None if that is unknown: the commit is missing (a shallow clone, a branch that was never fetched, or
         garbage collection).
@@ -351,7 +382,7 @@ class GitHistory:
         full_id = self.commit(commit)
         if not full_id:
             return None
-        base = self._git.run("merge-base", "HEAD", full_id, timeout_s=self._remaining_s(), ok_statuses=(0, 1))
+        base = self._git.run("merge-base", head, full_id, timeout_s=self._remaining_s(), ok_statuses=(0, 1))
         if not base:  # no common history, as far as it was fetched
             return None if base is None or self._git.is_shallow() else False
         if base.decode("ascii", "replace").strip() == full_id:
@@ -359,17 +390,17 @@ class GitHistory:
         # A squash merge contains the branch as it was at its end, so later commits of the branch count as well.
         results: set[bool | None] = set()
         for candidate in (full_id, *self._descendants(full_id)):
-            results.add(self._is_content_merged(candidate))
+            results.add(self._is_content_merged(candidate, head))
             if True in results:
                 return True
         return None if None in results else False
 
-    def _is_content_merged(self, commit: str) -> bool | None:
-        """Return whether HEAD has the changes of a commit: one by one, squashed, or because a merge changes nothing."""
-        unmerged = self._count_unmerged(commit)
+    def _is_content_merged(self, commit: str, head: str) -> bool | None:
+        """Return whether `head` has the changes of a commit: one by one, squashed, or because a merge changes nothing."""
+        unmerged = self._count_unmerged(commit, head)
         if unmerged is None or unmerged == "0":
             return None if unmerged is None else True
-        base = self._run_text("merge-base", "HEAD", commit)
+        base = self._run_text("merge-base", head, commit)
         if not base:
             return None
         import tempfile
@@ -381,28 +412,28 @@ class GitHistory:
             )  # fmt: skip
             if squashed is None:
                 return None
-            unmerged = self._count_unmerged(squashed.decode("ascii", "replace").strip(), objects)
-            return True if unmerged == "0" else self._is_merge_empty(commit, objects)
+            unmerged = self._count_unmerged(squashed.decode("ascii", "replace").strip(), head, objects)
+            return True if unmerged == "0" else self._is_merge_empty(commit, head, objects)
 
-    def _count_unmerged(self, commit: str, objects: str = "") -> str | None:
-        """Return the number of commits of a branch whose change no commit of HEAD makes."""
+    def _count_unmerged(self, commit: str, head: str, objects: str = "") -> str | None:
+        """Return the number of commits of a branch whose change no commit of `head` makes."""
         output = self._git.run(
-            "rev-list", "--cherry-pick", "--right-only", "--no-merges", "--count", f"HEAD...{commit}", "--",
+            "rev-list", "--cherry-pick", "--right-only", "--no-merges", "--count", f"{head}...{commit}", "--",
             timeout_s=self._remaining_s(), objects=objects,
         )  # fmt: skip
         return None if output is None else output.decode("ascii", "replace").strip()
 
-    def _is_merge_empty(self, commit: str, objects: str) -> bool | None:
+    def _is_merge_empty(self, commit: str, head: str, objects: str) -> bool | None:
         """Return whether merging a commit would change nothing."""
         drivers = self._git.run(
             "config", "--name-only", "--get-regexp", r"^merge\..*\.driver$",
             timeout_s=self._remaining_s(), ok_statuses=(0, 1),
         )  # fmt: skip
-        head_tree = self._run_text("rev-parse", "--verify", "--quiet", "HEAD^{tree}")
+        head_tree = self._run_text("rev-parse", "--verify", "--quiet", f"{head}^{{tree}}")
         if drivers != b"" or not head_tree:  # a merge would run the drivers
             return False if head_tree and drivers else None
         merged = self._git.run(
-            "merge-tree", "--write-tree", "HEAD", commit,
+            "merge-tree", "--write-tree", head, commit,
             timeout_s=self._remaining_s(), objects=objects, ok_statuses=(0, 1),
         )  # fmt: skip
         return None if merged is None else merged.split(b"\n", 1)[0].decode("ascii", "replace") == head_tree
@@ -418,8 +449,9 @@ class GitHistory:
         candidates = [*(refs or "").split(), *(id_ for id_ in logged.split() if id_ in descendants)]
         return [id_ for id_ in dict.fromkeys(candidates) if id_ != commit][:_MAX_DESCENDANTS]
 
-    def _grep(self, *args: str) -> bytes | None:
-        words = ("-c", "submodule.recurse=false", "grep", "-l", "-z", "-w", "-F", "-I", *args)
+    def _grep(self, *args: str, names_only: bool) -> bytes | None:
+        output = ("-l",) if names_only else ()
+        words = ("-c", "submodule.recurse=false", "grep", *output, "-z", "-w", "-F", "-I", *args)
         return self._git.run(*words, timeout_s=self._remaining_s(), ok_statuses=(0, 1))
 
     def _run(self, *args: str, stdin: bytes = b"") -> bytes | None:
@@ -431,6 +463,11 @@ class GitHistory:
 
 def _split_names(output: bytes | None) -> list[str] | None:
     return None if output is None else [os.fsdecode(name) for name in output.split(b"\0") if name]
+
+
+def _object_ids(entries: bytes, field: int) -> set[bytes]:
+    """Return the ids in the entries of `ls-tree` or `ls-files --stage`."""
+    return {entry.partition(b"\t")[0].split(b" ")[field] for entry in entries.split(b"\0") if entry}
 
 
 def _rename_pairs(output: bytes | None) -> list[tuple[str, str]]:

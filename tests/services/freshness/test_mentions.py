@@ -121,3 +121,13 @@ def test_any_text_is_accepted(text: str) -> None:
         assert mention.text
         assert mention.first_line <= mention.last_line or not mention.last_line
         assert mention.kind is MentionKind.COMMAND or not any(letter.isspace() for letter in mention.text)
+
+
+@given(
+    st.lists(st.from_regex(r"[a-z][a-z_]{2,8}", fullmatch=True), min_size=2, max_size=4),
+    st.sampled_from(["see `{}`", "see {} there", "`{}` and `{}:12`", "look (at {})"]),
+)
+def test_parts_of_a_path_are_no_symbols(parts: list[str], sentence: str) -> None:
+    """A path is one mention: neither its first folder nor its file name is a symbol."""
+    found = find_mentions(sentence.replace("{}", "/".join(parts) + ".py"))
+    assert {mention.kind for mention in found} == {MentionKind.PATH}

@@ -22,18 +22,14 @@ from lorelog.core.document import StoredChunk
 from lorelog.core.errors import StoreError
 from lorelog.core.ports import Store
 from lorelog.core.query import Explanation, Filters, Hit, ScorePart, SearchReply
-from lorelog.services.freshness.mention_targets import (
-    MentionCache,
-    MentionResolver,
-    MentionTarget,
-    Snapshot,
-    TimeBudgetExceeded,
-    cache_key,
-)
+from lorelog.services.freshness.checkout_state import CheckoutState
+from lorelog.services.freshness.mention_targets import MentionResolver, TimeBudgetExceeded
 from lorelog.services.freshness.mentions import find_mentions
-from lorelog.services.freshness.verdicts import FreshnessJudge, GitQueries, GitUnavailable, overall_freshness
+from lorelog.services.freshness.snapshot import GitUnavailable, Snapshot
+from lorelog.services.freshness.targets import MentionCache, MentionTarget, cache_key
+from lorelog.services.freshness.verdicts import ClaimJudgement, FreshnessJudge, GitQueries, overall_freshness
 from lorelog.services.freshness.working_tree import WorkingTree
-from lorelog.services.places.git import git_folders, read_head
+from lorelog.services.places.git import git_folders
 from lorelog.services.places.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -51,6 +47,9 @@ _MAX_CACHED = 512
 _CACHE_S = 10.0
 _MAX_RECENT = 1_000
 _BATCH_SIZE = 10
+_MAX_SNAPSHOTS = 16
+_ATTEMPTS = 2
+"""Times a check is made while checkouts change what is checked."""
 _GIT_CACHE: dict[tuple[object, ...], object] = {}
 """Answers of Git by everything they depend on, for this process. The oldest is dropped first."""
 _GIT_CACHE_LOCK = Lock()
@@ -74,6 +73,17 @@ class FreshnessClaim:
         """The commit or the date of the memory."""
         return self.commit or self.date
 
+    @property
+    def made_s(self) -> float | None:
+        """The time of the memory in seconds since 1970; the end of its day if it has no time; None if unknown."""
+        from datetime import datetime
+
+        day, _, clock = self.date.partition("T")
+        try:
+            return datetime.fromisoformat(f"{day}T{clock or '23:59:59'}").timestamp()
+        except (ValueError, OverflowError, OSError):
+            return None
+
 
 class FreshnessChecker:
     """Checks memories of one project against one of its working trees. Made for one reply, or one background round."""
@@ -87,6 +97,7 @@ class FreshnessChecker:
         self._spent = 0.0
         self._started = 0.0
         self._snapshots: dict[str, Snapshot] = {}
+        self._state = CheckoutState()
 
     def without_time_limit(self) -> FreshnessChecker:
         """Remove the time limit, for background work; return self."""
@@ -105,20 +116,37 @@ class FreshnessChecker:
         return replace(reply, hits=tuple(sorted(checked, key=lambda hit: -hit.score)))
 
     def verdicts(self, claims: Mapping[str, FreshnessClaim]) -> dict[str, FreshnessVerdict]:
-        """Return the verdict on each claim, by its key."""
-        targets = self.resolve_mentions(claims)
+        """Return the verdict on each claim, by its key.
+
+        A checkout changes the files first and HEAD last. While one is under way, files of the other branch seem to be
+        gone: a check during which the working tree changed is made again, and then says only what is fresh.
+        """
         verdicts: dict[str, FreshnessVerdict] = {}
-        for name, claim in claims.items():
-            findings: tuple[FreshnessFinding, ...] = ()
-            with suppress(StoreError):
-                findings = self._judge.judge(targets.get(name, ()))
+        for _ in range(_ATTEMPTS):
+            self._state = CheckoutState.read(self._root)
+            targets = self.resolve_mentions(claims)
+            verdicts = {name: self._verdict(claim, targets.get(name, ())) for name, claim in claims.items()}
+            is_settled = self._is_settled()
+            if is_settled or all(verdict.freshness is Freshness.FRESH for verdict in verdicts.values()):
+                return verdicts
+        return {name: _cautious_verdict(verdict.findings, verdict.unmerged) for name, verdict in verdicts.items()}
+
+    def _verdict(self, claim: FreshnessClaim, targets: Sequence[MentionTarget]) -> FreshnessVerdict:
+        judgement = ClaimJudgement()
+        with suppress(StoreError):
+            judgement = self._judge.judge(targets, made_here=claim.branch in {"", self._state.branch})
+        try:
             unmerged = self._unmerged(claim)
-            verdicts[name] = (
-                FreshnessVerdict(overall_freshness(findings), findings, unmerged)
-                if not unmerged
-                else _unmerged_verdict(findings, unmerged)
-            )
-        return verdicts
+        except GitUnavailable:
+            return _cautious_verdict(judgement.findings, "", is_complete=judgement.is_complete)
+        if unmerged:
+            return _cautious_verdict(judgement.findings, unmerged, is_complete=judgement.is_complete)
+        freshness = overall_freshness(judgement.findings, is_complete=judgement.is_complete)
+        return FreshnessVerdict(freshness, judgement.findings)
+
+    def _is_settled(self) -> bool:
+        """Return True if no checkout was under way since the state was read."""
+        return not self._state.is_changing and CheckoutState.read(self._root) == self._state
 
     def resolve_mentions(self, claims: Mapping[str, FreshnessClaim]) -> dict[str, tuple[MentionTarget, ...]]:
         """Return the targets of each claim's mentions; those that are not cached are resolved while there is time."""
@@ -128,11 +156,10 @@ class FreshnessChecker:
         for name, key in keys.items():
             if key in cached or key in resolved or not self._has_time():
                 continue
-            with suppress(StoreError, TimeBudgetExceeded), self._timed():
-                targets = self._resolve_claim(claims[name])
-                if targets is not None and self._remaining_s() > 0:  # a timeout of Git makes the result incomplete
-                    resolved[key] = targets
-        self._cache.put(resolved)
+            with suppress(StoreError, TimeBudgetExceeded, GitUnavailable), self._timed():
+                resolved[key] = self._resolve_claim(claims[name])
+        if resolved and self._is_settled():
+            self._cache.put(resolved)
         cached |= resolved
         return {name: cached[key] for name, key in keys.items() if key in cached}
 
@@ -141,42 +168,50 @@ class FreshnessChecker:
             claim.content_hash, claim.project, f"{claim.since} {'code' if self._tree.knows_symbols else ''}"
         )
 
-    def _resolve_claim(self, claim: FreshnessClaim) -> tuple[MentionTarget, ...] | None:
-        """Resolve the mentions of a claim; None if Git gave no answer."""
+    def _resolve_claim(self, claim: FreshnessClaim) -> tuple[MentionTarget, ...]:
+        """Resolve the mentions of a claim. Raise GitUnavailable if Git gave no answer: then nothing is kept."""
         mentions = find_mentions(claim.text)
         if not mentions:
             return ()
-        snapshot = self._snapshot_for(claim)
-        if snapshot.commit and not snapshot.files:
-            return None
-        return MentionResolver(snapshot, self._tree, lambda: self._remaining_s() > 0).resolve(mentions)
+        resolver = MentionResolver(self._snapshot_for(claim), self._tree, claim.made_s, lambda: self._remaining_s() > 0)
+        return resolver.resolve(mentions)
 
     def _snapshot_for(self, claim: FreshnessClaim) -> Snapshot:
         if claim.since not in self._snapshots:
-            self._snapshots[claim.since] = Snapshot(self._history, self._commit(claim) if self._history else "")
+            while len(self._snapshots) >= _MAX_SNAPSHOTS:
+                self._snapshots.pop(next(iter(self._snapshots)))
+            self._snapshots[claim.since] = Snapshot(self._history, self._commit(claim))
         return self._snapshots[claim.since]
 
     def _commit(self, claim: FreshnessClaim) -> str:
-        """Return the commit of a claim: the recorded one, or the last one before its date."""
-        assert self._history is not None  # noqa: S101
+        """Return the commit of a claim: the recorded one, or the last one before its date; empty without history."""
+        if self._history is None:
+            return ""
         commit = self._history.commit(claim.commit) if claim.commit else ""
-        if commit or not claim.date:
-            return commit
-        day, _, clock = claim.date.partition("T")
-        return self._history.commit_before(f"{day}T{clock or '23:59'}:59")
+        if commit == "" and claim.date:
+            day, _, clock = claim.date.partition("T")
+            commit = self._history.commit_before(f"{day}T{clock or '23:59'}:59")
+        if commit is None:
+            raise GitUnavailable
+        return commit
 
     def _unmerged(self, claim: FreshnessClaim) -> str:
-        """Return the branch of a claim if it is not merged; empty if it is, or if that is unknown."""
-        branch, head = self._head
+        """Return the branch of a claim if it is not merged; empty if it is, or if its commit is missing here.
+
+        A claim with a missing commit is judged from the history of this branch. If Git does not tell, that is unknown:
+        GitUnavailable is raised.
+        """
+        branch, head = self._state.branch, self._state.commit
         if not claim.branch or not claim.commit or self._history is None or claim.branch == branch:
             return ""
         if head.startswith(claim.commit) or claim.commit.startswith(head or "-"):
             return ""
-        key = ("merged", self._root, claim.commit, head)
-        try:
-            return "" if self._cached_answer(key, partial(self._history.is_merged, claim.commit)) else claim.branch
-        except GitUnavailable:
+        full_id = self._cached_answer(("commit", self._root, claim.commit), partial(self._history.commit, claim.commit))
+        if not full_id:
             return ""
+        key = ("merged", self._root, full_id, head)
+        query = partial(self._history.is_merged, full_id, head or "HEAD")
+        return "" if self._cached_answer(key, query) else claim.branch
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
@@ -224,10 +259,6 @@ class FreshnessChecker:
         return GitHistory(Git(self._root), remaining_s=self._remaining_s)
 
     @cached_property
-    def _head(self) -> tuple[str, str]:
-        return read_head(self._root)
-
-    @cached_property
     def _tree(self) -> WorkingTree:
         is_indexed = False
         with suppress(StoreError):
@@ -245,6 +276,9 @@ class FreshnessChecker:
                 files=self._files,
                 sparse_files=self._sparse_files,
                 staged=self._staged,
+                is_settling=self._is_settling,
+                has_known=self._has_known,
+                defined_then=self._defined_then,
             ),
         )
 
@@ -252,49 +286,62 @@ class FreshnessChecker:
         if self._history is None or not commit:
             return {}
         return self._cached_answer(
-            ("renames", self._root, commit, *self._state), partial(self._history.renames, commit)
+            ("renames", self._root, commit, *self._state.key), partial(self._history.renames, commit)
         )
 
     def _renames_by_steps(self, commit: str) -> Mapping[str, str]:
         if self._history is None or not commit:
             return {}
-        key = ("steps", self._root, commit, *self._state)
+        key = ("steps", self._root, commit, *self._state.key)
         return self._cached_answer(key, partial(self._history.renames_by_steps, commit))
 
     def _with_word(self, word: str) -> Sequence[str]:
         if self._history is None:
             return ()
-        key = ("word", self._root, word, *self._state, _time_bucket())
+        key = ("word", self._root, word, *self._state.key, _time_bucket())
         return self._cached_answer(key, partial(self._history.files_with_now, word))
 
     def _files(self) -> Sequence[str]:
         if self._history is None:
             return ()
-        return self._cached_answer(("files", self._root, *self._state, _time_bucket()), self._history.files_now)
+        return self._cached_answer(("files", self._root, *self._state.key, _time_bucket()), self._history.files_now)
 
     def _sparse_files(self) -> Collection[str]:
         sparse = os.path.join(git_folders(self._root)[0], "info", "sparse-checkout")  # noqa: PTH118
         if self._history is None or not os.path.exists(sparse):  # noqa: PTH110
             return ()
-        return self._cached_answer(("left out", self._root, *self._state), self._history.sparse_files)
+        return self._cached_answer(("left out", self._root, *self._state.key), self._history.sparse_files)
 
     def _staged(self, path: str) -> str:
         """Return the id of a file that a filter changes on checkout (LFS): such a file cannot be compared directly."""
         if self._history is None or not _FILTER_ATTRIBUTES.search(self._tree.text(".gitattributes")):
             return ""
-        key = (self._root, path, *self._state)
+        key = (self._root, path, *self._state.key)
         if not self._cached_answer(("filtered", *key), partial(self._history.is_filtered, path)):
             return ""
         return self._cached_answer(("staged", *key), partial(self._history.content_now, path))
 
-    @cached_property
-    def _state(self) -> tuple[str, int]:
-        """HEAD and the stamp of the index: they change with every commit and with staging."""
-        try:
-            staged = os.stat(os.path.join(git_folders(self._root)[0], "index")).st_mtime_ns  # noqa: PTH116, PTH118
-        except OSError:
-            staged = 0
-        return self._head[1], staged
+    def _is_settling(self, path: str) -> bool:
+        """Return True if the index was written just now, and HEAD does not agree with it: Git writes HEAD last."""
+        if self._history is None or not self._state.is_young:
+            return False
+        key = ("settling", self._root, path, *self._state.key)
+        return self._cached_answer(key, partial(self._history.is_staged_otherwise, path))
+
+    def _has_known(self, path: str) -> bool:
+        if self._history is None:
+            return True
+        key = ("known", self._root, path, self._state.commit)
+        return self._cached_answer(key, partial(self._history.has_known, path))
+
+    def _defined_then(self, commit: str, path: str) -> Collection[str]:
+        return self._cached_answer(("defined", self._root, commit, path), partial(self._names_at, commit, path))
+
+    def _names_at(self, commit: str, path: str) -> Collection[str] | None:
+        snapshot = next((known for known in self._snapshots.values() if known.commit == commit), None)
+        snapshot = snapshot or self._snapshots.setdefault(commit, Snapshot(self._history, commit))
+        symbols = snapshot.symbols(path)
+        return None if symbols is None else frozenset(symbol.qualified_name for symbol in symbols)
 
 
 def _time_bucket() -> int:
@@ -315,11 +362,13 @@ def claim_of_hit(hit: Hit) -> FreshnessClaim:
     )
 
 
-def _unmerged_verdict(findings: tuple[FreshnessFinding, ...], unmerged: str) -> FreshnessVerdict:
-    """Return the verdict on a memory of an unmerged branch: differences from this branch do not count."""
+def _cautious_verdict(
+    findings: tuple[FreshnessFinding, ...], unmerged: str, *, is_complete: bool = True
+) -> FreshnessVerdict:
+    """Return the verdict on a memory of a branch that is not merged, as far as known: differences do not count."""
     unchanged = tuple(finding for finding in findings if finding.freshness is Freshness.FRESH)
-    freshness = overall_freshness(findings) if unchanged == findings else Freshness.UNCHECKED
-    return FreshnessVerdict(freshness, unchanged, unmerged)
+    is_fresh = bool(unchanged) and unchanged == findings and is_complete
+    return FreshnessVerdict(Freshness.FRESH if is_fresh else Freshness.UNCHECKED, unchanged, unmerged)
 
 
 def _apply_verdict(hit: Hit, verdict: FreshnessVerdict) -> Hit:

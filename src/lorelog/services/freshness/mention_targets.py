@@ -1,60 +1,47 @@
-"""Resolve the mentions of a memory to the things that they meant when the memory was made, and cache the result.
+"""Resolve the mentions of a memory to the things that they meant when the memory was made.
 
-The commit that was checked out at that time decides. A thing that is missing there but in the working tree was not yet
-committed, or came later: its state at the first check counts. A thing that is in neither is not a mention.
+The commit that was checked out at that time decides. The files that the memory names are read first, then the files
+that define the name now, and only for what neither had is the whole commit searched. A definition that is found there
+may be one of several; the others are gone or moved by now, which changes no verdict for the better. A bare name that
+was only found as a member of something is searched as well: it rather means a definition outside of containers.
 
-Each memory is resolved once, since history does not change. The cache is a file beside the index that can be deleted.
+A thing that is missing in the commit but in the working tree was not yet committed, or came later. Its state counts if
+its file has not changed since the memory was made, or was read soon after it. Otherwise its state at that time is
+unknown, and so it is if the search of the commit was cut. A thing that is in neither is not a mention.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
-from functools import cached_property
 from hashlib import sha256
-from pathlib import Path
-from threading import Lock
-from typing import TYPE_CHECKING, Any
 
 from lorelog.core.code import Symbol
+from lorelog.services.freshness.definition_lines import DefinitionRank, rank_line
+from lorelog.services.freshness.definition_shape import definition_shape
 from lorelog.services.freshness.mentions import Mention, MentionKind
+from lorelog.services.freshness.snapshot import Snapshot
+from lorelog.services.freshness.targets import MentionTarget, TargetEvidence, unknown_target
 from lorelog.services.freshness.working_tree import (
     LocatedSymbol,
     WorkingTree,
     joint_digest,
     lines_of,
-    parse_symbols,
     source_of,
     text_sketch,
 )
 
-if TYPE_CHECKING:
-    from lorelog.code.git import GitHistory
-
-
-CACHE_FILE = "freshness.db"
-_RECIPE = 1
-"""Raise it when the same memory would resolve to other targets."""
-_SCHEMA = "CREATE TABLE IF NOT EXISTS named (key TEXT PRIMARY KEY, things TEXT NOT NULL) WITHOUT ROWID"
-_BUSY_TIMEOUT_S = 0.05
-"""The cache waits no longer for another process; an entry that is not stored is resolved again."""
-_MAX_FILES_READ = 200
 _MAX_FILES_PARSED = 40
 _MAX_UNSURE_FILES = 8
-"""Limits of files read from history, and parsed, for one memory."""
-_DEFINITION_KEYWORDS = rb"class|def|fn|func|function|interface|trait|struct|enum|type|const|let|var|val|module|namespace|object|record|macro_rules!|define"
-"""Keywords before the name of a definition, in most languages."""
+"""Limits of files of the commit that are parsed for one name: that seem to define it, and that only contain it."""
 _MAX_AMBIGUOUS = 3
 """A name with more definitions is ambiguous and ignored."""
 _MAX_SIBLINGS = 400
-_MAX_SETTING_FILES = 5
-PROSE_SUFFIXES = (".md", ".markdown", ".rst", ".txt", ".adoc", ".lock", ".svg", ".ipynb", ".csv", ".jsonl")
-"""Files that describe settings but do not contain them: a changelog mentions settings that were removed long ago."""
+_MAX_SETTING_FILES = 50
+_SOON_S = 3600.0
+"""A file that changed at most this long after a memory was made counts as the file of that time."""
+_RECEIVERS = frozenset({"self", "this", "cls"})
 _COMMAND_FILES = {
     "make": ("Makefile", "GNUmakefile", "makefile"),
     "just": ("justfile", "Justfile"),
@@ -65,189 +52,31 @@ _COMMAND_FILES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MentionTarget:
-    """The thing that a memory mentions, as it was at that time."""
-
-    kind: str
-    name: str
-    """As the memory writes it."""
-    path: str = ""
-    """The file; for a setting, the files that had it, one per line."""
-    content: str = ""
-    """Git's id of the file's content; empty for a folder."""
-    first_line: int = 0
-    last_line: int = 0
-    lines: str = ""
-    """Digest of these lines."""
-    qualified: str = ""
-    symbol_kind: str = ""
-    signature: str = ""
-    digest: str = ""
-    sketch: tuple[int, ...] = ()
-    siblings: tuple[str, ...] = ()
-    """Other definitions in the file, which cannot be the new name of this one."""
-    commit: str = ""
-    """The commit it was found in; empty for the working tree."""
-
-
-_FIELDS = {field.name for field in fields(MentionTarget)}
-
-
-def cache_key(content_hash: str, project: str, since: str) -> str:
-    """Return the cache key of a memory: its content, project and time."""
-    return sha256("\0".join((str(_RECIPE), content_hash, project, since)).encode("utf-8", "replace")).hexdigest()[:32]
-
-
-class MentionCache:
-    """Stores the targets of memories. Thread-safe. Errors of the disk are ignored."""
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / CACHE_FILE
-        self._lock = Lock()
-
-    def get(self, keys: Iterable[str]) -> dict[str, tuple[MentionTarget, ...]]:
-        """Return the stored targets by key."""
-        unique_keys = list(dict.fromkeys(keys))
-        if not unique_keys or not self._path.exists():
-            return {}
-        marks = ",".join("?" * len(unique_keys))
-        rows: list[tuple[str, str]] = []
-        with self._lock, suppress(sqlite3.Error, OSError), _CacheConnection(self._path) as db:
-            rows = db.execute(f"SELECT key, things FROM named WHERE key IN ({marks})", unique_keys).fetchall()  # noqa: S608
-        return {key: targets for key, text in rows if (targets := _from_json(text)) is not None}
-
-    def put(self, targets_by_key: Mapping[str, tuple[MentionTarget, ...]]) -> None:
-        """Store targets by key."""
-        rows = [(key, json.dumps([_to_json(target) for target in targets])) for key, targets in targets_by_key.items()]
-        if not rows or not self._path.parent.exists():
-            return
-        with self._lock, suppress(sqlite3.Error, OSError), _CacheConnection(self._path) as db:
-            db.executemany("INSERT OR REPLACE INTO named VALUES (?, ?)", rows)
-            db.commit()
-
-
-class _CacheConnection:
-    """A connection for one use. A damaged file is deleted."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> sqlite3.Connection:
-        if not self._path.exists():
-            self._path.touch(mode=0o600)
-        try:
-            self._connection = self._connect()
-        except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError):
-                raise
-            self._path.unlink(missing_ok=True)
-            self._connection = self._connect()
-        return self._connection
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        self._connection.close()
-        if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
-            self._path.unlink(missing_ok=True)
-
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self._path, timeout=_BUSY_TIMEOUT_S)
-        try:
-            connection.execute("PRAGMA synchronous = OFF")
-            connection.execute(_SCHEMA)
-        except sqlite3.Error:
-            connection.close()
-            raise
-        return connection
-
-
-def _to_json(target: MentionTarget) -> dict[str, Any]:
-    return {name: value for name, value in asdict(target).items() if value}
-
-
-def _from_json(text: str) -> tuple[MentionTarget, ...] | None:
-    try:
-        return tuple(MentionTarget(**_field_values(values)) for values in json.loads(text))
-    except (ValueError, TypeError, AttributeError):
-        return None
-
-
-def _field_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: tuple(value) if isinstance(value, list) else value for name, value in values.items() if name in _FIELDS
-    }
-
-
 class TimeBudgetExceeded(Exception):
     """The time for resolving a memory ran out."""
 
 
-class Snapshot:
-    """A project at one commit; without history it is empty."""
-
-    def __init__(self, history: GitHistory | None, commit: str) -> None:
-        self._history = history
-        self.commit = commit if history is not None else ""
-        self._texts: dict[str, bytes] = {}
-        self._symbols: dict[str, Sequence[Symbol]] = {}
-
-    @cached_property
-    def files(self) -> Mapping[str, str]:
-        """The files, with the ids of their contents."""
-        return self._history.files(self.commit) if self._history is not None and self.commit else {}
-
-    @cached_property
-    def _by_name(self) -> Mapping[str, list[str]]:
-        by_name: dict[str, list[str]] = {}
-        for path in self.files:
-            by_name.setdefault(path.rpartition("/")[2], []).append(path)
-        return by_name
-
-    @cached_property
-    def folders(self) -> frozenset[str]:
-        """All folders."""
-        return frozenset(path[:end] for path in self.files for end in _slash_positions(path))
-
-    def find(self, path: str) -> str:
-        """Return the file that a path means: the exact path, or the only one that ends with it; else empty."""
-        if path in self.files:
-            return path
-        candidates = self._by_name.get(path.rpartition("/")[2], ())
-        matches = [candidate for candidate in candidates if candidate.endswith(f"/{path}")]
-        return matches[0] if len(matches) == 1 else ""
-
-    def with_words(self, words: Sequence[str]) -> list[str]:
-        """Return the files that contain one of some words, without prose; at most as many as are read."""
-        if self._history is None or not self.commit or not words:
-            return []
-        paths = self._history.files_with(self.commit, words)
-        return [path for path in paths if not path.endswith(PROSE_SUFFIXES)][:_MAX_FILES_READ]
-
-    def read(self, paths: Iterable[str]) -> None:
-        """Read some files in advance with one query."""
-        missing = [path for path in paths if path in self.files and path not in self._texts]
-        if self._history is not None and missing:
-            contents = self._history.contents(self.files[path] for path in missing)
-            self._texts.update((path, contents.get(self.files[path], b"")) for path in missing)
-
-    def source(self, path: str) -> bytes:
-        """Return the content of a file."""
-        self.read([path])
-        return self._texts.get(path, b"")
-
-    def symbols(self, path: str) -> Sequence[Symbol]:
-        """Return the definitions of a file."""
-        if path not in self._symbols:
-            self._symbols[path] = parse_symbols(path, self.source(path))
-        return self._symbols[path]
+class _CommitUnreadable(Exception):
+    """The definitions of a name at the commit cannot be told: a file cannot be read, or there are too many."""
 
 
 class MentionResolver:
-    """Resolves mentions of one project at one commit. `has_time` is called before each file is parsed."""
+    """Resolves mentions of one project at one commit.
 
-    def __init__(self, snapshot: Snapshot, tree: WorkingTree, has_time: Callable[[], bool] = lambda: True) -> None:
+    `made_s` is the time of the memory in seconds since 1970, None if it is unknown. `has_time` is called before each
+    file is parsed.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        tree: WorkingTree,
+        made_s: float | None = None,
+        has_time: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._snapshot = snapshot
         self._tree = tree
+        self._made_s = made_s
         self._has_time = has_time
 
     def resolve(self, mentions: Sequence[Mention]) -> tuple[MentionTarget, ...]:
@@ -256,8 +85,10 @@ class MentionResolver:
         for mention in mentions:
             by_kind[mention.kind].append(mention)
         paths = {mention: self._path(mention) for mention in by_kind[MentionKind.PATH]}
-        files = {target.path for target in paths.values() if target is not None}
-        symbols = self._symbols(by_kind[MentionKind.SYMBOL], files)
+        files = {target.path: target.evidence for target in paths.values() if target is not None}
+        found = {mention.text for mention, target in paths.items() if target is not None}
+        names = [mention.text for mention in by_kind[MentionKind.SYMBOL] if mention.text not in found]
+        symbols = self._symbols(list(dict.fromkeys(names)), files)
         targets: list[MentionTarget] = []
         for mention in mentions:
             if mention.kind is MentionKind.PATH:
@@ -265,8 +96,8 @@ class MentionResolver:
                 targets += [target] if target is not None else []
             elif mention.kind is MentionKind.SYMBOL:
                 targets += symbols.get(mention.text, [])
-        names = {target.name for target in targets}
-        settings = [mention.text for mention in by_kind[MentionKind.SETTING] if mention.text not in names]
+        known = {target.name for target in targets}
+        settings = [mention.text for mention in by_kind[MentionKind.SETTING] if mention.text not in known]
         targets += self._settings(list(dict.fromkeys(settings)))
         targets += [
             target for mention in by_kind[MentionKind.COMMAND] if (target := self._command(mention.text)) is not None
@@ -284,20 +115,30 @@ class MentionResolver:
         name, snapshot = mention.text, self._snapshot
         file = snapshot.find(path)
         if file:
-            return self._file(file, snapshot.files[file], mention, snapshot.commit)
+            return self._file(file, snapshot.files[file], mention, TargetEvidence.COMMIT)
         if "/" in path and path in snapshot.folders:
-            return MentionTarget(kind="path", name=name, path=path, commit=snapshot.commit)
+            return MentionTarget(
+                evidence=TargetEvidence.COMMIT, kind="path", name=name, path=path, commit=snapshot.commit
+            )
         content = self._tree.content(path)
         if content:
-            return self._file(path, content, mention, "")
-        return MentionTarget(kind="path", name=name, path=path) if "/" in path and self._tree.exists(path) else None
+            is_from_then = self._is_from_then(path)
+            return (
+                self._file(path, content, mention, TargetEvidence.TREE)
+                if is_from_then
+                else unknown_target("path", name)
+            )
+        if "/" in path and self._tree.exists(path):  # a folder: that it exists is all that is compared
+            return MentionTarget(evidence=TargetEvidence.TREE, kind="path", name=name, path=path)
+        return None
 
-    def _file(self, path: str, content: str, mention: Mention, commit: str) -> MentionTarget:
+    def _file(self, path: str, content: str, mention: Mention, evidence: TargetEvidence) -> MentionTarget:
+        commit = self._snapshot.commit if evidence is TargetEvidence.COMMIT else ""
         lines = ""
         if mention.first_line:
-            text = self._text(path, commit)
-            lines = text_digest(lines_of(text, mention.first_line, mention.last_line))
+            lines = text_digest(lines_of(self._text(path, commit), mention.first_line, mention.last_line))
         return MentionTarget(
+            evidence=evidence,
             kind="path",
             name=mention.text,
             path=path,
@@ -308,87 +149,137 @@ class MentionResolver:
             commit=commit,
         )
 
+    def _is_from_then(self, path: str) -> bool:
+        """Return True if a file of the working tree is as it was when the memory was made."""
+        modified_s = self._tree.modified_s(path)
+        return modified_s is not None and self._made_s is not None and modified_s <= self._made_s + _SOON_S
+
     def _text(self, path: str, commit: str) -> str:
-        return self._snapshot.source(path).decode("utf-8", "replace") if commit else self._tree.text(path)
+        return self._snapshot.text(path) if commit else self._tree.text(path)
 
     # -- symbols -------------------------------------------------------------------------------------------------------
 
-    def _symbols(self, mentions: Sequence[Mention], files: set[str]) -> dict[str, list[MentionTarget]]:
+    def _symbols(self, names: Sequence[str], files: Mapping[str, TargetEvidence]) -> dict[str, list[MentionTarget]]:
         """Return the targets of each symbol; of several definitions, those in a mentioned file if there are any."""
         if not self._tree.knows_symbols:
             return {}
         current = {
-            mention.text: _matching_definitions(mention.text, self._tree.definitions(_last_part(mention.text)))
-            for mention in mentions
+            name: _matching_definitions(name, self._tree.definitions(_last_part(name))) for name in dict.fromkeys(names)
         }
-        changed = [name for name, definitions in current.items() if not self._is_unchanged(definitions)]
-        previous = self._definitions_then(changed)
         targets: dict[str, list[MentionTarget]] = {}
+        unresolved: dict[str, list[LocatedSymbol]] = {}
         for name, definitions in current.items():
-            commit = self._snapshot.commit
-            candidates = [(definition, commit) for definition in previous.get(name, definitions)]
-            candidates = candidates or [(definition, "") for definition in definitions]
-            in_files = [candidate for candidate in candidates if candidate[0].path in files]
-            unique = {
-                (located.path, located.symbol.qualified_name): (located, commit)
-                for located, commit in in_files or candidates
-            }
-            if 0 < len(unique) <= _MAX_AMBIGUOUS:
-                targets[name] = [self._symbol(name, located, commit) for located, commit in unique.values()]
+            try:
+                then = self._in_files_then(name, files)
+                is_enough = bool(then)
+                if not then:
+                    then = self._in_current_files_then(name, definitions)
+                    is_enough = "." in name or any(not located.symbol.container for located in then)
+            except _CommitUnreadable:
+                targets[name] = [unknown_target("symbol", name)]
+                continue
+            if then and is_enough:
+                targets[name] = self._unambiguous(name, then)
+            else:
+                unresolved[name] = then
+        for name, found in self._search_commit(list(unresolved)).items():
+            if found is None:
+                targets[name] = [unknown_target("symbol", name)]
+            elif then := _matching_definitions(name, [*unresolved[name], *found]):
+                targets[name] = self._unambiguous(name, then)
+            else:
+                targets[name] = self._from_tree(name, current[name], files)
         return targets
 
-    def _is_unchanged(self, definitions: Sequence[LocatedSymbol]) -> bool:
-        """Return True if there are definitions, and all their files are unchanged: then history is not needed."""
-        return bool(definitions) and all(
-            self._tree.has_content(located.path, self._snapshot.files.get(located.path, "")) for located in definitions
-        )
+    def _unambiguous(self, name: str, then: Sequence[LocatedSymbol]) -> list[MentionTarget]:
+        unique = {(located.path, located.symbol.qualified_name): located for located in then}
+        if len(unique) > _MAX_AMBIGUOUS:
+            return []
+        return [self._symbol(name, located, TargetEvidence.COMMIT) for located in unique.values()]
 
-    def _definitions_then(self, names: Sequence[str]) -> dict[str, list[LocatedSymbol]]:
-        """Return the definitions of names at the commit; nothing without history."""
-        if not names or not self._snapshot.files:
-            return {}
-        words = list(dict.fromkeys(_last_part(name) for name in names))
-        paths = self._snapshot.with_words(words)
-        self._snapshot.read(paths)
-        definitions = [
-            LocatedSymbol(path, symbol)
-            for path in self._defining(paths, words)
-            for symbol in self._defined_then(path)
-            if symbol.name in words
-        ]
-        return {
-            name: _matching_definitions(
-                name, [located for located in definitions if located.symbol.name == _last_part(name)]
-            )
-            for name in names
-        }
+    def _in_files_then(self, name: str, files: Mapping[str, TargetEvidence]) -> list[LocatedSymbol]:
+        """Return the definitions of a name at the commit in the files that the memory mentions."""
+        named = [path for path, evidence in files.items() if evidence is TargetEvidence.COMMIT]
+        return self._defined_in(name, [path for path in named if path in self._snapshot.files])
 
-    def _defining(self, paths: Sequence[str], words: Sequence[str]) -> list[str]:
-        """Return the files to parse: those that seem to define a word, and some others for the remaining words."""
-        either = b"|".join(re.escape(word.encode("utf-8", "replace")) for word in words)
-        pattern = re.compile(
-            rb"\b(?:"
-            + _DEFINITION_KEYWORDS
-            + rb")\b[^\n]{0,80}?\b("
-            + either
-            + rb")\b|^[ \t]*("
-            + either
-            + rb")[ \t]*[:=]",
-            re.MULTILINE,
-        )
-        defined_words: dict[str, set[bytes]] = {
-            path: {match[1] or match[2] for match in pattern.finditer(self._snapshot.source(path))} for path in paths
-        }
-        likely = [path for path, defined in defined_words.items() if defined]
-        missing = {word.encode("utf-8", "replace") for word in words}.difference(*defined_words.values())
-        others = [path for path in paths if path not in likely] if missing else []
-        return [*likely[:_MAX_FILES_PARSED], *others[:_MAX_UNSURE_FILES]]
+    def _in_current_files_then(self, name: str, current: Sequence[LocatedSymbol]) -> list[LocatedSymbol]:
+        """Return the definitions of a name at the commit in the files that define it now."""
+        paths = list(dict.fromkeys(located.path for located in current if located.path in self._snapshot.files))
+        if "." not in name and len(paths) > _MAX_FILES_PARSED:
+            return list(current)  # far too many to tell which one is meant
+        return self._defined_in(name, paths[:_MAX_FILES_PARSED])
 
-    def _symbol(self, name: str, located: LocatedSymbol, commit: str) -> MentionTarget:
+    def _defined_in(self, name: str, paths: Sequence[str]) -> list[LocatedSymbol]:
+        """Return the definitions of a name at the commit in some files."""
+        word = _last_part(name).encode("utf-8", "replace")
+        self._snapshot.read(path for path in paths if not self._is_unchanged(path))
+        definitions: list[LocatedSymbol] = []
+        for path in paths:
+            if not self._is_unchanged(path) and word not in (self._snapshot.source(path) or word):
+                continue
+            symbols = self._defined_then(path)
+            if symbols is None:
+                raise _CommitUnreadable
+            definitions += [LocatedSymbol(path, symbol) for symbol in symbols if symbol.name == _last_part(name)]
+        return _matching_definitions(name, definitions)
+
+    def _search_commit(self, names: Sequence[str]) -> dict[str, list[LocatedSymbol] | None]:
+        """Return the definitions of names in the whole commit; None for a name whose search was cut."""
+        if not self._snapshot.files:
+            return {name: [] for name in names}
+        containers = [part for name in names if (part := _container_part(name)) and part not in _RECEIVERS]
+        lines = self._snapshot.lines_with(list(dict.fromkeys([*map(_last_part, names), *containers])))
+        found: dict[str, list[LocatedSymbol] | None] = {}
+        for name in names:
+            try:
+                found[name] = self._search_lines(name, lines)
+            except _CommitUnreadable:
+                found[name] = None
+        return found
+
+    def _search_lines(self, name: str, lines: Mapping[str, list[bytes]]) -> list[LocatedSymbol]:
+        """Return the definitions of a name in files with such lines: those that look like a definition come first."""
+        ranks = _rank_files(name, lines)
+        likely = [path for path, rank in ranks.items() if rank is DefinitionRank.LIKELY]
+        possible = [path for path, rank in ranks.items() if rank is DefinitionRank.POSSIBLE]
+        uses = [path for path, rank in ranks.items() if rank is DefinitionRank.USE]
+        found = self._search_files(name, likely)
+        if not found:
+            found = self._search_files(name, possible)
+        return found or self._search_files(name, uses[:_MAX_UNSURE_FILES])
+
+    def _search_files(self, name: str, paths: Sequence[str]) -> list[LocatedSymbol]:
+        """Return the definitions of a name in files, until they are too many to tell which one is meant."""
+        found: list[LocatedSymbol] = []
+        self._snapshot.read(paths[:_MAX_FILES_PARSED])
+        for path in paths[:_MAX_FILES_PARSED]:
+            found += self._defined_in(name, [path])
+            if len(found) > _MAX_AMBIGUOUS:
+                return found
+        if len(paths) > _MAX_FILES_PARSED:
+            raise _CommitUnreadable
+        return found
+
+    def _from_tree(
+        self, name: str, current: Sequence[LocatedSymbol], files: Mapping[str, TargetEvidence]
+    ) -> list[MentionTarget]:
+        """Return the targets of a name that the commit did not have: its present state, if it was the same then."""
+        in_files = [located for located in current if located.path in files]
+        unique = {(located.path, located.symbol.qualified_name): located for located in in_files or current}
+        if not 0 < len(unique) <= _MAX_AMBIGUOUS:
+            return []
+        if not all(self._is_from_then(located.path) for located in unique.values()):
+            return [unknown_target("symbol", name)]
+        return [self._symbol(name, located, TargetEvidence.TREE) for located in unique.values()]
+
+    def _symbol(self, name: str, located: LocatedSymbol, evidence: TargetEvidence) -> MentionTarget:
         path, symbol = located.path, located.symbol
-        siblings = self._defined_then(path) if commit else self._tree.symbols(path)
+        commit = self._snapshot.commit if evidence is TargetEvidence.COMMIT else ""
+        siblings = (self._defined_then(path) if commit else self._tree.symbols(path)) or ()
         same = [sibling for sibling in siblings if sibling.qualified_name == symbol.qualified_name]
+        text = self._text(path, commit)
         return MentionTarget(
+            evidence=evidence,
             kind="symbol",
             name=name,
             path=path,
@@ -397,16 +288,20 @@ class MentionResolver:
             symbol_kind=symbol.kind.value,
             signature=symbol.signature,
             digest=joint_digest(same) or symbol.digest,
-            sketch=tuple(sorted(text_sketch(source_of(self._text(path, commit), symbol)))),
+            shape=definition_shape(path, [source_of(text, definition) for definition in same or [symbol]], symbol.name),
+            sketch=tuple(sorted(text_sketch(source_of(text, symbol)))),
             siblings=tuple(
                 sibling.qualified_name for sibling in siblings if sibling.qualified_name != symbol.qualified_name
             )[:_MAX_SIBLINGS],
             commit=commit,
         )
 
-    def _defined_then(self, path: str) -> Sequence[Symbol]:
+    def _is_unchanged(self, path: str) -> bool:
+        return self._tree.has_content(path, self._snapshot.files.get(path, ""))
+
+    def _defined_then(self, path: str) -> Sequence[Symbol] | None:
         """Return the definitions of a file at the commit; if its content is unchanged, the code index has them."""
-        if self._tree.has_content(path, self._snapshot.files.get(path, "")):
+        if self._is_unchanged(path):
             return self._tree.symbols(path)
         if not self._has_time():
             raise TimeBudgetExceeded
@@ -415,24 +310,50 @@ class MentionResolver:
     # -- settings and commands -----------------------------------------------------------------------------------------
 
     def _settings(self, keys: Sequence[str]) -> list[MentionTarget]:
-        paths = self._snapshot.with_words(keys)
-        self._snapshot.read(paths)
+        lines = self._snapshot.lines_with(keys)
         commit = self._snapshot.commit
         targets = []
         for key in keys:
-            files = [path for path in paths if has_word(self._text(path, commit), key)][:_MAX_SETTING_FILES]
+            pattern = _word_pattern(key.encode("utf-8", "replace"))
+            files = [path for path, found in lines.items() if any(map(pattern.search, found))][:_MAX_SETTING_FILES]
             if files:
-                targets.append(MentionTarget(kind="setting", name=key, path="\n".join(files), commit=commit))
+                path = "\n".join(files)
+                evidence = TargetEvidence.COMMIT
+                targets.append(MentionTarget(evidence=evidence, kind="setting", name=key, path=path, commit=commit))
         return targets
 
     def _command(self, command: str) -> MentionTarget | None:
         commit = self._snapshot.commit
         for path in command_files(command):
             if path in self._snapshot.files and defines_command(self._text(path, commit), path, command):
-                return MentionTarget(kind="command", name=command, path=path, commit=commit)
+                evidence = TargetEvidence.COMMIT
+                return MentionTarget(evidence=evidence, kind="command", name=command, path=path, commit=commit)
             if defines_command(self._tree.text(path), path, command):
-                return MentionTarget(kind="command", name=command, path=path)
+                return MentionTarget(evidence=TargetEvidence.TREE, kind="command", name=command, path=path)
         return None
+
+
+def _rank_files(name: str, lines: Mapping[str, list[bytes]]) -> dict[str, DefinitionRank]:
+    """Return the files that contain a name, with the rank of their best line.
+
+    Of a name with a container, the files that contain that too, or have it in their path.
+    """
+    word, container = _last_part(name).encode("utf-8", "replace"), _container_part(name)
+    ranks: dict[str, DefinitionRank] = {}
+    for path, found in lines.items():
+        if container and container not in _RECEIVERS and not _is_around(container, path, found):
+            continue
+        with_word = [line for line in found if word in line]
+        if with_word:
+            ranks[path] = max(rank_line(line, word) for line in with_word)
+    return ranks
+
+
+def _is_around(container: str, path: str, lines: Iterable[bytes]) -> bool:
+    if container in re.split(r"[/.]", path):
+        return True
+    word = container.encode("utf-8", "replace")
+    return any(word in line for line in lines)
 
 
 def text_digest(text: str) -> str:
@@ -443,6 +364,10 @@ def text_digest(text: str) -> str:
 def has_word(text: str, word: str) -> bool:
     """Return True if a text contains a word."""
     return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
+
+
+def _word_pattern(word: bytes) -> re.Pattern[bytes]:
+    return re.compile(rb"(?<!\w)" + re.escape(word) + rb"(?!\w)")
 
 
 def command_files(command: str) -> tuple[str, ...]:
@@ -465,21 +390,28 @@ def _last_part(name: str) -> str:
     return name.rpartition(".")[2]
 
 
+def _container_part(name: str) -> str:
+    return name.rpartition(".")[0].rpartition(".")[2]
+
+
 def _matching_definitions(name: str, definitions: Sequence[LocatedSymbol]) -> list[LocatedSymbol]:
-    """Return the definitions that a dotted name may mean, by their containers and files."""
+    """Return the definitions that a name may mean.
+
+    A name without dots means a definition outside of containers, if there is one: a type, not a field of that name.
+    A dotted name is compared with containers and files, else with containers and folders: in some languages a folder
+    is the module (Go), and in others a folder's definitions are offered by its own module.
+    """
     before = name.rpartition(".")[0]
     if not before:
-        return list(definitions)
+        return [located for located in definitions if not located.symbol.container] or list(definitions)
     parts = before.split(".")
 
-    def fits(located: LocatedSymbol) -> bool:
-        container = located.symbol.container
-        around = [*re.split(r"[/.]", located.path.rpartition(".")[0]), *filter(None, container.split("."))]
-        around = [part for part in around if part != "__init__"]
-        return around[-len(parts) :] == parts or (parts[0] in {"self", "this", "cls"} and bool(container))
+    def fits(located: LocatedSymbol, *, by_folder: bool) -> bool:
+        container = [part for part in located.symbol.container.split(".") if part]
+        folder, _, file = located.path.rpartition("/")
+        stem = [] if by_folder else file.split(".")[:-1]
+        around = [part for part in [*folder.split("/"), *stem, *container] if part != "__init__"]
+        return around[-len(parts) :] == parts or (parts[0] in _RECEIVERS and bool(container))
 
-    return [located for located in definitions if fits(located)]
-
-
-def _slash_positions(path: str) -> list[int]:
-    return [position for position, letter in enumerate(path) if letter == "/"]
+    exact = [located for located in definitions if fits(located, by_folder=False)]
+    return exact or [located for located in definitions if fits(located, by_folder=True)]

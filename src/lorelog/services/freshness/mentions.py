@@ -76,6 +76,7 @@ _KEYWORDS = frozenset(
     )
 )
 _MIN_NAME_CHARS = 3
+_MIN_MEMBER_CHARS = 2
 """Shorter names are variables of an example."""
 
 
@@ -96,7 +97,7 @@ def _candidates(text: str) -> Iterator[tuple[int, Mention]]:
     for span in _SPAN.finditer(text):
         yield from _find_in_code(span[2], span.start(2))
     yield from _find_paths(text)
-    yield from _find_in_prose(_blank_matches(_SPAN, text))
+    yield from _find_in_prose(_blank_paths(_blank_matches(_SPAN, text)))
 
 
 def _iter_lines(text: str) -> Iterator[tuple[str, int, str | None]]:
@@ -121,6 +122,11 @@ def _blank_matches(pattern: re.Pattern[str], text: str) -> str:
     return pattern.sub(lambda match: " " * len(match[0]), text)
 
 
+def _blank_paths(text: str) -> str:
+    """Replace paths with a slash by spaces: their parts are no names, though they may look like it."""
+    return _PATH.sub(lambda match: " " * len(match[0]) if "/" in match[1] else match[0], text)
+
+
 def _find_paths(text: str) -> Iterator[tuple[int, Mention]]:
     for match in _PATH.finditer(text):
         path = match[1].rstrip("/")
@@ -136,7 +142,7 @@ def _find_in_code(span: str, start: int) -> Iterator[tuple[int, Mention]]:
     """Find mentions in a code span: a single word is a name; among several, only words that look like code."""
     yield from _find_commands(span, start)
     is_single = not re.search(r"[\s=,;]", span.strip())
-    for match in _CHAIN.finditer(span):
+    for match in _CHAIN.finditer(_blank_paths(span)):
         name = _NAME_SEPARATORS.sub(".", match[0].removesuffix("()").removesuffix("("))
         if _is_name(name) and (is_single or match[1] or _looks_like_code(name)):
             yield start + match.start(), Mention(MentionKind.SYMBOL, name)
@@ -165,8 +171,13 @@ def _find_commands(text: str, start: int) -> Iterator[tuple[int, Mention]]:
 
 
 def _is_name(name: str) -> bool:
-    last = name.rpartition(".")[2]
-    return len(last) >= _MIN_NAME_CHARS and last.lower() not in _KEYWORDS and not name.startswith("$.")
+    """Return True unless a name is too short, or a word of many languages; a member (`Node.type`) may be both."""
+    before, _, last = name.rpartition(".")
+    if name.startswith("$.") or len(last) < _MIN_MEMBER_CHARS:
+        return False
+    if len(before) >= _MIN_NAME_CHARS and before.lower() not in _KEYWORDS:
+        return len(last) >= _MIN_NAME_CHARS or before[:1].isupper()
+    return len(last) >= _MIN_NAME_CHARS and last.lower() not in _KEYWORDS
 
 
 def _looks_like_code(name: str) -> bool:

@@ -10,14 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lorelog.core.code import Freshness, FreshnessFinding, Symbol
-from lorelog.services.freshness.mention_targets import (
-    PROSE_SUFFIXES,
-    MentionTarget,
-    command_files,
-    defines_command,
-    has_word,
-    text_digest,
-)
+from lorelog.services.freshness.definition_shape import definition_shape
+from lorelog.services.freshness.mention_targets import command_files, defines_command, has_word, text_digest
+from lorelog.services.freshness.snapshot import PROSE_SUFFIXES, GitUnavailable
+from lorelog.services.freshness.targets import MentionTarget, TargetEvidence
 from lorelog.services.freshness.working_tree import (
     LocatedSymbol,
     WorkingTree,
@@ -33,6 +29,8 @@ MIN_SIMILARITY = 0.5
 _MIN_LINES = 3
 """Shorter definitions look like many others."""
 _MAX_COMPARED = 200
+_MAX_CONFIRMED = 5
+"""Similar definitions whose file at the memory's commit is looked at."""
 _MAX_LINES = 400
 """Longer ranges of lines are not searched for at another position."""
 
@@ -40,10 +38,6 @@ Renames = Callable[[str], Mapping[str, str]]
 """Takes a commit; returns the current names of its renamed files."""
 FilesWithWord = Callable[[str], Sequence[str]]
 """Takes a word; returns the files of the working tree that contain it."""
-
-
-class GitUnavailable(Exception):
-    """Git gave no answer in time. Nothing is judged without it: not finding something does not mean that it is gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +52,20 @@ class GitQueries:
     """Tracked files that are not in the working tree (sparse checkout): whether they changed is unknown."""
     staged: Callable[[str], str]
     """Returns the id of a file's content if a filter changes the file in the working tree; else empty."""
+    is_settling: Callable[[str], bool]
+    """Returns True if a file may be missing only because a checkout is under way."""
+    has_known: Callable[[str], bool]
+    """Returns True if the checked-out commit or one of its ancestors has, or had, a file."""
+    defined_then: Callable[[str, str], Collection[str]]
+    """Takes a commit and a file; returns the qualified names that the file defined."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimJudgement:
+    """The findings on a memory, and whether they are all: False if something could not be judged."""
+
+    findings: tuple[FreshnessFinding, ...] = ()
+    is_complete: bool = True
 
 
 class FreshnessJudge:
@@ -67,33 +75,53 @@ class FreshnessJudge:
         self._tree = tree
         self._git = git
 
-    def judge(self, targets: Sequence[MentionTarget]) -> tuple[FreshnessFinding, ...]:
-        """Return a finding for each name. Of several targets of a name, the one that changed least counts."""
+    def judge(self, targets: Sequence[MentionTarget], *, made_here: bool = True) -> ClaimJudgement:
+        """Return a finding for each name. Of several targets of a name, the one that changed least counts.
+
+        `made_here` is False for a memory of another branch. What was not committed when it was made may be on that
+        branch only: unless this branch ever had the file, nothing is said about it.
+        """
         files_with_symbols = {target.path for target in targets if target.kind == "symbol"}
         findings: dict[tuple[str, str], FreshnessFinding] = {}
         unknown: set[tuple[str, str]] = set()
         for target in targets:
             key = (target.kind, target.name)
             try:
-                freshness, change = self._outcome(target, files_with_symbols)
+                freshness, change = self._outcome(target, files_with_symbols, made_here=made_here)
             except GitUnavailable:
                 unknown.add(key)
                 continue
             finding = FreshnessFinding(target.kind, target.name, freshness, change)
             if key not in findings or _freshness_rank(finding) < _freshness_rank(findings[key]):
                 findings[key] = finding
-        return tuple(
-            finding for key, finding in findings.items() if key not in unknown or finding.freshness is Freshness.FRESH
-        )
+        judged = {
+            key: finding
+            for key, finding in findings.items()
+            if key not in unknown or finding.freshness is Freshness.FRESH
+        }
+        return ClaimJudgement(tuple(judged.values()), unknown <= judged.keys())
 
-    def _outcome(self, target: MentionTarget, files_with_symbols: set[str]) -> tuple[Freshness, str]:
+    def _outcome(
+        self, target: MentionTarget, files_with_symbols: set[str], *, made_here: bool
+    ) -> tuple[Freshness, str]:
+        if target.evidence is TargetEvidence.UNKNOWN:
+            raise GitUnavailable
         if target.kind == "symbol":
-            return self._symbol(target)
-        if target.kind == "setting":
-            return self._setting(target)
-        if target.kind == "command":
-            return self._command(target)
-        return self._path(target, by_symbols=target.path in files_with_symbols)
+            outcome = self._symbol(target)
+        elif target.kind == "setting":
+            outcome = self._setting(target)
+        elif target.kind == "command":
+            outcome = self._command(target)
+        else:
+            outcome = self._path(target, by_symbols=target.path in files_with_symbols)
+        if outcome[0] is Freshness.FRESH:
+            return outcome
+        is_uncommitted = target.evidence is TargetEvidence.TREE
+        if is_uncommitted and not made_here and not self._git.has_known(target.path):
+            raise GitUnavailable
+        if outcome[0] is Freshness.GONE and target.kind != "setting" and self._git.is_settling(target.path):
+            raise GitUnavailable
+        return outcome
 
     # -- files ---------------------------------------------------------------------------------------------------------
 
@@ -166,8 +194,25 @@ class FreshnessJudge:
             path = self._moved(target) or path
         current = [symbol for symbol in self._tree.symbols(path) if symbol.qualified_name == target.qualified]
         if current:
-            return _compare_symbol(target, current, path)
+            return self._compare(target, current, path)
         return self._elsewhere(target) or self._renamed(target, path) or (Freshness.GONE, "is gone")
+
+    def _compare(self, target: MentionTarget, current: Sequence[Symbol], path: str) -> tuple[Freshness, str]:
+        """Judge a definition that still has its name."""
+        moved = path != target.path
+        if joint_digest(current) == target.digest or self._has_shape(target, current, path):
+            return (Freshness.DRIFTED, f"moved to {path}") if moved else (Freshness.FRESH, "")
+        where = f"moved to {path}, and " if moved else ""
+        if all(symbol.signature != target.signature for symbol in current):
+            return Freshness.DRIFTED, f"{where}has another signature: {current[0].signature}"
+        return Freshness.DRIFTED, f"{where}has changed since"
+
+    def _has_shape(self, target: MentionTarget, current: Sequence[Symbol], path: str) -> bool:
+        """Return True if only a formatter changed a definition."""
+        if not target.shape:
+            return False
+        text = self._tree.text(path)
+        return definition_shape(path, [source_of(text, symbol) for symbol in current], current[0].name) == target.shape
 
     def _elsewhere(self, target: MentionTarget) -> tuple[Freshness, str] | None:
         """Look for a definition of the same name and kind in another place."""
@@ -180,13 +225,21 @@ class FreshnessJudge:
             and not (located.path == target.path and located.symbol.qualified_name in target.siblings)
         ]
         same = [located for located in candidates if located.symbol.digest == target.digest]
+        same = [located for located in same[:_MAX_CONFIRMED] if self._is_new(located, target)]
         if same:
             return Freshness.DRIFTED, f"moved to {_format_location(same[0], target)}"
         scored = [(self._similarity(target, located), located) for located in candidates[:_MAX_COMPARED]]
-        best = max(scored, key=lambda pair: pair[0], default=None)
-        if best is not None and best[0] >= MIN_SIMILARITY:
-            return Freshness.DRIFTED, f"moved to {_format_location(best[1], target)}, and changed"
+        alike = sorted((pair for pair in scored if pair[0] >= MIN_SIMILARITY), key=lambda pair: -pair[0])
+        best = next((located for _, located in alike[:_MAX_CONFIRMED] if self._is_new(located, target)), None)
+        if best is not None:
+            return Freshness.DRIFTED, f"moved to {_format_location(best, target)}, and changed"
         return None
+
+    def _is_new(self, located: LocatedSymbol, target: MentionTarget) -> bool:
+        """Return True unless a definition was already in its place then: nothing moved to where it already was."""
+        if not target.commit:
+            return True
+        return located.symbol.qualified_name not in self._git.defined_then(target.commit, located.path)
 
     def _renamed(self, target: MentionTarget, path: str) -> tuple[Freshness, str] | None:
         """Look for the same definition under another name: in the same file by similarity, elsewhere by equality."""
@@ -197,6 +250,9 @@ class FreshnessJudge:
             and not (located.path == target.path and located.symbol.qualified_name in target.siblings)
         ]
         in_file = [located for located in same if located.path == path]
+        if len(same) > _MAX_CONFIRMED:
+            same = []
+        same = [located for located in same if located.path == path or self._is_new(located, target)]
         if len(in_file or same) == 1 and (in_file or _line_count(same[0].symbol) >= _MIN_LINES):
             return Freshness.DRIFTED, f"renamed to {_format_symbol((in_file or same)[0], path)}"
         candidates = [
@@ -234,23 +290,18 @@ class FreshnessJudge:
         return Freshness.GONE, "is gone"
 
 
-def overall_freshness(findings: Iterable[FreshnessFinding]) -> Freshness:
-    """Return gone if everything is, fresh if everything is, unchecked without findings, else drifted."""
+def overall_freshness(findings: Iterable[FreshnessFinding], *, is_complete: bool = True) -> Freshness:
+    """Return gone if everything is, fresh if everything is, unchecked without findings, else drifted.
+
+    If something could not be judged, nothing is fresh and nothing is gone: it is drifted if a part is known to have
+    changed, else unchecked.
+    """
     values = {finding.freshness for finding in findings}
-    if not values:
+    if not values or (not is_complete and values == {Freshness.FRESH}):
         return Freshness.UNCHECKED
+    if not is_complete:
+        return Freshness.DRIFTED
     return values.pop() if values in ({Freshness.GONE}, {Freshness.FRESH}) else Freshness.DRIFTED
-
-
-def _compare_symbol(target: MentionTarget, current: Sequence[Symbol], path: str) -> tuple[Freshness, str]:
-    """Judge a definition that still has its name."""
-    moved = path != target.path
-    if joint_digest(current) == target.digest:
-        return (Freshness.DRIFTED, f"moved to {path}") if moved else (Freshness.FRESH, "")
-    where = f"moved to {path}, and " if moved else ""
-    if all(symbol.signature != target.signature for symbol in current):
-        return Freshness.DRIFTED, f"{where}has another signature: {current[0].signature}"
-    return Freshness.DRIFTED, f"{where}has changed since"
 
 
 def _format_location(located: LocatedSymbol, target: MentionTarget) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b, sha1, sha256
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from lorelog.core.code import Symbol
@@ -25,6 +26,7 @@ _SHA256_LENGTH = 64
 """Length of an object id in a SHA-256 repository."""
 _MAX_PARSE_BYTES = 500_000
 _DETECTION_BYTES = 4096
+_DATA_SUFFIXES = (".json", ".xml", ".html", ".css", ".yaml", ".yml", ".toml", ".po", ".map")
 _SHINGLE_WORDS = 3
 _SKETCH_SIZE = 64
 
@@ -68,6 +70,11 @@ class WorkingTree:
             return content in _sha256_ids(absolute, *status)
         return content in {_content_id(absolute, *status), _lf_content_id(absolute, *status)}
 
+    def modified_s(self, path: str) -> float | None:
+        """Return the time a file was last modified, in seconds since 1970; None if it is missing."""
+        status = self._within(path)
+        return None if status is None else status.st_mtime
+
     def text(self, path: str) -> str:
         """Return a file's text; empty if it is missing."""
         status = self._status(path)
@@ -78,11 +85,17 @@ class WorkingTree:
         status = self._status(path)
         if status is None:
             return ()
-        if self._tables is not None:
+        if self._tables is None:
+            return _cached_symbols(self._absolute(path), *status)
+        key = (str(self._tables.path), self.root, path, *status)
+        known = _INDEXED_SYMBOLS.get(key)
+        if known is None:
             indexed = self._tables.file(self.root, path)
-            if indexed is not None and indexed.stamp == FileStamp(*status):
-                return self._tables.symbols_of(self.root, path)
-        return _cached_symbols(self._absolute(path), *status)
+            if indexed is None or indexed.stamp != FileStamp(*status):
+                return _cached_symbols(self._absolute(path), *status)
+            known = tuple(self._tables.symbols_of(self.root, path))
+            _remember_symbols(key, known)
+        return known
 
     def definitions(self, name: str) -> list[LocatedSymbol]:
         """Return the current definitions of a name in indexed files."""
@@ -141,6 +154,11 @@ def parse_symbols(path: str, source: bytes) -> Sequence[Symbol]:
     return () if decoded.refusal else extract(decoded.source, language).symbols
 
 
+def can_parse(path: str, source: bytes) -> bool:
+    """Return False for code that is too large to be parsed here; what is not code has no definitions."""
+    return len(source) <= _MAX_PARSE_BYTES or path.endswith(_DATA_SUFFIXES)
+
+
 def content_id(source: bytes) -> str:
     """Return Git's id of a content."""
     return sha1(b"blob %d\0" % len(source) + source, usedforsecurity=False).hexdigest()
@@ -148,7 +166,10 @@ def content_id(source: bytes) -> str:
 
 @lru_cache(maxsize=1024)
 def text_sketch(text: str) -> frozenset[int]:
-    """Return a set of hashes by which texts can be compared: the more two texts share, the more similar they are."""
+    """Return a set of hashes by which texts can be compared: the more two texts share, the more similar they are.
+
+    Quotes, commas, semicolons and parentheses do not count: formatters change them.
+    """
     words = _words(text)
     shingles = {
         " ".join(words[start : start + _SHINGLE_WORDS]) for start in range(max(1, len(words) - _SHINGLE_WORDS + 1))
@@ -181,10 +202,23 @@ def source_of(text: str, symbol: Symbol) -> str:
     return "\n".join(text.splitlines()[symbol.span.start_line - 1 : symbol.span.end_line])
 
 
+_INDEXED_SYMBOLS: dict[tuple[str | int, ...], Sequence[Symbol]] = {}
+"""Definitions that the code index has of a file with a certain stamp, for this process. The oldest is dropped first."""
+_INDEXED_SYMBOLS_LOCK = Lock()
+_MAX_INDEXED = 256
+
+
+def _remember_symbols(key: tuple[str | int, ...], symbols: Sequence[Symbol]) -> None:
+    with _INDEXED_SYMBOLS_LOCK:
+        while len(_INDEXED_SYMBOLS) >= _MAX_INDEXED:
+            _INDEXED_SYMBOLS.pop(next(iter(_INDEXED_SYMBOLS)))
+        _INDEXED_SYMBOLS[key] = symbols
+
+
 def _words(text: str) -> list[str]:
     import re
 
-    return re.findall(r"\w+|[^\w\s]", text)
+    return re.findall(r"\w+|[^\w\s,;()'\"`]", text)
 
 
 def _is_plain(status: os.stat_result) -> bool:

@@ -6,8 +6,8 @@ examples:
   lorelog add "Redis TTL is 5 minutes" --type decision --tag redis
   git log -1 --format=%B | lorelog add - --tag release
   lorelog add "I prefer short commit subjects" --global
-  lorelog add "Migrations are append-only" --type decision --when-editing 'migrations/**'
-  lorelog add "Use pnpm" --type correction --when-running 'npm *' --when-running 'yarn *'
+  lorelog add "Migrations are append-only" --when-editing 'migrations/**'
+  lorelog add "Use pnpm" --type correction --when-running 'npm *'
 
 An agent is shown the memory when a --when or --on option matches what it does, once per session. Without these options
 this is derived from the text for corrections, preferences, decisions and facts: files, symbols, commands, errors. See

@@ -1,0 +1,163 @@
+"""The things that memories mention, as they were when the memory was made, and the file that keeps them.
+
+Each memory is resolved once, since history does not change. The file lies beside the index and can be deleted. A row
+says how its state is known (`TargetEvidence`); a row without that, or of an older recipe, is not read.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from hashlib import sha256
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+CACHE_FILE = "freshness.db"
+_RECIPE = 2
+"""Raise it when the same memory would resolve to other targets."""
+_SCHEMA = "CREATE TABLE IF NOT EXISTS targets (key TEXT PRIMARY KEY, targets TEXT NOT NULL) WITHOUT ROWID"
+_DROP = "DROP TABLE IF EXISTS named; DROP TABLE IF EXISTS targets"
+_BUSY_TIMEOUT_S = 0.05
+"""The cache waits no longer for another process; an entry that is not stored is resolved again."""
+
+
+class TargetEvidence(StrEnum):
+    """How the state of a thing at the time of a memory is known."""
+
+    COMMIT = "commit"
+    """It was read from the commit that was checked out at that time."""
+    TREE = "tree"
+    """It was read from the working tree, in a file that had not changed after that time."""
+    UNKNOWN = "unknown"
+    """It is not known: the search of the commit was cut, or the file changed after that time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MentionTarget:
+    """The thing that a memory mentions, as it was at that time."""
+
+    evidence: TargetEvidence
+    """How it is known that this is its state at that time."""
+    kind: str
+    name: str
+    """As the memory writes it."""
+    path: str = ""
+    """The file; for a setting, the files that had it, one per line."""
+    content: str = ""
+    """Git's id of the file's content; empty for a folder."""
+    first_line: int = 0
+    last_line: int = 0
+    lines: str = ""
+    """Digest of these lines."""
+    qualified: str = ""
+    symbol_kind: str = ""
+    signature: str = ""
+    digest: str = ""
+    shape: str = ""
+    """Digest of its syntax, where formatters change tokens too; empty where they do not."""
+    sketch: tuple[int, ...] = ()
+    siblings: tuple[str, ...] = ()
+    """Other definitions in the file, which cannot be the new name of this one."""
+    commit: str = ""
+    """The commit it was found in; empty for the working tree."""
+
+
+_FIELDS = {field.name for field in fields(MentionTarget)}
+
+
+def unknown_target(kind: str, name: str) -> MentionTarget:
+    """Return the target of a mention whose state at that time cannot be told."""
+    return MentionTarget(evidence=TargetEvidence.UNKNOWN, kind=kind, name=name)
+
+
+def cache_key(content_hash: str, project: str, since: str) -> str:
+    """Return the cache key of a memory: its content, project and time."""
+    return sha256("\0".join((str(_RECIPE), content_hash, project, since)).encode("utf-8", "replace")).hexdigest()[:32]
+
+
+class MentionCache:
+    """Stores the targets of memories. Thread-safe. Errors of the disk are ignored."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / CACHE_FILE
+        self._lock = Lock()
+
+    def get(self, keys: Iterable[str]) -> dict[str, tuple[MentionTarget, ...]]:
+        """Return the stored targets by key."""
+        unique_keys = list(dict.fromkeys(keys))
+        if not unique_keys or not self._path.exists():
+            return {}
+        marks = ",".join("?" * len(unique_keys))
+        rows: list[tuple[str, str]] = []
+        with self._lock, suppress(sqlite3.Error, OSError), _CacheConnection(self._path) as db:
+            rows = db.execute(f"SELECT key, targets FROM targets WHERE key IN ({marks})", unique_keys).fetchall()  # noqa: S608
+        return {key: targets for key, text in rows if (targets := _from_json(text)) is not None}
+
+    def put(self, targets_by_key: Mapping[str, tuple[MentionTarget, ...]]) -> None:
+        """Store targets by key."""
+        rows = [(key, json.dumps([_to_json(target) for target in targets])) for key, targets in targets_by_key.items()]
+        if not rows or not self._path.parent.exists():
+            return
+        with self._lock, suppress(sqlite3.Error, OSError), _CacheConnection(self._path) as db:
+            db.executemany("INSERT OR REPLACE INTO targets VALUES (?, ?)", rows)
+            db.commit()
+
+
+class _CacheConnection:
+    """A connection for one use. A damaged file is deleted."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> sqlite3.Connection:
+        if not self._path.exists():
+            self._path.touch(mode=0o600)
+        try:
+            self._connection = self._connect()
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):
+                raise
+            self._path.unlink(missing_ok=True)
+            self._connection = self._connect()
+        return self._connection
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        self._connection.close()
+        if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
+            self._path.unlink(missing_ok=True)
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self._path, timeout=_BUSY_TIMEOUT_S)
+        try:
+            connection.execute("PRAGMA synchronous = OFF")
+            if connection.execute("PRAGMA user_version").fetchone()[0] != _RECIPE:
+                connection.executescript(f"{_DROP}; {_SCHEMA}; PRAGMA user_version = {_RECIPE}")
+        except sqlite3.Error:
+            connection.close()
+            raise
+        return connection
+
+
+def _to_json(target: MentionTarget) -> dict[str, Any]:
+    return {name: value for name, value in asdict(target).items() if value}
+
+
+def _from_json(text: str) -> tuple[MentionTarget, ...] | None:
+    try:
+        return tuple(_target_from(values) for values in json.loads(text))
+    except (ValueError, TypeError, AttributeError):
+        return None
+
+
+def _target_from(values: Mapping[str, Any]) -> MentionTarget:
+    """Return a stored target. Without its evidence it is not trusted: that raises TypeError or ValueError."""
+    known: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in values.items() if name in _FIELDS
+    }
+    known["evidence"] = TargetEvidence(known.get("evidence", ""))
+    return MentionTarget(**known)
