@@ -100,8 +100,11 @@ def read_sessions(folder: Path, target: Path) -> Iterator[RecordedSession]:
 def _read_claude(path: Path) -> RecordedSession:
     recorded = RecordedSession(path, "claude", path.stem)
     positions: dict[str, int] = {}
-    for text in path.read_text("utf-8").splitlines():
-        line = json.loads(text)
+    for text in path.read_text("utf-8").split("\n"):
+        try:
+            line = json.loads(text)
+        except ValueError:  # an empty or torn line
+            continue
         recorded.session = line.get("sessionId") or recorded.session
         recorded.started = recorded.started or line.get("timestamp") or ""
         recorded.directory = recorded.directory or line.get("cwd") or ""

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.services.freshness.definition_lines import DefinitionRank, rank_line
-from lorelog.services.freshness.definition_shape import definition_shape
+from lorelog.services.freshness.definitions import DefinitionRank, definition_shape, rank_line
 
 LIKELY, POSSIBLE, USE = DefinitionRank.LIKELY, DefinitionRank.POSSIBLE, DefinitionRank.USE
 

@@ -1,16 +1,82 @@
-"""Operations on what is delivered to agents: `delivery.*` and `guard.*`."""
+"""Operations on what is delivered to agents: `delivery.*` and `guard.*`.
+
+Every surface offers all of them. The handlers of guards limit agents (MCP, HTTP, and shells of agents): their guards
+only warn, and they cannot change a guard that a person wrote or approved.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from lorelog.operations.delivery import handlers, schema
-from lorelog.operations.delivery.guard_operations import GUARD_OPERATIONS
+from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable
+from lorelog.operations.delivery import guard_handlers, guard_schema, handlers, schema
 from lorelog.operations.operation import Operation
 
-DELIVERY_OPERATIONS: tuple[Operation[Any, Any], ...] = (
+_WRITE_ERRORS = (NotFound, StoreUnwritable, StoreBusy)
+
+OPERATIONS: tuple[Operation[Any, Any], ...] = (
     Operation("delivery.list", schema.DeliveryListRequest, schema.DeliveryListReply, handlers.list_shown),
     Operation("delivery.unused", schema.UnusedRequest, schema.UnusedReply, handlers.list_unused),
+    Operation("guard.list", guard_schema.GuardListRequest, guard_schema.GuardListReply, guard_handlers.list_guards),
+    Operation(
+        "guard.show",
+        guard_schema.GuardIdRequest,
+        guard_schema.GuardDetails,
+        guard_handlers.show_guard,
+        errors=(NotFound,),
+    ),
+    Operation(
+        "guard.propose",
+        guard_schema.GuardProposeRequest,
+        guard_schema.GuardProposalsReply,
+        guard_handlers.propose_guards,
+    ),
+    Operation(
+        "guard.test",
+        guard_schema.GuardTestRequest,
+        guard_schema.GuardReplay,
+        guard_handlers.test_guard,
+        errors=(NotFound,),
+    ),
+    Operation(
+        "guard.add",
+        guard_schema.GuardAddRequest,
+        guard_schema.GuardChangeReply,
+        guard_handlers.add_guard,
+        errors=_WRITE_ERRORS,
+        writes=True,
+    ),
+    Operation(
+        "guard.enable",
+        guard_schema.GuardEnableRequest,
+        guard_schema.GuardEnableReply,
+        guard_handlers.enable_guard,
+        errors=_WRITE_ERRORS,
+        writes=True,
+    ),
+    Operation(
+        "guard.disable",
+        guard_schema.GuardIdRequest,
+        guard_schema.GuardChangeReply,
+        guard_handlers.disable_guard,
+        errors=_WRITE_ERRORS,
+        writes=True,
+    ),
+    Operation(
+        "guard.dismiss",
+        guard_schema.GuardIdRequest,
+        guard_schema.GuardChangeReply,
+        guard_handlers.dismiss_guard,
+        errors=_WRITE_ERRORS,
+        writes=True,
+        once=True,
+    ),
+    Operation(
+        "guard.remove",
+        guard_schema.GuardIdRequest,
+        guard_schema.GuardChangeReply,
+        guard_handlers.remove_guard,
+        errors=_WRITE_ERRORS,
+        writes=True,
+    ),
 )
-
-OPERATIONS: tuple[Operation[Any, Any], ...] = (*DELIVERY_OPERATIONS, *GUARD_OPERATIONS)

@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 
 from lorelog.core.code import Symbol
-from lorelog.services.freshness.definition_lines import DefinitionRank, rank_line
-from lorelog.services.freshness.definition_shape import definition_shape
+from lorelog.services.freshness.definitions import DefinitionRank, definition_shape, rank_line
 from lorelog.services.freshness.mentions import Mention, MentionKind
 from lorelog.services.freshness.snapshot import Snapshot
 from lorelog.services.freshness.targets import MentionTarget, TargetEvidence, unknown_target

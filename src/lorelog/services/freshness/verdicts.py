@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lorelog.core.code import Freshness, FreshnessFinding, Symbol
-from lorelog.services.freshness.definition_shape import definition_shape
+from lorelog.services.freshness.definitions import definition_shape
 from lorelog.services.freshness.mention_targets import command_files, defines_command, has_word, text_digest
 from lorelog.services.freshness.snapshot import PROSE_SUFFIXES, GitUnavailable
 from lorelog.services.freshness.targets import MentionTarget, TargetEvidence
