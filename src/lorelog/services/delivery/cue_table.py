@@ -16,13 +16,8 @@ import mmap
 import os
 import time
 
-from lorelog.services.delivery.shell_command import (
-    command_variants,
-    is_commit,
-    is_test_run,
-    matches_variant,
-    split_command,
-)
+from lorelog.services.delivery.runs_of_tests import is_e2e_run, is_test_run
+from lorelog.services.delivery.shell_command import command_variants, is_commit, matches_variant, split_command
 from lorelog.services.delivery.wildcard import count_literals, has_wildcard, matches_path, matches_text
 
 TYPE_CHECKING = False
@@ -336,8 +331,11 @@ def _command_events(commands: list[list[list[str]]]) -> list[str]:
     events = []
     if any(map(is_commit, commands)):
         events.append("commit")
-    if any(map(is_test_run, commands)):
+    tests = [variants for variants in commands if is_test_run(variants)]
+    if tests:
         events.append("test")
+    if any(map(is_e2e_run, tests)):
+        events.append("e2e-test")
     return events
 
 
