@@ -7,6 +7,12 @@ Three ways to run tests are known: test programs (`pytest`), task runners with a
 from __future__ import annotations
 
 _MAX_TASK_WORDS = 12
+
+
+def _word_set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 _TEST_WORDS = frozenset(
     ("test", "tests", "spec", "specs", "e2e", "dusk", "cypress", "playwright", "terratest", "selenium")
 )
@@ -19,9 +25,13 @@ _OTHER_WORK = frozenset(
      "env", "utils", "fixtures", "typecheck", "docs", "report")
 )  # fmt: skip
 """Words of tasks around tests that run none: `testClasses`, `lint:tests`."""
-_TEST_PROGRAMS = frozenset(
-    ["pytest", "py.test", "unittest", "tox", "nox", "jest", "vitest", "mocha", "ava", "rspec", "phpunit", "pest", "paratest", "ctest", "gotestsum", "ginkgo", "terratest", "behave", "behat", "cucumber", "cucumber-js", "robot", "karma", "protractor", "testcafe", "nightwatch", "wdio", "busted", "bats", "nose2", "nosetests", "trial", "stestr", "kuttl", "codecept", "minitest", "testem", "newman", "xctest", "xcodetest"]
-)  # fmt: skip
+_TEST_PROGRAMS = _word_set(
+    """
+    pytest py.test unittest tox nox jest vitest mocha ava rspec phpunit pest paratest ctest gotestsum ginkgo
+    terratest behave behat cucumber cucumber-js robot karma protractor testcafe nightwatch wdio busted bats nose2
+    nosetests trial stestr kuttl codecept minitest testem newman xctest xcodetest
+    """
+)
 _SUBCOMMANDS = {
     "playwright": ("test",), "cypress": ("run", "open"), "detox": ("test",), "maestro": ("test",), "molecule": ("test",),
     "go": ("test",), "cargo": ("test", "nextest", "t"), "bun": ("test",), "deno": ("test",), "dotnet": ("test",),
@@ -31,45 +41,11 @@ _SUBCOMMANDS = {
     "node": ("--test",), "mvn": ("verify", "test"), "mvnw": ("verify", "test"), "make": ("check",), "gmake": ("check",),
     "gradle": ("check",), "gradlew": ("check",), "terraform": ("test",), "tofu": ("test",),
 }  # fmt: skip
-_TASK_RUNNERS = frozenset(
-    [
-        "make",
-        "gmake",
-        "just",
-        "task",
-        "rake",
-        "gradle",
-        "gradlew",
-        "mvn",
-        "mvnw",
-        "sbt",
-        "ant",
-        "nx",
-        "turbo",
-        "lerna",
-        "moon",
-        "bazel",
-        "pants",
-        "buck2",
-        "invoke",
-        "inv",
-        "poe",
-        "rails",
-        "artisan",
-        "manage.py",
-        "mix",
-        "composer",
-        "pnpm",
-        "yarn",
-        "mage",
-        "grunt",
-        "gulp",
-        "earthly",
-        "dagger",
-        "zig",
-        "ninja",
-        "mise",
-    ]
+_TASK_RUNNERS = _word_set(
+    """
+    make gmake just task rake gradle gradlew mvn mvnw sbt ant nx turbo lerna moon bazel pants buck2 invoke inv poe
+    rails artisan manage.py mix composer pnpm yarn mage grunt gulp earthly dagger zig ninja mise
+    """
 )
 """Programs whose arguments are the names of tasks."""
 _SCRIPT_RUNNERS = frozenset(("npm", "pnpm", "yarn", "bun", "deno", "hatch", "pdm", "composer", "pixi", "mise", "lerna"))

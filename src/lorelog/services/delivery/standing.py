@@ -32,9 +32,10 @@ from lorelog.core.query import Filters
 from lorelog.core.record import UNTRUSTED_ORIGINS
 from lorelog.services.delivery import cue_table
 from lorelog.services.delivery.cue import Cue, CueKind, read_cues
-from lorelog.services.delivery.derive import derive_cues, word_set
+from lorelog.services.delivery.derive import derive_cues
 from lorelog.services.delivery.files import GLOBAL_KEY, project_key
 from lorelog.services.delivery.history import MIN_SINK_DELIVERIES, unused_counts
+from lorelog.services.delivery.programs import word_set
 from lorelog.services.delivery.wildcard import has_wildcard
 from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
