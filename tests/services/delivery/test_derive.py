@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lorelog.services.delivery.cue import parse_cue
-from lorelog.services.delivery.derive import MAX_DERIVED_CUES, derive_cues
+from lorelog.services.delivery.derive import MAX_DERIVED_CUES, derive_call_cues, derive_cues
 
 
 @pytest.mark.parametrize(
@@ -115,3 +115,31 @@ def test_any_text_gives_valid_cues(text: str) -> None:
 
     assert len(cues) <= MAX_DERIVED_CUES
     assert all(parse_cue(str(cue)) == cue for cue in cues)
+
+
+@pytest.mark.parametrize(
+    ("context", "expected"),
+    [
+        ("rejected Bash cd web && npm install left-pad --save", ["command=npm install left-pad"]),
+        ("rejected Bash git commit -m 'a long text'", ["command=git commit -m"]),
+        ("rejected Edit /repo/src/db/pool.py", ["path=src/db/pool.py"]),
+        ("rejected Write /elsewhere/notes.py", []),
+        ("rejected Bash ls -la", []),
+        ("rejected Bash cat a.py | head -3", []),
+        ("rejected Read /repo/a.py", []),
+        ("rejected plan: Move the pool", []),
+        ("I ran `npm install` and edited src/db/pool.py.", []),
+        ("interrupted Bash npm install", []),
+        ("", []),
+    ],
+)
+def test_the_rejected_call_is_the_cue_of_words_that_name_nothing(context: str, expected: list[str]) -> None:
+    """Only a rejected edit or command becomes a cue; what the assistant said does not."""
+    assert [str(cue) for cue in derive_call_cues(context, "/repo")] == expected
+
+
+@given(st.text(max_size=200))
+def test_any_context_gives_valid_cues(text: str) -> None:
+    """No context of a statement makes the derivation fail."""
+    for prefix in ("rejected Bash ", "rejected Edit ", ""):
+        assert all(parse_cue(str(cue)) == cue for cue in derive_call_cues(prefix + text, "/repo"))

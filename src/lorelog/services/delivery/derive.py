@@ -15,14 +15,27 @@ from functools import lru_cache
 from lorelog.ingest.tracebacks.finder import find_traces
 from lorelog.ingest.tracebacks.signature import bare_type, normalize_message
 from lorelog.services.delivery.cue import Cue, read_cues
-from lorelog.services.delivery.derive_commands import SPAN, command_cues
+from lorelog.services.delivery.derive_commands import SPAN, code_words, command_cues
 from lorelog.services.delivery.programs import word_set
+from lorelog.services.delivery.shell_command import split_command
 from lorelog.services.freshness.mentions import MentionKind, find_mentions
 
 MAX_DERIVED_CUES = 12
 MAX_TEXT_CHARS = 4_000
 _MIN_PROSE_SYMBOL, _MIN_CODE_SYMBOL = 7, 5
 _MAX_MESSAGE_CHARS = 100
+_MAX_CALL_WORDS = 3
+_REJECTED_CALL = re.compile(
+    r"rejected (?:(?P<edit>Edit|MultiEdit|Write|NotebookEdit|edit|write|apply_patch|patch)|Bash|bash|shell|exec|exec_command|shell_command|local_shell) "
+    r"(?P<subject>\S.*)"
+)
+_READING_PROGRAMS = word_set(
+    """
+    cd ls cat echo printf grep rg ag find fd head tail pwd wc sed awk which sort uniq cut tr jq tree stat file du df ps
+    env date true sleep test export source mkdir python python3 node
+    """
+)
+"""Programs that say nothing about the call they are part of."""
 _COMMIT = re.compile(
     r"\b(?:before|prior to|when(?:ever)?|while|on|for|in|after)\s+(?:(?:you|we|I)\s+)?(?:(?:every|each|any|a|the)\s+)?(?:git\s+)?commit(?:s|ting)?\b"
     r"|\bcommit (?:messages?|subjects?|title|body|trailers?)\b|\bcommit-(?:nachricht|meldung|botschaft)\w*"
@@ -130,6 +143,20 @@ def derive_cues(text: str) -> tuple[Cue, ...]:
         *(f"symbol={symbol}" for symbol in _find_symbols(text) if symbol not in errors),
     ]
     return read_cues(candidates)[:MAX_DERIVED_CUES]
+
+
+def derive_call_cues(context: str, project: str) -> tuple[Cue, ...]:
+    """Return the cue of a call that the user rejected, given what a statement is about: `rejected Bash npm install x`."""
+    match = _REJECTED_CALL.match(context)
+    if not match:
+        return ()
+    subject = match["subject"].removesuffix("\u2026").strip()
+    if match["edit"]:
+        path = subject.removeprefix(project.rstrip("/") + "/") if project else subject
+        return () if " " in path or path.startswith("/") or path in _BROAD_FILES else read_cues([f"path={path}"])
+    commands = [code_words(" ".join(words[:_MAX_CALL_WORDS])) for words in split_command(subject)]
+    telling = [words for words in commands if len(words) > 1 and words[0] not in _READING_PROGRAMS]
+    return read_cues([f"command={' '.join(telling[-1])}"]) if telling else ()
 
 
 def _find_paths(text: str) -> Iterator[str]:
