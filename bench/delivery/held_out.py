@@ -1,8 +1,9 @@
 """Rules with other tools, languages and phrases than `made_up`, which the derivation of cues was not written for.
 
-They were written before the derivation was changed for the other set, and are reported apart. Do not change the
-derivation for a single case here: a case that is looked at moves to the tests, and another takes its place. Each project
-also has statements that are no rule about a call; they must never be shown before one.
+`held-out` was written before the derivation was changed for `made_up`, and its misses were read once. `unseen` was written
+after that change, and nothing was changed for it. Both are reported apart. Do not change the derivation for a case of
+`unseen`: a case that is looked at moves to `held-out`, and another takes its place. Each project also has statements that
+are no rule about a call; they must never be shown before one.
 """
 
 from __future__ import annotations
@@ -85,6 +86,45 @@ _RULES: dict[str, list[tuple[str, str, str]]] = {
     ],
 }  # fmt: skip
 
+_UNSEEN: dict[str, list[tuple[str, str, str]]] = {
+    "beam": [
+        ("leave the `rebar3 dialyzer` run to CI.", "rebar3 dialyzer", "rebar3 compile"),
+        ("we have banned lodash: no `_.cloneDeep` in new code.", "edit assets/a.js: _.cloneDeep(x)", "edit assets/a.js: structuredClone(x)"),
+        ("for formatting it has to be dprint instead of prettier.", "npx prettier -w .", "dprint fmt"),
+        ("quit running `docker system prune`, it deletes my images.", "docker system prune -f", "docker system df"),
+    ],
+    "phone": [
+        ("do not bump the version in Config/App.xcconfig yourself", "edit Config/App.xcconfig: x", "edit Config/Dev.xcconfig: x"),
+        ("Use tuist generate; xcodegen is not used here.", "xcodegen", "tuist generate"),
+        ("UI tests only on my request.", "xcodebuild test -scheme UITests", "xcodebuild -list"),
+        ("instead of UserDefaults.standard inject the store.", "edit Sources/B.swift: UserDefaults.standard.set(1)", "edit Sources/B.swift: store.set(1)"),
+    ],
+    "desk": [
+        ("gdb is not installed, use lldb", "gdb ./build/app", "lldb ./build/app"),
+        ("please never run `git clean -fdx`, my models live there.", "git clean -fdx", "git clean -n"),
+        ("If you run into LNK2019, rebuild the import library first.", "cmake --build b !! error LNK2019: unresolved", "cmake --build b !! error C2065"),
+        ("the headers in include/public/ are frozen, don't edit them.", "edit include/public/api.h: x", "edit include/private/api.h: x"),
+    ],
+    "notebook": [
+        ("never write to s3 with `aws s3 sync --delete`.", "aws s3 sync out s3://b --delete", "aws s3 ls"),
+        ("don't pip install anything, add it to pixi.toml.", "pip install scipy", "pixi add scipy"),
+        ("the slow integration suite is for nightly only", "pytest -m integration", "pytest --collect-only"),
+        ("setwd() is forbidden in scripts, use here::here().", "edit R/a.R: setwd('x')", "edit R/a.R: here('x')"),
+    ],
+    "edge": [
+        ("deploys go through CI, so don't run `flyctl deploy` yourself", "flyctl deploy", "flyctl logs"),
+        ("prefer `rg` to `grep`.", "grep -rn x src", "rg x src"),
+        ("commits need a ticket number in the subject", "git commit -m x", "git show HEAD"),
+        ("we use bun test, so no more vitest", "npx vitest run", "bun run dev"),
+    ],
+    "amt": [
+        ("ab sofort nur noch uv, kein pip mehr.", "pip install x", "uv add x"),
+        ("bitte nicht in src/gen/ editieren, das wird generiert.", "edit src/gen/A.kt: x", "edit src/A.kt: x"),
+        ("statt `docker compose up` bitte `make up` benutzen.", "docker compose up -d", "make up"),
+        ("vor dem Committen immer `./gradlew ktlintCheck`.", "git commit -m y", "git diff"),
+    ],
+}  # fmt: skip
+
 _PROSE: dict[str, tuple[str, ...]] = {
     "beam": ("use composition, not inheritance.", "prefer small modules instead of large ones."),
     "phone": ("write comments in English, not German.", "make the login screen blue, not green."),
@@ -95,13 +135,14 @@ _PROSE: dict[str, tuple[str, ...]] = {
 }
 
 
-def make_held_out_projects() -> list[MadeUpProject]:
+def make_held_out_projects(*, unseen: bool) -> list[MadeUpProject]:
     """Return the held-out projects; every second rule is typed, as it is written here."""
+    rules = _UNSEEN if unseen else _RULES
     return [
         MadeUpProject(
             f"held-{name}",
             stack,
-            tuple(_rules(name)),
+            tuple(_rules(name, rules[name])),
             frozenset({"test"}) if name == "desk" else frozenset(),
             _PROSE[name],
         )
@@ -109,9 +150,9 @@ def make_held_out_projects() -> list[MadeUpProject]:
     ]
 
 
-def _rules(name: str) -> Iterator[Rule]:
+def _rules(name: str, rules: list[tuple[str, str, str]]) -> Iterator[Rule]:
     root = f"{{root}}/held-{name}"
-    for number, (text, call, near) in enumerate(_RULES[name]):
+    for number, (text, call, near) in enumerate(rules):
         yield Rule(
             text,
             frozenset(),

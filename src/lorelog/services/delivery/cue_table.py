@@ -33,6 +33,7 @@ _HINT_LIST, _HINT_SEPARATOR = b"\x01", "\x1f"
 MAX_COMPARED, MAX_FOREIGN_COMPARED = 100, 20
 """Values compared for one key; fewer of memories that came with the repository, which may have been made to be slow."""
 MAX_PATHS = 32
+MAX_COMMANDS_COMPARED = 64
 MAX_MATCHES = 20
 DAY_WINDOW = 3
 """Days from a cue's day on which a session is shown the memory: nobody works every day."""
@@ -98,7 +99,7 @@ class _CallQuery:
             return
         command = _text(call, "command")
         if kind == "run":
-            commands = split_command(command)
+            commands = split_command(command)[:MAX_COMMANDS_COMPARED]
             self.commands = list(map(command_variants, commands))
             self.events = _command_events(self.commands)
         if kind in ("edit", "search", "other"):
