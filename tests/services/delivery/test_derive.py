@@ -56,6 +56,7 @@ def test_a_cue_is_derived_from_what_is_named(text: str, expected: set[str]) -> N
         "Node.js is installed, see example.com",
         "I don't like python 2",
         "use composition, not inheritance",
+        "there is no git:app thing with the release tool",
         "make the login screen blue, not green",
         "don't just make it work",
         "don't run just one of them",

@@ -49,7 +49,7 @@ _CHOOSE = re.compile(
     _FLAGS,
 )
 _CLAUSE_END = re.compile(
-    r"`?\s*(?:\Z|[.,;:!?)\n\u2013\u2014]|-\s|(?:for|in|here|to|when|as|on|at|any ?more|again|please|any|von|zu|f\u00fcr)\b)",
+    r"`?\s*(?:\Z|[.,;:!?)\n\u2013\u2014]|-\s|(?:for|in|here|to|when|as|on|at|any ?more|again|please|any|but|and|because|since|so|unless|until|without|directly|is|it|we|mehr|verwenden|benutzen|nutzen|nehmen|ausf\u00fchren|von|zu|f\u00fcr)\b)",
     _FLAGS,
 )
 _PROGRAM = re.compile(r"(?:\./|[\w.-]+/)*[a-z][a-z0-9+-]*(?:[._][a-z0-9]+)*|[A-Z][a-z]+[a-z0-9-]*")
@@ -207,6 +207,8 @@ def _read_term(text: str, position: int) -> _Term | None:
         kept.append(plain if kept else plain.lower())
         if plain != word:
             break
+    if text[end : end + 1] in (":", "/", "@", "=") and text[end + 1 : end + 2].isalnum():  # git:app is a name
+        return None
     return _Term(tuple(kept), in_code=False, end=end)
 
 
@@ -219,8 +221,9 @@ def _is_plausible(text: str, term: _Term, lead: re.Match[str], *, is_known: bool
         return False
     if program in named and program not in PROGRAMS:
         return True
+    ends_clause = bool(_CLAUSE_END.match(text, term.end))
     if program in LANGUAGES:
-        return bool(lead["run"]) or (is_known and bool(_CLAUSE_END.match(text, term.end)))
+        return bool(lead["run"]) or (is_known and ends_clause)
     if program in EVERYDAY_WORDS:
-        return (is_known or bool(lead["run"] or lead["use"])) and bool(_CLAUSE_END.match(text, term.end))
-    return True
+        return (is_known or bool(lead["run"] or lead["use"])) and ends_clause
+    return ends_clause or bool(lead["run"] or lead["use"])
