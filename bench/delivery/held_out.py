@@ -1,7 +1,7 @@
 """Rules with other tools, languages and phrases than `made_up`, which the derivation of cues was not written for.
 
-`held-out` was written before the derivation was changed for `made_up`, and its misses were read once. `unseen` was written
-after that change, and nothing was changed for it. Both are reported apart. Do not change the derivation for a case of
+`held-out` was written before the derivation was changed for `made_up`, and its misses were at hand then. `unseen` was
+written after that change, and no phrase was added for it. Both are reported apart. Do not change the derivation for a case of
 `unseen`: a case that is looked at moves to `held-out`, and another takes its place. Each project also has statements that
 are no rule about a call; they must never be shown before one.
 """

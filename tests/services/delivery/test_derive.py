@@ -85,6 +85,7 @@ def test_prose_gives_no_cue(text: str) -> None:
         ("replace `frob build` with `make build`", {"command=frob build"}),
         ("never run `php artisan migrate:fresh`", {"command=php artisan migrate:fresh"}),
         ("don't use make", {"command=make"}),
+        ("don't npm install anything", {"command=npm install"}),
         ("never run `kubectl delete ns <name>`", {"command=kubectl delete ns"}),
         ("`docker compose down -v` is forbidden", {"command=docker compose down -v"}),
         ("never push to main", {"command=git push"}),

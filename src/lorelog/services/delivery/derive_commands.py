@@ -66,6 +66,7 @@ _GIT_COMMANDS = {
     "force": "git push --force", "push": "git push", "rebas": "git rebase", "cherry": "git cherry-pick", "amend": "git commit --amend",
     "stash": "git stash",
 }  # fmt: skip
+_ORDERS = frozenset({"don't", "dont", "do not", "never", "must not", "should not", "niemals"})
 _KEYWORDS = word_set(
     """
     let const var def class import from return if for while new async await function select insert update delete create
@@ -226,4 +227,5 @@ def _is_plausible(text: str, term: _Term, lead: re.Match[str], *, is_known: bool
         return bool(lead["run"]) or (is_known and ends_clause)
     if program in EVERYDAY_WORDS:
         return (is_known or bool(lead["run"] or lead["use"])) and ends_clause
-    return ends_clause or bool(lead["run"] or lead["use"])
+    is_order = lead["lead"].lower().replace("\u2019", "'") in _ORDERS  # "don't npm install anything"
+    return ends_clause or bool(lead["run"] or lead["use"]) or (is_order and len(term.words) > 1)
