@@ -217,6 +217,8 @@ class Rule:
     is_typed: bool = False
     """Stated as a correction in a conversation; otherwise added by a command."""
     options: tuple[str, ...] = ()
+    opening: str = "No, "
+    """Words in front of a typed rule."""
 
 
 @dataclass(frozen=True)
@@ -227,6 +229,8 @@ class MadeUpProject:
     stack: Stack
     rules: tuple[Rule, ...]
     topics: frozenset[str] = field(default_factory=frozenset)
+    prose: tuple[str, ...] = ()
+    """Statements that no call is about."""
 
 
 def run(command: str, output: str = "") -> ToolUse:

@@ -4,9 +4,10 @@ Rules are stated in real sessions: typed corrections are captured from a transcr
 add`, into a real home. Then every session makes its calls through the real hook (`lorelog hook claude tool-before`, and
 `tool-failed` for failures), in this process; a sample runs as processes of their own and must give the same answer.
 
-Wanted: the memory is shown in every seeded case; at most 1 of 100 unrelated calls shows anything.
+Wanted: the memory is shown in every seeded case; at most 1 of 100 unrelated calls shows anything. Rules with other tools
+and phrases, which the derivation of cues was not written for, are reported apart, without a target.
 
-    python -m bench.delivery.sessions [--seed 1] [--unrelated 2400] [--processes 20] [--show]
+    python -m bench.delivery.sessions [--seed 1] [--unrelated 2400] [--processes 20] [--show] [--only SET]
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from bench.delivery.held_out import make_held_out_projects
 from bench.delivery.hook_calls import Bench, ToolUse, claude_line
-from bench.delivery.made_up import Rule, make_projects, unrelated_calls
+from bench.delivery.made_up import MadeUpProject, Rule, make_projects, unrelated_calls
 
 MAX_FALSE_SHARE = 0.01
+SETS = ("made-up", "held-out", "unseen")
 _QUOTED_CHARS = 40
 
 
@@ -51,20 +54,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--unrelated", type=int, default=2400, help="number of unrelated calls")
     parser.add_argument("--processes", type=int, default=20, help="seeded calls that run as processes, too")
+    parser.add_argument("--only", choices=SETS, help="run one set of rules")
     parser.add_argument("--show", action="store_true", help="print every missed and every false case")
     options = parser.parse_args(argv)
-    with tempfile.TemporaryDirectory(prefix="delivery-") as folder:
-        bench = Bench(Path(folder).resolve())
-        with bench.active():
-            results = measure(bench, options)
-    report(results, show=options.show)
-    return 0 if results.is_ok else 1
+    is_ok = True
+    for name in SETS if options.only is None else (options.only,):
+        with tempfile.TemporaryDirectory(prefix="delivery-") as folder:
+            bench = Bench(Path(folder).resolve())
+            with bench.active():
+                results = measure(bench, options, name)
+        report(results, name, show=options.show)
+        is_ok = is_ok and (results.is_ok or name != "made-up")
+    return 0 if is_ok else 1
 
 
-def measure(bench: Bench, options: argparse.Namespace) -> SessionResults:
-    """State the rules of all projects, then run the sessions."""
+def measure(bench: Bench, options: argparse.Namespace, name: str) -> SessionResults:
+    """State the rules of all projects of a set, then run the sessions."""
     results = SessionResults()
-    projects = make_projects(options.seed)
+    projects = make_projects(options.seed) if name == "made-up" else make_held_out_projects(unseen=name == "unseen")
     sessions = sum(len(project.rules) for project in projects)
     rng = random.Random(options.seed)
     sampled = set(rng.sample(range(sessions), min(options.processes, sessions)))
@@ -72,8 +79,8 @@ def measure(bench: Bench, options: argparse.Namespace) -> SessionResults:
     for project in projects:
         root = bench.make_project(project.name)
         rules = [_placed_rule(rule, bench, root) for rule in project.rules]
-        state_rules(bench, root, rules)
         placed = replace(project, rules=tuple(rules))
+        state_rules(bench, root, placed)
         for rule in rules:
             count = options.unrelated // sessions + (number < options.unrelated % sessions)
             calls = unrelated_calls(placed, str(root), rng, count)
@@ -84,9 +91,9 @@ def measure(bench: Bench, options: argparse.Namespace) -> SessionResults:
     return results
 
 
-def state_rules(bench: Bench, root: Path, rules: Sequence[Rule]) -> None:
+def state_rules(bench: Bench, root: Path, project: MadeUpProject) -> None:
     """State the rules: typed ones in a conversation that is captured, the others by a command."""
-    typed = [rule for rule in rules if rule.is_typed]
+    typed = [rule for rule in project.rules if rule.is_typed]
     lines: list[str] = []
     for number, rule in enumerate(typed):
         at = f"2026-03-05T{9 + number:02d}:00:00.000Z"
@@ -95,14 +102,16 @@ def state_rules(bench: Bench, root: Path, rules: Sequence[Rule]) -> None:
         lines += [
             claude_line("user", f"u{number}", f"Go on with part {number} of the change", at, **more),
             claude_line("assistant", f"a{number}", text, at, **more),
-            claude_line("user", f"c{number}", f"No, {rule.text}", at.replace(":00:00.", ":05:00."), **more),
+            claude_line("user", f"c{number}", f"{rule.opening}{rule.text}", at.replace(":00:00.", ":05:00."), **more),
             claude_line("assistant", f"b{number}", text, at.replace(":00:00.", ":06:00."), **more),
         ]
     if lines:
         transcript = bench.root / f"{root.name}.jsonl"
         transcript.write_text("".join(lines), "utf-8")
         bench.capture(root, transcript, f"stated-{root.name}")
-    for rule in rules:
+    for statement in project.prose:
+        bench.run_command("add", statement, "--type", "preference", "--project", str(root))
+    for rule in project.rules:
         if not rule.is_typed:
             bench.run_command("add", rule.text, "--type", "correction", "--project", str(root), *rule.options)
 
@@ -126,10 +135,10 @@ def run_session(
         results.surplus.append(f"{root.name} | {rule.text} | {_one_line(text)}")
 
 
-def report(results: SessionResults, *, show: bool) -> None:
+def report(results: SessionResults, name: str, *, show: bool) -> None:
     """Print the counts, and the cases if requested or wrong."""
     share = len(results.false) / max(1, results.unrelated)
-    print("| made-up sessions | measured | wanted | |\n|---|--:|--:|---|")
+    print(f"| {name} sessions | measured | wanted | |\n|---|--:|--:|---|")
     hits = results.seeded - len(results.missed)
     print(f"| seeded rules shown before the call | {hits} of {results.seeded} | all | {_verdict(not results.missed)} |")
     print(
@@ -142,9 +151,9 @@ def report(results: SessionResults, *, show: bool) -> None:
     cases: dict[str, list[str]] = {"missed": results.missed, "differing": results.differing}
     if show or not results.is_ok:
         cases |= {"false": results.false, "surplus": results.surplus if show else []}
-    for name, lines in cases.items():
+    for label, lines in cases.items():
         for line in lines:
-            print(f"{name}: {line}")
+            print(f"{label}: {line}")
 
 
 def _compare_process(bench: Bench, root: Path, session: str, rule: Rule, results: SessionResults) -> None:

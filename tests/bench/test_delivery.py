@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+from bench.delivery.held_out import make_held_out_projects
 from bench.delivery.hook_calls import Bench, shown_text
 from bench.delivery.made_up import STACKS, make_projects, unrelated_calls
 from bench.delivery.replay import read_sessions
@@ -26,6 +27,16 @@ def test_rules_of_a_project_differ() -> None:
         calls = unrelated_calls(project, "/p", random.Random(1), 200)
         assert len(calls) == 200
         assert not {repr(rule.seeded) for rule in project.rules} & set(map(repr, calls))
+
+
+def test_held_out_rules_are_not_those_of_the_made_up_projects() -> None:
+    """The sets share no rule, so that one measures what was not worked on."""
+    sets = [make_projects(1), make_held_out_projects(unseen=False), make_held_out_projects(unseen=True)]
+    texts = [{rule.text for project in projects for rule in project.rules} for projects in sets]
+
+    assert not texts[0] & texts[1]
+    assert not texts[2] & (texts[0] | texts[1])
+    assert all(project.prose for projects in sets[1:] for project in projects)
 
 
 def test_the_text_for_the_model_is_read_from_any_answer() -> None:

@@ -64,11 +64,25 @@ def test_deliveries_are_shown_as_a_table(shell: Shell, deliveries: Deliveries) -
     assert lines[0].split() == ["when", "host", "session", "moment", "memory", "cue", "tokens", "used"]
     assert len(lines) == 3
     row = next(line for line in lines if "npm *" in line)
-    assert f"{memory[:8]} Use pnpm here, not npm" in row
+    shown = row.partition(" Use pnpm here, not npm")[0].split()[-1]
+    assert memory.startswith(shown)
+    assert shell("get", shown).status == 0
     assert row.endswith("20  changed")
     assert "guard g1" in shell("deliveries", "--session", "session-t").out
     assert shell("deliveries").err == "note: 2 deliveries, 40 tokens\n"
     assert "use -n to show more" in shell("deliveries", "-n", "1").err
+
+
+def test_neighbours_have_different_ids(shell: Shell, deliveries: Deliveries) -> None:
+    """Memories of the same minute begin equally; as many characters are shown as tell them apart."""
+    first, second = "01a1e29d-152d-7caf-ae6c-000000000001", "01a1e29d-152d-7caf-ae6d-000000000002"
+    deliveries.add("one", first)
+    deliveries.add("one", second)
+
+    out = shell("deliveries").out
+
+    assert first[:23] in out
+    assert second[:23] in out
 
 
 def test_filters_leave_out_what_does_not_match(shell: Shell, deliveries: Deliveries) -> None:

@@ -230,5 +230,6 @@ def test_the_readers_load_only_cheap_modules() -> None:
     assert {name for name in loaded if name.startswith("lorelog.")} == {
         "lorelog.services", "lorelog.services.delivery", "lorelog.services.delivery.cue_table",
         "lorelog.services.delivery.files", "lorelog.services.delivery.shell_command",
+        "lorelog.services.delivery.runs_of_tests",
         "lorelog.services.delivery.standing_file", "lorelog.services.delivery.wildcard",
     }  # fmt: skip

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lorelog.services.delivery.guard_check import check_guards, guard_notices, guard_problem, snapshot_path
-from lorelog.services.delivery.guard_command import simple_commands, written_paths
 from lorelog.services.delivery.guards import GuardConditions, GuardDraft, GuardLog
 
 ROOT = "/work/app"
@@ -185,15 +184,6 @@ def test_no_call_makes_the_check_fail(tmp_path_factory: pytest.TempPathFactory, 
 
     assert check_guards(file, ROOT, call, ROOT) is None or call
     assert guard_problem(file) is None
-
-
-@given(st.text(alphabet="ab'\"`$()|&;<> \\\n#{}=-", max_size=80))
-def test_any_shell_text_can_be_split(text: str) -> None:
-    """Unbalanced quotes and brackets neither fail nor hang."""
-    commands = simple_commands(text)
-
-    assert all(words for words in commands)
-    assert isinstance(written_paths(commands, ""), list)
 
 
 @given(st.binary(min_size=1, max_size=60), st.integers(0, 4))

@@ -7,11 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lorelog.services.delivery.shell_command import (
+    MAX_COMMAND_CHARS,
+    MAX_COMMANDS,
     command_variants,
     is_commit,
-    is_test_run,
     matches_command,
     split_command,
+    written_paths,
 )
 
 
@@ -44,21 +46,47 @@ def test_a_command_pattern_matches_a_part_of_the_command_line(pattern: str, comm
 
 
 @pytest.mark.parametrize(
-    "command",
-    ["pytest -x", "npm test", "npm run test:unit", "go test ./...", "make test-all", "npx jest", "poetry run python -m pytest",
-     "cargo nextest run", "./gradlew test", "python manage.py test"],
-)  # fmt: skip
-def test_a_test_run_is_recognised(command: str) -> None:
-    """The usual ways to run tests are test runs."""
-    assert any(is_test_run(command_variants(words)) for words in split_command(command))
-
-
-@pytest.mark.parametrize(
-    "command", ["npm install jest", "cat tests/test_a.py", "git commit -m 'run pytest'", "ls test"]
+    ("pattern", "command", "expected"),
+    [
+        ("npm", "echo $(npm root)", True),
+        ("npm", 'echo "in $(cd web && npm root)"', True),
+        ("npm", "echo '$(npm root)'", False),
+        ("npm", "diff <(npm ls) b", True),
+        ("npm", "eval 'cd web; npm i'", True),
+        ("npm", "timeout -k 5 10 npm i", True),
+        ("npm", "sudo --user me npm i", True),
+        ("npm", "find . -name package.json | xargs -n 1 npm i", True),
+        ("npm", "command -v npm", False),
+        ("rm", "find . -name '*.o' -exec rm {} \\;", True),
+        ("npm", "for d in a b; do npm i; done", True),
+        ("npm", "if true; then npm i; fi", True),
+        ("npm", "ls # npm i", False),
+        ("npm", "ls 2>&1 | npm i", True),
+        ("npm", "cat <<-END | tee x\n\tnpm i\n\tEND\nls", False),
+        ("php artisan migrate:fresh", "php artisan migrate:fresh --seed", True),
+        ("php artisan migrate:fresh", "php -l a.php", False),
+        ("artisan migrate:fresh", "php artisan migrate:fresh", True),
+        ("pytest", "uv run --group dev python -m pytest", True),
+    ],
 )
-def test_other_commands_are_not_test_runs(command: str) -> None:
-    """Naming a test is not running one."""
-    assert not any(is_test_run(command_variants(words)) for words in split_command(command))
+def test_a_command_is_found_behind_shell_syntax(pattern: str, command: str, *, expected: bool) -> None:
+    """Substitutions, loops, wrappers and scripts are looked into; quotes, comments and here-documents are not."""
+    assert matches_command(pattern, command) is expected
+
+
+def test_runners_are_looked_through_only_on_request() -> None:
+    """A guard against `eslint` does not stop `npx eslint`, which a cue for `eslint` finds."""
+    words = ["npx", "--yes", "eslint", "."]
+
+    assert command_variants(words)[-1] == ["eslint", "."]
+    assert command_variants(words, through_runners=False) == [words]
+
+
+def test_written_paths_are_found() -> None:
+    """Redirections, copies, deletions and edits in place write; reading does not."""
+    command = "cd a && cat b > c; cp d e; rm -f f g; sed -i s/x/y/ h; cat i | tee j; grep k l"
+
+    assert written_paths(split_command(command), "") == ["a/c", "a/e", "a/f", "a/g", "a/s/x/y/", "a/h", "a/j"]
 
 
 def test_a_commit_is_recognised_behind_other_commands() -> None:
@@ -67,7 +95,28 @@ def test_a_commit_is_recognised_behind_other_commands() -> None:
     assert not any(is_commit(command_variants(words)) for words in split_command("git log --grep commit"))
 
 
-@given(st.text("ab '\"\\\n;|&()<>$`#=-{}", max_size=60))
+_SHELL_TEXT = st.text("ab '\"\\\n;|&()<>$`#=-{}", max_size=80)
+_SHELL_WORDS = st.lists(
+    st.sampled_from(["sudo", "eval", "bash", "-c", "find", "-exec", "npx", "git", "-C", "$(", ")", "`", "'", '"', "<<", "x", "\n", ";"]),
+    max_size=60,
+).map(" ".join)  # fmt: skip
+
+
+@given(_SHELL_TEXT | _SHELL_WORDS)
 def test_any_text_is_split(command: str) -> None:
-    """No text makes the splitter fail, and no simple command is empty."""
-    assert all(words for words in split_command(command))
+    """No text makes the reader fail, no simple command is empty, and a limit holds."""
+    commands = split_command(command)
+
+    assert all(words and all(variant for variant in command_variants(words)) for words in commands)
+    assert len(commands) <= MAX_COMMANDS
+    assert isinstance(written_paths(commands, ""), list)
+
+
+@given(_SHELL_TEXT | _SHELL_WORDS, st.sampled_from([50, 400]))
+def test_the_amount_of_words_is_linear(command: str, times: int) -> None:
+    """Words are at most as long together as the text, once for each level of scripts, so no text takes long."""
+    text = f"{command} " * times
+
+    assert (
+        sum(len(word) for words in split_command(text) for word in words) <= 20 * min(len(text), MAX_COMMAND_CHARS) + 20
+    )

@@ -13,6 +13,7 @@ import pytest
 from lorelog import Lorelog
 from lorelog.services.delivery.cue_table import match_cues
 from lorelog.services.delivery.files import DeliveryFiles
+from lorelog.services.delivery.standing import split_statement
 from lorelog.services.delivery.standing_file import read_standing
 from lorelog.services.memory_state.authored import AUTHORED_FILE
 
@@ -77,6 +78,14 @@ def test_a_rule_is_standing_as_soon_as_it_is_added(home: Path, project: Path, me
     assert matched(home, project, kind="run", command="npm ci") == ["use pnpm, not npm"]
     assert matched(home, project, kind="edit", content="ConnectionPool(1)") == ["`ConnectionPool` needs a timeout"]
     assert matched(home, project, kind="run", command="ls") == []
+
+
+def test_a_statement_is_delivered_without_what_it_is_about() -> None:
+    """The words are delivered; the second bullet tells where they were said."""
+    text = "- not like that\n  - About: a list of its own\n- About: rejected Edit\n  src/a.py"
+
+    assert split_statement(text) == ("- not like that\n  - About: a list of its own", "rejected Edit src/a.py")
+    assert split_statement("- use pnpm") == ("- use pnpm", "")
 
 
 def test_cues_written_by_hand_replace_derived_ones(home: Path, project: Path, memory: Lorelog) -> None:

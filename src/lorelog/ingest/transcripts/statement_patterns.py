@@ -77,8 +77,15 @@ CORRECTION = _starts(
         r"(?:leave|keep) [^;\n]{1,40} (?:as (?:is|it is|they are)|where (?:it is|they are)|alone|unchanged|untouched)\b",
         r"(?:it|this|that|we|they) (?:should|shall|must) (?:be|use|have|go|live|stay)\b[^;\n]{1,80}(?:, not \w|\binstead\b|\brather than\b)",
         r"i (?:don'?t|do not) want (?:you to|any|that|this|the|a|to see)\b",
+        rf"you (?:must not|mustn'?t|may not|are not allowed to|aren'?t allowed to) {_VERB}",
+        r"avoid (?:using|running|calling|\u00b7)|skip (?:the |all )?(?:[\w-]+ )?tests?\b",
+        r"[^;\n]{1,80}[,;:] leave (?:it|them|that|those) (?:alone|as (?:is|it is|they are)|unchanged|untouched)\b",
+        rf"[\w./\u00b7-]+ (?:is|are) [\w -]{{1,30}}[:,;] (?:never|always|don'?t|do not) {_VERB}",
+        r"[^;,\n]{1,60} must (?:stay|remain|be left) (?:unchanged|untouched|as (?:is|it is|they are)|alone)\W*\Z",
         # German, French, Spanish, Chinese
-        r"nein,? (?!danke)\w+|ich meinte\b|h[öo]r auf\b|lass das\b|(?:nimm|verwende|benutze?|nutze?) [^;\n]{1,60}\b(?:statt|anstatt|und nicht)\b",
+        r"nein,? (?!danke)\w+|ich meinte\b|h[öo]r auf\b|lass das\b|(?:nimm|verwende|benutze?|nutze?) [^;\n]{1,60}\b(?:statt|anstatt|anstelle|nicht)\b",
+        r"(?:du )?(?:darfst|sollst) (?:du )?(?:nicht|nie|niemals|keine?n?)\b|[^;\n]{1,60} (?:darfst|sollst) du (?:nicht|nie|niemals)\b",
+        r"keine?n? [^;,\n]{1,40} (?:starten|ausführen|anlegen|schreiben|ändern|benutzen|verwenden|hinzufügen|löschen)\b",
         r"non,? (?!merci)\w+|je voulais dire\b|arrête(?:z)? d[e']|n(?:e |')\w+ (?:\w+ )?(?:pas|plus)\b",
         r"utilise[zr]? [^;\n]{1,60}\b(?:au lieu|plutôt|pas)\b",
         r"no (?:uses|hagas|pongas|toques|cambies|borres|añadas|ejecutes|crees|escribas|modifiques)\b|(?:quise|quería) decir\b|deja de\b",
@@ -93,6 +100,9 @@ SHORT_CORRECTION = _starts(
         r"(?:use|run|put|call it|name it|write it in|do it in|go with|keep|take|try) [^,;\n]{1,60}(?:,| and) not \w",
         r"(?:use|call it|name it|go with|take|put it in|do it with) [^;\n]{1,80}\binstead\b",
         r"it(?:'s| is) [^,;\n]{1,40}, not \S",
+        r"(?:use|take|go with|you should use) [^;\n]{1,60}\b(?:in place of|rather than|and not) \S",
+        r"[\w./\u00b7-]+ (?:instead of|rather than|statt|anstatt|anstelle von) [\w./\u00b7-]+(?: (?:please|here|bitte|verwenden|benutzen|nutzen|nehmen))?\W*\Z",
+        r"[\w./\u00b7-]+, not [\w./\u00b7-]+[.!]*\Z",
     )
 )
 """As above, in a prompt that says nothing else: a longer one describes a task."""
@@ -101,7 +111,8 @@ PREFERENCE = _starts(
     (
         rf"(?:from now on|from here on|going forward|in (?:the )?future|moving forward|next time)\b[,:\s]*+{_AFTER_MARKER}",
         rf"(?:always|never|only ever) {_VERB}",
-        rf"(?:whenever|every time|each time) you (?!open\b){_VERB}",
+        rf"(?:whenever|every time|each time) you (?:(?:see|get|hit)\b|(?!open\b){_VERB})",
+        rf"ask (?:me )?(?:first )?before (?:you )?{_VERB}",
         rf"(?:when|before|after|whenever) (?:you |\w+ing\b)[^,;\n]{{0,60}}, (?:please )?(?:always|never|{_VERB})",
         (
             r"(?:remember|make a note|note for (?:the future|later|next time))[,:]? "
@@ -124,7 +135,7 @@ PREFERENCE = _starts(
         r"you (?:should|must|need to|have to) (?:always|never)\b|make sure (?:to|you) always\b|as a rule\b",
         # German, French, Spanish, Chinese
         (
-            r"(?:immer|niemals|ab jetzt|ab sofort|von jetzt an|künftig|in zukunft|merke? dir|ich bevorzuge|ich mag (?:kein|es nicht)|"
+            r"(?:immer|niemals|nie (?:wieder|mehr)|ab jetzt|ab sofort|von jetzt an|künftig|in zukunft|merke? dir|ich bevorzuge|ich mag (?:kein|es nicht)|"
             r"ich möchte (?:keine?|nicht|lieber))\b"
         ),
         r"(?:toujours|jamais|désormais|dorénavant|à partir de maintenant|je préfère|je n'aime pas|souviens-toi|retiens|n(?:e |')\w+ (?:\w+ )?jamais)\b",
@@ -151,6 +162,10 @@ STRONG = _starts(
 RULE_END = re.compile(r"\b(?:from now on|going forward|in (?:the )?future|next time|ab jetzt|désormais)[.!]*\Z", FLAGS)
 OUTDATED = re.compile(r"\b(?:any ?more|any longer)\b", FLAGS)
 """Words about a past rule: "we don't use this module anymore"."""
+IMPERATIVE = re.compile(
+    r"(?:(?:no|nope|nah|nein|stop|wait)\W+)?(?:please )?(?:don'?t|do not|dont|never|stop \w+ing)\b", FLAGS
+)
+"""A prohibition, which is a rule whatever else it says: "don't call it any more"."""
 TASK_START = re.compile(r"(?:write|create|build|implement|develop|design|generate)\b", FLAGS)
 RESUME = re.compile(
     r"\A\W*(?:continue|go on|go ahead|proceed|carry on|resume|keep going|try again|retry|again|yes|yep|ok(?:ay)?|sure|weiter|continuez?|"

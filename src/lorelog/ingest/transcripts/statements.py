@@ -164,7 +164,8 @@ def _sentences(masked: str) -> Iterator[_Sentence]:
 def _kind_of(sentence: _Sentence, before: list[_Sentence], masked: str, *, is_long: bool) -> str:
     words = sentence.masked
     is_task_list = sentence.is_item and bool(before) and not before[0].is_item
-    if sentence.is_question or patterns.OUTDATED.search(words) or (is_task_list and not is_long):
+    is_outdated = patterns.OUTDATED.search(words) and not patterns.IMPERATIVE.match(words)
+    if sentence.is_question or is_outdated or (is_task_list and not is_long):
         return ""
     if is_long:
         return "preference" if patterns.STRONG.match(words) else ""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lorelog.core.memory import NewMemory
-from lorelog.services.delivery.derive import TOOL_FAMILIES, word_set
+from lorelog.services.delivery.programs import TOOL_FAMILIES, word_set
 
 _MAX_TEXT_CHARS = 600
 _MIN_ACTION_WORDS = 2

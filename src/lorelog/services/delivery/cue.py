@@ -7,7 +7,7 @@
 | symbol | name, or names joined by dots | text that the agent writes or searches for |
 | error | words, or a wildcard pattern | the output of a call |
 | topic | words | a prompt, by meaning; evaluated by the daemon |
-| event | session-start, commit, test, failure | that moment |
+| event | session-start, commit, test, e2e-test, failure | that moment |
 | day | ISO date | sessions that start on that day or shortly after |
 
 A value that would match nearly everything is refused: such a memory would be shown in every session.
@@ -28,7 +28,7 @@ MAX_VALUE_CHARS = 200
 MIN_PATTERN_LITERALS = 2
 MIN_ERROR_LITERALS = 4
 MIN_SYMBOL_CHARS = 3
-CUE_EVENTS = ("session-start", "commit", "test", "failure")
+CUE_EVENTS = ("session-start", "commit", "test", "e2e-test", "failure")
 _NAME = r"[A-Za-z_$][\w$]*"
 _SYMBOL = re.compile(rf"{_NAME}(?:\.{_NAME})*")
 _SYMBOL_SEPARATORS = re.compile(r"::|#|->")

@@ -16,13 +16,8 @@ import mmap
 import os
 import time
 
-from lorelog.services.delivery.shell_command import (
-    command_variants,
-    is_commit,
-    is_test_run,
-    matches_variant,
-    split_command,
-)
+from lorelog.services.delivery.runs_of_tests import is_e2e_run, is_test_run
+from lorelog.services.delivery.shell_command import command_variants, is_commit, matches_variant, split_command
 from lorelog.services.delivery.wildcard import count_literals, has_wildcard, matches_path, matches_text
 
 TYPE_CHECKING = False
@@ -38,6 +33,7 @@ _HINT_LIST, _HINT_SEPARATOR = b"\x01", "\x1f"
 MAX_COMPARED, MAX_FOREIGN_COMPARED = 100, 20
 """Values compared for one key; fewer of memories that came with the repository, which may have been made to be slow."""
 MAX_PATHS = 32
+MAX_COMMANDS_COMPARED = 64
 MAX_MATCHES = 20
 DAY_WINDOW = 3
 """Days from a cue's day on which a session is shown the memory: nobody works every day."""
@@ -103,7 +99,7 @@ class _CallQuery:
             return
         command = _text(call, "command")
         if kind == "run":
-            commands = split_command(command)
+            commands = split_command(command)[:MAX_COMMANDS_COMPARED]
             self.commands = list(map(command_variants, commands))
             self.events = _command_events(self.commands)
         if kind in ("edit", "search", "other"):
@@ -336,8 +332,11 @@ def _command_events(commands: list[list[list[str]]]) -> list[str]:
     events = []
     if any(map(is_commit, commands)):
         events.append("commit")
-    if any(map(is_test_run, commands)):
+    tests = [variants for variants in commands if is_test_run(variants)]
+    if tests:
         events.append("test")
+    if any(map(is_e2e_run, tests)):
+        events.append("e2e-test")
     return events
 
 

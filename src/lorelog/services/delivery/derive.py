@@ -15,78 +15,45 @@ from functools import lru_cache
 from lorelog.ingest.tracebacks.finder import find_traces
 from lorelog.ingest.tracebacks.signature import bare_type, normalize_message
 from lorelog.services.delivery.cue import Cue, read_cues
+from lorelog.services.delivery.derive_commands import SPAN, code_words, command_cues
+from lorelog.services.delivery.programs import word_set
+from lorelog.services.delivery.shell_command import split_command
 from lorelog.services.freshness.mentions import MentionKind, find_mentions
 
 MAX_DERIVED_CUES = 12
 MAX_TEXT_CHARS = 4_000
 _MIN_PROSE_SYMBOL, _MIN_CODE_SYMBOL = 7, 5
 _MAX_MESSAGE_CHARS = 100
-_MAX_COMMAND_WORDS = 4
-
-
-def word_set(text: str) -> frozenset[str]:
-    """Return the words of a text."""
-    return frozenset(text.split())
-
-
-TOOL_FAMILIES: tuple[frozenset[str], ...] = tuple(
-    frozenset(line.split())
-    for line in (
-        "npm yarn pnpm bun",
-        "pip pip3 uv poetry pipenv conda",
-        "jest vitest mocha",
-        "docker podman",
-        "webpack vite parcel",
-        "eslint biome",
-        "mvn gradle",
-        "grep rg ag",
-        "flake8 pylint ruff",
-    )
+_MAX_CALL_WORDS = 3
+_REJECTED_CALL = re.compile(
+    r"rejected (?:(?P<edit>Edit|MultiEdit|Write|NotebookEdit|edit|write|apply_patch|patch)|Bash|bash|shell|exec|exec_command|shell_command|local_shell) "
+    r"(?P<subject>\S.*)"
 )
-"""Programs that are used in place of each other."""
-_FAMILY_OF = {name: family for family in TOOL_FAMILIES for name in family}
-_PROGRAMS = word_set(
+_READING_PROGRAMS = word_set(
     """
-    git gh docker podman kubectl helm terraform aws gcloud az ssh scp rsync curl wget make just task cmake ninja npm
-    npx pnpm yarn bun deno node tsc eslint prettier biome jest vitest mocha cypress playwright python python3 pip pip3
-    uv uvx poetry pipenv conda pytest tox nox ruff black isort mypy flake8 pylint alembic django-admin flask celery go
-    gofmt golangci-lint cargo rustc rustup clippy mvn gradle gradlew java javac sbt dotnet nuget ruby bundle rake rails
-    rspec gem php composer artisan phpunit psql mysql sqlite3 redis-cli mongo mongosh rm mv cp sed awk grep rg find
-    chmod chown kill pkill sudo systemctl service brew apt apt-get yum dnf vercel netlify heroku fly wrangler supabase
-    prisma turbo nx lerna webpack vite bash sh zsh mix swift xcodebuild bazel ansible ansible-playbook vagrant
-    pre-commit hatch twine lorelog
+    cd ls cat echo printf grep rg ag find fd head tail pwd wc sed awk which sort uniq cut tr jq tree stat file du df ps
+    env date true sleep test export source mkdir python python3 node
     """
 )
-_PROGRAM = r"(?:\./)?[a-z][a-z0-9_.-]*"
-_WORDS_AFTER = r"(?: (?:-{1,2}[A-Za-z][\w-]*|[a-z][\w:.@/-]*))"
-_AVOID = re.compile(
-    r"\b(?:don['\u2019]?t|do not|never|stop|avoid|no more|not to|must not|should not|shouldn['\u2019]t|instead of|rather than|"
-    r"not|over|replaces|without)\s+(?:ever\s+)?(?:(?:use|using|run|running|call|calling|execute|executing|do|doing)\s+)?"
-    rf"(?:the |any )?(`?{_PROGRAM}{_WORDS_AFTER}{{0,3}})",
-    re.IGNORECASE,
-)
-_CHOOSE = re.compile(
-    rf"\b(?:use|uses|using|prefer|switch(?:ed)? to|migrated? to|moved? to)\s+`?({_PROGRAM})`?(?![\w-])", re.IGNORECASE
-)
-_SPAN = re.compile(r"(?<!`)`([^`\n]{2,120})`(?!`)")
-_STOP_WORDS = word_set(
-    """
-    the a an in on for to at of with and or when as if by from into it this that unless until because since is are was
-    be please ever again anymore directly here there any all every without before after while but so instead only
-    always locally manually yourself files file code changes tests test commands command anything something
-    """
-)
+"""Programs that say nothing about the call they are part of."""
 _COMMIT = re.compile(
     r"\b(?:before|prior to|when(?:ever)?|while|on|for|in|after)\s+(?:(?:you|we|I)\s+)?(?:(?:every|each|any|a|the)\s+)?(?:git\s+)?commit(?:s|ting)?\b"
-    r"|\bcommit (?:messages?|subjects?|title|body|trailers?)\b"
-    r"|\b(?:never|don['\u2019]?t|do not|stop|always|only)\s+(?:\w+\s+)?commit(?:ting)?\b|\bco-authored-by\b|\bsign(?:ed)?-off\b",
+    r"|\bcommit (?:messages?|subjects?|title|body|trailers?)\b|\bcommit-(?:nachricht|meldung|botschaft)\w*"
+    r"|\b(?:never|don['\u2019]?t|do not|stop|always|only|niemals|nie|nicht|immer)\s+(?:\w+\s+)?commit(?:ting|ten|te)?\b|\bco-authored-by\b|\bsign(?:ed)?-off\b"
+    r"|\b(?:vor|bei|nach) (?:dem|jedem|einem) commit\b|\b(?:beim|vorm) commit(?:ten)?\b",
     re.IGNORECASE,
 )
 _TEST = re.compile(
-    r"\b(?:run|runs|running|execute|executing|start|starting)\s+(?:[\w-]+\s+){0,3}?tests?\b(?!\w)"
-    r"|\bbefore\s+(?:(?:you|we)\s+)?test(?:ing)?\b|\btests?\s+(?:run|suite)s?\b",
+    r"\b(?:run|runs|running|execute|executing|start|starting|skip|skipping|launch|launching|trigger)\s+(?:[\w-]+\s+){0,3}?tests?\b(?!\w)"
+    r"|\bbefore\s+(?:(?:you|we)\s+)?test(?:ing)?\b|\btests?\s+(?:run|suite)s?\b|\btests? (?:is|are) (?:off[ -]limits|slow|forbidden)\b"
+    r"|\btests? (?:nicht |nie |niemals |immer )?(?:ausf\u00fchren|laufen lassen|starten)\b",
     re.IGNORECASE,
 )
+_E2E_TEST = re.compile(
+    r"\b(?:e2e|end[- ]to[- ]end|integration|integrations|acceptance|functional|browser|playwright|cypress|akzeptanz)[- ]?(?:tests?|specs?|suite)\b",
+    re.IGNORECASE,
+)
+_WRITING = re.compile(r"\b(?:write|add|create|extend|update|schreib\w*)\s+(?:[\w-]+\s+){0,3}\Z", re.IGNORECASE)
 _FAILURE = re.compile(
     r"\b(?:when(?:ever)?|if|after|once)\s+(?:(?:a|the|any|your|some)\s+)?(?:tests?|builds?|commands?|calls?|ci|pipeline|something|it)\s+"
     r"(?:fails?|failed|breaks?|is red|goes red)\b|\bafter\s+(?:a|any|each|every)\s+(?:failure|failed\s+\w+)\b",
@@ -99,6 +66,11 @@ _SESSION = re.compile(
 _DAY = re.compile(r"\b(?:on|from|by|after|starting|until|due)\s+(\d{4}-\d\d-\d\d)\b", re.IGNORECASE)
 _ERROR_NAME = re.compile(
     r"\b(?:[A-Z][\w.]*(?:Error|Exception|Warning|Fault)|E[A-Z]{4,}|TS\d{4}|E\d{4}|SIG(?:KILL|SEGV|ABRT|TERM))\b"
+)
+_SEEN_ERROR = re.compile(
+    r"\b(?:when(?:ever)?|if|on|after|once|wenn|falls|bei)\b[^.;\n]{0,40}?\b(?:see|sees|says|get|gets|hit|hits|shows?|prints?|fails? with|"
+    r"throws?|raises?|reports?|siehst|kommt|meldet)\s+(?:an? |the |die |den )?(?:`([^`\n]{6,80})`|(\w+))",
+    re.IGNORECASE,
 )
 _GENERIC_ERRORS = word_set(
     """
@@ -139,8 +111,19 @@ _FILE_SUFFIXES = word_set(
     """
     py pyi ts tsx js jsx mjs cjs go rs java kt kts rb php c h cc cpp hpp cs swift scala sql sh bash zsh md mdx rst txt
     json yaml yml toml ini cfg conf lock xml html css scss less vue svelte proto graphql tf env ipynb gradle cmake mk
-    lua ex exs erl hs ml clj dart jl ps1 bat csv tsv svg
+    lua ex exs erl hs ml clj dart jl ps1 bat csv tsv svg r rmd qmd zig nim cr gd m mm fs fsx vb pl pm groovy sbt bzl nix tex
+    bib adoc xcconfig plist storyboard resx csproj sln props parquet avsc prisma hcl tfvars rego
     """
+)
+_AVOIDED_SYMBOL = re.compile(
+    r"\b(?:don['\u2019]?t|do not|never|stop|avoid|must not|should not|instead of|rather than|not|statt|anstatt|niemals|nie)\s+"
+    r"(?:(?:use|using|call|calling|verwende|benutze)\s+)?`?((?:[A-Za-z_]\w*(?:\.|::|->|#))+[A-Za-z_]\w+)(?![\w/.@-]*[\w/@])",
+    re.IGNORECASE,
+)
+_BANNED_SYMBOL = re.compile(
+    r"(?<![\w/.@:-])((?:[A-Za-z_]\w*(?:\.|::|->|#))+[A-Za-z_]\w+)(?:\(\)|/\d)?`? (?:is|are|must|should|may) "
+    r"(?:not|never|banned|forbidden|deprecated|off[ -]limits|prohibited)\b",
+    re.IGNORECASE,
 )
 _FOLDER = re.compile(r"(?<![\w/.@`-])([\w.-]{3,40}/)(?=[\s.,;:)]|$)")
 
@@ -149,75 +132,39 @@ _FOLDER = re.compile(r"(?<![\w/.@`-])([\w.-]{3,40}/)(?=[\s.,;:)]|$)")
 def derive_cues(text: str) -> tuple[Cue, ...]:
     """Return the cues of a memory's text: the commands to avoid first, at most `MAX_DERIVED_CUES`."""
     text = text[:MAX_TEXT_CHARS]
+    events = list(_find_events(text))
+    errors = list(_find_errors(text))
     candidates = [
-        *(f"command={command}" for command in _find_commands(text)),
+        *(f"command={command}" for command in command_cues(text, is_complete=bool(events or errors))),
         *(f"path={path}" for path in _find_paths(text)),
-        *(f"error={error}" for error in _find_errors(text)),
-        *(f"event={event}" for event in _find_events(text)),
+        *(f"error={error}" for error in errors),
+        *(f"event={event}" for event in events),
         *(f"day={day}" for day in _DAY.findall(text)),
-        *(f"symbol={symbol}" for symbol in _find_symbols(text)),
+        *(f"symbol={symbol}" for symbol in _find_symbols(text) if symbol not in errors),
     ]
     return read_cues(candidates)[:MAX_DERIVED_CUES]
 
 
-def avoided_commands(text: str) -> tuple[str, ...]:
-    """Return the commands that a text says not to run."""
-    return tuple(dict.fromkeys(command for match in _AVOID.finditer(text) if (command := _as_command(match[1]))))
-
-
-def chosen_programs(text: str) -> tuple[str, ...]:
-    """Return the programs of a known purpose that a text says to use."""
-    avoided = {command.split()[0] for command in avoided_commands(text)}
-    names = (match[1].lower().rstrip(".") for match in _CHOOSE.finditer(text))
-    return tuple(dict.fromkeys(name for name in names if name in _FAMILY_OF and name not in avoided))
-
-
-def _find_commands(text: str) -> Iterator[str]:
-    avoided = avoided_commands(text)
-    for command in avoided:
-        yield command
-        if command.endswith(" --force") and command.startswith("git "):
-            yield command.removesuffix("--force") + "-f"
-    chosen = chosen_programs(text)
-    named = {command.split()[0] for command in avoided}
-    for name in chosen:
-        if not named & _FAMILY_OF[name]:
-            yield from sorted(_FAMILY_OF[name] - set(chosen))
-    for span in _SPAN.findall(text):
-        words = span.removeprefix("$ ").split()
-        if len(words) >= 2 and words[0].removeprefix("./") in _PROGRAMS and not span.startswith("-"):
-            yield " ".join(words[:_MAX_COMMAND_WORDS])
-
-
-def _as_command(text: str) -> str:
-    """Return the command in front of a text, such as `git push --force` of `git push --force to main`."""
-    in_code = text.startswith("`")
-    words = text.lstrip("`").rstrip(".").split()
-    if words[0].removeprefix("./").lower() not in _PROGRAMS:
-        return ""
-    words[0] = words[0].lower()
-    kept = [words[0]]
-    for word in words[1:_MAX_COMMAND_WORDS]:
-        if word.lower() in _STOP_WORDS or word.rstrip(".,").lower() in _PROGRAMS:
-            break
-        kept.append(word.rstrip(".,"))
-    return "" if words[0] in _AMBIGUOUS_PROGRAMS and not in_code else " ".join(kept)
-
-
-_AMBIGUOUS_PROGRAMS = word_set(
-    """
-    go make just task find kill service sh node fly mix black gem swift helm rake java ruby python php
-    """
-)
-"""Programs whose names are also words or languages: outside of code they are not taken for commands."""
+def derive_call_cues(context: str, project: str) -> tuple[Cue, ...]:
+    """Return the cue of a call that the user rejected, given what a statement is about: `rejected Bash npm install x`."""
+    match = _REJECTED_CALL.match(context)
+    if not match:
+        return ()
+    subject = match["subject"].removesuffix("\u2026").strip()
+    if match["edit"]:
+        path = subject.removeprefix(project.rstrip("/") + "/") if project else subject
+        return () if " " in path or path.startswith("/") or path in _BROAD_FILES else read_cues([f"path={path}"])
+    commands = [code_words(" ".join(words[:_MAX_CALL_WORDS])) for words in split_command(subject)]
+    telling = [words for words in commands if len(words) > 1 and words[0] not in _READING_PROGRAMS]
+    return read_cues([f"command={' '.join(telling[-1])}"]) if telling else ()
 
 
 def _find_paths(text: str) -> Iterator[str]:
     for mention in find_mentions(text):
         path = mention.text
-        if mention.kind is not MentionKind.PATH or path.startswith("../"):
-            continue
         name = path.rpartition("/")[2]
+        if mention.kind is not MentionKind.PATH or path.startswith("../") or name.isdigit():  # Repo.all/1 is a function
+            continue
         if "/" in path.strip("/"):
             if path.strip("/") not in _BROAD_FOLDERS and not path.replace("/", "").isdigit():
                 yield path
@@ -226,7 +173,7 @@ def _find_paths(text: str) -> Iterator[str]:
     for folder in _FOLDER.findall(text):
         if folder.rstrip("/") not in _BROAD_FOLDERS:
             yield folder
-    for span in _SPAN.findall(text):
+    for span in SPAN.findall(text):
         if (re.fullmatch(r"[\w.@-]+/", span) and span.rstrip("/") not in _BROAD_FOLDERS) or (
             re.fullmatch(r"[\w.@*?/-]*[*?][\w.@*?/-]*", span) and ("/" in span or span.startswith("*."))
         ):
@@ -242,15 +189,25 @@ def _is_file_name(name: str, text: str) -> bool:
 
 
 def _find_symbols(text: str) -> Iterator[str]:
-    spans = " ".join(_SPAN.findall(text))
+    spans = " ".join(SPAN.findall(text))
     if "console.log" in text:
         yield "console.log"
+    for name in (*_AVOIDED_SYMBOL.findall(text), *_BANNED_SYMBOL.findall(text)):
+        if name.rpartition(".")[2] not in _FILE_SUFFIXES:
+            yield name
+    folders = {folder.rstrip("/") for folder in _FOLDER.findall(text)}
     for mention in find_mentions(text):
         if mention.kind not in (MentionKind.SYMBOL, MentionKind.SETTING):
             continue
         name = mention.text
         in_code = name in spans
-        if name in _PRODUCT_NAMES or name in _COMMON_CODE or _ERROR_NAME.fullmatch(name) or "-" in name:
+        if (
+            name in _PRODUCT_NAMES
+            or name in _COMMON_CODE
+            or name in folders
+            or _ERROR_NAME.fullmatch(name)
+            or "-" in name
+        ):
             continue
         if _is_distinctive(name, in_code=in_code):
             yield name
@@ -263,8 +220,7 @@ def _is_distinctive(name: str, *, in_code: bool) -> bool:
     if "." in name:
         last = name.rpartition(".")[2]
         return in_code and last not in _FILE_SUFFIXES and len(last) >= 3
-    has_joint = "_" in name.strip("_") or bool(re.search(r"[a-z\d][A-Z]", name))
-    return has_joint if in_code else has_joint and ("_" in name or name[0].islower())
+    return _has_joint(name) and (in_code or "_" in name or name[0].islower())
 
 
 def _find_errors(text: str) -> Iterator[str]:
@@ -277,9 +233,22 @@ def _find_errors(text: str) -> Iterator[str]:
     for name in _ERROR_NAME.findall(text):
         if bare_type(name) not in _GENERIC_ERRORS:
             yield bare_type(name)
+    for code, bare in _SEEN_ERROR.findall(text):
+        if code or (len(bare) >= _MIN_PROSE_SYMBOL and _has_joint(bare)):
+            yield code or bare
+
+
+def _has_joint(name: str) -> bool:
+    """Return True for a name of several words: `snake_case` or `camelCase`."""
+    return "_" in name.strip("_") or bool(re.search(r"[a-z\d][A-Z]", name))
 
 
 def _find_events(text: str) -> Iterator[str]:
-    for event, pattern in (("commit", _COMMIT), ("test", _TEST), ("failure", _FAILURE), ("session-start", _SESSION)):
+    e2e = _E2E_TEST.search(text)
+    if e2e and not _WRITING.search(text, 0, e2e.start()):
+        yield "e2e-test"
+    elif _TEST.search(text):
+        yield "test"
+    for event, pattern in (("commit", _COMMIT), ("failure", _FAILURE), ("session-start", _SESSION)):
         if pattern.search(text):
             yield event

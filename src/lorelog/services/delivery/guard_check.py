@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 
-from lorelog.services.delivery.guard_command import program_name, simple_commands, written_paths
+from lorelog.services.delivery.shell_command import command_variants, split_command, written_paths
 from lorelog.services.delivery.wildcard import matches_path, matches_text
 
 TYPE_CHECKING = False
@@ -177,15 +177,15 @@ class CallView:
         """Return each simple command with a space after it, the program in lower case, with and without its folder."""
         if self._command_texts is None:
             self._command_texts = [
-                " ".join([program.lower(), *words[1:], ""])
+                " ".join([variant[0].lower(), *variant[1:], ""])
                 for words in self._simple_commands()
-                for program in dict.fromkeys((words[0], program_name(words[0])))
+                for variant in command_variants(words, through_runners=False)
             ]
         return self._command_texts
 
     def _simple_commands(self) -> list[list[str]]:
         if self._commands is None:
-            self._commands = simple_commands(self._command) if self._command else []
+            self._commands = split_command(self._command) if self._command else []
         return self._commands
 
     def _matches_content(self, pattern: str) -> bool:

@@ -1,57 +1,83 @@
-"""Splits a shell command into its simple commands, without running or expanding anything.
+"""Splits a shell command into the simple commands that it runs, without running or expanding anything.
 
-`cd api && NODE_ENV=test sudo npm install | tee log` has the simple commands `cd api`, `npm install` and `tee log`.
-Quoted text stays one word, here-documents are skipped, and assignments, `sudo` and the like are removed from the front.
-The scan reads each character once and stops after a limit. A hook loads this module: it imports nothing heavy.
+`cd api && NODE_ENV=test sudo npm install | tee log` has the simple commands `cd api`, `npm install` and `tee log`;
+`echo "npm install"` does not run npm. This is a reader of common shell syntax (quotes, lists, pipes, substitutions,
+here-documents, `bash -c`), not a shell: aliases, variables and functions are not expanded. The scan reads each character
+once for each level of `bash -c`, and stops after a limit. A hook loads this module: it imports nothing heavy.
 """
 
 from __future__ import annotations
 
 from lorelog.services.delivery.wildcard import has_wildcard, matches_text
 
-MAX_COMMAND_CHARS = 8_000
-_MAX_COMMANDS = 64
-_MAX_DEPTH = 2
-_WRAPPERS = frozenset(("sudo", "env", "time", "nohup", "exec", "command", "builtin", "nice", "doas", "stdbuf"))
+MAX_COMMAND_CHARS = 20_000
+MAX_COMMANDS = 500
+_MAX_DEPTH = 8
+_SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh", "fish", "su"))
 _PRIVILEGED = frozenset(("sudo", "doas"))
 """Wrappers that a rule may be about: `sudo npm i` is found as itself, too."""
-_PLAIN_CHARS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,@+%~")
-_KEYWORDS = frozenset(("then", "do", "else", "elif", "if", "while", "until", "!", "{", "(", "&"))
-_SHELLS = frozenset(("sh", "bash", "zsh", "dash"))
-_WRAPPER_VALUES = frozenset(("-u", "-g", "-n", "--user", "--group"))
+_WRAPPERS = {
+    "sudo": "ughpCDRT", "doas": "uC", "env": "uCS", "nice": "n", "timeout": "ks", "xargs": "InPLdEsa", "stdbuf": "ioe",
+    "ionice": "cn", "exec": "a", "watch": "n",
+    **dict.fromkeys(("time", "command", "builtin", "nohup", "setsid", "caffeinate", "eval"), ""),
+    **dict.fromkeys(("then", "do", "else", "elif", "if", "while", "until", "!", "{", "}", "&"), ""),
+}  # fmt: skip
+"""Words that run the command after them, with the letters of their options that take a value."""
+_VALUE_OPTIONS = frozenset(
+    ("--user", "--group", "--signal", "--kill-after", "--chdir", "--unset", "--adjustment", "--max-args", "--max-procs")
+)
+_GIT_VALUE_OPTIONS = frozenset(("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path"))
 _RUNNERS = (
-    ("npx",), ("bunx",), ("pnpm", "exec"), ("pnpm", "dlx"), ("yarn", "exec"), ("uv", "run"), ("uvx",), ("poetry", "run"),
-    ("pipenv", "run"), ("hatch", "run"), ("pdm", "run"), ("rye", "run"), ("bundle", "exec"), ("python", "-m"), ("python3", "-m"),
+    ("npx",), ("bunx",), ("pnpx",), ("npm", "exec"), ("pnpm", "exec"), ("pnpm", "dlx"), ("yarn", "exec"), ("yarn", "dlx"),
+    ("uv", "run"), ("uvx",), ("pipx", "run"), ("poetry", "run"), ("pipenv", "run"), ("hatch", "run"), ("pdm", "run"),
+    ("rye", "run"), ("pixi", "run"), ("bundle", "exec"), ("mise", "exec"), ("direnv", "exec"), ("python", "-m"),
+    ("python3", "-m"),
 )  # fmt: skip
 """Programs that run another program, which follows."""
-_TEST_COMMANDS = """
-    pytest; py.test; unittest; tox; nox; jest; vitest; mocha; ava; rspec; phpunit; ctest; playwright test; cypress
-    run; npm test; npm t; npm run test*; pnpm test*; pnpm run test*; pnpm t; yarn test*; yarn run test*; bun test;
-    bun run test*; go test; gotestsum; cargo test; cargo nextest; make test*; make check; make e2e; just test*; task
-    test*; mvn test; mvn verify; gradle test; gradlew test; dotnet test; mix test; swift test; deno test; rake test;
-    rails test; sbt test; zig build test; bazel test; nx test; turbo test; turbo run test; npm run e2e*; pnpm e2e*;
-    pnpm run e2e*; yarn e2e*; manage.py test
-"""
-_TEST_RUNS: dict[str, list[list[str]]] = {}
-for _command in _TEST_COMMANDS.split(";"):
-    _name, *_rest = _command.split()
-    _TEST_RUNS.setdefault(_name, []).append(_rest)
+_RUNNER_VALUE_OPTIONS = frozenset(
+    ("--with", "--group", "--extra", "--python", "-p", "--package", "--project", "--directory", "--env-file", "--from")
+)
+_INTERPRETERS = frozenset(("python", "python3", "node", "ruby", "php", "perl", "bash", "sh", "zsh", "tsx", "ts-node"))
+_WRITERS = frozenset(("rm", "mv", "tee", "touch", "truncate", "unlink", "shred", "patch"))
+_COPIERS = frozenset(("cp", "ln", "install", "rsync"))
+"""Programs that write their last argument only."""
+_IN_PLACE_EDITORS = frozenset(("sed", "perl"))
+_REDIRECTS = frozenset((">", ">>", ">|", "&>", "&>>"))
+_SPECIAL = {ord(char): "\0" for char in " \t\r\n;|&()<>`$#'\"\\"}
+"""Marks every character that can end a run of plain ones, so that `str.find` skips the run."""
 
 
-def split_command(command: str, depth: int = 0) -> list[list[str]]:
-    """Return the words of each simple command, without assignments and wrappers in front."""
-    commands: list[list[str]] = []
+def split_command(command: str) -> list[list[str]]:
+    """Return the words of each simple command, without assignments and wrappers in front. Redirections stay as words."""
+    found: list[list[str]] = []
     for words in _scan(command[:MAX_COMMAND_CHARS]):
-        bare = _strip_front(words)
-        if not bare:
-            continue
-        if bare is not words and words[0].rpartition("/")[2] in _PRIVILEGED:
-            commands.append(words)
-        script = _inner_script(bare) if depth < _MAX_DEPTH else ""
-        commands += split_command(script, depth + 1) if script else [bare]
-        if len(commands) >= _MAX_COMMANDS:
-            break
-    return commands[:_MAX_COMMANDS]
+        _add_command(found, words, 0)
+    return found[:MAX_COMMANDS]
+
+
+def command_variants(words: list[str], *, through_runners: bool = True) -> list[list[str]]:
+    """Return the ways in which a simple command may be named.
+
+    These are the command itself, with the program's bare name, without Git's global options, and, `through_runners`, the
+    commands that runners such as `npx` and interpreters run.
+    """
+    variants = [words]
+    name = program_name(words[0])
+    if name and name != words[0]:
+        words = [name, *words[1:]]
+        variants.append(words)
+    if name == "git":
+        bare = _strip_git_options(words)
+        if bare != words:
+            variants.append(bare)
+    if through_runners:
+        variants += _run_by_runner(words)
+    return variants
+
+
+def program_name(word: str) -> str:
+    """Return the name of a program without its folder."""
+    return word.rpartition("/")[2]
 
 
 def matches_command(pattern: str, command: str) -> bool:
@@ -60,36 +86,9 @@ def matches_command(pattern: str, command: str) -> bool:
     With wildcards it must match the whole simple command; ` *` at the end also stands for nothing. Without, its words
     must be the first words of the command; options of the pattern may come later, and other options are skipped.
     """
-    return any(matches_words(pattern, words) for words in split_command(command))
-
-
-def matches_words(pattern: str, words: list[str]) -> bool:
-    """Return True if a pattern matches a simple command, directly or behind a runner such as `npx`."""
-    return any(matches_variant(pattern, variant) for variant in command_variants(words))
-
-
-def command_variants(words: list[str]) -> list[list[str]]:
-    """Return the command itself, with the program's bare name, and the commands that it runs."""
-    variants = [words]
-    name = words[0].rpartition("/")[2]
-    if name and name != words[0]:
-        words = [name, *words[1:]]
-        variants.append(words)
-    if name == "git":
-        words = _strip_git_options(words)
-        variants.append(words)
-    for runner in _RUNNERS:
-        if tuple(words[: len(runner)]) == runner:
-            rest = words[len(runner) :]
-            while rest and rest[0].startswith("-"):
-                rest = rest[1:]
-            if rest:
-                variants.append(rest)
-                if rest[0] in ("python", "python3") and rest[1:2] == ["-m"] and rest[2:]:
-                    variants.append(rest[2:])
-    if name in ("python", "python3", "node", "ruby") and len(words) > 1 and not words[1].startswith("-"):
-        variants.append([words[1].rpartition("/")[2], *words[2:]])
-    return variants
+    return any(
+        matches_variant(pattern, variant) for words in split_command(command) for variant in command_variants(words)
+    )
 
 
 def matches_variant(pattern: str, words: list[str]) -> bool:
@@ -103,19 +102,10 @@ def matches_variant(pattern: str, words: list[str]) -> bool:
     options = [word for word in wanted if word.startswith("-")]
     names = [word for word in wanted if not word.startswith("-")]
     plain = [word for word in words if not word.startswith("-")]
+    if not names or names != plain[: len(names)]:
+        return False
     given = {option for word in words if word.startswith("-") for option in _option_forms(word)}
-    return bool(names) and names == plain[: len(names)] and all(_is_given(option, given) for option in options)
-
-
-def is_test_run(variants: list[list[str]]) -> bool:
-    """Return True if a simple command, given as its variants, runs tests."""
-    for variant in variants:
-        tests = _TEST_RUNS.get(variant[0])
-        if tests is not None:
-            plain = [word for word in variant[1:] if not word.startswith("-")]
-            if any(len(plain) >= len(test) and all(map(_matches_word, test, plain)) for test in tests):
-                return True
-    return False
+    return all(_is_given(option, given) for option in options)
 
 
 def is_commit(variants: list[list[str]]) -> bool:
@@ -123,15 +113,27 @@ def is_commit(variants: list[list[str]]) -> bool:
     return any(variant[:2] == ["git", "commit"] for variant in variants)
 
 
-def _matches_word(pattern: str, word: str) -> bool:
-    return word.startswith(pattern[:-1]) if pattern.endswith("*") else word == pattern
+def written_paths(commands: list[list[str]], directory: str) -> list[str]:
+    """Return the paths that commands write or delete: redirections, rm, mv, cp, tee, sed -i and the like."""
+    paths: list[str] = []
+    for words in commands:
+        program = program_name(words[0])
+        if program == "cd" and len(words) == 2:
+            directory = _join(directory, words[1])
+        names = [words[index + 1] for index, word in enumerate(words[:-1]) if word in _REDIRECTS]
+        in_place = program in _IN_PLACE_EDITORS and any(word.startswith(("-i", "--in-place")) for word in words[1:])
+        if program in _WRITERS or program in _COPIERS or in_place:
+            arguments = [word for word in words[1:] if not word.startswith("-") and word not in _REDIRECTS]
+            names += arguments[-1:] if program in _COPIERS else arguments
+        paths += [_join(directory, name) for name in names]
+    return paths
 
 
-def _strip_git_options(words: list[str]) -> list[str]:
-    rest = words[1:]
-    while rest and rest[0].startswith("-"):
-        rest = rest[2:] if rest[0] in ("-C", "-c") else rest[1:]
-    return ["git", *rest]
+def _join(directory: str, name: str) -> str:
+    """Return a path below a folder; a chain of `cd` longer than any path is not followed."""
+    if name.startswith(("/", "~")) or not directory or len(directory) > 4096:
+        return name
+    return f"{directory}/{name}"
 
 
 def _is_given(option: str, given: set[str]) -> bool:
@@ -150,25 +152,68 @@ def _option_forms(word: str) -> list[str]:
     return forms
 
 
-def _strip_front(words: list[str]) -> list[str]:
-    """Return a command without keywords, assignments and wrappers in front."""
-    position, wrapped = 0, False
-    while position < len(words):
-        word = words[position]
-        name = word.rpartition("/")[2]
-        if word in _KEYWORDS or _is_assignment(word):
-            position += 1
-        elif name in _WRAPPERS:
-            wrapped = True
-            position += 1
-        elif name == "timeout" and len(words) > position + 2:
-            position += 2
-            wrapped = True
-        elif wrapped and word.startswith("-"):
-            position += 2 if word in _WRAPPER_VALUES else 1
-        else:
+def _run_by_runner(words: list[str]) -> list[list[str]]:
+    """Return the commands that a runner or an interpreter runs, from the outside in."""
+    found: list[list[str]] = []
+    while len(found) < _MAX_DEPTH:
+        length = next((len(runner) for runner in _RUNNERS if tuple(words[: len(runner)]) == runner), 0)
+        is_script = words[0] in _INTERPRETERS and len(words) > 1 and not words[1].startswith("-")
+        if not length and not is_script:
             break
-    return words[position:] if position else words
+        position = length or 1
+        while length and position < len(words) and words[position].startswith("-"):
+            position += 2 if words[position] in _RUNNER_VALUE_OPTIONS else 1
+        if position >= len(words) or not program_name(words[position]):
+            break
+        words = [program_name(words[position]), *words[position + 1 :]]
+        found.append(words)
+    return found
+
+
+def _strip_git_options(words: list[str]) -> list[str]:
+    start = 1
+    while start < len(words) and words[start].startswith("-"):
+        start += 2 if words[start] in _GIT_VALUE_OPTIONS else 1
+    return [words[0], *words[start:]] if start < len(words) else words
+
+
+def _add_command(found: list[list[str]], words: list[str], depth: int) -> None:
+    bare, is_script = _strip_front(words)
+    if not bare or len(found) >= MAX_COMMANDS:
+        return
+    if len(bare) < len(words) and program_name(words[0]) in _PRIVILEGED:
+        found.append(words)
+    script = (" ".join(bare) if is_script else _inner_script(bare)) if depth < _MAX_DEPTH else ""
+    if script:
+        for inner in _scan(script):
+            _add_command(found, inner, depth + 1)
+        return
+    found.append(bare)
+    if program_name(bare[0]) == "find" and depth < _MAX_DEPTH:
+        start = next((number for number, word in enumerate(bare) if word in ("-exec", "-execdir", "-ok")), len(bare))
+        _add_command(found, [word for word in bare[start + 1 :] if word not in (";", "+")], depth + 1)
+
+
+def _strip_front(words: list[str]) -> tuple[list[str], bool]:
+    """Return a command without keywords, assignments and wrappers in front, and whether `eval` reads it again."""
+    start, is_script = 0, False
+    while start < len(words):
+        word = words[start]
+        name = program_name(word)
+        if _is_assignment(word):
+            start += 1
+            continue
+        if name not in _WRAPPERS or (name == "command" and words[start + 1 : start + 2] in (["-v"], ["-V"])):
+            break
+        is_script = is_script or name == "eval"
+        start += 1
+        while start < len(words) and words[start].startswith("-"):
+            option = words[start]
+            takes_value = option in _VALUE_OPTIONS or (len(option) == 2 and option[1] in _WRAPPERS[name])
+            start += 2 if takes_value else 1
+        if name == "timeout":
+            start += 1
+    return (words[start:] if start else words), is_script
 
 
 def _is_assignment(word: str) -> bool:
@@ -178,122 +223,160 @@ def _is_assignment(word: str) -> bool:
 
 def _inner_script(words: list[str]) -> str:
     """Return the script of `bash -c SCRIPT`; empty for other commands."""
-    if words[0].rpartition("/")[2] not in _SHELLS:
+    if program_name(words[0]) not in _SHELLS:
         return ""
     for number, word in enumerate(words[1:-1], 1):
-        if word.startswith("-") and not word.startswith("--") and word.endswith("c"):
+        if word.startswith("-") and not word.startswith("--") and "c" in word:  # bash -lc "…"
             return words[number + 1]
     return ""
 
 
 def _scan(text: str) -> list[list[str]]:
-    """Return the words of each part between `;`, `&`, `|`, parentheses and line breaks."""
-    return _CommandScanner(text).scan()
+    scanner = _ShellScanner(text)
+    scanner.scan("", 0)
+    return scanner.commands
 
 
-class _CommandScanner:
-    """Reads a command line once, character by character."""
+class _ShellScanner:
+    """Reads a command line once, from special character to special character."""
 
     def __init__(self, text: str) -> None:
+        self.commands: list[list[str]] = []
         self._text = text
-        self._position = 0
-        self._parts: list[list[str]] = []
-        self._words: list[str] = []
-        self._word: list[str] | None = None
+        self._marks = text.translate(_SPECIAL)
+        self._at = 0
         self._heredocs: list[str] = []
 
-    def scan(self) -> list[list[str]]:
+    def scan(self, closer: str, depth: int) -> None:
+        """Read commands up to the closing character, or to the end."""
+        words: list[str] = []
+        word: list[str] = []
         text, size = self._text, len(self._text)
-        while self._position < size:
-            char = text[self._position]
-            self._position += 1
-            if char in _PLAIN_CHARS:
-                self._add(char)
-            elif char in "'\"":
-                self._read_quoted(char)
-            elif char == "\\":
-                self._read_escaped()
-            elif char in " \t\r":
-                self._end_word()
-            elif char == "\n":
-                self._end_line()
+        while self._at < size:
+            letter = text[self._at]
+            if letter == closer:
+                self._at += 1
+                break
+            if letter in " \t\r":
+                _end_word(words, word)
+                self._at += 1
+            elif letter in ";|\n()" or (letter == "&" and not self._is_redirect_sign()):
+                _end_word(words, word)
+                words = self._end_command(words)
+                self._take_separator(letter, depth)
+            elif letter == "#" and not word:
+                end = text.find("\n", self._at)
+                self._at = size if end < 0 else end
+            elif letter in "<>&":
+                self._take_redirect(words, word, depth)
             else:
-                self._read_special(char)
-        self._end_part()
-        return self._parts
+                word.append(self._take_part(letter, depth))
+        _end_word(words, word)
+        self._end_command(words)
 
-    def _add(self, text: str) -> None:
-        if self._word is None:
-            self._word = []
-        self._word.append(text)
+    def _take_part(self, letter: str, depth: int) -> str:
+        """Return the next part of a word: a quoted text, a substitution, or plain characters."""
+        text, start = self._text, self._at
+        if letter == "\\":
+            self._at += 2
+            return text[start + 1 : self._at].replace("\n", "")
+        if letter == "'":
+            end = text.find("'", start + 1)
+            end = len(text) if end < 0 else end
+            self._at = end + 1
+            return text[start + 1 : end]
+        if letter == '"':
+            return self._take_double_quoted(depth)
+        if self._take_substitution(letter, depth):
+            return "$()"
+        end = self._marks.find("\0", start + 1)
+        self._at = len(text) if end < 0 else end
+        return text[start : self._at]
 
-    def _end_word(self) -> None:
-        if self._word is not None:
-            self._words.append("".join(self._word))
-            self._word = None
-
-    def _end_part(self) -> None:
-        self._end_word()
-        if self._words:
-            self._parts.append(self._words)
-            self._words = []
-
-    def _end_line(self) -> None:
-        self._end_part()
-        for delimiter in self._heredocs:
-            self._position = _skip_heredoc(self._text, self._position, delimiter)
-        self._heredocs = []
-
-    def _read_quoted(self, quote: str) -> None:
-        self._add("")
+    def _take_double_quoted(self, depth: int) -> str:
         text, size = self._text, len(self._text)
-        while self._position < size and text[self._position] != quote:
-            if text[self._position] == "\\" and quote == '"':
-                self._position += 1
-            self._add(text[self._position : self._position + 1])
-            self._position += 1
-        self._position += 1
+        self._at += 1
+        part: list[str] = []
+        while self._at < size:
+            letter = text[self._at]
+            if letter == '"':
+                self._at += 1
+                break
+            if letter == "\\" and self._at + 1 < size:
+                part.append(text[self._at + 1])
+                self._at += 2
+            elif self._take_substitution(letter, depth):
+                part.append("$()")
+            else:
+                end = self._marks.find("\0", self._at + 1)
+                end = size if end < 0 else end
+                part.append(text[self._at : end])
+                self._at = end
+        return "".join(part)
 
-    def _read_escaped(self) -> None:
-        char = self._text[self._position : self._position + 1]
-        self._position += 1
-        if char != "\n":  # otherwise the line goes on
-            self._add(char)
+    def _take_substitution(self, letter: str, depth: int) -> bool:
+        """Read the commands of `$(…)` or of backquotes; return False if none begins here."""
+        if depth >= _MAX_DEPTH or not (letter == "`" or (letter == "$" and self._text.startswith("$(", self._at))):
+            return False
+        self._at += 1 if letter == "`" else 2
+        self.scan("`" if letter == "`" else ")", depth + 1)
+        return True
 
-    def _read_special(self, char: str) -> None:
-        text, position = self._text, self._position
-        if char == "<" and text.startswith("<", position) and not text.startswith("<<", position):
-            self._end_word()
-            delimiter, self._position = _read_delimiter(text, position + 1)
-            self._heredocs.append(delimiter)
-        elif char == "&" and (text[position - 2 : position - 1] == ">" or text.startswith(">", position)):
-            self._add(char)  # a redirection such as 2>&1 or &>file
-        elif char in ";|&()`" or (char == "$" and text.startswith("(", position)):
-            self._end_part()
-        elif char == "#" and self._word is None:
-            end = text.find("\n", position)
-            self._position = len(text) if end < 0 else end
+    def _take_separator(self, letter: str, depth: int) -> None:
+        self._at += 1
+        if letter == "(" and depth < _MAX_DEPTH:
+            self.scan(")", depth + 1)
+        elif letter == "\n" and self._heredocs:
+            self._skip_heredocs()
+
+    def _is_redirect_sign(self) -> bool:
+        """Return True for the `&` of `2>&1` and `&>`."""
+        before = self._text[self._at - 1 : self._at]
+        return before in ("<", ">") or self._text[self._at + 1 : self._at + 2] == ">"
+
+    def _take_redirect(self, words: list[str], word: list[str], depth: int) -> None:
+        text, start = self._text, self._at
+        if word and "".join(word).isdigit():  # the 2 of 2>&1 is not a word
+            word.clear()
+        _end_word(words, word)
+        while self._at < len(text) and text[self._at] in "<>&|" and self._at - start < 3:
+            self._at += 1
+        sign = text[start : self._at]
+        if sign == "<<":
+            self._heredocs.append(self._read_delimiter())
+        elif text[self._at : self._at + 1] == "(" and depth < _MAX_DEPTH:  # process substitution
+            self._at += 1
+            self.scan(")", depth + 1)
         else:
-            self._add(char)
+            words.append(sign)
+
+    def _read_delimiter(self) -> str:
+        text = self._text
+        while self._at < len(text) and text[self._at] in " \t-":
+            self._at += 1
+        start = self._at
+        while self._at < len(text) and text[self._at] not in " \t\n;|&<>)":
+            self._at += 1
+        return text[start : self._at].replace("'", "").replace('"', "").replace("\\", "")
+
+    def _skip_heredocs(self) -> None:
+        for delimiter in self._heredocs:
+            while self._at < len(self._text):
+                end = self._text.find("\n", self._at)
+                end = len(self._text) if end < 0 else end
+                line = self._text[self._at : end].strip()
+                self._at = end + 1
+                if line == delimiter:
+                    break
+        self._heredocs.clear()
+
+    def _end_command(self, words: list[str]) -> list[str]:
+        if words and len(self.commands) < MAX_COMMANDS:
+            self.commands.append(words)
+        return []
 
 
-def _read_delimiter(text: str, position: int) -> tuple[str, int]:
-    """Return the word that ends a here-document, and the position behind it."""
-    end = position + 1 if text.startswith("-", position) else position
-    while end < len(text) and text[end] in " \t":
-        end += 1
-    start = end
-    while end < len(text) and text[end] not in " \t\n;|&)<>":
-        end += 1
-    return text[start:end].strip("'\"\\"), end
-
-
-def _skip_heredoc(text: str, position: int, delimiter: str) -> int:
-    while position < len(text):
-        end = text.find("\n", position)
-        end = len(text) if end < 0 else end
-        line = text[position:end].strip()
-        position = end + 1
-        if line == delimiter:
-            break
-    return position
+def _end_word(words: list[str], word: list[str]) -> None:
+    if word:
+        words.append("".join(word))
+        word.clear()

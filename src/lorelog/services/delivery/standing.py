@@ -7,7 +7,8 @@ its content changed, and a lock keeps an older state from overwriting a newer on
 
 Standing are corrections, preferences and decisions, and other memories with cues written by hand. Cues are derived from
 standing memories and from facts that were added by hand, never from the notes of captured turns: these name every file
-of a session. Superseded, expired and deleted memories, and those whose code is gone, are left out. A memory that came
+of a session. A captured statement is delivered without what it is about; if its words name nothing, the call that the
+user rejected with them is its cue. Superseded, expired and deleted memories, and those whose code is gone, are left out. A memory that came
 with the repository cannot supersede one of the user's own.
 """
 
@@ -32,9 +33,10 @@ from lorelog.core.query import Filters
 from lorelog.core.record import UNTRUSTED_ORIGINS
 from lorelog.services.delivery import cue_table
 from lorelog.services.delivery.cue import Cue, CueKind, read_cues
-from lorelog.services.delivery.derive import derive_cues, word_set
+from lorelog.services.delivery.derive import derive_call_cues, derive_cues
 from lorelog.services.delivery.files import GLOBAL_KEY, project_key
 from lorelog.services.delivery.history import MIN_SINK_DELIVERIES, unused_counts
+from lorelog.services.delivery.programs import word_set
 from lorelog.services.delivery.wildcard import has_wildcard
 from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
@@ -47,7 +49,7 @@ STANDING_TYPES = frozenset({"correction", "preference", "decision"})
 MAX_MEMORIES = 20_000
 MAX_STANDING = 2_000
 MAX_TEXT_CHARS = 400
-_FORMAT = "1"
+_FORMAT = "2"
 """Increase this when the same memories give other files."""
 _LOCK_WAIT_S = 5.0
 _CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "conversation", "message", "chat"})
@@ -188,11 +190,14 @@ def _to_memory(source: DeliverySource, stored: StoredChunk, own: frozenset[str] 
     successor = state.superseded_by
     if state.expired or (successor and (not is_own or successor in own or source.authored.knows(successor))):
         return None
-    text = plain_text(chunk.text)
+    is_captured = bool(anchor.session or anchor.turn)
+    words, context = split_statement(chunk.text) if is_captured else (chunk.text, "")
+    text = plain_text(words)
     by_hand = read_cues(anchor.cues)
     is_standing = chunk.type in STANDING_TYPES or bool(by_hand)
-    is_added_fact = not (anchor.session or anchor.turn or anchor.covers) and chunk.type not in _CUELESS_TYPES
-    cues = by_hand or (derive_cues(text) if is_standing or is_added_fact else ())
+    is_added_fact = not (is_captured or anchor.covers) and chunk.type not in _CUELESS_TYPES
+    derived = (derive_cues(text) or derive_call_cues(context, stored.project)) if is_standing or is_added_fact else ()
+    cues = by_hand or derived
     if not text or not (is_standing or cues):
         return None
     return StandingMemory(
@@ -209,6 +214,12 @@ def _to_memory(source: DeliverySource, stored: StoredChunk, own: frozenset[str] 
         expires=state.expires,
         session=anchor.session,
     )
+
+
+def split_statement(text: str) -> tuple[str, str]:
+    """Return the words of a captured statement, and what they are about; see `format_statement` of the transcripts."""
+    words, mark, context = text.rpartition("\n- About: ")
+    return (words, " ".join(context.split())) if mark else (text, "")
 
 
 def plain_text(text: str) -> str:

@@ -65,7 +65,7 @@ _CUE_OPTIONS = (
 def add_cue_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options that say when an agent is shown a memory."""
     for option, kind, metavar, text in _CUE_OPTIONS:
-        choices = ("session-start", "commit", "test", "failure") if kind == "event" else None
+        choices = ("session-start", "commit", "test", "e2e-test", "failure") if kind == "event" else None
         parser.add_argument(
             option,
             dest=f"cue_{kind}",

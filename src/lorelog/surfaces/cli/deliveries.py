@@ -20,11 +20,12 @@ from lorelog.core.errors import UsageError
 from lorelog.surfaces.cli.arguments import add_common
 from lorelog.surfaces.cli.client import call_operation
 from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note, stylize
+from lorelog.surfaces.cli.render.records import shorten_ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lorelog.operations.replies import Json
 
@@ -81,14 +82,15 @@ def _show_deliveries(reply: Json) -> None:
         print("No deliveries.")
         return
     rows: list[tuple[str, ...]] = [("when", "host", "session", "moment", "memory", "cue", "tokens", "used")]
-    rows += [row for delivery in reply["deliveries"] for row in _delivery_rows(delivery)]
+    short = shorten_ids(memory["id"] for delivery in reply["deliveries"] for memory in delivery["memories"])
+    rows += [row for delivery in reply["deliveries"] for row in _delivery_rows(delivery, short)]
     _print_table(rows)
     count, tokens = plural(reply["total_count"], "delivery"), f"{reply['total_tokens']:,}"
     more = "; use -n to show more" if reply["total_count"] > len(reply["deliveries"]) else ""
     print_note(f"{count}, {tokens} tokens{more}")
 
 
-def _delivery_rows(delivery: Json) -> Iterator[tuple[str, ...]]:
+def _delivery_rows(delivery: Json, short: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
     """Yield one row per memory; the first has the time, the session and the tokens of them all."""
     cue = delivery["cue"] or (f"guard {delivery['guard'][:_ID_CHARS]}" if delivery["guard"] else "")
     head = (
@@ -101,7 +103,7 @@ def _delivery_rows(delivery: Json) -> Iterator[tuple[str, ...]]:
         words = one_line(memory["text"])
         text = words if len(words) <= _TEXT_CHARS else words[: _TEXT_CHARS - 1] + "…"
         used = "" if memory["used"] is None else memory["how"] or "no"
-        name = f"{one_line(memory['id'][:_ID_CHARS])} {text}".strip()
+        name = f"{one_line(short.get(memory['id'], ''))} {text}".strip()
         if number:
             yield ("", "", "", "", name, "", "", used)
         else:
@@ -113,10 +115,13 @@ def _show_unused(reply: Json) -> None:
         print("No memory was delivered repeatedly without being used.")
         return
     rows = [("unused", "last", "type", "memory")]
+    short = shorten_ids(memory["id"] for memory in reply["memories"])
     for memory in reply["memories"]:
         text = one_line(memory["text"])[: 2 * _TEXT_CHARS]
         last = _local_time(memory["last"])[:10]
-        rows.append((f"{memory['unused']:,}×", last, one_line(memory["type"]), f"{memory['id'][:_ID_CHARS]} {text}"))
+        rows.append(
+            (f"{memory['unused']:,}×", last, one_line(memory["type"]), f"{one_line(short[memory['id']])} {text}")
+        )
     _print_table(rows)
     for action in reply["actions"]:
         print_note(f"{action['command']:<26} {action['purpose']}")
