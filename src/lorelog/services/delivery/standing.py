@@ -34,6 +34,7 @@ from lorelog.core.record import UNTRUSTED_ORIGINS
 from lorelog.services.delivery import cue_table
 from lorelog.services.delivery.cue import Cue, CueKind, read_cues
 from lorelog.services.delivery.derive import derive_call_cues, derive_cues
+from lorelog.services.delivery.durable import is_lasting_rule
 from lorelog.services.delivery.files import GLOBAL_KEY, project_key
 from lorelog.services.delivery.history import MIN_SINK_DELIVERIES, unused_counts
 from lorelog.services.delivery.programs import word_set
@@ -49,7 +50,7 @@ STANDING_TYPES = frozenset({"correction", "preference", "decision"})
 MAX_MEMORIES = 20_000
 MAX_STANDING = 2_000
 MAX_TEXT_CHARS = 400
-_FORMAT = "2"
+_FORMAT = "3"
 """Increase this when the same memories give other files."""
 _LOCK_WAIT_S = 5.0
 _CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "conversation", "message", "chat"})
@@ -194,9 +195,11 @@ def _to_memory(source: DeliverySource, stored: StoredChunk, own: frozenset[str] 
     words, context = split_statement(chunk.text) if is_captured else (chunk.text, "")
     text = plain_text(words)
     by_hand = read_cues(anchor.cues)
-    is_standing = chunk.type in STANDING_TYPES or bool(by_hand)
+    lasts = not is_captured or is_lasting_rule(text)
+    is_standing = bool(by_hand) or (chunk.type in STANDING_TYPES and (lasts or chunk.type == "decision"))
     is_added_fact = not (is_captured or anchor.covers) and chunk.type not in _CUELESS_TYPES
-    derived = (derive_cues(text) or derive_call_cues(context, stored.project)) if is_standing or is_added_fact else ()
+    has_cues = lasts and (is_standing or is_added_fact)
+    derived = (derive_cues(text) or derive_call_cues(context, stored.project)) if has_cues else ()
     cues = by_hand or derived
     if not text or not (is_standing or cues):
         return None
