@@ -327,8 +327,7 @@ def _windows(sentence: list[str]) -> list[list[str]]:
 
 def _topic_score(rule: _Rule, windows: list[set[str]]) -> float:
     """Return 1 if a sentence of a prompt has all words of a topic."""
-    required = {stem for stem in rule.stems if not _in(stem, _GENERIC_WORDS)} or rule.stems
-    return 1.0 if required and any(required <= rule.matched(window) for window in windows) else 0.0
+    return 1.0 if rule.stems and any(rule.stems <= window for window in windows) else 0.0
 
 
 def _best_score(rule: _Rule, windows: list[set[str]], rarity: dict[str, float]) -> float:

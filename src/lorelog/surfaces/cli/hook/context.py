@@ -142,9 +142,9 @@ def _candidates(files: tuple[str, ...]) -> list[dict[str, Any]]:
         cues = memory.get("cues")
         if memory.get("type") in RULE_TYPES:
             candidates.append({"text": memory["text"], "memory": memory, "is_topic": False})
-        for cue in cues if isinstance(cues, list) else ():
-            if str(cue).startswith(_TOPIC):
-                candidates.append({"text": str(cue)[len(_TOPIC) :], "memory": memory, "is_topic": True})
+        texts = [str(cue) for cue in cues] if isinstance(cues, list) else []
+        topics = (text[len(_TOPIC) :] for text in texts if text.startswith(_TOPIC))
+        candidates += ({"text": topic, "memory": memory, "is_topic": True} for topic in topics)
     return candidates
 
 
