@@ -20,6 +20,7 @@ from tempfile import TemporaryDirectory
 
 from bench.delivery.topics import read_projects, real_prompts
 from bench.quality.sets import load
+
 from lorelog import Lorelog
 from lorelog.config.schema import SETTINGS
 from lorelog.services.delivery.log import estimate_tokens
@@ -118,7 +119,9 @@ def main() -> int:
         print(f"| {kind} | {len(chosen)} |{cells}")
     default = next(setting.default for setting in SETTINGS if setting.name == "session.hits_relevance")
     tokens = [sum(size for _, _, size in outcome.shown(float(str(default)))) for outcome in outcomes]
-    print(f"\nat the default of {default}: {sum(tokens) / len(tokens):.0f} tokens of text per prompt, at most {max(tokens)}")
+    print(
+        f"\nat the default of {default}: {sum(tokens) / len(tokens):.0f} tokens of text per prompt, at most {max(tokens)}"
+    )
     return 0
 
 
