@@ -5,7 +5,8 @@
 The notes of `retrieval/small_projects` become the memories of twelve projects with the built-in model. Prompts with an
 answer are its questions; prompts without one are its questions of the category none, made-up requests of other projects
 (`tests/services/sessions/prompt_topics.txt`), and what was typed in the real transcripts. Each prompt is a new session
-and brings at most `session.hits` memories, of which the table keeps those at or above a threshold.
+and brings at most `session.hits` memories, of which the table keeps those at or above a threshold. A project of 15 notes
+has little to confuse a prompt with, so all is measured again with the 180 notes in one project.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from bench.delivery.topics import read_projects, real_prompts
 from bench.quality.sets import load
 
 from lorelog import Lorelog
-from lorelog.config.schema import SETTINGS
 from lorelog.services.delivery.log import estimate_tokens
 
-THRESHOLDS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 MAX_MADE_UP = 144
 K = 2
+POOL = "all"
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class PromptOutcome:
         return [hit for hit in self.hits if hit[0] >= least]
 
 
-def write_journals(data: Path, folder: Path) -> tuple[dict[str, Path], dict[str, str]]:
+def write_journals(data: Path, folder: Path, *, pooled: bool) -> tuple[dict[str, Path], dict[str, str]]:
     """Write the notes of each group as journals; return the projects, and the documents by memory id."""
     notes = load(data, "small_projects")
     documents: dict[str, str] = {}
@@ -50,7 +51,7 @@ def write_journals(data: Path, folder: Path) -> tuple[dict[str, Path], dict[str,
     for number, text in enumerate(notes.texts, 1):
         memory = f"01a1dd23-0000-7000-8000-{number:012x}"
         documents[memory] = text.id
-        days.setdefault((text.group, text.date), []).append(
+        days.setdefault((POOL if pooled else text.group, text.date), []).append(
             f"### 10:00\n<!-- memory:{memory} type:fact -->\n- {text.text}\n"
         )
     for (group, day), entries in days.items():
@@ -67,7 +68,7 @@ def prompts_by_group(data: Path, groups: list[str]) -> dict[str, list[tuple[str,
     for question in judged.questions:
         answers = frozenset(name for name, gain in judged.gains.get(question.id, {}).items() if gain > 0)
         kind = f"answered, {question.category}" if answers else "not answered, questions"
-        prompts[question.group].append((kind, question.text, answers))
+        prompts[question.group if question.group in prompts else POOL].append((kind, question.text, answers))
     requests = [prompt for project in read_projects() for prompt, _, _ in project.prompts if len(prompt) >= 10]
     made_up = random.Random(5).sample(requests, MAX_MADE_UP)
     typed = [text for source, text in real_prompts(data) if source.startswith("typed")]
@@ -77,9 +78,9 @@ def prompts_by_group(data: Path, groups: list[str]) -> dict[str, list[tuple[str,
     return prompts
 
 
-def measure(data: Path, folder: Path) -> Iterator[PromptOutcome]:
+def measure(data: Path, folder: Path, *, pooled: bool) -> Iterator[PromptOutcome]:
     """Yield the outcome of each prompt."""
-    projects, documents = write_journals(data, folder)
+    projects, documents = write_journals(data, folder, pooled=pooled)
     prompts = prompts_by_group(data, list(projects))
     for group, project in projects.items():
         with Lorelog(project, home=folder / "home") as memory:
@@ -96,15 +97,8 @@ def measure(data: Path, folder: Path) -> Iterator[PromptOutcome]:
                 )
 
 
-def main() -> int:
-    """Measure and print a table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help="folder with retrieval/ and transcripts/")
-    options = parser.parse_args()
-    with TemporaryDirectory() as folder:
-        outcomes = list(measure(options.data, Path(folder)))
-    print("Prompts with an answer: % that bring it (of all that bring something, % that bring only others).")
-    print("Prompts without: % that bring something.\n")
+def print_table(outcomes: list[PromptOutcome]) -> None:
+    """Print the share of prompts by threshold."""
     print("| prompts | number |" + "".join(f" {least} |" for least in THRESHOLDS))
     print("|---|--:|" + "--:|" * len(THRESHOLDS))
     for kind in sorted({outcome.kind for outcome in outcomes} | {"answered", "not answered"}):
@@ -113,15 +107,28 @@ def main() -> int:
         for least in THRESHOLDS:
             shown = [hits for outcome in chosen if (hits := outcome.shown(least))]
             right = sum(any(is_answer for _, is_answer, _ in hits) for hits in shown)
-            wrong = f" ({100 * (len(shown) - right) / max(len(shown), 1):.0f})"
-            cells += f" {100 * (right if kind.startswith('a') else len(shown)) / len(chosen):.0f}"
-            cells += f"{wrong if kind.startswith('a') else ''} |"
+            if kind.startswith("answered"):
+                cells += f" {100 * right / len(chosen):.0f} ({100 * (len(shown) - right) / len(chosen):.1f}) |"
+            else:
+                cells += f" {100 * len(shown) / len(chosen):.1f} |"
         print(f"| {kind} | {len(chosen)} |{cells}")
-    default = next(setting.default for setting in SETTINGS if setting.name == "session.hits_relevance")
-    tokens = [sum(size for _, _, size in outcome.shown(float(str(default)))) for outcome in outcomes]
-    print(
-        f"\nat the default of {default}: {sum(tokens) / len(tokens):.0f} tokens of text per prompt, at most {max(tokens)}"
-    )
+
+
+def main() -> int:
+    """Measure and print the tables."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder with retrieval/ and transcripts/")
+    options = parser.parse_args()
+    print("Prompts with an answer: % that bring it (and % that bring only other memories).")
+    print("Prompts without one: % that bring something.")
+    for pooled in (False, True):
+        with TemporaryDirectory() as folder:
+            outcomes = list(measure(options.data, Path(folder), pooled=pooled))
+        print(f"\n### {'180 notes in one project' if pooled else '15 notes in each project'}\n", flush=True)
+        print_table(outcomes)
+        for least in THRESHOLDS:
+            tokens = [sum(size for _, _, size in outcome.shown(least)) for outcome in outcomes]
+            print(f"{least}: {sum(tokens) / len(tokens):.1f} tokens of text per prompt, at most {max(tokens)}")
     return 0
 
 

@@ -129,8 +129,9 @@ def real_prompts(data: Path) -> Iterator[tuple[str, str]]:
         for line in gzip.decompress(path.read_bytes()).decode("utf-8", "replace").splitlines():
             record: dict[str, Any] = json.loads(line)
             content = (record.get("message") or {}).get("content")
-            is_typed = record.get("type") == "user" and not record.get("isMeta") and isinstance(content, str)
-            if is_typed and len(content) >= 10 and not content.startswith(("<", "Caveat:", "[Request")):
+            if record.get("type") != "user" or record.get("isMeta") or not isinstance(content, str):
+                continue
+            if len(content) >= 10 and not content.startswith(("<", "Caveat:", "[Request")):
                 yield "typed in real sessions", content[:2000]
     for path in sorted((data / "transcripts" / "opencode").glob("*.gz")):
         for message in json.loads(gzip.decompress(path.read_bytes()))["messages"]:
