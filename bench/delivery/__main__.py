@@ -3,8 +3,8 @@
     python -m bench.delivery [--data DIR] [--out FILE] [--only PART]
 
 Parts: `notes` and `statements` (what is kept of real and made-up sessions), `cues` (the cost of evaluating them),
-`sessions` (cues in made-up sessions) and `replay` (deliveries on the real transcripts of --data). `python
-bench/hooks.py` measures the hooks' delay.
+`sessions` (cues in made-up sessions), `replay` (deliveries on the real transcripts of --data), `topics` (which topics
+prompts are about) and `prompts` (memories that prompts bring). `python bench/hooks.py` measures the hooks' delay.
 """
 
 from __future__ import annotations
@@ -16,7 +16,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-PARTS = {"notes": True, "statements": True, "cues": False, "sessions": False, "replay": True}
+PARTS = {
+    "notes": True,
+    "statements": True,
+    "cues": False,
+    "sessions": False,
+    "replay": True,
+    "topics": True,
+    "prompts": True,
+}
 """Parts, and whether each reads --data."""
 
 

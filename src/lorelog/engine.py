@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from lorelog.services.search.searcher import Searcher
     from lorelog.services.sessions.capture_context import CaptureContext, YieldWriteLock
     from lorelog.services.sessions.recall import RecalledMemory, UserPrompt
+    from lorelog.services.sessions.topics import TopicReader
     from lorelog.services.traces.recorder import TraceStore
 
 
@@ -149,7 +150,7 @@ class Engine:
         return report
 
     def run_background_work(self, go_on: Callable[[], bool] = lambda: True) -> None:
-        """Embed records and check the code that memories mention, as long as `go_on` returns True."""
+        """Embed records and topics, and check the code that memories mention, as long as `go_on` returns True."""
         from lorelog.services.maintenance.index import run_background_work
 
         run_background_work(
@@ -162,6 +163,7 @@ class Engine:
         )
         if go_on():
             self.refresh_delivery(check_code=True)
+            self._topic_reader().prepare(go_on)
 
     def roots(self) -> Sequence[RootStatus]:
         """Return the indexed roots of all projects of the tenant."""
@@ -217,13 +219,24 @@ class Engine:
 
         `wanted` raises when the client no longer waits.
         """
-        from lorelog.services.sessions.recall import recall_memories
+        from lorelog.services.sessions.recall import RecallSources, recall_memories
+        from lorelog.services.sessions.topics import LastQueryEmbedder
 
         session = self.defaults.session
         relevance = session.hits_relevance if min_relevance is None else min_relevance
         options = replace(self.defaults.search, k=session.hits if k is None else k, min_relevance=relevance)
         self.place.create()
-        return recall_memories(prompt, options, self.search, self.place.tenant_folder, wanted)
+        engine = self.with_embedder(LastQueryEmbedder)
+        sources = RecallSources(engine.search, self.place.tenant_folder, engine._topic_reader().find)  # noqa: SLF001
+        return recall_memories(prompt, options, sources, wanted)
+
+    def _topic_reader(self) -> TopicReader:
+        from lorelog.services.delivery.files import DeliveryFiles
+        from lorelog.services.sessions.topics import TopicReader
+
+        files = DeliveryFiles(str(self.place.tenant_folder), self.place.project.id).standing
+        # A daemon's background thread makes the vectors, because a hook does not wait for them.
+        return TopicReader(files, self.embedder, wait=self.deps.caches is None)
 
     def evaluate(
         self, request: EvaluationOptions, *, all_projects: bool = False, progress: Progress | None = None

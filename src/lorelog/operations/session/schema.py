@@ -25,7 +25,7 @@ class RecallRequest(OperationRequest, frozen=True, kw_only=True):
     ] = ""
     k: Annotated[
         Annotated[int, Meta(ge=0, le=100)] | None,
-        Meta(description="Maximum number of memories; session.hits if not given."),
+        Meta(description="Maximum number of hits of the search; session.hits if not given."),
     ] = None
     min_relevance: Annotated[
         Annotated[float, Meta(ge=0, le=1)] | None,
@@ -91,10 +91,11 @@ class RecalledMemoryJson(OperationReply, frozen=True, kw_only=True):
     grounding_refs: tuple[GroundingRef, ...]
     verification_hint: VerificationHint
     freshness: FreshnessJson
+    cue: str
 
 
 class RecallJson(OperationReply, frozen=True, kw_only=True):
-    """Memories that match a prompt, best first."""
+    """Memories that match a prompt: first those with a topic that it is about, then the hits of a search."""
 
     hits: tuple[RecalledMemoryJson, ...]
 

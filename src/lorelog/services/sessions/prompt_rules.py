@@ -163,12 +163,13 @@ def _in(stem: str, words: frozenset[str]) -> bool:
 class _Rule:
     """The stems of a rule, and those that it is about."""
 
-    __slots__ = ("heads", "stems", "subjects")
+    __slots__ = ("heads", "is_topic", "stems", "subjects")
 
     def __init__(self) -> None:
         self.stems: set[str] = set()
         self.heads: set[str] = set()
         self.subjects: set[str] = set()
+        self.is_topic = False
 
     def matched(self, window: set[str]) -> set[str]:
         """Return the stems of the rule that a sentence has, or that its words imply."""
@@ -276,7 +277,10 @@ def _is_unspaced(word: str) -> bool:
 
 
 def select_rules(rules: list[dict[str, Any]], prompt: str) -> list[dict[str, Any]]:
-    """Return the rules that a prompt is about, the best match first. The text of a rule is under `text`."""
+    """Return the rules that a prompt is about, the best match first. The text of a rule is under `text`.
+
+    With `is_topic` the text is a topic: a sentence must have all its words, because one of a few words says little.
+    """
     if len(prompt) > _MAX_PROMPT_CHARS:
         prompt = f"{prompt[: _MAX_PROMPT_CHARS // 2]}\n{prompt[-_MAX_PROMPT_CHARS // 2 :]}"
     terms = _Terms()
@@ -286,12 +290,17 @@ def select_rules(rules: list[dict[str, Any]], prompt: str) -> list[dict[str, Any
     total = min(len(rules), _MAX_RULES)
     rules = _candidates(rules[:_MAX_RULES], set().union(*windows))
     parsed = [terms.rule(str(rule["text"])) for rule in rules]
+    for rule, given in zip(parsed, rules, strict=True):
+        rule.is_topic = bool(given.get("is_topic"))
     frequency: dict[str, int] = {}
     for rule in parsed:
         for stem in rule.stems:
             frequency[stem] = frequency.get(stem, 0) + 1
     rarity = {stem: _rarity(count, total) for stem, count in frequency.items()}
-    scored = [(-_best_score(rule, windows, rarity), number) for number, rule in enumerate(parsed)]
+    scored = [
+        (-(_topic_score(rule, windows) if rule.is_topic else _best_score(rule, windows, rarity)), number)
+        for number, rule in enumerate(parsed)
+    ]
     return [rules[number] for score, number in sorted(scored) if score < 0]
 
 
@@ -314,6 +323,11 @@ def _candidates(rules: list[dict[str, Any]], stems: set[str]) -> list[dict[str, 
 def _windows(sentence: list[str]) -> list[list[str]]:
     """Return a sentence in pieces; a line of a pasted file can be long."""
     return [sentence[start : start + _MAX_SENTENCE_TERMS] for start in range(0, len(sentence), _MAX_SENTENCE_TERMS)]
+
+
+def _topic_score(rule: _Rule, windows: list[set[str]]) -> float:
+    """Return 1 if a sentence of a prompt has all words of a topic."""
+    return 1.0 if rule.stems and any(rule.stems <= window for window in windows) else 0.0
 
 
 def _best_score(rule: _Rule, windows: list[set[str]], rarity: dict[str, float]) -> float:

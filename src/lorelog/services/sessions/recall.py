@@ -1,8 +1,10 @@
 """Selects memories to show for a prompt: few, relevant, and new to the session.
 
 A memory that was not asked for costs attention and context, so the bar is high: it must be relevant, must not come from
-the same session, and is shown once per session, even across restarts, whichever hook showed it. It is saved as shown before it is returned, and
-only if the caller still waits: after a timeout, the session has not seen it.
+the same session, and is shown once per session, even across restarts, whichever hook showed it. It is saved as shown
+before it is returned, and only if the caller still waits: after a timeout, the session has not seen it.
+
+Memories with a topic that the prompt is about come first, whatever the search finds.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from lorelog.core.query import Hit, SearchReply, SupportingRecord
 from lorelog.core.record import CANDIDATE_TRUST, UNTRUSTED_ORIGINS, Trust, TrustTier
 from lorelog.services.sessions.captures import open_captures
 from lorelog.services.sessions.prompt_rules import prompted_memories
+from lorelog.services.sessions.topics import MAX_TOPIC_MEMORIES, TOPIC_PREFIX, TopicMatch
 
 MAX_TEXT_CHARS = 300
 """Length limit of a shown memory."""
@@ -55,33 +58,55 @@ class RecalledMemory:
     trust: Trust = CANDIDATE_TRUST
     grounding: tuple[SupportingRecord, ...] = ()
     verdict: FreshnessVerdict = UNCHECKED_VERDICT
+    cue: str = ""
+    """The cue that brought it, such as `topic=database migrations`; empty for a hit of the search."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecallSources:
+    """Where memories for a prompt come from."""
+
+    search: Callable[[str, SearchOptions], SearchReply]
+    folder: Path
+    """The tenant's."""
+    find_topics: Callable[[str], tuple[TopicMatch, ...]] = lambda _: ()
+    """Finds the standing memories whose topic a prompt is about."""
 
 
 def recall_memories(
-    prompt: UserPrompt,
-    options: SearchOptions,
-    search: Callable[[str, SearchOptions], SearchReply],
-    folder: Path,
-    check_waiting: Callable[[], None],
+    prompt: UserPrompt, options: SearchOptions, sources: RecallSources, check_waiting: Callable[[], None]
 ) -> tuple[RecalledMemory, ...]:
-    """Return at most `options.k` memories for a prompt. `check_waiting` raises if the caller has given up."""
+    """Return the memories whose topic a prompt is about, few, and at most `options.k` hits of a search.
+
+    `check_waiting` raises if the caller has given up.
+    """
     query = _prompt_query(prompt.text)
-    if not query or options.k < 1:
+    if not query:
         return ()
-    with open_captures(folder) as captures:
+    with open_captures(sources.folder) as captures:
         seen = captures.shown_memories(prompt.host, prompt.session)
-        seen |= prompted_memories(str(folder / DELIVERIES_FOLDER), prompt.host, prompt.session)
-        few = replace(options, k=options.k + _SPARE_HITS, token_budget=0)
-        new_hits, is_all = _new_hits(prompt, search(query, few), few, seen)
-        if len(new_hits) < options.k and not is_all:  # most of the hits were shown before: fetch more
-            many = replace(few, k=few.k + len(seen) + _EXTRA_HITS)
-            new_hits, _ = _new_hits(prompt, search(query, many), many, seen)
-        chosen = dict(list(new_hits.items())[: options.k])
+        seen |= prompted_memories(str(sources.folder / DELIVERIES_FOLDER), prompt.host, prompt.session)
+        hits = _search_new(prompt, query, options, sources, seen) if options.k else {}
+        topics = [match for match in sources.find_topics(query) if match.memory["id"] not in seen]
+        chosen = {match.memory["id"]: _from_topic(match) for match in topics[:MAX_TOPIC_MEMORIES]}
+        others = [(key, _to_recalled_memory(hit)) for key, hit in hits.items() if key not in chosen]
+        chosen |= dict(others[: options.k])
         if not chosen:
             return ()
         check_waiting()
         added = captures.add_shown(prompt.host, prompt.session, chosen)
-    return tuple(_to_recalled_memory(hit) for key, hit in chosen.items() if key in added)
+    return tuple(memory for key, memory in chosen.items() if key in added)
+
+
+def _search_new(
+    prompt: UserPrompt, query: str, options: SearchOptions, sources: RecallSources, seen: frozenset[str]
+) -> dict[str, Hit]:
+    few = replace(options, k=options.k + _SPARE_HITS, token_budget=0)
+    new_hits, is_all = _new_hits(prompt, sources.search(query, few), few, seen)
+    if len(new_hits) < options.k and not is_all:  # most of the hits were shown before: fetch more
+        many = replace(few, k=few.k + len(seen) + _EXTRA_HITS)
+        new_hits, _ = _new_hits(prompt, sources.search(query, many), many, seen)
+    return new_hits
 
 
 def _new_hits(
@@ -108,6 +133,20 @@ def _prompt_query(text: str) -> str:
 def _memory_key(hit: Hit) -> str:
     """Return a key that is stable when lines move: the memory's id, or the hash of its content."""
     return hit.anchor.memory if hit.anchor is not None and hit.anchor.memory else hit.content_hash
+
+
+def _from_topic(match: TopicMatch) -> RecalledMemory:
+    memory = match.memory
+    text = " ".join(str(memory["text"]).split())
+    return RecalledMemory(
+        id=memory["id"],
+        memory=memory["id"],
+        text=text if len(text) <= MAX_TEXT_CHARS else text[: MAX_TEXT_CHARS - 1] + "…",
+        source=str(memory.get("source") or ""),
+        date=str(memory.get("date") or ""),
+        relevance=match.probability,
+        cue=f"{TOPIC_PREFIX}{match.topic}",
+    )
 
 
 def _to_recalled_memory(hit: Hit) -> RecalledMemory:

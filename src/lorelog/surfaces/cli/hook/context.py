@@ -1,7 +1,7 @@
 """The memory that a hook adds to the model's context: at session start, and with a prompt.
 
 A prompt brings the user's standing rules that it is about, selected here by their words, and memories that the daemon
-finds in time. No memory is shown twice with the prompts of a session; a rule from the list at session start is shown
+finds in time: by their topics and by search. No memory is shown twice with the prompts of a session; a rule from the list at session start is shown
 once more when a prompt is about it, because that is when it matters. Nothing is added if nothing fits. Every delivery
 is logged.
 """
@@ -83,7 +83,8 @@ def _prompt_context(
 ) -> str:
     location, files = place
     budget = settings["session.prompt_budget"] - estimate_tokens(f"{OPENING_TAG}\n{CLOSING_TAG}\n")
-    rules = _rule_lines(event, prompt, budget, place)
+    candidates = _candidates(files.standing)
+    rules = _rule_lines(event, prompt, candidates, budget, place)
     lines = [line for line, _ in rules]
     if rules:
         tokens = estimate_tokens("\n".join(lines))
@@ -92,24 +93,26 @@ def _prompt_context(
         _log(files, event, location.project, {"kind": "standing", "memories": ids, "tokens": tokens})
         budget -= tokens + 1
     is_query = len(prompt.strip()) >= _MIN_PROMPT_CHARS and budget >= _MIN_RECALL_TOKENS
-    if is_query and settings["session.hits"] and settings["daemon.warm"] != "off":
+    has_topics = any(candidate["is_topic"] for candidate in candidates)
+    if is_query and (settings["session.hits"] or has_topics) and settings["daemon.warm"] != "off":
         from lorelog.surfaces.cli.hook.recall import recall_for_prompt
 
-        address = find_address(None, environment)
-        recalled, ids = recall_for_prompt(address, event, prompt, settings, budget)
-        if recalled:
-            tokens = estimate_tokens("\n".join(recalled))
-            _log(files, event, location.project, {"kind": "recall", "memories": ids, "tokens": tokens})
-        lines += recalled
+        for delivery in recall_for_prompt(find_address(None, environment), event, prompt, settings, budget):
+            shown = delivery.pop("lines")
+            _log(files, event, location.project, {**delivery, "tokens": estimate_tokens("\n".join(shown))})
+            lines += shown
     return "\n".join([OPENING_TAG, *lines, CLOSING_TAG]) if lines else ""
 
 
 def _rule_lines(
-    event: dict[str, Any], prompt: str, budget: int, place: tuple[JournalLocation, DeliveryFiles]
+    event: dict[str, Any],
+    prompt: str,
+    candidates: list[dict[str, Any]],
+    budget: int,
+    place: tuple[JournalLocation, DeliveryFiles],
 ) -> list[tuple[str, str]]:
     """Return the lines of the rules that a prompt is about, each with its memory's id, and their heading."""
     location, files = place
-    candidates = _candidates(files.standing)
     if not candidates:
         return []
     from lorelog.services.sessions.prompt_rules import prompted_memories, select_rules
@@ -137,11 +140,11 @@ def _candidates(files: tuple[str, ...]) -> list[dict[str, Any]]:
         if not is_users_word(memory) or memory.get("verdict") in STALE_VERDICTS:
             continue
         cues = memory.get("cues")
-        texts = [memory["text"]] if memory.get("type") in RULE_TYPES else []
-        texts += (
-            [str(cue)[len(_TOPIC) :] for cue in cues if str(cue).startswith(_TOPIC)] if isinstance(cues, list) else []
-        )
-        candidates += ({"text": text, "memory": memory} for text in texts)
+        if memory.get("type") in RULE_TYPES:
+            candidates.append({"text": memory["text"], "memory": memory, "is_topic": False})
+        texts = [str(cue) for cue in cues] if isinstance(cues, list) else []
+        topics = (text[len(_TOPIC) :] for text in texts if text.startswith(_TOPIC))
+        candidates += ({"text": topic, "memory": memory, "is_topic": True} for topic in topics)
     return candidates
 
 
