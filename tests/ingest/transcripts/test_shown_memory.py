@@ -38,10 +38,10 @@ BLOCKED = (
     "switch this guard off. If it is wrong here, the user can run `lorelog guard dismiss g434f3c9b`."
 )
 REJECTED = "The user doesn't want to proceed with this tool use. The tool use was rejected. The user said:\nuse pnpm"
-Writer = Callable[[Path, str, bool], Path]
+Writer = Callable[..., Path]
 
 
-def claude_file(path: Path, result: str, failed: bool) -> Path:
+def claude_file(path: Path, result: str, *, failed: bool) -> Path:
     lines = [
         claude("user", "u1", "Set it up"),
         claude("assistant", "a1", [tool_use("t1", "Bash", command="npm install")]),
@@ -51,7 +51,7 @@ def claude_file(path: Path, result: str, failed: bool) -> Path:
     return write_lines(path / "s.jsonl", lines)
 
 
-def codex_file(path: Path, result: str, failed: bool) -> Path:
+def codex_file(path: Path, result: str, *, failed: bool) -> Path:
     call = {"type": "function_call", "name": "shell", "call_id": "c1", "arguments": '{"command": "npm install"}'}
     output = {"content": result, "success": False} if failed else result
     lines = [
@@ -64,7 +64,7 @@ def codex_file(path: Path, result: str, failed: bool) -> Path:
     return write_lines(path / "rollout-1.jsonl", lines)
 
 
-def opencode_file(path: Path, result: str, failed: bool) -> Path:
+def opencode_file(path: Path, result: str, *, failed: bool) -> Path:
     state = {"status": "error" if failed else "completed", "input": {"command": "npm install"}}
     part = {"type": "tool", "tool": "bash", "callID": "c1", "state": state | {"error" if failed else "output": result}}
     messages = [
@@ -76,7 +76,7 @@ def opencode_file(path: Path, result: str, failed: bool) -> Path:
     return file
 
 
-def openclaw_file(path: Path, result: str, failed: bool) -> Path:
+def openclaw_file(path: Path, result: str, *, failed: bool) -> Path:
     call = {"type": "toolCall", "id": "c1", "name": "exec", "arguments": {"command": "npm install"}}
     content = [{"type": "text", "text": piece} for piece in result.split("\n\n")]
     lines = [
@@ -102,10 +102,10 @@ def captured(file: Path) -> tuple[ParsedTurn, str]:
 @all_hosts
 @pytest.mark.parametrize("failed", [False, True])
 @pytest.mark.parametrize("place", ["{shown}\n\n{output}", "{output}\n\n{shown}", "{shown}\n\n{output}\n\n{shown}"])
-def test_a_memory_beside_a_result_is_not_captured(write: Writer, failed: bool, place: str, tmp_path: Path) -> None:
+def test_a_memory_beside_a_result_is_not_captured(write: Writer, place: str, tmp_path: Path, *, failed: bool) -> None:
     """Whatever the host and the place of the block: its errors and words are not those of the call."""
     output = "npm error: otters.lock not found" if failed else "added 3 packages"
-    turn, kept = captured(write(tmp_path, place.format(shown=SHOWN, output=output), failed))
+    turn, kept = captured(write(tmp_path, place.format(shown=SHOWN, output=output), failed=failed))
 
     assert "zebra" not in kept
     assert "OtterError" not in kept
@@ -121,7 +121,7 @@ def test_a_stopped_call_is_neither_an_error_nor_a_rejection(
     write: Writer, reason: str, prefix: str, tmp_path: Path
 ) -> None:
     """A held or blocked call failed without an error, and nothing of the reason is the user's word."""
-    turn, kept = captured(write(tmp_path, prefix + reason, True))
+    turn, kept = captured(write(tmp_path, prefix + reason, failed=True))
     action = turn.digest.actions[0]
 
     assert (action.failed, action.error, action.traces) == (True, "", ())
@@ -134,7 +134,7 @@ def test_a_stopped_call_is_neither_an_error_nor_a_rejection(
 def test_codex_does_not_mark_a_stopped_call(tmp_path: Path) -> None:
     """Without the host's mark, a result that begins with the reason is a stopped call, and one that contains it is not."""
     (turn, _), (printed, _) = (
-        captured(codex_file(tmp_path, text, False))
+        captured(codex_file(tmp_path, text, failed=False))
         for text in (f"Command blocked by PreToolUse hook: {HELD}", f"the log says: {BLOCKED}")
     )
 
@@ -144,7 +144,7 @@ def test_codex_does_not_mark_a_stopped_call(tmp_path: Path) -> None:
 
 def test_the_users_own_rejection_is_still_read(tmp_path: Path) -> None:
     """Words that the user typed when rejecting a call remain a correction, without a block beside them."""
-    turn, kept = captured(claude_file(tmp_path, f"{REJECTED}\n\n{SHOWN}", True))
+    turn, kept = captured(claude_file(tmp_path, f"{REJECTED}\n\n{SHOWN}", failed=True))
 
     assert [(said.kind, said.text) for said in turn.digest.statements] == [("correction", "use pnpm")]
     assert "zebra" not in kept
@@ -182,8 +182,8 @@ def test_text_about_the_tag_is_kept() -> None:
     assert strip_shown_memory(f"a\n{SHOWN[:80]}") == "a"
 
 
-@given(st.text(), st.text(), st.booleans())
-def test_no_memory_survives(before: str, after: str, failed: bool) -> None:
+@given(before=st.text(), after=st.text(), failed=st.booleans())
+def test_no_memory_survives(before: str, after: str, *, failed: bool) -> None:
     """Any text around a block keeps nothing of it, and recognition never fails."""
     assert "zebra" not in strip_shown_memory(f"{before.replace('`', '')}\n{SHOWN}\n{after}")
     is_stopped_call(before + after, failed=failed)
