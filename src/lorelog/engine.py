@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from copy import copy
 from dataclasses import replace
@@ -288,7 +288,8 @@ class Engine:
         ]
         with suppress(StoreUnwritable):  # the memory is safe, and journals are found without being registered
             self._roots.remember([root])
-        self._register_authored({reply.memory: memory.text for reply, memory in zip(replies, memories, strict=True)})
+        pairs = zip(replies, memories, strict=True)
+        self._register_authored([replace(memory, id=reply.memory) for reply, memory in pairs])
         self.refresh_delivery()
         return replies
 
@@ -381,10 +382,10 @@ class Engine:
         files = DeliveryFiles(str(self.place.tenant_folder), "" if to_global else self.place.project.id)
         return supersede_contradicted(memories, read_standing(files.standing[:1]), STANDING_TYPES)
 
-    def _register_authored(self, texts: Mapping[str, str]) -> None:
+    def _register_authored(self, memories: Sequence[NewMemory]) -> None:
         """Register memories as written on this machine. They are safe in their files even if the home is read-only."""
         with suppress(StoreUnwritable):
-            self._authored().record(texts)
+            self._authored().record(memories)
 
     def _authored(self) -> AuthoredMemories:
         from lorelog.services.memory_state.authored import AuthoredMemories
