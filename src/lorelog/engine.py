@@ -223,7 +223,17 @@ class Engine:
         relevance = session.hits_relevance if min_relevance is None else min_relevance
         options = replace(self.defaults.search, k=session.hits if k is None else k, min_relevance=relevance)
         self.place.create()
-        return recall_memories(prompt, options, self.search, self.place.tenant_folder, wanted)
+        recalled = recall_memories(prompt, options, self.search, self.place.tenant_folder, wanted)
+        return tuple(
+            replace(memory, origin="repository") if not memory.origin and self._is_foreign(memory.id) else memory
+            for memory in recalled
+        )
+
+    def _is_foreign(self, chunk: str) -> bool:
+        """Return True if a chunk is from a journal that came with the repository."""
+        from lorelog.services.delivery.ownership import Ownership
+
+        return Ownership(self.place, self._authored()).came_with_repository(chunk, self.store)
 
     def evaluate(
         self, request: EvaluationOptions, *, all_projects: bool = False, progress: Progress | None = None
@@ -374,7 +384,7 @@ class Engine:
         """Return memories that name the standing memories of the same scope which they contradict."""
         from lorelog.services.delivery.contradiction import supersede_contradicted
         from lorelog.services.delivery.files import DeliveryFiles
-        from lorelog.services.delivery.standing import STANDING_TYPES
+        from lorelog.services.delivery.ownership import STANDING_TYPES
         from lorelog.services.delivery.standing_file import read_standing
 
         if not any(memory.type in STANDING_TYPES for memory in memories):

@@ -29,13 +29,13 @@ from lorelog.core.paths import is_below
 from lorelog.core.ports import Store
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.query import Filters
-from lorelog.core.record import UNTRUSTED_ORIGINS
 from lorelog.services.delivery import cue_table
 from lorelog.services.delivery.cue import Cue, CueKind, read_cues
 from lorelog.services.delivery.derive import derive_cues, word_set
 from lorelog.services.delivery.files import GLOBAL_KEY, project_key
 from lorelog.services.delivery.history import MIN_SINK_DELIVERIES, unused_counts
 from lorelog.services.delivery.own_entries import replace_file, untracked_files, write_own_entries
+from lorelog.services.delivery.ownership import HEADING, STANDING_TYPES, Ownership, memory_body
 from lorelog.services.delivery.wildcard import has_wildcard
 from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
@@ -44,7 +44,6 @@ from lorelog.services.places.workspace import RECORD_PAGES, Workspace
 if TYPE_CHECKING:
     from lorelog.services.freshness.checker import FreshnessChecker
 
-STANDING_TYPES = frozenset({"correction", "preference", "decision"})
 MAX_MEMORIES = 20_000
 MAX_STANDING = 2_000
 MAX_TEXT_CHARS = 400
@@ -53,7 +52,6 @@ _FORMAT = "2"
 _LOCK_WAIT_S = 5.0
 _CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "conversation", "message", "chat"})
 """Types from which no cues are derived: they tell what happened, not what to do."""
-_HEADING = re.compile(r"\A#{1,6}[ \t][^\n]*(?:\n|\Z)")
 _BULLET = re.compile(r"\A[-*+] (?!\[)")
 _WORD = re.compile(r"\w+")
 _PATTERN_WORD = re.compile(r"[A-Za-z0-9_$]+")
@@ -178,8 +176,8 @@ def _write_memories(source: DeliverySource, check: Callable[[Sequence[StoredChun
 
 def read_memories(source: DeliverySource, chunks: Sequence[StoredChunk]) -> list[StandingMemory]:
     """Return the memories that may be delivered, newest first; near-equal ones once."""
-    home = os.path.realpath(source.workspace.global_journals)
-    own = {stored.id: stored.chunk.anchor for stored in chunks if stored.chunk.anchor and _is_own(source, stored, home)}
+    ownership = Ownership(source.workspace, source.authored)
+    own = {stored.id: stored.chunk.anchor for stored in chunks if stored.chunk.anchor and ownership.is_own(stored)}
     own_ids = {anchor.memory for anchor in own.values()}
     replaced = frozenset(memory for anchor in own.values() for memory in anchor.superseded_ids)
     visible = [
@@ -232,27 +230,8 @@ def _to_memory(
 
 def plain_text(text: str) -> str:
     """Return a chunk's text on one line, without its heading and control characters."""
-    line = " ".join(_HEADING.sub("", text.lstrip("\n"), count=1).split())
+    line = " ".join(HEADING.sub("", text.lstrip("\n"), count=1).split())
     return "".join(char if char.isprintable() else " " for char in _BULLET.sub("", line))
-
-
-def _is_own(source: DeliverySource, stored: StoredChunk, home: str) -> bool:
-    """Return True if a memory was written on this machine, and was not changed since.
-
-    `home` is the folder of global journals: no repository contains it.
-    """
-    chunk, anchor = stored.chunk, stored.chunk.anchor
-    if anchor is None or anchor.origin in UNTRUSTED_ORIGINS:
-        return False
-    if is_below(chunk.source, home):
-        return True
-    if chunk.type in STANDING_TYPES and anchor.type != chunk.type:  # a type for the whole file
-        return False
-    return source.authored.wrote(anchor, _body(stored))
-
-
-def _body(stored: StoredChunk) -> str:
-    return _HEADING.sub("", stored.chunk.text, count=1)
 
 
 def _adopt_own_memories(source: DeliverySource) -> None:
@@ -267,7 +246,7 @@ def _adopt_own_memories(source: DeliverySource) -> None:
     for project, chunks in by_project.items():
         untracked = untracked_files(project, sorted({stored.chunk.source for stored in chunks}))
         texts |= {
-            stored.chunk.anchor: _body(stored)
+            stored.chunk.anchor: memory_body(stored)
             for stored in chunks
             if stored.chunk.anchor and stored.chunk.source in untracked
         }

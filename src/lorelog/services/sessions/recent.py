@@ -69,6 +69,7 @@ def merge_task_lines(data: bytes) -> list[dict[str, Any]]:
     return [task for task in reversed(tasks.values()) if task.get("goal") and not task.get("done")]
 
 
+FOREIGN_LABEL = "came with the repository"
 _MAX_FOREIGN_JOURNALS = 10
 """Journals without own entries that are read besides others: a repository may contain any number of them."""
 _MAX_TOMBSTONE_BYTES = 4_000_000
@@ -167,7 +168,8 @@ def shorten_line(text: str, max_chars: int) -> str:
 
 def foreign_origin_label(origin: str) -> str:
     """Return the label of text from an untrusted origin; empty for other text."""
-    source = {"tool": "from a tool", "import": "from an import", "foreign": "from a tool or an import"}.get(origin, "")
+    sources = {"tool": "from a tool", "import": "from an import", "foreign": "from a tool or an import"}
+    source = FOREIGN_LABEL if origin == "repository" else sources.get(origin, "")
     return f"{source}, quoted" if source else ""
 
 
