@@ -400,7 +400,7 @@ class Engine:
     def _authored(self) -> AuthoredMemories:
         from lorelog.services.memory_state.authored import AuthoredMemories
 
-        return AuthoredMemories(self.place.tenant_folder)
+        return AuthoredMemories.of_tenant(self.place.tenant_folder)
 
     # -- factories ---------------------------------------------------------------------------------------------------
 

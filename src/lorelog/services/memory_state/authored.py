@@ -12,7 +12,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from lorelog.core.document import Anchor, short_hash
@@ -43,8 +45,14 @@ class AuthoredText:
 class AuthoredMemories:
     """The memories of one tenant that were written on this machine."""
 
+    @classmethod
+    def of_tenant(cls, folder: Path) -> AuthoredMemories:
+        """Return the registry of a tenant. A process keeps it, because reading a long one takes time."""
+        return _open_registry(folder)
+
     def __init__(self, folder: Path) -> None:
-        self._file = AppendLog(folder / AUTHORED_FILE, _parse_line)
+        self._lock = Lock()
+        self._file = AppendLog(folder / AUTHORED_FILE, _parse_line, is_long=True)
         self._lines: tuple[tuple[str, AuthoredText], ...] = ()
         self._known_texts: dict[str, AuthoredText] = {}
 
@@ -98,10 +106,16 @@ class AuthoredMemories:
         return memory in self._known()
 
     def _known(self) -> Mapping[str, AuthoredText]:
-        lines = self._file.lines()
-        if lines is not self._lines:
-            self._known_texts, self._lines = dict(lines), lines
-        return self._known_texts
+        with self._lock:
+            lines = self._file.lines()
+            if lines is not self._lines:
+                self._known_texts, self._lines = dict(lines), lines
+            return self._known_texts
+
+
+@lru_cache(maxsize=4)
+def _open_registry(folder: Path) -> AuthoredMemories:
+    return AuthoredMemories(folder)
 
 
 def author_digest(text: str) -> str:
