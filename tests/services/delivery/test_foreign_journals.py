@@ -62,7 +62,8 @@ def ask_hook(home: Path, project: Path, moment: str, **payload: Any) -> dict[str
         "LORELOG_SESSION_HOLD_CALLS": "always",
     }
     data = json.dumps({"session_id": "s9", "cwd": str(project), **payload}).encode()
-    return handle_hook(["claude", moment], data, environment).get("hookSpecificOutput", {})
+    answer: dict[str, Any] = handle_hook(["claude", moment], data, environment).get("hookSpecificOutput", {})
+    return answer
 
 
 def start(home: Path, project: Path) -> list[str]:
