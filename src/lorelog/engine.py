@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from copy import copy
 from dataclasses import replace
@@ -228,7 +228,11 @@ class Engine:
         self.place.create()
         engine = self.with_embedder(LastQueryEmbedder)
         sources = RecallSources(engine.search, self.place.tenant_folder, engine._topic_reader().find)  # noqa: SLF001
-        return recall_memories(prompt, options, sources, wanted)
+        recalled = recall_memories(prompt, options, sources, wanted)
+        return tuple(
+            replace(memory, origin="repository") if not memory.origin and self._is_foreign(memory.id) else memory
+            for memory in recalled
+        )
 
     def _topic_reader(self) -> TopicReader:
         from lorelog.services.delivery.files import DeliveryFiles
@@ -237,6 +241,12 @@ class Engine:
         files = DeliveryFiles(str(self.place.tenant_folder), self.place.project.id).standing
         # A daemon's background thread makes the vectors, because a hook does not wait for them.
         return TopicReader(files, self.embedder, wait=self.deps.caches is None)
+
+    def _is_foreign(self, chunk: str) -> bool:
+        """Return True if a chunk is from a journal that came with the repository."""
+        from lorelog.services.delivery.ownership import Ownership
+
+        return Ownership(self.place, self._authored()).came_with_repository(chunk, self.store)
 
     def evaluate(
         self, request: EvaluationOptions, *, all_projects: bool = False, progress: Progress | None = None
@@ -301,7 +311,8 @@ class Engine:
         ]
         with suppress(StoreUnwritable):  # the memory is safe, and journals are found without being registered
             self._roots.remember([root])
-        self._register_authored({reply.memory: memory.text for reply, memory in zip(replies, memories, strict=True)})
+        pairs = zip(replies, memories, strict=True)
+        self._register_authored([replace(memory, id=reply.memory) for reply, memory in pairs])
         self.refresh_delivery()
         return replies
 
@@ -386,7 +397,7 @@ class Engine:
         """Return memories that name the standing memories of the same scope which they contradict."""
         from lorelog.services.delivery.contradiction import supersede_contradicted
         from lorelog.services.delivery.files import DeliveryFiles
-        from lorelog.services.delivery.standing import STANDING_TYPES
+        from lorelog.services.delivery.ownership import STANDING_TYPES
         from lorelog.services.delivery.standing_file import read_standing
 
         if not any(memory.type in STANDING_TYPES for memory in memories):
@@ -394,15 +405,15 @@ class Engine:
         files = DeliveryFiles(str(self.place.tenant_folder), "" if to_global else self.place.project.id)
         return supersede_contradicted(memories, read_standing(files.standing[:1]), STANDING_TYPES)
 
-    def _register_authored(self, texts: Mapping[str, str]) -> None:
+    def _register_authored(self, memories: Sequence[NewMemory]) -> None:
         """Register memories as written on this machine. They are safe in their files even if the home is read-only."""
         with suppress(StoreUnwritable):
-            self._authored().record(texts)
+            self._authored().record(memories)
 
     def _authored(self) -> AuthoredMemories:
         from lorelog.services.memory_state.authored import AuthoredMemories
 
-        return AuthoredMemories(self.place.tenant_folder)
+        return AuthoredMemories.of_tenant(self.place.tenant_folder)
 
     # -- factories ---------------------------------------------------------------------------------------------------
 

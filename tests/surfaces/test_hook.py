@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.services.sessions.own_journals import own_all
 
 from lorelog.config import load_settings
 from lorelog.config.file_editor import write_initial_file
@@ -94,6 +95,7 @@ def events(home: Path) -> list[dict[str, Any]]:
 
 def test_a_session_is_shown_its_memory(quiet: Path, app: Path) -> None:
     """At session start, recent memories of the payload's project reach the model."""
+    own_all(DeliveryFiles(str(quiet / "tenants" / "default"), str(app)).own, app / ".lorelog" / "memory")
     said, _ = hook(["claude", "session-start"], {**PAYLOAD, "cwd": str(app)}, quiet)
 
     context = said["hookSpecificOutput"]["additionalContext"]
@@ -414,7 +416,7 @@ def test_tenants_are_shown_their_own(quiet: Path, app: Path) -> None:
     own.mkdir(parents=True)
     (own / "2026-11-15.md").write_text("- of work\n", "utf-8")
     context = hook(["claude", "session-start"], told, app, env=more)[0]["hookSpecificOutput"]["additionalContext"]
-    assert "2026-11-15 of work" in context
+    assert '- 2026-11-15 came with the repository, quoted: "of work"' in context
     assert "Redis" not in context
 
 
@@ -580,7 +582,9 @@ def test_a_memsearch_project_is_shown_once_it_is_indexed(quiet: Path, tmp_path: 
     assert hook(["claude", "session-start"], asked, app)[0] == {}
 
     Roots(quiet / "tenants" / "default" / "roots.json").remember([Root(str(app / ".memsearch"), str(app))])
-    assert "- 2026-11-14 09:00 Chose Redis" in context_of(hook(["claude", "session-start"], asked, app)[0])
+    assert '- 2026-11-14 09:00 came with the repository, quoted: "Chose Redis"' in context_of(
+        hook(["claude", "session-start"], asked, app)[0]
+    )
 
 
 # -- hits ----------------------------------------------------------------------------------------------------------------

@@ -236,6 +236,17 @@ def test_a_call_is_held_once_where_the_user_wants_it(tmp_path: Path) -> None:
         assert deliver(context, None, [], [{**RULE, **other, "id": f"x{number}"}])[1] is False
 
 
+def test_the_log_says_which_memories_held_a_call(tmp_path: Path) -> None:
+    """Only the delivery of the rule says so; other memories shown with it are logged apart."""
+    context = call(tmp_path, hold="always")
+    assert deliver(context, None, [], [RULE, {**RULE, "id": "m2", "type": "fact"}])[1] is True
+
+    assert [(line["memories"], line.get("action")) for line in deliveries(context)] == [
+        (["m1"], "hold"),
+        (["m2"], None),
+    ]
+
+
 def test_only_a_rule_that_the_session_has_not_seen_holds_a_call(tmp_path: Path) -> None:
     """A rule listed at session start, or stated in this session, is shown with the call; an unseen one stops it once."""
     context = call(tmp_path, hold="unseen")

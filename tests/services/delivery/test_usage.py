@@ -113,6 +113,21 @@ def test_a_blocked_call_that_is_not_repeated_was_obeyed(tmp_path: Path) -> None:
     assert insisting.usage() == {}
 
 
+def test_a_held_call_that_is_repeated_unchanged_shows_no_use(tmp_path: Path) -> None:
+    """A rule that held a call was used if the agent made another call, or none, and not if it repeated the call."""
+    reason = f"<lorelog-memory>\n- The user said: {PNPM}\n</lorelog-memory>\nHeld once. Repeat the call if it agrees with this."
+    held = ("npm install zod", reason, True)
+    steps: dict[str, list[tuple[str, str, bool]]] = {
+        "": [held, ("npm install zod", "ok", False)],
+        "changed": [held, ("pnpm install zod", "ok", False)],
+        "obeyed": [held, ("ls", "ok", False)],
+    }
+    for sign, calls in steps.items():
+        talk = Talk(tmp_path / (sign or "repeated")).turn("Add zod", *calls, "Done.")
+        talk.deliver(cue="command=npm *", action="hold", target=call_digest("npm install zod"))
+        assert talk.usage() == ({MEMORY: sign} if sign else {})
+
+
 def test_a_call_that_was_changed_is_a_use(tmp_path: Path) -> None:
     """A similar call with a word of the memory, instead of the same call again, shows that the memory was used."""
     talk = Talk(tmp_path)

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.records.drafts import draft
 from tests.services.records.tenants import tenant
+from tests.services.sessions.own_journals import own_all
 
 from lorelog.services.delivery.files import DeliveryFiles
 from lorelog.services.delivery.log import estimate_tokens
@@ -28,6 +29,7 @@ from lorelog.services.sessions.session_start import SessionStartSources, render_
 def shown(home: Path, project: Path, budget: int = 600) -> str:
     journals = str(project / ".lorelog" / "memory")
     files = DeliveryFiles(str(home), str(project))
+    own_all(files.own, Path(journals))
     sources = SessionStartSources(str(project), (journals,), str(home / "tombstones.jsonl"), files)
     return render_session_start(sources, budget, "2026-11-15").text
 

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.services.sessions.own_journals import own_all
 
 from lorelog.services.delivery.files import DeliveryFiles
+from lorelog.services.delivery.journal_entries import CLOSING_TAG, OPENING_TAG, list_journal_days
 from lorelog.services.delivery.log import estimate_tokens
 from lorelog.services.memory_state.lifecycle_index import MemoryDates, MemoryDateTable
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones
-from lorelog.services.sessions.recent import CLOSING_TAG, OPENING_TAG, list_journal_days
 from lorelog.services.sessions.session_start import SessionStartSources, render_session_start
 
 TODAY = "2026-11-15"
@@ -33,8 +34,9 @@ def entry(time: str, memory: str, *lines: str, more: str = "") -> str:
 
 
 def shown(journals: Path, budget: int = 600, deletions: str = "") -> str:
-    tenant = str(Path(deletions).parent) if deletions else str(journals / "no tenant")
+    tenant = str(Path(deletions).parent) if deletions else str(journals.parents[2] / "no tenant")
     files = DeliveryFiles(tenant, str(journals.parents[1]))
+    own_all(files.own, journals)
     sources = SessionStartSources(str(journals.parents[1]), (str(journals),), deletions, files)
     return render_session_start(sources, budget, TODAY).text
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.services.sessions.own_journals import own_all
 
 from lorelog.services.delivery.files import DeliveryFiles
 from lorelog.services.delivery.log import estimate_tokens
@@ -25,6 +26,7 @@ class Project:
         self.root, self.tenant = folder / "app", folder / "tenant"
         self.journals = self.root / ".lorelog" / "memory"
         self.journals.mkdir(parents=True)
+        self.is_own = True
         self.files = DeliveryFiles(str(self.tenant), str(self.root))
 
     def stands(self, *memories: dict[str, Any]) -> None:
@@ -34,6 +36,7 @@ class Project:
         file.write_text("".join(f"{json.dumps(memory)}\n" for memory in memories), "utf-8")
 
     def start(self, budget: int = 600) -> ShownMemory:
+        own_all(self.files.own, *([self.journals] if self.is_own else []))
         sources = SessionStartSources(
             str(self.root), (str(self.journals),), str(self.tenant / "tombstones.jsonl"), self.files
         )

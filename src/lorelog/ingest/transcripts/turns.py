@@ -12,6 +12,7 @@ from typing import Any
 from lorelog.core.session import ToolAction, ToolCall, TranscriptTurn, TurnDigest, UserStatement
 from lorelog.ingest.transcripts import turn_note
 from lorelog.ingest.transcripts.actions import extract_errors, parse_action, parse_failure
+from lorelog.ingest.transcripts.shown_memory import is_stopped_call, strip_shown_memory
 from lorelog.ingest.transcripts.statements import is_plan_approval, last_question, recognise_prompt
 from lorelog.ingest.transcripts.user_replies import (
     CallResult,
@@ -189,7 +190,7 @@ class TurnBuilder:
         self.start_time = None if when is None else when.timestamp()
 
     def add_request(self, text: object) -> None:
-        request = to_text(text)
+        request = strip_shown_memory(to_text(text))
         self._user.add(request)
         self._assistant_spoke_last = False
         if request.strip() and len(self._spoken) < _MAX_STATEMENTS:
@@ -256,23 +257,31 @@ class TurnBuilder:
     ) -> list[UserStatement]:
         """Add a tool's result, and return the user's words in it. `details` is the result's structured form.
 
-        A result without a known call is dropped.
+        A result without a known call is dropped, and so are memories that lorelog added to it.
         """
         index = self._actions_by_call.get(to_text(call))
         if index is None:
             return []
-        text = result_text(result)
+        whole = result_text(result)
+        text = strip_shown_memory(whole)
+        pending = self._open_calls.pop(to_text(call), None)
+        if is_stopped_call(whole, failed=failed):
+            self._add_shown_result(to_text(call), text, failed=True)
+            if index < len(self._actions):
+                self._actions[index] = replace(self._actions[index], failed=True)
+            return []
         self._add_outcome(index, text, failed=failed)
         self._add_shown_result(to_text(call), text, failed=failed)
-        return self.add_reply(call, self._open_calls.pop(to_text(call), None), result, details, failed=failed)
+        return self.add_reply(call, pending, result, details, failed=failed)
 
     def add_reply(
         self, call: object, pending: PendingCall | None, result: object, details: object, *, failed: bool
     ) -> list[UserStatement]:
         """Add the user's words in the result of a call, also of one that an earlier turn made."""
-        if pending is None:
+        whole = to_text(result_text(result))
+        if pending is None or is_stopped_call(whole, failed=failed):
             return []
-        reply = CallResult(to_text(result_text(result)), details, failed)
+        reply = CallResult(strip_shown_memory(whole), details, failed)
         statements = list(read_reply(pending, reply, to_text(call), self._plan_text()))
         for statement in statements:
             self.add_statement(statement)

@@ -17,13 +17,14 @@ GLOBAL_KEY = "global"
 class DeliveryFiles:
     """Paths for one project of one tenant. Tuples hold the project's own file first, then that of global memories."""
 
-    __slots__ = ("cues", "guards", "log", "standing")
+    __slots__ = ("cues", "guards", "log", "own", "standing")
 
     def __init__(self, tenant_folder: str, project: str) -> None:
         folder = os.path.join(tenant_folder, "index", "delivery")
         keys = (project_key(project), GLOBAL_KEY)
         self.standing = tuple(os.path.join(folder, f"{key}.standing.jsonl") for key in keys)
         self.cues = tuple(os.path.join(folder, f"{key}.cues") for key in keys)
+        self.own = os.path.join(folder, f"{keys[0]}.own")
         self.guards = os.path.join(tenant_folder, "guards.jsonl")
         self.log = os.path.join(tenant_folder, "deliveries")
 

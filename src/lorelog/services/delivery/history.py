@@ -56,7 +56,7 @@ class Delivery:
     """Digest of the tool call."""
     guard: str = ""
     action: str = ""
-    """What the guard did: warn or block."""
+    """What was done to the call: a guard's warn or block, or hold."""
     tokens: int = 0
     memories: tuple[str, ...] = ()
     used: Mapping[str, str] = field(default_factory=dict)

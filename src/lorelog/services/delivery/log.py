@@ -71,7 +71,7 @@ def append_delivery(folder: str, host: str, session: str, delivery: Mapping[str,
 
     Its fields are `project`, `moment`, `kind` (one of `KINDS`), `memories` (ids), `tokens`, and, where they apply,
     `cue` (the cue that matched), `call` (the host's id of the tool call), `target` (its `target_digest`), `guard` (the
-    guard's id) and `action` (what the guard did: warn or block).
+    guard's id) and `action` (what was done to the call: warn or block by a guard, hold because of a memory).
     """
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     line = {"at": at, "host": host, "session": session, **delivery}

@@ -1,6 +1,6 @@
-"""Writes the two files that hooks read: standing memories, and the table of cues, for each project of a tenant.
+"""Writes the files that hooks read: standing memories, cues, and own journal entries, for each project of a tenant.
 
-Both are derived from the index and the files beside it. `Engine.refresh_delivery` is the one place that calls this
+They are derived from the index and the files beside it. `Engine.refresh_delivery` is the one place that calls this
 module: after every operation that changes memories, and in the daemon's background work, which also checks the memories
 against the code. A stamp of everything the files depend on makes an unnecessary call cheap, a file is replaced only if
 its content changed, and a lock keeps an older state from overwriting a newer one.
@@ -25,18 +25,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lorelog.core.code import Freshness
-from lorelog.core.document import StoredChunk
+from lorelog.core.document import Anchor, StoredChunk
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Store
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.query import Filters
-from lorelog.core.record import UNTRUSTED_ORIGINS
 from lorelog.services.delivery import cue_table
 from lorelog.services.delivery.cue import Cue, CueKind, read_cues
 from lorelog.services.delivery.derive import derive_call_cues, derive_cues
 from lorelog.services.delivery.durable import is_lasting_rule
 from lorelog.services.delivery.files import GLOBAL_KEY, project_key
 from lorelog.services.delivery.history import MIN_SINK_DELIVERIES, unused_counts
+from lorelog.services.delivery.own_entries import replace_file, untracked_files, write_own_entries
+from lorelog.services.delivery.ownership import HEADING, STANDING_TYPES, Ownership, memory_body
 from lorelog.services.delivery.programs import word_set
 from lorelog.services.delivery.wildcard import has_wildcard
 from lorelog.services.memory_state.authored import AuthoredMemories
@@ -46,16 +47,14 @@ from lorelog.services.places.workspace import RECORD_PAGES, Workspace
 if TYPE_CHECKING:
     from lorelog.services.freshness.checker import FreshnessChecker
 
-STANDING_TYPES = frozenset({"correction", "preference", "decision"})
 MAX_MEMORIES = 20_000
 MAX_STANDING = 2_000
 MAX_TEXT_CHARS = 400
-_FORMAT = "3"
+_FORMAT = "4"
 """Increase this when the same memories give other files."""
 _LOCK_WAIT_S = 5.0
 _CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "conversation", "message", "chat"})
 """Types from which no cues are derived: they tell what happened, not what to do."""
-_HEADING = re.compile(r"\A#{1,6}[ \t][^\n]*(?:\n|\Z)")
 _BULLET = re.compile(r"\A[-*+] (?!\[)")
 _WORD = re.compile(r"\w+")
 _PATTERN_WORD = re.compile(r"[A-Za-z0-9_$]+")
@@ -146,6 +145,16 @@ def write_delivery_files(
 
     `check` returns the freshness of the current project's memories; without it the last known one is kept.
     """
+    changed = _write_memories(source, check)
+    return _write_own_entries(source, source.workspace.project.id, [str(source.workspace.journals)]) or changed
+
+
+def _write_own_entries(source: DeliverySource, project: str, folders: Sequence[str]) -> bool:
+    file = source.folder / f"{project_key(project)}.own"
+    return bool(project) and write_own_entries(file, project, folders, source.authored)
+
+
+def _write_memories(source: DeliverySource, check: Callable[[Sequence[StoredChunk]], Verdicts] | None = None) -> bool:
     folder = source.folder
     if check is None and _read_text(folder / "stamp") == source.stamp:
         return False
@@ -164,15 +173,23 @@ def write_delivery_files(
             for memory in read_memories(source, chunks)
         ]
         changed = _write_projects(folder, [memory for memory in memories if memory.verdict != Freshness.GONE])
-        _replace_file(folder / "stamp", stamp.encode())
+        replace_file(folder / "stamp", stamp.encode())
     return changed
 
 
 def read_memories(source: DeliverySource, chunks: Sequence[StoredChunk]) -> list[StandingMemory]:
     """Return the memories that may be delivered, newest first; near-equal ones once."""
-    home = os.path.realpath(source.workspace.global_journals)
-    own = {stored.chunk.anchor.memory for stored in chunks if stored.chunk.anchor and _is_own(source, stored, home)}
-    visible = (memory for stored in chunks if (memory := _to_memory(source, stored, own)) is not None)
+    ownership = Ownership(source.workspace, source.authored)
+    own = {stored.id: stored.chunk.anchor for stored in chunks if stored.chunk.anchor and ownership.is_own(stored)}
+    own_ids = {anchor.memory for anchor in own.values()}
+    replaced = frozenset(memory for anchor in own.values() for memory in anchor.superseded_ids)
+    visible = [
+        memory
+        for stored in chunks
+        # Another memory with the id of an own one is forged.
+        if stored.id in own or (stored.chunk.anchor is not None and stored.chunk.anchor.memory not in own_ids)
+        if (memory := _to_memory(source, stored, replaced, is_own=stored.id in own)) is not None
+    ]
     return _drop_repetitions(sorted(visible, key=lambda memory: memory.date, reverse=True))
 
 
@@ -181,15 +198,15 @@ def _read_chunks(source: DeliverySource) -> list[StoredChunk]:
     return source.store.authored_chunks(Filters(), MAX_MEMORIES, outside=pages)
 
 
-def _to_memory(source: DeliverySource, stored: StoredChunk, own: frozenset[str] | set[str]) -> StandingMemory | None:
-    """Return a memory if it is visible and can ever be delivered."""
+def _to_memory(
+    source: DeliverySource, stored: StoredChunk, replaced: frozenset[str], *, is_own: bool
+) -> StandingMemory | None:
+    """Return a memory if it is visible and can ever be delivered. `replaced` are those that own memories supersede."""
     chunk, anchor = stored.chunk, stored.chunk.anchor
     if anchor is None or stored.machine:
         return None
     state = source.lifecycle.state_of(stored)
-    is_own = anchor.memory in own
-    successor = state.superseded_by
-    if state.expired or (successor and (not is_own or successor in own or source.authored.knows(successor))):
+    if state.expired or (state.superseded_by and (not is_own or anchor.memory in replaced)):
         return None
     is_captured = bool(anchor.session or anchor.turn)
     words, context = split_statement(chunk.text) if is_captured else (chunk.text, "")
@@ -227,35 +244,30 @@ def split_statement(text: str) -> tuple[str, str]:
 
 def plain_text(text: str) -> str:
     """Return a chunk's text on one line, without its heading and control characters."""
-    line = " ".join(_HEADING.sub("", text.lstrip("\n"), count=1).split())
+    line = " ".join(HEADING.sub("", text.lstrip("\n"), count=1).split())
     return "".join(char if char.isprintable() else " " for char in _BULLET.sub("", line))
-
-
-def _is_own(source: DeliverySource, stored: StoredChunk, home: str) -> bool:
-    """Return True if a memory was written on this machine, and its text was not changed since.
-
-    `home` is the folder of global journals: no repository contains it.
-    """
-    anchor = stored.chunk.anchor
-    if anchor is None or anchor.origin in UNTRUSTED_ORIGINS:
-        return False
-    if is_below(stored.chunk.source, home):
-        return True
-    return source.authored.wrote(anchor.memory, _HEADING.sub("", stored.chunk.text, count=1))
 
 
 def _adopt_own_memories(source: DeliverySource) -> None:
     """Register memories from before the registry existed, unless they may have come with a repository."""
+    pages = os.path.realpath(source.workspace.tenant_folder / RECORD_PAGES)
     by_project: dict[str, list[StoredChunk]] = {}
-    for stored in _read_chunks(source):
-        by_project.setdefault(stored.project, []).append(stored)
-    texts: dict[str, str] = {}
+    for stored in source.store.recent(Filters(), MAX_MEMORIES):
+        if stored.chunk.anchor and stored.chunk.anchor.memory and not is_below(stored.chunk.source, pages):
+            by_project.setdefault(stored.project, []).append(stored)
+    by_project.pop("", None)
+    texts: dict[Anchor, str] = {}
     for project, chunks in by_project.items():
-        untracked = untracked_files(project, sorted({stored.chunk.source for stored in chunks})) if project else ()
-        for stored in chunks:
-            if stored.chunk.anchor and stored.chunk.source in untracked:
-                texts[stored.chunk.anchor.memory] = _HEADING.sub("", stored.chunk.text, count=1)
-    source.authored.record(texts)
+        untracked = untracked_files(project, sorted({stored.chunk.source for stored in chunks}))
+        texts |= {
+            stored.chunk.anchor: memory_body(stored)
+            for stored in chunks
+            if stored.chunk.anchor and stored.chunk.source in untracked
+        }
+    source.authored.adopt(texts)
+    for project, chunks in by_project.items():
+        folders = {os.path.dirname(stored.chunk.source) for stored in chunks}  # noqa: PTH120
+        _write_own_entries(source, project, sorted(folders))
 
 
 def _drop_repetitions(memories: Iterable[StandingMemory]) -> list[StandingMemory]:
@@ -308,7 +320,7 @@ def _write_projects(folder: Path, memories: Sequence[StandingMemory]) -> bool:
     for name in old | contents.keys():
         data = contents.get(name, b"")  # a project without memories keeps empty files: a hook may be reading them
         if _read_bytes(folder / name) != data:
-            _replace_file(folder / name, data)
+            replace_file(folder / name, data)
             changed = True
     return changed
 
@@ -391,25 +403,12 @@ def _update_verdicts(
     current = [stored for stored in chunks if stored.project == project and stored.chunk.anchor]
     verdicts = {memory: value for memory, value in known.items() if memory in ids} | dict(check(current))
     if verdicts != known:
-        _replace_file(file, json.dumps(verdicts, sort_keys=True).encode())
+        replace_file(file, json.dumps(verdicts, sort_keys=True).encode())
     return verdicts
 
 
 def _with_verdict(memory: StandingMemory, verdicts: Verdicts) -> StandingMemory:
     return replace(memory, verdict=verdicts[memory.id]) if memory.id in verdicts else memory
-
-
-def untracked_files(project: str, sources: Sequence[str]) -> frozenset[str]:
-    """Return the files of a Git project that its repository does not contain; none without Git."""
-    from lorelog.code.git import Git
-
-    root = os.path.realpath(project)
-    names = {os.path.relpath(source, root): source for source in sources if is_below(source, root)}
-    output = Git(root).run("ls-files", "-z", "--cached", "--", *names) if names else None
-    if output is None:
-        return frozenset()
-    tracked = {os.fsdecode(name) for name in output.split(b"\0")}
-    return frozenset(source for name, source in names.items() if name not in tracked)
 
 
 def code_check(checker: FreshnessChecker) -> Callable[[Sequence[StoredChunk]], Verdicts]:
@@ -430,13 +429,6 @@ def _lock(path: Path) -> Iterator[bool]:
         yield acquire_file_lock(descriptor, _LOCK_WAIT_S)
     finally:
         os.close(descriptor)
-
-
-def _replace_file(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as stream:
-        stream.write(data)
-    temporary.replace(path)
 
 
 def _read_bytes(path: Path) -> bytes | None:

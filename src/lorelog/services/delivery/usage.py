@@ -3,7 +3,7 @@
 Precision comes before recall: a memory that only looks used would stay in front of better ones. Four signs count:
 
 - `id`: the assistant wrote the memory's id, in its text or in a tool call.
-- `obeyed`: a guard blocked a call, and the same call was not made again.
+- `obeyed`: a guard blocked a call, or it was held because of the memory, and the same call was not made again.
 - `changed`: after a tool call that brought the memory, a similar call contains a word of the memory that the first one
   did not contain, and the first one is not repeated ("use pnpm": `npm install`, then `pnpm install`).
 - `words`: the assistant wrote words that are distinctive for the memory and that came from nowhere else: not from the
@@ -283,7 +283,10 @@ class _Evidence:
         text = "\n".join((view.conclusion if is_tool and is_first else view.spoken, *view.calls(start)))
         if contains_id(text, self._memory):
             return "id"
-        if calls and self._delivery.guard and self._delivery.action != "warn":
+        is_stopped = bool(self._delivery.guard and self._delivery.action != "warn") or self._delivery.action == "hold"
+        if calls and is_stopped and not self._delivery.guard and self._is_changed(view, calls, heard):
+            return "changed"
+        if calls and is_stopped:
             obeyed = len(calls) == 1 and view.actions[calls[0]].failed
             return "obeyed" if obeyed else ""
         if calls and self._delivery.moment == "tool-before" and self._is_changed(view, calls, heard):

@@ -19,30 +19,41 @@ from lorelog.core.errors import StoreDamaged, StoreError, StoreUnwritable
 LineT = TypeVar("LineT")
 
 FileStamp = tuple[int, int, int]
+_COMPARED_BYTES = 4_096
+"""Bytes before the last read's end that are compared with the file, in case it was edited."""
 
 
 class AppendLog(Generic[LineT]):
-    """One file of lines, read again whenever it has changed. `parse` converts a line's object, or raises."""
+    """One file of lines, read again whenever it has changed. `parse` converts a line's object, or raises.
 
-    def __init__(self, path: Path, parse: Callable[[Any], LineT]) -> None:
+    With `is_long`, lines that were appended since the last read are read alone: for files that nobody edits.
+    """
+
+    def __init__(self, path: Path, parse: Callable[[Any], LineT], *, is_long: bool = False) -> None:
         self.path = path
         self._parse = parse
+        self._is_long = is_long
         self._seen: FileStamp | None = None
         self._lines: tuple[LineT, ...] = ()
+        self._end, self._last = 0, b""
+        """Length of what was read, and the bytes before that point."""
 
     def lines(self) -> tuple[LineT, ...]:
         """Return all lines in order; the same tuple as long as nothing was appended."""
         seen = self.stamp()
         if seen != self._seen:
             # The stamp was taken before the read: a line appended in between changes it for the next call.
-            self._lines, self._seen = tuple(self._read_all()), seen
+            is_same_file = self._seen is None or (self._seen[2] == seen[2] and self._seen[0] < seen[0])
+            if not (self._is_long and is_same_file):
+                self._end, self._last = 0, b""
+            self._lines, self._seen = self._read(), seen
         return self._lines
 
     def stamp(self) -> FileStamp:
         """Return size, time and inode of the file; they change with every line."""
         try:
             status = self.path.stat()
-        except OSError:  # no file, or an unreadable one, which _read_all reports
+        except OSError:  # no file, or an unreadable one, which _read reports
             return (-1, 0, 0)
         return (status.st_size, status.st_mtime_ns, status.st_ino)
 
@@ -63,15 +74,30 @@ class AppendLog(Generic[LineT]):
             ) from error
         self._seen = None
 
-    def _read_all(self) -> list[LineT]:
+    def _read(self) -> tuple[LineT, ...]:
+        """Return the lines of the last read and those after it; all are read again if the file is another one."""
+        known, end, last = self._lines if self._end else (), self._end, self._last
+        self._end, self._last = 0, b""
         try:
-            lines = self.path.read_bytes().split(b"\n")
+            with self.path.open("rb") as stream:
+                stream.seek(end - len(last))
+                data = stream.read()
+                if not data.startswith(last):
+                    known, end, last = (), 0, b""
+                    stream.seek(0)
+                    data = stream.read()
         except FileNotFoundError:
-            return []
+            return ()
         except OSError as error:
             raise StoreError(f"{self.path} cannot be read: {error.strerror}", hint="check its permissions") from error
+        whole = data[: data.rfind(b"\n") + 1]  # text after the last newline is torn
+        lines = (*known, *self._parse_lines(whole[len(last) :]))
+        self._end, self._last = end - len(last) + len(whole), whole[-_COMPARED_BYTES:]
+        return lines
+
+    def _parse_lines(self, data: bytes) -> list[LineT]:
         try:
-            return [self._parse(json.loads(line)) for line in lines[:-1] if line]  # text after the last newline is torn
+            return [self._parse(json.loads(line)) for line in data.split(b"\n") if line]
         except (ValueError, KeyError, TypeError) as error:
             raise StoreDamaged(
                 f"{self.path} has a line that cannot be read: {error}",

@@ -1,34 +1,60 @@
 """Registry of the memories that were written on this machine: by capture, `lorelog add`, MCP, HTTP or Python.
 
 A journal may come with a cloned repository, and anyone can write one. So a memory counts as the user's own only if its
-id is in `authored.jsonl`, in the home, and its text is still the one that was registered. Everything else is labelled as
-coming with the repository, and never counts as a correction or preference of the user.
+id is in `authored.jsonl`, in the home, and its text, type, origin, expiry, cues and replaced memories are still those that were
+registered. Everything else is labelled as coming with the repository, and never counts as a correction or preference of
+the user.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
-from lorelog.core.document import short_hash
+from lorelog.core.document import Anchor, short_hash
+from lorelog.core.memory import NewMemory
 from lorelog.services.memory_state.append_log import AppendLog
 
 AUTHORED_FILE = "authored.jsonl"
-_MAX_COMPARED_CHARS = 300
-"""Letters and digits of a text that are compared. A long memory is split into chunks; the first is longer than this."""
+_MAX_COMPARED_CHARS = 400
+"""Letters and digits of a text that are compared if only its beginning is known: no less than a hook shows.
+
+A long memory is split into chunks; the first is longer than this.
+"""
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class AuthoredText:
+    """What the registry knows of a memory: digests of its text and of its anchor."""
+
+    text: str
+    """Digest of the beginning."""
+    whole: str = ""
+    """Digest of the whole text; empty if that is unknown."""
+    kind: str = ""
+    """Digest of type, origin, expiry, cues and replaced memories; empty if that is unknown."""
 
 
 class AuthoredMemories:
     """The memories of one tenant that were written on this machine."""
 
+    @classmethod
+    def of_tenant(cls, folder: Path) -> AuthoredMemories:
+        """Return the registry of a tenant. A process keeps it, because reading a long one takes time."""
+        return _open_registry(folder)
+
     def __init__(self, folder: Path) -> None:
-        self._file = AppendLog(folder / AUTHORED_FILE, _parse_line)
-        self._lines: tuple[tuple[str, str], ...] = ()
-        self._digests: dict[str, str] = {}
+        self._lock = Lock()
+        self._file = AppendLog(folder / AUTHORED_FILE, _parse_line, is_long=True)
+        self._lines: tuple[tuple[str, AuthoredText], ...] = ()
+        self._known_texts: dict[str, AuthoredText] = {}
 
     @property
     def token(self) -> str:
@@ -39,32 +65,89 @@ class AuthoredMemories:
         """Return True if anything was ever registered, or older memories were adopted."""
         return self._file.path.exists()
 
-    def record(self, texts: Mapping[str, str]) -> None:
-        """Register memories by id, with their texts; they are on disk when this returns."""
+    def record(self, memories: Iterable[NewMemory]) -> None:
+        """Register memories, which have ids; they are on disk when this returns."""
         at = datetime.now(UTC).isoformat(timespec="seconds")
-        self._file.append({"memory": memory, "text": author_digest(text), "at": at} for memory, text in texts.items())
+        self._file.append(
+            {
+                "memory": memory.id,
+                "text": author_digest(memory.text),
+                "whole": _whole_digest(memory.text),
+                "kind": _anchor_digest(_to_anchor(memory)),
+                "at": at,
+            }
+            for memory in memories
+        )
 
-    def wrote(self, memory: str, text: str) -> bool:
-        """Return True if a memory was written here with this text."""
-        digest = self._known().get(memory)
-        return digest is not None and digest == author_digest(text)
+    def adopt(self, texts: Mapping[Anchor, str]) -> None:
+        """Register memories of which the anchor and the beginning are known."""
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        self._file.append(
+            {"memory": anchor.memory, "text": author_digest(text), "kind": _anchor_digest(anchor), "at": at}
+            for anchor, text in texts.items()
+        )
+
+    def wrote(self, anchor: Anchor, text: str) -> bool:
+        """Return True if a memory was written here with this anchor, and its text begins like this one."""
+        known = self._known().get(anchor.memory)
+        if known is None or known.text != author_digest(text):
+            return False
+        return not known.kind or known.kind == _anchor_digest(anchor)
+
+    def wrote_all(self, anchor: Anchor, text: str) -> bool:
+        """Return True if a memory was written here with this anchor and exactly this text, markup aside."""
+        known = self._known().get(anchor.memory)
+        if known is None or not self.wrote(anchor, text):
+            return False
+        return known.whole == _whole_digest(text) if known.whole else "<!--" not in text
 
     def knows(self, memory: str) -> bool:
         """Return True if a memory with this id was written here, whatever its text is now."""
         return memory in self._known()
 
-    def _known(self) -> Mapping[str, str]:
-        lines = self._file.lines()
-        if lines is not self._lines:
-            self._digests, self._lines = dict(lines), lines
-        return self._digests
+    def _known(self) -> Mapping[str, AuthoredText]:
+        with self._lock:
+            lines = self._file.lines()
+            if lines is not self._lines:
+                self._known_texts, self._lines = dict(lines), lines
+            return self._known_texts
+
+
+@lru_cache(maxsize=4)
+def _open_registry(folder: Path) -> AuthoredMemories:
+    return AuthoredMemories(folder)
 
 
 def author_digest(text: str) -> str:
     """Return a digest of the letters and digits at the beginning of a text: a journal may change its markup."""
-    bare = "".join(char for char in _COMMENT.sub("", text) if char.isalnum())
-    return short_hash(bare[:_MAX_COMPARED_CHARS])
+    return short_hash(_bare(_COMMENT.sub("", text))[:_MAX_COMPARED_CHARS])
 
 
-def _parse_line(entry: Any) -> tuple[str, str]:
-    return str(entry["memory"]), str(entry["text"])
+def _whole_digest(text: str) -> str:
+    """Return a digest of all letters and digits of a text, also of those in comments, which a hook may show."""
+    return short_hash(_bare(text))
+
+
+def _bare(text: str) -> str:
+    return "".join(filter(str.isalnum, text))
+
+
+def _anchor_digest(anchor: Anchor) -> str:
+    replaced = ",".join(sorted(set(anchor.superseded_ids)))
+    return short_hash("\0".join((anchor.type, anchor.origin, anchor.expires, replaced, *sorted(set(anchor.cues)))))
+
+
+def _to_anchor(memory: NewMemory) -> Anchor:
+    return Anchor(
+        memory=memory.id,
+        type=memory.type,
+        origin=memory.origin,
+        supersedes=",".join(memory.supersedes),
+        expires=memory.expires,
+        cues=memory.cues,
+    )
+
+
+def _parse_line(entry: Any) -> tuple[str, AuthoredText]:
+    texts = (str(entry["text"]), str(entry.get("whole", "")), str(entry.get("kind", "")))
+    return str(entry["memory"]), AuthoredText(*texts)

@@ -594,7 +594,7 @@ class _SessionCapture:
         )
         self._touched.add(journal)
         entries = append_entries(Path(self._root.path), memories, drafts[0].when)
-        self._context.register({memory.id: memory.text for memory in memories})
+        self._context.register(memories)
         self._captures.save_rows(*(self._capture_row(draft, journal, DONE) for draft in drafts))
         traced = [
             TracedTurn(draft.memory, draft.turn.turn.id, draft.when, draft.turn.digest.actions)
@@ -634,7 +634,7 @@ class _SessionCapture:
                 self._touched.add(journal)
             when = next(iter(memories.values())).at or self._event.at
             entries = append_entries(journal.parent, list(memories.values()), when)
-            self._context.register({memory.id: memory.text for memory in memories.values()})
+            self._context.register(list(memories.values()))
         except StoreError:
             if own:
                 raise

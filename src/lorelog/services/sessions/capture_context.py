@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from lorelog.core.document import FileStamp, SourceFile
 from lorelog.core.errors import StoreError, StoreUnwritable
+from lorelog.core.memory import NewMemory
 from lorelog.core.options import CaptureOptions
 from lorelog.core.ports import Embedder, Store
 from lorelog.core.session import HostCaptures, SessionStatus, TurnSummarizer
@@ -49,8 +50,8 @@ class CaptureContext:
     """Returns the store for tool calls and errors of turns."""
     refresh: Callable[[], None] = lambda: None
     """Called after journals were written and indexed."""
-    register: Callable[[Mapping[str, str]], None] = lambda texts: None
-    """Registers memories by id and text as written on this machine."""
+    register: Callable[[Sequence[NewMemory]], None] = lambda memories: None
+    """Registers memories, which have ids, as written on this machine."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 

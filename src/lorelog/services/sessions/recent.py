@@ -11,7 +11,19 @@ from __future__ import annotations
 
 import os
 
-from lorelog.core.paths import is_below
+from lorelog.services.delivery.journal_entries import (
+    MAX_JOURNALS,
+    MEMORY_TAG,
+    OwnEntries,
+    RecentEntry,
+    entry_digest,
+    escape_tags,
+    is_iso_date,
+    list_journal_days,
+    parse_entries,
+    read_own_entries,
+    read_tail,
+)
 
 TYPE_CHECKING = False
 
@@ -20,7 +32,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-# ruff: noqa: PTH123, PTH208  (pathlib takes 10 ms to import)
+# ruff: noqa: PTH123  (pathlib takes 10 ms to import)
 
 OPEN_TASKS_FILE = "open-tasks.jsonl"
 MAX_OPEN_TASKS_BYTES = 131_072
@@ -57,62 +69,34 @@ def merge_task_lines(data: bytes) -> list[dict[str, Any]]:
     return [task for task in reversed(tasks.values()) if task.get("goal") and not task.get("done")]
 
 
-OPENING_TAG, CLOSING_TAG = "<lorelog-memory>", "</lorelog-memory>"
-MEMORY_TAG = "lorelog-memory"
-_TAIL_BYTES = 65_536
-"""Bytes read from the end of a journal: about a hundred turns."""
-_MAX_FILES = 30
+FOREIGN_LABEL = "came with the repository"
+_MAX_FOREIGN_JOURNALS = 10
+"""Journals without own entries that are read besides others: a repository may contain any number of them."""
 _MAX_TOMBSTONE_BYTES = 4_000_000
 """Longer files of deletions or expiry dates cannot be read while an agent waits."""
 MAX_SHOWN_TASKS = 10
 _TASK_ID_CHARS = 18
 """Shown characters of a task's id: enough to name it, at half the tokens."""
-_ZERO_WIDTH_JOINER, _REPLACEMENT_CHAR = "\u200d", "\ufffd"
-"""The joiner combines two characters; the replacement stands for invalid bytes."""
-_TAG_SUBSTITUTE, _TAG_STARTS = "\u2039", "/!?|"
-"""Replacement of a `<` that could begin a tag, and the characters other than letters that can follow it."""
-_BULLETS = ("- ", "* ", "+ ")
-
-
-def list_journal_days(project_id: str, journals: str) -> list[str]:
-    """Return the names of a project's journals, newest first; none if the folder is outside the project."""
-    # A repository may come from someone else: a symbolic link in it must not decide which files are shown.
-    if not is_below(os.path.realpath(journals), os.path.realpath(project_id)):
-        return []
-    try:
-        names = os.listdir(journals)
-    except OSError:
-        return []
-    return sorted((name for name in names if _is_day(name)), reverse=True)
-
-
-class RecentEntry:
-    """An entry of a journal: when it was written, the fields of its anchor, and its lines."""
-
-    __slots__ = ("anchor", "day", "lines", "time")
-
-    def __init__(self, day: str, time: str) -> None:
-        self.day, self.time = day, time
-        self.anchor: dict[str, str] = {}
-        self.lines: list[str] = []
-
-    @property
-    def memory(self) -> str:
-        """Its id; empty for text that was written by hand."""
-        return self.anchor.get("memory", "")
 
 
 class RecentJournals:
     """The journals of a project, in one or more folders."""
 
-    def __init__(self, project_id: str, folders: tuple[str, ...], today: str, deletions: str = "") -> None:
-        """`today` is an ISO date. `deletions` is the file of tombstones; expiry dates are in a file beside it."""
+    def __init__(
+        self, project_id: str, folders: tuple[str, ...], today: str, deletions: str = "", own: str = ""
+    ) -> None:
+        """`today` is an ISO date. `deletions` is the file of tombstones; expiry dates are in a file beside it.
+
+        `own` is the file that names the user's own entries; all others came with the repository.
+        """
         self._today = today
         self._deleted, self._expiry_days = _read_deleted(deletions), _read_expiry_days(deletions)
         # Tombstones contain real paths.
         days = [(day, os.path.realpath(folder)) for folder in folders for day in list_journal_days(project_id, folder)]
         self._files = sorted(days, key=lambda file: file[0], reverse=True)
-        self._superseded: set[str] = set()
+        self._own = read_own_entries(own) if own else OwnEntries(frozenset(), frozenset())
+        self._superseded: dict[bool, set[str]] = {True: set(), False: set()}
+        """Memories that an own entry replaces, and that a foreign one replaces."""
 
     @property
     def days(self) -> list[str]:
@@ -123,15 +107,23 @@ class RecentJournals:
         """Yield the visible entries, newest first; none if tombstones or expiry dates cannot be read."""
         if self._deleted is None or self._expiry_days is None:
             return
-        files = self._files[:_MAX_FILES]
+        files = self._chosen_files()
         for date in dict.fromkeys(day[:10] for day, _ in files):
             entries: list[tuple[str, int, str, RecentEntry]] = []
             for file in (f"{folder}/{day}" for day, folder in files if day[:10] == date):
-                for entry in _parse_entries(_read_tail(file), date):
+                for entry in parse_entries(read_tail(file), date):
+                    entry.is_own = bool(self._own.digests) and entry_digest(entry) in self._own.digests
                     entries.append((entry.time, len(entries), file, entry))
             for _, _, file, entry in sorted(entries, key=lambda place: place[:2], reverse=True):
                 if self._is_visible(entry, file):
                     yield entry
+
+    def _chosen_files(self) -> list[tuple[str, str]]:
+        """Return the journals to read: those with own entries, and a few others."""
+        own = [file for file in self._files if f"{file[1]}/{file[0]}" in self._own.files][:MAX_JOURNALS]
+        known, max_others = frozenset(own), _MAX_FOREIGN_JOURNALS if own else MAX_JOURNALS
+        others = [file for file in self._files if file not in known][:max_others]
+        return sorted([*own, *others], key=lambda file: file[0], reverse=True)
 
     def is_hidden(self, memory: str) -> bool:
         """Return whether a memory is deleted or expired; True if that cannot be read."""
@@ -144,93 +136,17 @@ class RecentJournals:
         # A section without an id is deleted by its content, which only the index knows: such days are omitted.
         if (own or file) in (self._deleted or ()):
             return False  # a deleted memory supersedes nothing
-        is_shown = own not in self._superseded and not self._is_expired(own, anchor.get("expires", "")[:10])
-        self._superseded.update(id_ for id_ in anchor.get("supersedes", "").split(",") if id_ not in ("", own))
+        # Text that came with the repository hides nothing of the user's own.
+        hidden = self._superseded[True] if entry.is_own else self._superseded[True] | self._superseded[False]
+        is_shown = own not in hidden and not self._is_expired(own, anchor.get("expires", "")[:10])
+        replaced = (id_ for id_ in anchor.get("supersedes", "").split(",") if id_ not in ("", own))
+        self._superseded[entry.is_own].update(replaced)
         return is_shown and bool(entry.lines)
 
     def _is_expired(self, memory: str, expires: str) -> bool:
-        expires = expires if _is_iso_date(expires) else ""  # an invalid date hides nothing
+        expires = expires if is_iso_date(expires) else ""  # an invalid date hides nothing
         last = (self._expiry_days or {}).get(memory, expires) if memory else expires
         return "" < last < self._today
-
-
-def _read_tail(file: str) -> str:
-    """Return the end of a journal from the beginning of a line; empty if it is not a regular file."""
-    try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return ""
-    try:
-        size = os.fstat(descriptor).st_size
-        data = os.pread(descriptor, _TAIL_BYTES, max(0, size - _TAIL_BYTES))
-    except OSError:
-        return ""
-    finally:
-        os.close(descriptor)
-    if size > _TAIL_BYTES:
-        # Start at the first whole entry: the part before it may begin inside a comment or a fence.
-        whole = data.find(b"\n#")
-        data = data[(whole if whole >= 0 else data.find(b"\n")) + 1 :]
-    return data.decode("utf-8", "replace")
-
-
-def _parse_entries(text: str, day: str) -> list[RecentEntry]:
-    entries = [RecentEntry(day, "")]
-    inside = fence = ""
-    for line in text.replace("\r\n", "\n").split("\n"):
-        bare = line.strip()
-        if inside:  # a comment or a block of shown memory, until it ends
-            if inside in bare:
-                inside = ""
-        elif bare.startswith(("```", "~~~")):
-            fence = "" if fence and bare.startswith(fence) else fence or bare[:3]
-        elif fence or not bare:
-            continue
-        elif bare.startswith("<!--"):
-            if "-->" not in bare:
-                inside = "-->"
-            entries[-1].anchor |= _parse_anchor(bare)
-        elif bare.lower().startswith(f"<{MEMORY_TAG}"):
-            inside = "" if CLOSING_TAG in bare else CLOSING_TAG
-        elif bare.startswith("#"):
-            entries.append(RecentEntry(day, _heading_time(bare) or entries[-1].time))
-        else:
-            _add_line(entries[-1], line, bare)
-    # An entry without lines can still supersede another.
-    return [entry for entry in entries if entry.lines or entry.anchor]
-
-
-def _heading_time(heading: str) -> str:
-    """Return the last word of a heading if it is a time such as 14:30; otherwise ''."""
-    word = heading.rpartition(" ")[2]
-    return word[:8] if len(word) in (5, 8) and word[2] == ":" and word.replace(":", "").isdecimal() else ""
-
-
-def _add_line(entry: RecentEntry, line: str, bare: str) -> None:
-    """Add a bullet, or the first line of plain text: memories added by hand often have no bullets."""
-    is_bullet = bare.startswith(_BULLETS)
-    if not is_bullet and entry.lines:
-        return
-    indent = "  " if is_bullet and line[:1] in " \t" and entry.lines else ""
-    text = escape_tags(bare)
-    if MEMORY_TAG in text.lower():
-        return
-    entry.lines.append(indent + (text if is_bullet else f"- {text}"))
-
-
-def escape_tags(text: str) -> str:
-    """Return text that can end neither our block nor the one that a host puts around it.
-
-    A `<` that could begin a tag is replaced; control characters and bidirectional marks become spaces.
-    """
-    line = "".join(
-        char if char.isprintable() or char == _ZERO_WIDTH_JOINER else " " for char in text if char != _REPLACEMENT_CHAR
-    )
-    escaped, *pieces = line.split("<")
-    for piece in pieces:
-        is_tag = piece and (piece[0].isalpha() or piece[0] in _TAG_STARTS)
-        escaped += (_TAG_SUBSTITUTE if is_tag else "<") + piece
-    return escaped
 
 
 def clean_line(text: str) -> str:
@@ -252,7 +168,8 @@ def shorten_line(text: str, max_chars: int) -> str:
 
 def foreign_origin_label(origin: str) -> str:
     """Return the label of text from an untrusted origin; empty for other text."""
-    source = {"tool": "from a tool", "import": "from an import", "foreign": "from a tool or an import"}.get(origin, "")
+    sources = {"tool": "from a tool", "import": "from an import", "foreign": "from a tool or an import"}
+    source = FOREIGN_LABEL if origin == "repository" else sources.get(origin, "")
     return f"{source}, quoted" if source else ""
 
 
@@ -278,11 +195,6 @@ def render_open_tasks(deletions: str, project_id: str) -> list[str]:
         if MEMORY_TAG not in line.lower():
             lines.append(quote_line(line, origin) if origin else line)
     return lines
-
-
-def _parse_anchor(comment: str) -> dict[str, str]:
-    words = comment.removeprefix("<!--").partition("-->")[0].split()
-    return {name: value for name, _, value in (word.partition(":") for word in words) if value}
 
 
 def _read_expiry_days(deletions: str) -> dict[str, str] | None:
@@ -334,11 +246,3 @@ def _read_deleted(file: str) -> frozenset[str] | None:
     except (ValueError, KeyError, TypeError):
         return None  # ignoring a line could show a deleted memory
     return frozenset(deleted.values())
-
-
-def _is_day(name: str) -> bool:
-    return name.endswith(".md") and _is_iso_date(name[:10])
-
-
-def _is_iso_date(date: str) -> bool:
-    return len(date) == 10 and date[4] == date[7] == "-" and (date[:4] + date[5:7] + date[8:]).isdecimal()

@@ -13,8 +13,9 @@ import time
 
 from lorelog.core.paths import is_below
 from lorelog.services.delivery.files import DeliveryFiles
+from lorelog.services.delivery.journal_entries import CLOSING_TAG, OPENING_TAG
 from lorelog.services.delivery.log import append_delivery, estimate_tokens
-from lorelog.services.sessions.recent import CLOSING_TAG, OPENING_TAG, RecentJournals, clean_line, shorten_line
+from lorelog.services.sessions.recent import RecentJournals, clean_line, shorten_line
 from lorelog.services.sessions.session_start import (
     RULE_TYPES,
     STALE_VERDICTS,

@@ -148,18 +148,20 @@ def deliver(
         if not chosen:
             return "", False
         text = _render([line["text"] for line in chosen])
-        is_recorded = True
-        for kind in dict.fromkeys(line["kind"] for line in chosen):
-            lines = [line for line in chosen if line["kind"] == kind]
+        is_held, is_recorded = context.holds({line["id"] for line in chosen if line["holds"]}, seen), True
+        for line in chosen:
+            line["action"] = "warn" if line["kind"] == "guard" else "hold" if is_held and line["holds"] else ""
+        for kind, action in dict.fromkeys((line["kind"], line["action"]) for line in chosen):
+            lines = [line for line in chosen if (line["kind"], line["action"]) == (kind, action)]
             reason = {
                 "cue": ", ".join(dict.fromkeys(filter(None, (line["cue"] for line in lines)))),
                 "guard": "".join(line["guard"] for line in lines),
-                "action": "warn" if kind == "guard" else "",
+                "action": action,
             }
             text_shown = "\n".join(line["text"] for line in lines)
             is_recorded &= record_delivery(context, kind, [line["id"] for line in lines], text_shown, reason)
         # A call is never held if that could not be recorded: it would be held again and again.
-        is_held = is_recorded and context.holds({line["id"] for line in chosen if line["holds"]}, seen)
+        is_held = is_held and is_recorded
         return (f"{text}\nHeld once. Repeat the call if it agrees with this." if is_held else text), is_held
     finally:
         if lock >= 0:
@@ -171,7 +173,7 @@ def record_delivery(
 ) -> bool:
     """Append a delivery to the session's log. Return False if that fails; the agent's work goes on.
 
-    `reason` holds the cue or the guard, and the guard's action.
+    `reason` holds the cue or the guard, and what is done to the call: warn, block or hold.
     """
     from lorelog.services.delivery.log import append_delivery, estimate_tokens, target_digest
 
@@ -302,14 +304,14 @@ def _fit(lines: list[dict[str, str]]) -> list[dict[str, str]]:
 
 
 def _render(lines: list[str]) -> str:
-    from lorelog.services.sessions.recent import CLOSING_TAG, OPENING_TAG
+    from lorelog.services.delivery.journal_entries import CLOSING_TAG, OPENING_TAG
 
     return "\n".join([OPENING_TAG, _PREFACE, *lines, CLOSING_TAG])
 
 
 def _one_line(text: str) -> str:
     """Return a text on one short line that cannot end the surrounding block."""
-    from lorelog.services.sessions.recent import MEMORY_TAG, escape_tags
+    from lorelog.services.delivery.journal_entries import MEMORY_TAG, escape_tags
 
     line = escape_tags(" ".join(text.split()))
     while (position := line.lower().find(MEMORY_TAG)) >= 0:

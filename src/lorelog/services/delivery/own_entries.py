@@ -1,0 +1,179 @@
+"""Lists the entries of a project's journals that were written on this machine, for the hook at session start.
+
+The hook cannot read the whole registry, so this writes a digest per entry of the newest journals to
+`<key>.own`, in the home. A digest covers all that is shown of an entry: text that somebody changes, or adds to a journal
+(with `git pull`, for example), is not in the list, and is shown as a quotation that came with the repository.
+
+An entry is the user's own if the registry has its id with the same text and anchor. Journals of memsearch have no ids:
+they are the user's own if Git does not track them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import unquote
+
+from lorelog.core.document import Anchor, short_hash
+from lorelog.core.paths import is_below
+from lorelog.services.delivery.journal_entries import (
+    MAX_JOURNALS,
+    RecentEntry,
+    entry_digest,
+    list_journal_days,
+    parse_entries,
+    read_tail,
+)
+from lorelog.services.memory_state.authored import AuthoredMemories
+
+MEMSEARCH_FOLDER = ".memsearch/memory"
+_FORMAT = "1"
+"""Increase this when the same journals give another list."""
+_MAX_SCANNED = 1_000
+"""Newest journals of a folder that are searched for own entries."""
+_ID = re.compile(r"\bmemory:(\S+)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Journal:
+    """A journal, its state, and the digests of its own entries."""
+
+    path: str
+    stamp: str
+    digests: tuple[str, ...] = ()
+    is_whole: bool = False
+    """True if all entries are own."""
+
+    def lines(self) -> tuple[str, ...]:
+        return (f"{self.path}\t{self.stamp}\t{'all' if self.is_whole else 'some'}", *self.digests)
+
+
+def write_own_entries(file: Path, project: str, folders: Sequence[str], authored: AuthoredMemories) -> bool:
+    """Bring the list of a project's own entries up to date; return True if it changed.
+
+    `folders` hold journals of lorelog. Those of memsearch are in the project. Journals that did not change are not
+    read again.
+    """
+    known_stamp, known = _read_list(file)
+    memsearch = os.path.realpath(os.path.join(project, MEMSEARCH_FOLDER))  # noqa: PTH118
+    registered = [journal for folder in folders for journal in _list_journals(project, folder)]
+    others = _list_journals(project, memsearch)
+    states = "\n".join(f"{journal.path} {journal.stamp}" for journal in (*registered, *others))
+    stamp = f"{_FORMAT} {authored.token} {short_hash(states)}"
+    if stamp == known_stamp:
+        return False
+    found = _own_journals(registered, known, authored)
+    if others:
+        untracked = untracked_files(project, [journal.path for journal in others])
+        found += [_read_whole(journal) for journal in others if journal.path in untracked][:MAX_JOURNALS]
+    lines = [stamp, *(line for journal in found for line in journal.lines())]
+    replace_file(file, "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))
+    return True
+
+
+def _own_journals(
+    journals: Sequence[_Journal], known: Mapping[str, _Journal], authored: AuthoredMemories
+) -> list[_Journal]:
+    """Return the newest journals with own entries. A repository may contain any number of others."""
+    found: list[_Journal] = []
+    for journal in sorted(journals, key=lambda journal: os.path.basename(journal.path), reverse=True):  # noqa: PTH119
+        before = known.get(journal.path)
+        if before is not None and before.is_whole and before.stamp == journal.stamp:
+            found.append(before)
+        else:
+            text = read_tail(journal.path)
+            if any(authored.knows(match[1]) for match in _ID.finditer(text)):
+                read = _check_entries(journal, text, authored)
+                found += [read] if read.digests else []
+        if len(found) == MAX_JOURNALS:
+            break
+    return found
+
+
+def _check_entries(journal: _Journal, text: str, authored: AuthoredMemories) -> _Journal:
+    entries = parse_entries(text, os.path.basename(journal.path)[:10])  # noqa: PTH119
+    own = [entry for entry in entries if authored.wrote_all(_to_anchor(entry), "\n".join(entry.raw))]
+    return replace(journal, digests=tuple(map(entry_digest, own)), is_whole=len(own) == len(entries))
+
+
+def _read_whole(journal: _Journal) -> _Journal:
+    entries = parse_entries(read_tail(journal.path), os.path.basename(journal.path)[:10])  # noqa: PTH119
+    return replace(journal, digests=tuple(map(entry_digest, entries)))
+
+
+def _to_anchor(entry: RecentEntry) -> Anchor:
+    fields = entry.anchor
+    return Anchor(
+        memory=entry.memory,
+        type=fields.get("type", ""),
+        origin=fields.get("origin", ""),
+        supersedes=fields.get("supersedes", ""),
+        expires=fields.get("expires", ""),
+        cues=tuple(unquote(cue) for cue in fields.get("cues", "").split(",") if cue),
+    )
+
+
+def _list_journals(project: str, folder: str) -> list[_Journal]:
+    return list(_stat_journals(os.path.realpath(folder), list_journal_days(project, folder)[:_MAX_SCANNED]))
+
+
+def _stat_journals(folder: str, names: Sequence[str]) -> Iterator[_Journal]:
+    for name in names:
+        path = f"{folder}/{name}"
+        try:
+            status = os.lstat(path)
+        except OSError:
+            continue
+        if "\n" not in path and "\t" not in path:
+            yield _Journal(path, f"{status.st_size}.{status.st_mtime_ns}.{status.st_ino}")
+
+
+def _read_list(file: Path) -> tuple[str, dict[str, _Journal]]:
+    """Return the stamp and the journals of the last list; nothing if there is none."""
+    try:
+        lines = file.read_bytes().decode("utf-8", "surrogateescape").split("\n")[:-1]
+    except OSError:
+        lines = []
+    journals: dict[str, _Journal] = {}
+    path = ""
+    for line in lines[1:]:
+        if line.startswith("/"):
+            path, _, rest = line.partition("\t")
+            stamp, _, extent = rest.partition("\t")
+            journals[path] = _Journal(path, stamp, (), extent == "all")
+        elif path:
+            journals[path] = replace(journals[path], digests=(*journals[path].digests, line))
+    return (lines[0] if lines else ""), journals
+
+
+def untracked_files(project: str, sources: Sequence[str]) -> frozenset[str]:
+    """Return the files of a Git project that its repository does not contain; none without Git.
+
+    A file in a submodule, or below a link that the repository contains, came with it too.
+    """
+    from lorelog.code.git import Git
+
+    root = os.path.realpath(project)
+    names = {os.path.relpath(source, root): source for source in sources if is_below(source, root)}
+    folders = {parent for name in names for parent in _parents(name)}
+    output = Git(root).run("ls-files", "-z", "--cached", "--", *names, *sorted(folders)) if names else None
+    if output is None:
+        return frozenset()
+    tracked = {os.fsdecode(name) for name in output.split(b"\0")}
+    return frozenset(source for name, source in names.items() if tracked.isdisjoint({name, *_parents(name)}))
+
+
+def _parents(name: str) -> list[str]:
+    parts = name.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Replace a derived file, readable by its owner only, so that a reader sees the old or the new content."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as stream:
+        stream.write(data)
+    temporary.replace(path)
