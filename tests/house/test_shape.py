@@ -14,7 +14,7 @@ import lorelog
 SOURCE = Path(lorelog.__file__).parent
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(SOURCE.rglob("*.py"))
-MAX_MODULES, MAX_MODULE_LINES, MAX_FUNCTION_LINES, MAX_PARAMETERS = 475, 700, 60, 8
+MAX_MODULES, MAX_MODULE_LINES, MAX_FUNCTION_LINES, MAX_PARAMETERS = 485, 700, 60, 8
 PUBLIC_METHODS = SOURCE / "surfaces" / "python" / "client.py"
 """Every option of an operation is a keyword parameter there, visible in help()."""
 SCHEMA = SOURCE / "stores" / "embedded" / "migrations.py"
@@ -29,7 +29,7 @@ def functions(path: Path) -> Iterator[ast.FunctionDef]:
 
 
 def test_modules_and_functions_are_of_readable_size() -> None:
-    """No module has more than 700 lines, no function more than 60, and there are at most 475 modules."""
+    """No module has more than 700 lines, no function more than 60, and there are at most 485 modules."""
     too_long = [
         f"{path.relative_to(SOURCE)}: {lines} lines"
         for path in MODULES

@@ -269,3 +269,15 @@ def test_code_that_is_gone_silences_a_memory(home: Path, project: Path, memory: 
     ]
     memory.add("use tabs", type="preference")
     assert {line["verdict"] for line in standing(home, project)} == {"drifted", "unchecked"}
+
+
+def test_memories_that_are_never_used_come_last(tmp_path: Path) -> None:
+    """A memory that was delivered five times without a use is shown after older ones."""
+    lines = [
+        {"id": "m1", "text": "new", "date": "2026-03-05", "unused": 5},
+        {"id": "m2", "text": "old", "date": "2026-03-01", "unused": 4},
+    ]
+    file = tmp_path / "p.standing.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+
+    assert [memory["id"] for memory in read_standing((str(file),))] == ["m2", "m1"]

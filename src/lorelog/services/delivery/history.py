@@ -27,8 +27,6 @@ MAX_LOG_AGE_DAYS = 90
 """Logs of sessions without a delivery for longer are merged into daily sums."""
 MAX_LOG_BYTES = 50_000_000
 """Total size of the logs; above it the oldest are merged earlier."""
-MIN_SINK_DELIVERIES = 5
-"""A memory that was delivered this often and never used is listed for review, and shown after others."""
 _MIN_LOG_AGE_S = 2 * 86_400.0
 """A log in use is never merged: hooks read it to show no memory twice."""
 _SUMS_FILE = "sums.jsonl"

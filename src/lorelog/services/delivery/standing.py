@@ -35,7 +35,7 @@ from lorelog.services.delivery.cue import Cue, CueKind, read_cues
 from lorelog.services.delivery.derive import derive_call_cues, derive_cues
 from lorelog.services.delivery.durable import is_lasting_rule
 from lorelog.services.delivery.files import GLOBAL_KEY, project_key
-from lorelog.services.delivery.history import MIN_SINK_DELIVERIES, unused_counts
+from lorelog.services.delivery.history import unused_counts
 from lorelog.services.delivery.own_entries import replace_file, untracked_files, write_own_entries
 from lorelog.services.delivery.ownership import HEADING, STANDING_TYPES, Ownership, memory_body
 from lorelog.services.delivery.programs import word_set
@@ -309,8 +309,7 @@ def _write_projects(folder: Path, memories: Sequence[StandingMemory]) -> bool:
         by_key.setdefault(project_key(memory.project), []).append(memory)
     contents: dict[str, bytes] = {}
     for key, members in by_key.items():
-        standing = sorted(members, key=lambda memory: memory.unused >= MIN_SINK_DELIVERIES)  # unused ones last
-        lines = [memory.standing_line() for memory in standing if memory.is_standing][:MAX_STANDING]
+        lines = [memory.standing_line() for memory in members if memory.is_standing][:MAX_STANDING]
         contents[f"{key}.standing.jsonl"] = "".join(
             json.dumps(line, ensure_ascii=False) + "\n" for line in lines
         ).encode("utf-8", "replace")
