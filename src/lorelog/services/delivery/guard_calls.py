@@ -20,6 +20,7 @@ from lorelog.core.errors import LorelogError
 from lorelog.ingest.transcripts.actions import parse_action
 from lorelog.ingest.transcripts.conversation import Conversation, open_conversation, read_conversation_head
 from lorelog.ingest.transcripts.json_files import read_records
+from lorelog.ingest.transcripts.shown_memory import is_stopped_call, strip_shown_memory
 from lorelog.ingest.transcripts.turns import (
     JsonObject,
     TranscriptStats,
@@ -267,6 +268,9 @@ class _CallCollector:
         if call is None:
             return
         text = result_text(block.get("content") if block.get("content") is not None else block.get("output"))[:20_000]
+        if is_stopped_call(text, failed=bool(block.get("is_error"))):  # by a guard or a rule, not by the user
+            return
+        text = strip_shown_memory(text)
         if _REJECTED.search(text[:1_000]):
             said = _SAID.search(text)
             statement = said[1].strip()[:MAX_STATEMENT_CHARS] if said else ""
