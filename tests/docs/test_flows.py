@@ -99,8 +99,9 @@ def daemon_calls(tmp_path: Path) -> Iterator[Path]:
             break
         time.sleep(0.1)
     yield output
-    daemon.terminate()
-    daemon.wait(30)
+    # The daemon detaches itself: the process started above has ended.
+    subprocess.run([sys.executable, "-m", "lorelog", "daemon", "stop"], cwd=tmp_path, env=environment, check=True)
+    daemon.wait()
 
 
 def test_the_flow_of_a_warm_search(note: Path, trace: Trace, daemon_calls: Path) -> None:
