@@ -16,7 +16,7 @@ from lorelog.services.delivery.programs import PROGRAMS
 MAX_RULE_CHARS = 250
 """A longer text is a task or an explanation, not a rule."""
 _FLAGS = re.IGNORECASE
-_LEAD = r"^(?:(?:no|nope|nah|wait|stop|hey|please|bitte|ok|okay|but|and|also|so)[,.!:]?\s+)*"
+_LEAD = r"^(?:(?:no|nope|nah|wait|stop|hey)[,.!:]\s*|(?:no|please|bitte|ok|okay|but|and|also|so)\s+)*"
 """Words before the beginning of a sentence."""
 _LASTING = re.compile(
     r"(?:^|[,;:\u2013\u2014-]\s*|\b(?:you|we|i|please|should|must|to|and|but|no)[, ]\s*)(?:always|never(?! mind))\s+\w+|"
@@ -24,6 +24,8 @@ _LASTING = re.compile(
     r"wherever (?:we|you|possible)|as a rule|any ?more|ever again|don'?t ever|keep in mind|"
     r"unless i (?:ask|say|tell)\w*|without (?:asking|my (?:ok|approval|permission|consent))|until i (?:ask|say|tell)\w*|"
     r"(?:only|just) (?:when|if|after) i (?:ask|say|tell)\w*|in (?:this|our) (?:repo|repository|project|codebase|code base|team)|"
+    r"before (?:you |we |every |each |any )?(?:commit|push|merg|releas|deploy)\w*|ask (?:me )?(?:first )?before|"
+    r"must (?:not|never|stay|remain)|(?:is|are) (?:forbidden|banned|off limits|not allowed)|leave (?:it|them) alone|"
     r"i (?:prefer|hate|dislike|don'?t want you to|never want)|i(?:'d| would) prefer you|"
     r"immer|nie(?:mals)?|ab jetzt|von nun an|in zukunft|künftig|grundsätzlich)\b",
     _FLAGS,
@@ -31,6 +33,7 @@ _LASTING = re.compile(
 _LASTING_START = re.compile(
     _LEAD
     + r"(?:remember (?:to|that|not|we|i)\b|stop \w+ing\b|prefer \w|(?:we|i) (?:only |always |never )?(?:use|avoid|write|commit|push)\b|"
+    r"(?:when|if|whenever) you (?:see|run into|get|hit)\b|when the (?:build|tests?|ci|linter|compiler) (?:says|fails|complains)\b|"
     r"(?:we|i) (?:don'?t|do not) (?:use|write|commit|push|allow|merge|mock|add|do)\b|wir (?:nutzen|verwenden|benutzen)\b)",
     _FLAGS,
 )
@@ -40,7 +43,12 @@ _CHOICE = re.compile(
     r"\b[\w@./+-]+ statt [\w@./+-]+|\b(?:don'?t|do not) use [`'\"]?[\w@./+-]+",
     _FLAGS,
 )
-_PROHIBITION = re.compile(_LEAD + r"(?:don'?t|do not|never|avoid|no more)\b(?! worry| bother)", _FLAGS)
+_NAMED_CHOICE = re.compile(
+    r"[`'\"]?([\w.+-]+)[`'\"]?(?:,? (?:instead of|in place of|rather than|statt)|, (?:not|nicht)) [`'\"]?([\w.+-]+)",
+    _FLAGS,
+)
+"""A choice between two things, of which one must be a known program."""
+_PROHIBITION = re.compile(_LEAD + r"(?:don'?t|do not|never|avoid|no more)\b(?! worry| bother| mind)", _FLAGS)
 _POINTING = re.compile(
     r"\b(?:this|that|these|those|it|its|here|there|above|below|now|yet|again|first|second|last|previous|other one|same|earlier|"
     r"the (?:plan|change|changes|diff|file|files|issue|pr|ticket|error|question|test|tests|branch|commit|comment|one|part|line|output)|"
@@ -48,6 +56,8 @@ _POINTING = re.compile(
     _FLAGS,
 )
 _USE_PROGRAM = re.compile(_LEAD + r"use [`'\"]?([\w.+-]+?)[`'\"]?[.!]*$", _FLAGS)
+_MOMENT = re.compile(r"\b(?:this time|for now|now|yet|this one|that one)\b", _FLAGS)
+_CLAUSE_END = re.compile(r"[,;:(\u2013\u2014]|\s-\s")
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 
 
@@ -63,9 +73,14 @@ def _is_rule(sentence: str) -> bool:
         return False
     if _LASTING.search(sentence):
         return len(_POINTING.findall(_LASTING.sub(" ", sentence))) <= 1
-    named = _USE_PROGRAM.match(sentence)
-    if named and named[1].lower() in PROGRAMS:
-        return True
-    if _LASTING_START.match(sentence):
-        return not _POINTING.search(sentence)
-    return bool(_CHOICE.search(sentence) or _PROHIBITION.match(sentence)) and not _POINTING.search(sentence)
+    names = [match.groups() for match in (*_NAMED_CHOICE.finditer(sentence), *_USE_PROGRAM.finditer(sentence))]
+    if any(name and name.lower().strip(".") in PROGRAMS for pair in names for name in pair):
+        return not _MOMENT.search(sentence)
+    rule = _CLAUSE_END.split(_strip_lead(sentence), maxsplit=1)[0]  # what follows is the reason
+    if _LASTING_START.match(rule) or _PROHIBITION.match(rule):
+        return not _POINTING.search(rule)
+    return bool(_CHOICE.search(sentence)) and not _POINTING.search(sentence)
+
+
+def _strip_lead(sentence: str) -> str:
+    return re.sub(_LEAD, "", sentence, count=1, flags=_FLAGS)
