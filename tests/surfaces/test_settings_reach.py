@@ -900,7 +900,7 @@ SHOWN: list[Row[Desk]] = [
     Row("session.prompt_budget", 0, _waits, 1, 0),
     Row("session.hits", 3, _shown, 2, 3),
     Row("session.hits_relevance", 0.0, _all_three_shown, False, True),
-    Row("session.hits_wait_ms", 300, _waited, [0.08], [0.3]),
+    Row("session.hits_wait_ms", 300, _waited, [0.05], [0.3]),
 ]
 
 

@@ -243,7 +243,7 @@ SESSION_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "session.hits_wait_ms",
-        80,
+        50,
         "Milliseconds that a prompt waits for these memories; later ones are not added.",
         minimum=1,
         maximum=10_000,

@@ -246,7 +246,7 @@ class SessionOptions:
     prompt_budget: int = 200
     hits: int = 2
     hits_relevance: float = 0.5
-    hits_wait_ms: int = 80
+    hits_wait_ms: int = 50
 
 
 LANGUAGE_PROVIDERS = ("none", "openai", "anthropic", "gemini", "ollama", "command", "host")
