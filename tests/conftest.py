@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 # The same examples on every run, also on a slow machine. The everyday tests try a few examples of each property, `make test-rest`
 # all of them (LORELOG_TEST_EXAMPLES=all). LORELOG_TEST_EXPLORE=1 looks for new examples.
@@ -21,6 +22,9 @@ if os.environ.get("LORELOG_TEST_EXPLORE"):
     settings.load_profile("explore")
 else:
     settings.load_profile("all" if os.environ.get("LORELOG_TEST_EXAMPLES") == "all" else "everyday")
+    # Hypothesis also draws constants of the modules imported so far. Which ones a worker has imported depends on how the
+    # tests were shared out, so the same tree would be tried with other examples on every run.
+    providers._get_local_constants = lambda: providers._local_constants
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

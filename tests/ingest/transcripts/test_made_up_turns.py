@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.ingest.transcripts.made_up_turns import MADE_UP_TURNS, PROJECT, MadeUpTurn
 
@@ -102,6 +102,7 @@ def test_fitted_pieces_keep_the_first_and_the_last(pieces: list[tuple[bool, str]
 
 
 @given(texts=st.lists(TEXTS, max_size=4))
+@example(texts=["LET ME\r0"])
 def test_an_outcome_ends_as_its_text_ends(texts: list[str]) -> None:
     """An outcome is bounded, never a next step alone, and never cut at its end."""
     outcome = extract_outcome(TurnDigest("ask", tuple(texts)))

@@ -24,6 +24,7 @@ from lorelog.ingest.redaction.repeated import RedactText, known_value_redactor
 from lorelog.ingest.transcripts.note_sentences import (
     find_findings,
     find_question,
+    is_next_step,
     rate_finding,
     strip_next_steps,
     strip_opening,
@@ -271,7 +272,8 @@ def extract_outcome(digest: TurnDigest, clean: RedactText = str) -> str:
         last = f"{said}\n\n{last}".strip() if said else last
         if len(last) >= _SHORT_ANSWER_CHARS:
             break
-    return _flatten_outcome(last)
+    outcome = _flatten_outcome(last)
+    return "" if all(is_next_step(line) for line in outcome.splitlines()) else outcome
 
 
 def _clean_excerpt(text: str, clean: RedactText) -> str:
