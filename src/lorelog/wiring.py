@@ -436,7 +436,7 @@ def _open_store(
 ) -> Store:
     provider = embedder.provider if embedder else "none"
     model = embedder.model if embedder else "none"
-    folder = workspace.tenant_folder / "index"
+    folder = workspace.cache_folder
     if options.uri:
         from lorelog.services.places.project import shared_name
         from lorelog.stores.milvus import MilvusStore

@@ -228,6 +228,7 @@ def test_the_readers_load_only_cheap_modules() -> None:
 
     assert loaded & {"re", "pathlib", "typing", "dataclasses", "hashlib", "sqlite3", "datetime", "subprocess"} <= {"re"}
     assert {name for name in loaded if name.startswith("lorelog.")} == {
+        "lorelog.core", "lorelog.core.paths",
         "lorelog.services", "lorelog.services.delivery", "lorelog.services.delivery.cue_table",
         "lorelog.services.delivery.files", "lorelog.services.delivery.shell_command",
         "lorelog.services.delivery.runs_of_tests",

@@ -308,7 +308,7 @@ def metrics(engine: Engine, request: EmptyRequest, call: RequestContext) -> sche
 def reset(engine: Engine, request: EmptyRequest, call: RequestContext) -> schema.ResetReply:
     """Delete the index. Your files stay, and `memory.index` rebuilds it."""
     engine.store.reset()
-    return schema.ResetReply(deleted=str(engine.place.tenant_folder / "index"))
+    return schema.ResetReply(deleted=str(engine.place.cache_folder))
 
 
 def evaluate(engine: Engine, request: schema.EvaluateRequest, call: RequestContext) -> EvaluateReply:

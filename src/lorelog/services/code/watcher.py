@@ -21,7 +21,7 @@ from typing import Any
 from lorelog.code.languages.registry import may_be_code
 from lorelog.core.errors import Cancelled, LorelogError, StoreBusy
 from lorelog.core.options import ScanOptions, WatchOptions
-from lorelog.core.paths import is_below
+from lorelog.core.paths import cache_folder, is_below
 from lorelog.services.code.index_run import CodeIndexJob, CodeIndexReport, index_code
 from lorelog.services.code.working_trees import REGISTRY_FILE, CodeRootRegistry
 from lorelog.services.places.workspace import CODE_DATABASE
@@ -244,7 +244,7 @@ class CodeWatcher:
                 processes=1,
                 nice=_NICE,
             )
-            report = index_code(self._tenants / tenant / CODE_DATABASE, job, self._check_cancelled)
+            report = index_code(Path(cache_folder(self._tenants / tenant)) / CODE_DATABASE, job, self._check_cancelled)
         except Exception as error:
             tree.whole, tree.paths = whole, paths | tree.paths
             tree.failures += not isinstance(error, StoreBusy)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+from lorelog.core.paths import cache_folder
+
 # ruff: noqa: PTH118  (pathlib takes 10 ms to import)
 
 GLOBAL_KEY = "global"
@@ -20,7 +22,7 @@ class DeliveryFiles:
     __slots__ = ("cues", "guards", "log", "own", "standing")
 
     def __init__(self, tenant_folder: str, project: str) -> None:
-        folder = os.path.join(tenant_folder, "index", "delivery")
+        folder = os.path.join(cache_folder(tenant_folder), "delivery")
         keys = (project_key(project), GLOBAL_KEY)
         self.standing = tuple(os.path.join(folder, f"{key}.standing.jsonl") for key in keys)
         self.cues = tuple(os.path.join(folder, f"{key}.cues") for key in keys)

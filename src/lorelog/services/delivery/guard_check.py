@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 
+from lorelog.core.paths import cache_folder
 from lorelog.services.delivery.shell_command import command_variants, split_command, written_paths
 from lorelog.services.delivery.wildcard import matches_path, matches_text
 
@@ -235,7 +236,7 @@ def _longest_literal(pattern: str) -> str:
 
 def snapshot_path(file: str) -> str:
     """Return the path of the derived file of a log."""
-    return os.path.join(os.path.dirname(file), "index", "delivery", "guards.json")
+    return os.path.join(cache_folder(os.path.dirname(file)), "delivery", "guards.json")
 
 
 def file_stamp(file: str) -> FileStamp | None:

@@ -129,7 +129,7 @@ class DeliverySource:
     @property
     def folder(self) -> Path:
         """Folder of the derived files."""
-        return self.workspace.tenant_folder / "index" / "delivery"
+        return self.workspace.cache_folder / "delivery"
 
     @property
     def stamp(self) -> str:
@@ -194,7 +194,7 @@ def read_memories(source: DeliverySource, chunks: Sequence[StoredChunk]) -> list
 
 
 def _read_chunks(source: DeliverySource) -> list[StoredChunk]:
-    pages = os.path.realpath(source.workspace.tenant_folder / RECORD_PAGES)
+    pages = os.path.realpath(source.workspace.cache_folder / RECORD_PAGES)
     return source.store.authored_chunks(Filters(), MAX_MEMORIES, outside=pages)
 
 
@@ -250,7 +250,7 @@ def plain_text(text: str) -> str:
 
 def _adopt_own_memories(source: DeliverySource) -> None:
     """Register memories from before the registry existed, unless they may have come with a repository."""
-    pages = os.path.realpath(source.workspace.tenant_folder / RECORD_PAGES)
+    pages = os.path.realpath(source.workspace.cache_folder / RECORD_PAGES)
     by_project: dict[str, list[StoredChunk]] = {}
     for stored in source.store.recent(Filters(), MAX_MEMORIES):
         if stored.chunk.anchor and stored.chunk.anchor.memory and not is_below(stored.chunk.source, pages):

@@ -24,6 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from lorelog.core.paths import cache_folder
 from lorelog.core.session import ToolAction, parse_iso_time
 from lorelog.ingest.transcripts.turns import ParsedTurn
 from lorelog.retrieval.analyser import STOP_WORDS
@@ -92,7 +93,7 @@ def note_usage(
     if not deliveries or not turns:
         return {}
     known = _KnownUsage.read(log)
-    texts = _MemoryTexts(deliveries_folder.parent / "index" / "delivery", text_of)
+    texts = _MemoryTexts(Path(cache_folder(deliveries_folder.parent)) / "delivery", text_of)
     conversation = _Conversation(turns)
     found: dict[str, str] = {}
     for delivery in deliveries:

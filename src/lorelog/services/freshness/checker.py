@@ -91,7 +91,7 @@ class FreshnessChecker:
     def __init__(self, workspace: Workspace, tables: CodeTables | None) -> None:
         self._root = workspace.project.root
         self._project = workspace.project.id
-        self._cache = MentionCache(workspace.tenant_folder / "index")
+        self._cache = MentionCache(workspace.cache_folder)
         self._tables = tables
         self._budget_s = _SEARCH_BUDGET_S
         self._spent = 0.0

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from lorelog.core.document import GLOBAL_PROJECT, StoredChunk
 from lorelog.core.memory import ExpandReply
 from lorelog.core.options import ListOptions, SearchOptions
-from lorelog.core.paths import is_below
+from lorelog.core.paths import cache_folder, is_below
 from lorelog.core.ports import Store, SummaryLink, Supersession
 from lorelog.core.query import NO_LIFECYCLE_STATE, LifecycleState
 from lorelog.services.memory_state.append_log import AppendLog
@@ -173,7 +173,7 @@ class LifecycleIndex:
         self._expiry = state.expiry
         self._feedback = state.feedback if uses_feedback else None
         self._today = today.isoformat()
-        self._pages = os.path.realpath(folder / RECORD_PAGES)
+        self._pages = os.path.realpath(Path(cache_folder(folder)) / RECORD_PAGES)
 
     @property
     def token(self) -> str:

@@ -21,6 +21,7 @@ from lorelog.core.options import (
     SpendOptions,
     TraceOptions,
 )
+from lorelog.core.paths import cache_folder
 from lorelog.core.ports import Embedder, Reranker
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.places.workspace import CODE_DATABASE
@@ -55,7 +56,7 @@ class SideDatabases:
             if self._code is None:
                 from lorelog.code.tables import CodeTables
 
-                self._code = CodeTables(self._folder / CODE_DATABASE)
+                self._code = CodeTables(Path(cache_folder(self._folder)) / CODE_DATABASE)
             return self._code
 
     def traces(self) -> TraceStore:

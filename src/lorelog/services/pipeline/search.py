@@ -50,12 +50,12 @@ class SearchPipeline:
             return reply
         from lorelog.services.freshness.checker import FreshnessChecker
 
-        tables = self.code().tables if (workspace.tenant_folder / CODE_DATABASE).exists() else None
+        tables = self.code().tables if (workspace.cache_folder / CODE_DATABASE).exists() else None
         return FreshnessChecker(workspace, tables).check(reply)
 
     def _with_code(self, query: str, reply: SearchReply) -> SearchReply:
         """Return the reply with an answer from the code index, if there is one and the query is about code."""
-        if not (self.records.workspace.tenant_folder / CODE_DATABASE).exists():
+        if not (self.records.workspace.cache_folder / CODE_DATABASE).exists():
             return reply
         from lorelog.core.errors import StoreError
         from lorelog.services.code.questions import answer_question

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import StoreUnwritable
-from lorelog.core.paths import is_below
+from lorelog.core.paths import cache_folder, is_below
 from lorelog.services.places.project import Project
 from lorelog.services.places.roots import Root
 
@@ -18,10 +18,10 @@ DEFAULT_TENANT = "default"
 TENANTS = ".lorelog/tenants"
 """Journals of other tenants in a project; scans from above skip it."""
 
-CODE_DATABASE = Path("index") / "code.db"
-"""Symbols of indexed source code, below a tenant's folder."""
-RECORD_PAGES = Path("index") / "records"
-"""Searchable pages of records, below a tenant's folder."""
+CODE_DATABASE = "code.db"
+"""Symbols of indexed source code, below a tenant's cache folder."""
+RECORD_PAGES = "records"
+"""Searchable pages of records, below a tenant's cache folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,13 @@ class Workspace:
 
     @property
     def tenant_folder(self) -> Path:
-        """Folder of all the tenant's files."""
+        """Folder of the tenant's files that nothing else can rebuild."""
         return self.home / "tenants" / self.tenant
+
+    @property
+    def cache_folder(self) -> Path:
+        """Folder of the tenant's derived files: index, vectors, symbols. Deleting it loses nothing."""
+        return Path(cache_folder(self.tenant_folder))
 
     @property
     def journals(self) -> Path:

@@ -185,7 +185,7 @@ class RecordPages:
     @property
     def folder(self) -> Path:
         """Folder of the pages, as a real path."""
-        return Path(os.path.realpath(self.workspace.tenant_folder / RECORD_PAGES))
+        return Path(os.path.realpath(self.workspace.cache_folder / RECORD_PAGES))
 
     def holds(self, path: str) -> bool:
         """Return True for a page, or a folder of pages."""
@@ -194,7 +194,7 @@ class RecordPages:
     def projection(self) -> RecordProjection | None:
         """Return the projection; None, with nothing loaded, if the tenant has no records."""
         folder = self.workspace.tenant_folder
-        if not (folder / "ledger.jsonl").exists() and not (folder / RECORD_PAGES).exists():
+        if not (folder / "ledger.jsonl").exists() and not (self.workspace.cache_folder / RECORD_PAGES).exists():
             return None
         from lorelog.services.records.projection import RecordProjection
 

@@ -25,7 +25,7 @@ from urllib.parse import quote, unquote
 from lorelog.core.document import Document, FileStamp, SourceFile
 from lorelog.core.errors import StoreBusy, StoreError, StoreUnwritable
 from lorelog.core.options import ChunkOptions
-from lorelog.core.paths import is_below
+from lorelog.core.paths import cache_folder, is_below
 from lorelog.core.ports import DocumentUpdate, Store, StoreWriter
 from lorelog.core.record import DIGEST_KIND, UNTRUSTED_ORIGINS, Record
 from lorelog.records.kinds import search_text
@@ -109,7 +109,7 @@ _SAFE_FILE_NAME = re.compile(r"[0-9a-z][0-9a-z_-]{0,99}")
 
 def records_folder(tenant_folder: Path) -> Path:
     """Return the folder of a tenant's record pages, as a real path."""
-    return Path(os.path.realpath(tenant_folder / RECORD_PAGES))
+    return Path(os.path.realpath(Path(cache_folder(tenant_folder)) / RECORD_PAGES))
 
 
 @dataclass(frozen=True, slots=True)

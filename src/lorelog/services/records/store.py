@@ -20,6 +20,7 @@ from threading import RLock
 from typing import Any
 
 from lorelog.core.errors import LorelogError, StoreError, StoreUnwritable
+from lorelog.core.paths import cache_folder
 from lorelog.core.record import UNTRUSTED_ORIGINS, Record, RecordDraft, Trust
 from lorelog.records.ledger import Ledger
 from lorelog.records.tables import RecordQuery, RecordTables
@@ -138,7 +139,7 @@ class RecordStore:
         possible.
         """
         written = self.ledger.append(drafts)
-        index = self._folder / "index"
+        index = Path(cache_folder(self._folder))
         try:
             tables = self.tables()
             loaded = {record.id: record for record in tables.by_ids(record.id for record in written)}
@@ -175,7 +176,7 @@ class RecordStore:
         self.close()
         self._in_file = has_ledger
         try:
-            self._tables = RecordTables(self._folder / "index" / "records.db" if has_ledger else None)
+            self._tables = RecordTables(Path(cache_folder(self._folder)) / "records.db" if has_ledger else None)
         except StoreUnwritable:
             self._in_file = False
             self._tables = RecordTables(None)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 
+from lorelog.core.paths import cache_folder
 from lorelog.services.delivery.journal_entries import (
     MAX_JOURNALS,
     MEMORY_TAG,
@@ -183,7 +184,7 @@ def render_open_tasks(deletions: str, project_id: str) -> list[str]:
     """Return the lines of the open tasks in the ledger of the tenant whose tombstones are `deletions`."""
     if not deletions:
         return []
-    file = os.path.join(os.path.dirname(deletions), "index", OPEN_TASKS_FILE)  # noqa: PTH118, PTH120
+    file = os.path.join(cache_folder(os.path.dirname(deletions)), OPEN_TASKS_FILE)  # noqa: PTH118, PTH120
     lines: list[str] = []
     for task in read_open_tasks(file, (project_id, ""))[:MAX_SHOWN_TASKS]:
         words = {
