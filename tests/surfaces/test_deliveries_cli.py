@@ -100,7 +100,7 @@ def test_filters_leave_out_what_does_not_match(shell: Shell, deliveries: Deliver
     assert count("--all-projects", "--memory", "m2") == 1
     assert count("--since", "today") == 1
     assert count("--since", "2999-01-01") == 0
-    assert shell("deliveries", "--session", "three").out == "No deliveries.\n"
+    assert shell("deliveries", "--session", "three").out == "No deliveries match session three.\n"
 
 
 def test_unused_memories_are_listed_for_review(shell: Shell, deliveries: Deliveries) -> None:

@@ -29,6 +29,7 @@ from lorelog.services.delivery.log import estimate_tokens, read_deliveries, sess
 from lorelog.services.places.roots import Root, Roots
 from lorelog.services.places.workspace import Workspace
 from lorelog.services.sessions import spool
+from lorelog.surfaces.cli import hook as hook_package
 from lorelog.surfaces.cli.hook import handle_hook, read_payload
 from lorelog.surfaces.cli.hook import settings as hook_settings
 from lorelog.wiring import resolve_location, settings_at
@@ -76,7 +77,8 @@ def app(tmp_path: Path) -> Path:
 def hook(words: list[str], payload: object, where: Path, **more: Any) -> tuple[Any, subprocess.CompletedProcess[bytes]]:
     """Run a hook as a host does, check that it prints one line of JSON and succeeds, and return the JSON."""
     held = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
-    environment = {**os.environ, **more.pop("env", {})}
+    # A starved machine must not turn an answer into the empty one of the deadline.
+    environment = {**os.environ, "LORELOG_HOOK_TIMEOUT_S": str(PATIENCE_S / 2), **more.pop("env", {})}
     command = [sys.executable, "-m", "lorelog", "hook", *words]
     done = subprocess.run(
         command, input=held, cwd=where, capture_output=True, check=False, timeout=PATIENCE_S, env=environment, **more
@@ -671,3 +673,11 @@ def test_without_hits_there_is_nothing(
     said, _ = hook(["claude", "prompt"], {**PAYLOAD, "cwd": str(app)}, app, env=HITS)
 
     assert said == {}
+
+
+@pytest.mark.parametrize(("value", "expected"), [("", 1.5), ("20", 20.0), ("0", 0.1), ("soon", 1.5)])
+def test_the_deadline_follows_its_variable(value: str, expected: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LORELOG_HOOK_TIMEOUT_S moves the deadline; a value that is no number changes nothing, and it is never off."""
+    monkeypatch.setenv("LORELOG_HOOK_TIMEOUT_S", value)
+
+    assert hook_package._deadline_s() == expected

@@ -168,9 +168,9 @@ def replay(guard: Guard, calls: Sequence[PastCall], correction: str, notes: Sequ
 def check_share(guard: Guard, report: ReplayReport) -> None:
     """Raise UsageError, with the count, for a guard that matches nearly every call of its kind."""
     if not guard.conditions.patterns():
+        count = f" ({report.total:,} of {report.total:,})" if report.total else ""
         raise UsageError(
-            f"a guard without a condition matches every call ({report.total:,} of {report.total:,})",
-            hint="give --command, --path or --content",
+            f"a guard without a condition matches every call{count}", hint="give --command, --path or --content"
         )
     hits = len(report.hits)
     if report.applicable >= _MIN_CALLS_FOR_SHARE and hits > MAX_SHARE * report.applicable:

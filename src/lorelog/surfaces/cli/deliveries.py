@@ -73,13 +73,14 @@ def run(args: argparse.Namespace) -> int:
     elif args.unused:
         _show_unused(reply)
     else:
-        _show_deliveries(reply)
+        _show_deliveries(reply, {name: value for name, value in filters.items() if value})
     return 0
 
 
-def _show_deliveries(reply: Json) -> None:
+def _show_deliveries(reply: Json, filters: Mapping[str, str]) -> None:
     if not reply["deliveries"]:
-        print("No deliveries.")
+        named = ", ".join(f"{name} {one_line(value)}" for name, value in filters.items())
+        print(f"No deliveries match {named}." if named else "No deliveries.")
         return
     rows: list[tuple[str, ...]] = [("when", "host", "session", "moment", "memory", "cue", "tokens", "used")]
     short = shorten_ids(memory["id"] for delivery in reply["deliveries"] for memory in delivery["memories"])
