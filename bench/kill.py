@@ -70,7 +70,7 @@ class Desk:
     @property
     def tenant(self) -> Path:
         """Folder of the ledger."""
-        return self.home / "tenants" / "default"
+        return self.home / "data" / "default"
 
 
 def write(desk: Desk, name: str, tell: int, rounds: int) -> None:

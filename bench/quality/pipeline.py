@@ -64,7 +64,7 @@ class Bench:
         self._engine.embedder = self.embedder
         self._analyser = WordAnalyser()
         self._store = EmbeddedStore(
-            self._engine.place.tenant_folder / "index", self._analyser, provider=inner.provider, model=inner.model
+            self._engine.place.cache_folder, self._analyser, provider=inner.provider, model=inner.model
         )
         self._documents: dict[ChunkKey, list[str]] = {}
         self._plain: dict[str, PlainBM25] = {}

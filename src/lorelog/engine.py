@@ -205,7 +205,16 @@ class Engine:
         options = replace(options, filters=self._scoped(options.filters, all_projects=all_projects))
         code = partial(self.code, all_projects=all_projects)
         pipeline = SearchPipeline(self._searcher(self.embedder), self._record_pages, self.store, code)
-        return pipeline.search(query, options)
+        reply = pipeline.search(query, options)
+        return reply if reply.hits else replace(reply, notes=(*reply.notes, *self._lost_index_notes()))
+
+    def _lost_index_notes(self) -> tuple[str, ...]:
+        """Return a note if nothing of the known roots is indexed: the cache was deleted."""
+        with suppress(LorelogError):  # `roots` and `doctor` report a damaged list
+            roots = {root.path for root in self._roots.all() if root.exists()}
+            if roots and roots.isdisjoint(document.root for document in self.store.documents()):
+                return (f"nothing of the {len(roots)} known paths is indexed: 'lorelog index' reads them again",)
+        return ()
 
     def recall(
         self,

@@ -24,7 +24,7 @@ from lorelog.core.options import (
     StoreOptions,
     TraceOptions,
 )
-from lorelog.core.paths import home_folder
+from lorelog.core.paths import first_layout_folder, home_folder
 from lorelog.core.ports import Embedder, LanguageModel, Reranker, Store, StoreComparison
 from lorelog.engine import Engine
 from lorelog.models.embed import SharedEmbedder
@@ -404,7 +404,17 @@ def _pop_least_recent(items: dict[CacheKeyType, CachedType], limit: int) -> list
     return [items.pop(key) for key in list(items)[: max(0, len(items) - limit)]]
 
 
+def update_home(home: Path) -> None:
+    """Move the files of a home of an older version to where this one expects them."""
+    if os.path.lexists(first_layout_folder(home)):  # one stat: nothing is imported for a home that is up to date
+        from lorelog.services.places.home_layout import migrate_home
+        from lorelog.stores.embedded.migrations import rename_sources
+
+        migrate_home(home, rename_sources)
+
+
 def _make_workspace(location: Location, settings: Settings) -> Workspace:
+    update_home(location.home)
     claude = location.environment.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")  # noqa: PTH111
     claude_folder = Path(claude) if settings.auto_memory() else None
     return Workspace(location.project, location.home, settings.tenant(), settings.roots(), claude_folder)

@@ -48,7 +48,7 @@ def test_what_is_lost_or_unsound_is_seen(tmp_path: Path) -> None:
     file = desk.tenant / "ledger.jsonl"
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(lines[0] + lines[1].replace(b'"agent":"b"', f'"agent":"{kill.SIGNER}"'.encode()))
-    (desk.tenant / "index" / "records.db").unlink()
+    (desk.home / "cache" / "default" / "records.db").unlink()
     found = kill.Tally()
     kill.look(desk, told, found)
     assert (found.lost, found.unsound, found.unsigned, found.ok) == (1, 1, 1, False)

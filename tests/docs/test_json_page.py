@@ -132,7 +132,7 @@ def test_eval_is_documented(shell: Shell, journal: Path, project: Path) -> None:
 
 def test_add_stats_and_reset_are_documented(shell: Shell, journal: Path, home: Path) -> None:
     """Every field of these replies is documented, and no other."""
-    append_delivery(str(home / "tenants" / "default" / "deliveries"), "claude", "s", {"memories": ["m"]})
+    append_delivery(str(home / "data" / "default" / "deliveries"), "claude", "s", {"memories": ["m"]})
     assert set(fields(shell("add", "one more", "--json").json)) == documented("add")
     assert set(fields(shell("stats", "--json").json)) == documented("stats")
     assert set(fields(shell("reset", "--yes", "--json").json)) == documented("reset")
@@ -141,7 +141,7 @@ def test_add_stats_and_reset_are_documented(shell: Shell, journal: Path, home: P
 def test_cost_is_documented(shell: Shell, home: Path) -> None:
     """Every field of the bill is documented, and no other."""
     line = {"day": "2026-03-05", "id": "a", "outcome": "ok", "tokens_in": 1}
-    write(home / "tenants" / "default" / "receipts.jsonl", json.dumps(line) + "\n")
+    write(home / "data" / "default" / "receipts.jsonl", json.dumps(line) + "\n")
     assert set(fields(shell("cost", "--since", "2026-01-01", "--json").json)) == documented("cost")
 
 
@@ -345,7 +345,7 @@ def test_ledger_is_documented(shell: Shell, project: Path, home: Path) -> None:
     shell("config", "set", "records.identity", "mara")
     shell("call", "task.start", "--json", '{"goal": "count otters"}')
     shell("identity", "forget", "mara")
-    ledger = home / "tenants" / "default" / "ledger.jsonl"
+    ledger = home / "data" / "default" / "ledger.jsonl"
     text = shell("ledger", "export").out
     assert set(fields(shell("ledger", "export", "--output", "out", "--json").json)) == documented("ledger export")
     taken = shell("ledger", "import", write(project / "in", f"{text}nonsense\n"), "--tenant", "t", "--json").json

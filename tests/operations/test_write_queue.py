@@ -164,7 +164,7 @@ def test_a_memory_whose_teller_went_while_it_waited_is_not_written(tmp_path: Pat
     """A call cancelled while it waits for the slot writes no journal."""
     dispatcher = Dispatcher()
     caller = ClientIdentity(str(tmp_path), {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "none"})
-    folder = home / "tenants" / "default"
+    folder = home / "data" / "default"
     said: list[str] = []
 
     def gone(stage: str, at: int, total: int) -> None:

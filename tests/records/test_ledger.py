@@ -53,7 +53,7 @@ def test_a_line_is_what_the_page_says(tmp_path: Path) -> None:
 
 def test_only_its_owner_can_read_it(tmp_path: Path) -> None:
     """Folder and files are private, and sealed files are read-only."""
-    folder = tmp_path / "tenants" / "t"
+    folder = tmp_path / "data" / "t"
     ledger = Ledger(folder, max_segment_bytes=1)
     ledger.append([draft()])
     ledger.append([draft()])

@@ -417,7 +417,7 @@ def test_a_killed_index_run_is_completed_by_the_next(shell: Shell, good: Path, h
     stats = shell("stats", "--json").json
     assert (stats["documents"], stats["chunks"]) == (41, 801)
     assert stats["coverage"] == {"chunks": 801, "with_vectors": 801}
-    with sqlite3.connect(home / "tenants" / "default" / "index" / "catalog.db") as database:
+    with sqlite3.connect(home / "cache" / "default" / "catalog.db") as database:
         assert database.execute("SELECT count(DISTINCT id), count(*) FROM chunks").fetchone() == (801, 801)
         assert database.execute("SELECT count(*) FROM chunks WHERE NOT live").fetchone() == (0,)
     database.close()
@@ -474,7 +474,7 @@ def test_searching_never_waits_for_an_index_run(shell: Shell, good: Path) -> Non
 
 def test_a_damaged_index_is_named_with_the_way_out(shell: Shell, good: Path, home: Path) -> None:
     """A damaged database gives one line with the commands that rebuild it, and they work."""
-    path = home / "tenants" / "default" / "index" / "catalog.db"
+    path = home / "cache" / "default" / "catalog.db"
     path.write_bytes(b"garbage " * 5000)
 
     done = shell("search", "walrus")

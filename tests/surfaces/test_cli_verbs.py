@@ -387,7 +387,7 @@ def test_the_home_is_private(shell: Shell, project: Path, home: Path) -> None:
     """What lorelog keeps in its home is for its owner's eyes only."""
     shell("add", "a secret", "--global")
 
-    for place in (home, home / "tenants", home / "tenants" / "default"):
+    for place in (home, home / "data", home / "data" / "default"):
         assert place.stat().st_mode & 0o077 == 0
 
 

@@ -141,7 +141,7 @@ def test_a_home_that_is_read_only_still_answers(shell: Shell, project: Path, hom
     """With traces.enabled off, stored traces are shown, nothing is added, and no call fails."""
     shell("debug", "ingest", write(project / "app.log", STACK))
     shell("debug", "errors")
-    folder = home / "tenants" / "default"
+    folder = home / "data" / "default"
     held = sorted(path.name for path in folder.iterdir())
     for path in (folder, *folder.iterdir()):
         path.chmod(0o500 if path.is_dir() else 0o400)

@@ -22,7 +22,7 @@ class Deliveries:
     """The log of the default tenant."""
 
     def __init__(self, home: Path, project: Path) -> None:
-        self.folder, self.project = str(home / "tenants" / "default" / "deliveries"), find_project(str(project)).id
+        self.folder, self.project = str(home / "data" / "default" / "deliveries"), find_project(str(project)).id
 
     def add(self, session: str, memory: str, how: str = "", **more: Any) -> None:
         """Log a delivery, and how it was used."""

@@ -138,7 +138,7 @@ def test_a_change_that_is_under_way_is_no_fault(shell: Shell, project: Path, hom
 
     write(project / "a.md", "a note about otters\n")
     shell("index", ".")
-    folder = home / "tenants" / "default" / "index"
+    folder = home / "cache" / "default"
     store = EmbeddedStore(folder, WordAnalyser(), provider="openai", model="m")
     with store.writer() as writer:
         writer.begin_shadow_vectors(3)

@@ -85,7 +85,7 @@ def standing(project: Path, home: Path) -> Callable[..., None]:
     """Writes standing memories of the project."""
 
     def write_memories(*memories: dict[str, Any]) -> None:
-        files = DeliveryFiles(str(home / "tenants" / "default"), find_project(str(project)).id)
+        files = DeliveryFiles(str(home / "data" / "default"), find_project(str(project)).id)
         values = {"type": "correction", "date": "2026-03-05", "origin": "user", "own": True}
         write(Path(files.standing[0]), "".join(json.dumps({**values, **memory}) + "\n" for memory in memories))
 
@@ -129,7 +129,7 @@ def test_a_proposal_is_switched_on_by_its_id(
     assert f"{proposal['id']} is on: it blocks." in enabled.out
     assert shell("guard", "propose", "--json").json["proposals"] == []
 
-    file, root = str(home / "tenants" / "default" / "guards.jsonl"), str(project)
+    file, root = str(home / "data" / "default" / "guards.jsonl"), str(project)
     call = {"tool": "Bash", "kind": "run", "command": "cd x && npm ci"}
     match = check_guards(file, find_project(root).id, call, root)
     assert match is not None
@@ -262,7 +262,7 @@ def test_bad_input_is_an_error_with_a_hint(shell: Shell, words: tuple[str, ...])
 
 def test_a_damaged_log_is_named(shell: Shell, home: Path) -> None:
     """Commands report a damaged log with its path."""
-    write(home / "tenants" / "default" / "guards.jsonl", "nonsense\n")
+    write(home / "data" / "default" / "guards.jsonl", "nonsense\n")
 
     refused = shell("guard", "list")
 

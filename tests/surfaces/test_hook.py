@@ -97,7 +97,7 @@ def events(home: Path) -> list[dict[str, Any]]:
 
 def test_a_session_is_shown_its_memory(quiet: Path, app: Path) -> None:
     """At session start, recent memories of the payload's project reach the model."""
-    own_all(DeliveryFiles(str(quiet / "tenants" / "default"), str(app)).own, app / ".lorelog" / "memory")
+    own_all(DeliveryFiles(str(quiet / "data" / "default"), str(app)).own, app / ".lorelog" / "memory")
     said, _ = hook(["claude", "session-start"], {**PAYLOAD, "cwd": str(app)}, quiet)
 
     context = said["hookSpecificOutput"]["additionalContext"]
@@ -497,7 +497,7 @@ RULE = {
 
 def stands(home: Path, project: Path, *memories: dict[str, Any]) -> DeliveryFiles:
     """Write a project's list of standing memories."""
-    files = DeliveryFiles(str(home / "tenants" / "default"), str(project))
+    files = DeliveryFiles(str(home / "data" / "default"), str(project))
     Path(files.standing[0]).parent.mkdir(parents=True, exist_ok=True)
     Path(files.standing[0]).write_text("".join(f"{json.dumps(memory)}\n" for memory in memories), "utf-8")
     return files
@@ -583,7 +583,7 @@ def test_a_memsearch_project_is_shown_once_it_is_indexed(quiet: Path, tmp_path: 
     asked = {**PAYLOAD, "cwd": str(app)}
     assert hook(["claude", "session-start"], asked, app)[0] == {}
 
-    Roots(quiet / "tenants" / "default" / "roots.json").remember([Root(str(app / ".memsearch"), str(app))])
+    Roots(quiet / "data" / "default" / "roots.json").remember([Root(str(app / ".memsearch"), str(app))])
     assert '- 2026-11-14 09:00 came with the repository, quoted: "Chose Redis"' in context_of(
         hook(["claude", "session-start"], asked, app)[0]
     )

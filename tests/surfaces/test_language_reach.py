@@ -255,7 +255,7 @@ def test_the_key_is_nowhere(
     printed += told.out + told.err + caplog.text
 
     files = [path for path in home.parent.rglob("*") if path.is_file()]
-    assert (home / "tenants" / "default" / "receipts.jsonl") in files
+    assert (home / "data" / "default" / "receipts.jsonl") in files
     found = printed.encode() + b"".join(str(path).encode() + path.read_bytes() for path in files)
     assert b"- gpt-4.1-mini" in found
     for shape in (KEY, KEY.encode().hex(), KEY[4:20]):

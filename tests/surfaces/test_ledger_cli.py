@@ -19,7 +19,7 @@ def start_task(shell: Shell, goal: str = "count otters", **said: Any) -> dict[st
 
 
 def ledger_of(home: Path) -> Path:
-    return home / "tenants" / "default" / "ledger.jsonl"
+    return home / "data" / "default" / "ledger.jsonl"
 
 
 def test_a_sound_ledger_is_said_to_be(shell: Shell, home: Path) -> None:

@@ -283,7 +283,7 @@ def _collections(desk: Desk) -> object:
     desk.shell("index", ".")
     write(desk.elsewhere() / "other.md", "# Other\n\nan otter elsewhere\n")
     desk.shell("index", ".")
-    kept = Path(os.environ["LORELOG_HOME"]) / "tenants" / "default" / "index" / "milvus"
+    kept = Path(os.environ["LORELOG_HOME"]) / "cache" / "default" / "milvus"
     (state,) = kept.glob("*/current.json")
     return len(set(json.loads(state.read_text("utf-8"))["collections"].values()))
 
@@ -292,7 +292,7 @@ def _sharing(desk: Desk) -> object:
     """Whether other machines are told what they may find."""
     desk.monkeypatch.setenv("LORELOG_STORE_URI", "lite.db")
     desk.shell("index", ".")
-    kept = Path(os.environ["LORELOG_HOME"]) / "tenants" / "default" / "index" / "milvus"
+    kept = Path(os.environ["LORELOG_HOME"]) / "cache" / "default" / "milvus"
     (state,) = kept.glob("*/current.json")
     return bool(json.loads(state.read_text("utf-8"))["registry"])
 
@@ -800,7 +800,7 @@ def _grows(desk: Desk) -> object:
 
 
 def _traces(desk: Desk) -> Path:
-    return Path(os.environ["LORELOG_HOME"]) / "tenants" / "default" / "traces.db"
+    return Path(os.environ["LORELOG_HOME"]) / "data" / "default" / "traces.db"
 
 
 TRACED: list[Row[Desk]] = [
@@ -977,7 +977,7 @@ def test_every_setting_is_seen_by_the_language_model(
     desk: Desk, language: EmbeddingServer, home: Path, row: Row[list[Request]], way: str
 ) -> None:
     """The model and the key are those that the settings choose, and it is asked until the day's tokens are spent."""
-    spent = home / "tenants" / "default" / "receipts.jsonl"
+    spent = home / "data" / "default" / "receipts.jsonl"
     for _ in range(3):
         assert spoken(desk)
     assert row.look(language.requests) == row.without
@@ -1028,7 +1028,7 @@ def test_the_timeout_ends_the_wait_for_a_note(desk: Desk, home: Path, way: str) 
     finally:
         slow.stop()
 
-    outcomes = (home / "tenants" / "default" / "receipts.jsonl").read_text("utf-8")
+    outcomes = (home / "data" / "default" / "receipts.jsonl").read_text("utf-8")
     assert '"outcome": "timeout"' in outcomes
 
 

@@ -45,7 +45,7 @@ def call(tmp_path: Path, payload: Mapping[str, Any] = EDIT, *, hold: str = "off"
     read = host_adapter("claude").read_tool_call(dict(payload))
     context = ToolCallContext("claude", more.pop("moment", "tool-before"), event, read)
     context.root = context.project = "/p"
-    context.files = DeliveryFiles(str(tmp_path / "tenant"), "/p")
+    context.files = DeliveryFiles(str(tmp_path / "data" / "t"), "/p")
     context.settings = {"session.hold_calls": hold}
     return context
 
@@ -204,7 +204,7 @@ def test_a_block_names_the_way_out() -> None:
 @pytest.mark.parametrize("content", [b"{\n", b"[1]\n", b'{"a": 1}\n\xff\xfe\n', b"nonsense\n"])
 def test_broken_guards_are_reported(home: Path, tmp_path: Path, content: bytes) -> None:
     """With a damaged file of guards a call is allowed and logged, and the user is told at session start."""
-    folder = home / "tenants" / "default"
+    folder = home / "data" / "default"
     folder.mkdir(parents=True)
     (folder / "guards.jsonl").write_bytes(content)
     payload = json.dumps({**EDIT, "session_id": "s", "cwd": str(tmp_path)}).encode()
@@ -262,7 +262,7 @@ def test_only_a_rule_that_the_session_has_not_seen_holds_a_call(tmp_path: Path) 
 def test_a_call_is_not_held_if_that_cannot_be_recorded(tmp_path: Path) -> None:
     """Where the log cannot be written, the memory is shown and the call runs."""
     context = call(tmp_path, hold="always")
-    (tmp_path / "tenant").write_text("a file in the place of the folder")
+    (tmp_path / "data" / "t").write_text("a file in the place of the folder")
     text, held = deliver(context, None, [], [RULE])
 
     assert text
@@ -287,8 +287,8 @@ def test_a_call_without_memories_leaves_no_trace(host: str, home: Path, tmp_path
 
 def test_tool_hooks_can_be_switched_off(home: Path, tmp_path: Path) -> None:
     """With session.tool_hooks off, not even the files are looked for."""
-    (home / "tenants" / "default").mkdir(parents=True)
-    (home / "tenants" / "default" / "guards.jsonl").write_text("nonsense\n")
+    (home / "data" / "default").mkdir(parents=True)
+    (home / "data" / "default" / "guards.jsonl").write_text("nonsense\n")
     payload = json.dumps({**EDIT, "session_id": "s", "cwd": str(tmp_path)}).encode()
     environment = {"LORELOG_HOME": str(home), "LORELOG_SESSION_TOOL_HOOKS": "off"}
 

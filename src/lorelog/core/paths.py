@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 
-# ruff: noqa: PTH111, PTH118  (pathlib takes 10 ms to import, and hooks import this module)
+# ruff: noqa: PTH111, PTH118, PTH120  (pathlib takes 10 ms to import, and hooks import this module)
+
+
+HOME_LAYOUT = 2
+"""Version of the home's layout. In the first one, `tenants/NAME` held the data and its `index` the cache."""
 
 
 def is_below(path: str, directory: str) -> bool:
@@ -12,9 +16,28 @@ def is_below(path: str, directory: str) -> bool:
     return path == directory or path.startswith(directory.rstrip("/") + "/")
 
 
+def data_folder(home: str | os.PathLike[str]) -> str:
+    """Return the folder of all tenants' files that nothing else can rebuild."""
+    return os.path.join(home, "data")
+
+
+def tenant_folder(home: str | os.PathLike[str], tenant: str) -> str:
+    """Return the folder of a tenant's files that nothing else can rebuild."""
+    return os.path.join(home, "data", tenant)
+
+
 def cache_folder(tenant_folder: str | os.PathLike[str]) -> str:
-    """Return the folder of a tenant's derived files; deleting it loses nothing."""
-    return os.path.join(tenant_folder, "index")
+    """Return the folder of the derived files of a tenant, given its own: deleting it loses nothing.
+
+    It is `HOME/cache/NAME` for `HOME/data/NAME`: on the same file system, so that files can be moved between them.
+    """
+    data, name = os.path.split(os.fspath(tenant_folder))
+    return os.path.join(os.path.dirname(data), "cache", name)
+
+
+def first_layout_folder(home: str | os.PathLike[str]) -> str:
+    """Return the folder that exists only in a home of the first layout, or of one that is being migrated."""
+    return os.path.join(home, "tenants")
 
 
 def home_folder(chosen: str) -> str:

@@ -27,7 +27,7 @@ class WatchedHome:
         self.watcher = CodeWatcher(
             home, lambda tenant, root: ScanOptions(), QUICK, may_continue=may_continue, on_run=self.runs.append
         )
-        self.tables = CodeTables(home / "tenants" / "default" / "index" / CODE_DATABASE)
+        self.tables = CodeTables(home / "cache" / "default" / CODE_DATABASE)
 
     def knows(self, name: str, times: int = 1) -> bool:
         return len(self.tables.definitions(name)) == times

@@ -65,7 +65,7 @@ def test_forgetting_removes_the_index_and_the_registration(root: Path, home: Pat
     trees.index(scan=ScanOptions())
     assert trees.forget(str(root / "src")) == (str(root), 3)
     assert trees.all() == []
-    assert CodeRootRegistry(home / "tenants" / "default").all() == {}
+    assert CodeRootRegistry(home / "data" / "default").all() == {}
     with pytest.raises(NotFound):
         trees.forget()
 
@@ -112,9 +112,9 @@ def test_a_missing_path_is_an_error(root: Path) -> None:
 
 def test_a_run_that_cannot_start_registers_nothing(root: Path, home: Path) -> None:
     """If the database cannot be written, the tree is not registered."""
-    folder = home / "tenants" / "default"
+    folder = home / "data" / "default"
     folder.mkdir(parents=True)
-    (folder / "index").write_text("in the way")
+    (home / "cache").write_text("in the way")
     trees = trees_in(root)
     with pytest.raises(StoreUnwritable):
         trees.index(scan=ScanOptions())

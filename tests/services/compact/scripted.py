@@ -86,9 +86,7 @@ class Notebook:
     def engine(self) -> Engine:
         """Return what sums up: a new one, as another process would have."""
         embedder = FakeEmbedder()
-        store = EmbeddedStore(
-            self.place.tenant_folder / "index", WordAnalyser(), provider=embedder.provider, model=embedder.model
-        )
+        store = EmbeddedStore(self.place.cache_folder, WordAnalyser(), provider=embedder.provider, model=embedder.model)
         return Engine(
             store=store,
             deps=EngineDeps(analyser=WordAnalyser(), embedder=embedder, language=lambda _: self.gate()),

@@ -79,7 +79,7 @@ def run(home: Path, project: Path, command: str) -> dict[str, Any]:
 
 
 def files(home: Path, project: Path) -> DeliveryFiles:
-    return DeliveryFiles(str(home / "tenants" / "default"), str(project.resolve()))
+    return DeliveryFiles(str(home / "data" / "default"), str(project.resolve()))
 
 
 def own_rules(home: Path, project: Path) -> list[str]:
@@ -237,7 +237,7 @@ def test_planted_files_other_than_journals_do_nothing(home: Path, project: Path,
     """Guards, registries and derived lists in a repository are not read."""
     plant(project, "- run zebra", more="type:turn origin:agent")
     guard = {"event": "add", "id": "g1", "command": "npm *", "message": "zebra", "action": "block", "state": "on"}
-    for name in ("guards.jsonl", "authored.jsonl", "tenants/default/guards.jsonl", "index/delivery/global.cues"):
+    for name in ("guards.jsonl", "authored.jsonl", "data/default/guards.jsonl", "cache/default/delivery/global.cues"):
         file = project / ".lorelog" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(guard | {"memory": EVIL_ID, "text": "x"}) + "\n", "utf-8")
@@ -338,13 +338,13 @@ def test_own_notes_from_before_the_registry_stay_own(home: Path, project: Path, 
     """After an upgrade, notes of captured turns in journals that Git does not track are adopted once."""
     plant(project, "- User asked: where is the cache?\n- Outcome: In Redis", id_="z1", more="type:turn origin:agent")
     memory.index()
-    (home / "tenants" / "default" / "authored.jsonl").unlink()
-    for file in (home / "tenants" / "default" / "index" / "delivery").iterdir():
+    (home / "data" / "default" / "authored.jsonl").unlink()
+    for file in (home / "cache" / "default" / "delivery").iterdir():
         file.unlink()
     memory.add("unrelated", type="note")
     assert_quoted(start(home, project), "In Redis")
 
-    (home / "tenants" / "default" / "authored.jsonl").unlink()
-    (home / "tenants" / "default" / "index" / "delivery" / "stamp").unlink()
+    (home / "data" / "default" / "authored.jsonl").unlink()
+    (home / "cache" / "default" / "delivery" / "stamp").unlink()
     memory.index()
     assert "- 2026-03-05 10:00 asked: where is the cache?; outcome: In Redis" in start(home, project)

@@ -43,7 +43,7 @@ def git(folder: Path, *words: str) -> None:
 
 def files(home: Path, project: Path) -> DeliveryFiles:
     """Paths of the derived files."""
-    return DeliveryFiles(str(home / "tenants" / "default"), str(project.resolve()))
+    return DeliveryFiles(str(home / "data" / "default"), str(project.resolve()))
 
 
 def standing(home: Path, project: Path, today: str = "2026-03-05") -> list[dict[str, Any]]:
@@ -141,7 +141,7 @@ def test_global_rules_have_a_file_of_their_own(home: Path, project: Path, memory
     memory.add("answer briefly", type="preference", to_global=True)
     memory.add("use tabs", type="preference")
 
-    other = DeliveryFiles(str(home / "tenants" / "default"), "/elsewhere")
+    other = DeliveryFiles(str(home / "data" / "default"), "/elsewhere")
     assert sorted(texts(home, project)) == ["answer briefly", "use tabs"]
     assert [line["text"] for line in read_standing(other.standing, "2026-03-05")] == ["answer briefly"]
     assert all(line["own"] for line in standing(home, project))
@@ -208,7 +208,7 @@ def test_memories_from_before_the_registry_are_adopted_unless_committed(
     (project / ".lorelog" / "memory" / "2026-03-06.md").write_text(
         "# 2026-03-06\n\n" + entry("mine", "use tabs"), "utf-8"
     )
-    assert not (home / "tenants" / "default" / AUTHORED_FILE).exists()
+    assert not (home / "data" / "default" / AUTHORED_FILE).exists()
     memory.index()
 
     assert {line["id"]: line["own"] for line in standing(home, project)} == {"mine": True, "theirs": False}
@@ -231,7 +231,7 @@ def test_nothing_is_written_when_nothing_changed(home: Path, project: Path, memo
 def test_a_failure_to_write_fails_no_operation(home: Path, project: Path, memory: Lorelog) -> None:
     """A memory is added although its files for hooks cannot be written."""
     memory.add("use tabs", type="preference")
-    folder = home / "tenants" / "default" / "index" / "delivery"
+    folder = home / "cache" / "default" / "delivery"
     for path in folder.iterdir():
         path.unlink()
     folder.rmdir()

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.ingest.transcripts.conversations import Record, claude, tool_result, tool_use, write_lines
 
+from lorelog.core.paths import cache_folder
 from lorelog.ingest.transcripts.conversation import open_conversation
 from lorelog.ingest.transcripts.turns import ParsedTurn, TranscriptStats
 from lorelog.services.delivery.history import unused_counts, used_file
@@ -33,7 +34,7 @@ class Talk:
         self.log = Path(session_log(str(self.folder), "claude", "s"))
         self._records: list[Record] = []
         self._count = 0
-        standing = tenant / "index" / "delivery"
+        standing = Path(cache_folder(tenant)) / "delivery"
         standing.mkdir(parents=True)
         others = ["Never push to main without a review.", "Answer in German."]
         lines = [{"id": MEMORY, "text": text}, *({"id": f"o{n}", "text": other} for n, other in enumerate(others))]
@@ -77,7 +78,7 @@ class Talk:
 def test_a_quoted_id_is_a_use(tmp_path: Path) -> None:
     """The memory's id in the assistant's text, whole or shortened, shows that it was used."""
     for number, quoted in enumerate((MEMORY, MEMORY[:8], f"({MEMORY[:13]}…)")):
-        talk = Talk(tmp_path / str(number), "Rule.")
+        talk = Talk(tmp_path / "data" / str(number), "Rule.")
         talk.turn("Install it", f"Following memory {quoted}.")
         talk.deliver(moment="prompt", kind="recall")
         assert talk.usage() == {MEMORY: "id"}
@@ -85,7 +86,7 @@ def test_a_quoted_id_is_a_use(tmp_path: Path) -> None:
 
 def test_an_id_in_a_tool_call_of_a_later_turn_is_a_use(tmp_path: Path) -> None:
     """A command that reads the memory counts, also many turns later."""
-    talk = Talk(tmp_path, "Rule.").turn("Begin", "Ok.")
+    talk = Talk(tmp_path / "data" / "t", "Rule.").turn("Begin", "Ok.")
     talk.deliver()
     for _ in range(5):
         talk.turn("Go on", "Done.")
@@ -102,10 +103,10 @@ def test_a_blocked_call_that_is_not_repeated_was_obeyed(tmp_path: Path) -> None:
         "kind": "guard",
         "target": call_digest("git push --force"),
     }
-    obeying = Talk(tmp_path / "a", "Never force-push.")
+    obeying = Talk(tmp_path / "data" / "a", "Never force-push.")
     obeying.turn("Push it", ("git push --force", "blocked", True), ("git push", "ok", False), "Pushed.")
     obeying.deliver(**guard)
-    insisting = Talk(tmp_path / "b", "Never force-push.")
+    insisting = Talk(tmp_path / "data" / "b", "Never force-push.")
     insisting.turn("Push it", ("git push --force", "blocked", True), ("git push --force", "ok", False), "Pushed.")
     insisting.deliver(**guard)
 
@@ -123,14 +124,14 @@ def test_a_held_call_that_is_repeated_unchanged_shows_no_use(tmp_path: Path) -> 
         "obeyed": [held, ("ls", "ok", False)],
     }
     for sign, calls in steps.items():
-        talk = Talk(tmp_path / (sign or "repeated")).turn("Add zod", *calls, "Done.")
+        talk = Talk(tmp_path / "data" / (sign or "repeated")).turn("Add zod", *calls, "Done.")
         talk.deliver(cue="command=npm *", action="hold", target=call_digest("npm install zod"))
         assert talk.usage() == ({MEMORY: sign} if sign else {})
 
 
 def test_a_call_that_was_changed_is_a_use(tmp_path: Path) -> None:
     """A similar call with a word of the memory, instead of the same call again, shows that the memory was used."""
-    talk = Talk(tmp_path)
+    talk = Talk(tmp_path / "data" / "t")
     talk.turn("Add zod", ("npm install zod", "ok", False), ("pnpm install zod", "ok", False), "Added.")
     talk.deliver(cue="command=npm *", target=call_digest("npm install zod"))
 
@@ -139,7 +140,7 @@ def test_a_call_that_was_changed_is_a_use(tmp_path: Path) -> None:
 
 def test_an_edit_of_the_named_file_instead_is_a_use(tmp_path: Path) -> None:
     """Editing the file that the memory names, after an edit of the wrong one, shows that the memory was used."""
-    talk = Talk(tmp_path, "api.gen.ts is generated: change /w/templates/api.hbs and run the generator.")
+    talk = Talk(tmp_path / "data" / "t", "api.gen.ts is generated: change /w/templates/api.hbs and run the generator.")
     talk.turn("Rename it", ("/w/src/api.gen.ts", "ok", False), ("/w/templates/api.hbs", "ok", False), "Renamed.")
     talk.deliver(cue="path=**/*.gen.ts", target=call_digest("", ["/w/src/api.gen.ts"]))
 
@@ -158,7 +159,7 @@ def test_an_edit_of_the_named_file_instead_is_a_use(tmp_path: Path) -> None:
 )
 def test_a_call_that_went_on_as_before_is_not_a_use(tmp_path: Path, steps: list[Any]) -> None:
     """Going on, repeating the call, and doing something unrelated are no signs of use."""
-    talk = Talk(tmp_path)
+    talk = Talk(tmp_path / "data" / "t")
     talk.turn("Add zod", *steps)
     talk.deliver(cue="command=npm *", target=call_digest("npm install zod"))
 
@@ -167,7 +168,7 @@ def test_a_call_that_went_on_as_before_is_not_a_use(tmp_path: Path, steps: list[
 
 def test_a_distinctive_identifier_is_a_use(tmp_path: Path) -> None:
     """An identifier that stands only in the memory, in the assistant's conclusion, shows that the memory was used."""
-    talk = Talk(tmp_path, POOL)
+    talk = Talk(tmp_path / "data" / "t", POOL)
     talk.turn("Fix the leak", ("/w/src/net.py", "ok", False), "The client now calls acquire_pooled() and returns it.")
     talk.deliver(cue="path=src/net.py", target=call_digest("", ["/w/src/net.py"]))
 
@@ -176,9 +177,11 @@ def test_a_distinctive_identifier_is_a_use(tmp_path: Path) -> None:
 
 def test_three_distinctive_words_are_a_use_and_two_are_not(tmp_path: Path) -> None:
     """Ordinary words count only together."""
-    enough = Talk(tmp_path / "a", POOL).turn("Fix the leak", "Sockets were exhausting: a lease keeps the broker alive.")
+    enough = Talk(tmp_path / "data" / "a", POOL).turn(
+        "Fix the leak", "Sockets were exhausting: a lease keeps the broker alive."
+    )
     enough.deliver(moment="prompt", kind="recall")
-    few = Talk(tmp_path / "b", POOL).turn("Fix the leak", "The broker closed it; I changed the timeout.")
+    few = Talk(tmp_path / "data" / "b", POOL).turn("Fix the leak", "The broker closed it; I changed the timeout.")
     few.deliver(moment="prompt", kind="recall")
 
     assert enough.usage() == {MEMORY: "words"}
@@ -191,7 +194,7 @@ def test_three_distinctive_words_are_a_use_and_two_are_not(tmp_path: Path) -> No
 )
 def test_words_from_elsewhere_are_not_a_use(tmp_path: Path, request_text: str, result: str) -> None:
     """An identifier that the user typed or that a tool printed says nothing about the memory."""
-    talk = Talk(tmp_path, POOL)
+    talk = Talk(tmp_path / "data" / "t", POOL)
     talk.turn(request_text, ("cat src/net.py", result, False), "It calls acquire_pooled() now.")
     talk.deliver(moment="prompt", kind="recall")
 
@@ -201,7 +204,7 @@ def test_words_from_elsewhere_are_not_a_use(tmp_path: Path, request_text: str, r
 def test_words_of_earlier_turns_are_not_a_use(tmp_path: Path) -> None:
     """What the assistant wrote before the delivery it did not learn from it."""
     talk = (
-        Talk(tmp_path, POOL)
+        Talk(tmp_path / "data" / "t", POOL)
         .turn("What opens sockets?", "acquire_pooled() does.")
         .turn("Change it", "Changed acquire_pooled().")
     )
@@ -212,7 +215,7 @@ def test_words_of_earlier_turns_are_not_a_use(tmp_path: Path) -> None:
 
 def test_words_before_the_delivery_in_the_same_turn_are_not_a_use(tmp_path: Path) -> None:
     """Of the turn in which a tool call brought a memory, only later calls and the conclusion count."""
-    talk = Talk(tmp_path, POOL)
+    talk = Talk(tmp_path / "data" / "t", POOL)
     talk.turn("Fix it", "acquire_pooled() leaks.", ("/w/src/net.py", "ok", False), "Fixed the leak.")
     talk.deliver(cue="path=src/net.py", target=call_digest("", ["/w/src/net.py"]))
 
@@ -221,7 +224,7 @@ def test_words_before_the_delivery_in_the_same_turn_are_not_a_use(tmp_path: Path
 
 def test_words_count_for_a_few_turns_only(tmp_path: Path) -> None:
     """Distinctive words many turns later have another reason, however the turns are handed over."""
-    talk = Talk(tmp_path, POOL).turn("Begin", "Ok.")
+    talk = Talk(tmp_path / "data" / "t", POOL).turn("Begin", "Ok.")
     talk.deliver(moment="prompt", kind="recall")
     for _ in range(3):
         talk.turn("Go on", "Done.")
@@ -234,7 +237,7 @@ def test_words_count_for_a_few_turns_only(tmp_path: Path) -> None:
 
 def test_a_use_is_noted_once(tmp_path: Path) -> None:
     """Reading the same turns again adds no line, and a sign in a later turn replaces `none`."""
-    talk = Talk(tmp_path, POOL).turn("Begin", "Ok.")
+    talk = Talk(tmp_path / "data" / "t", POOL).turn("Begin", "Ok.")
     talk.deliver(moment="prompt", kind="recall")
     assert talk.usage() == talk.usage() == {}
     assert unused_counts(talk.folder) == {MEMORY: 1}
@@ -250,7 +253,7 @@ def test_a_use_is_noted_once(tmp_path: Path) -> None:
 
 def test_a_delivery_after_the_last_turn_is_not_judged(tmp_path: Path) -> None:
     """A memory whose turn was not captured yet is neither used nor unused."""
-    talk = Talk(tmp_path, POOL).turn("Begin", "Ok.").turn("Next", "acquire_pooled().")
+    talk = Talk(tmp_path / "data" / "t", POOL).turn("Begin", "Ok.").turn("Next", "acquire_pooled().")
     talk.deliver(moment="prompt", kind="recall", seconds=30)
 
     assert note_usage(talk.folder, "claude", "s", talk.turns()[:1]) == {}
@@ -260,7 +263,7 @@ def test_a_delivery_after_the_last_turn_is_not_judged(tmp_path: Path) -> None:
 
 def test_the_text_of_another_memory_is_asked_for(tmp_path: Path) -> None:
     """A memory that is not a standing one is judged by the text that the caller provides."""
-    talk = Talk(tmp_path).turn("Fix the leak", "Calls acquire_pooled() now.")
+    talk = Talk(tmp_path / "data" / "t").turn("Fix the leak", "Calls acquire_pooled() now.")
     talk.deliver(memory="turn-1", moment="prompt", kind="recall")
 
     assert note_usage(talk.folder, "claude", "s", talk.turns(), {"turn-1": POOL}.__getitem__) == {"turn-1": "words"}
@@ -268,7 +271,7 @@ def test_the_text_of_another_memory_is_asked_for(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_not_an_error(tmp_path: Path) -> None:
     """Capturing goes on if the use cannot be noted."""
-    talk = Talk(tmp_path, POOL).turn("Begin", "acquire_pooled().")
+    talk = Talk(tmp_path / "data" / "t", POOL).turn("Begin", "acquire_pooled().")
     talk.deliver(moment="prompt", kind="recall")
     used_file(talk.log).mkdir()
 

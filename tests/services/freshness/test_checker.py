@@ -261,7 +261,7 @@ def test_a_damaged_cache_is_rebuilt(repository: Repository) -> None:
     """A search works with a damaged cache, and resolves the mentions again."""
     repository.remember(SYMBOL)
     with repository.engine() as engine:
-        (engine.place.tenant_folder / "index" / "freshness.db").write_bytes(b"no database at all" * 100)
+        (engine.place.cache_folder / "freshness.db").write_bytes(b"no database at all" * 100)
     assert repository.verdict().freshness is Freshness.FRESH
 
 
@@ -329,7 +329,7 @@ def test_a_damaged_cache_that_cannot_be_deleted_is_ignored(repository: Repositor
     """A search works without the cache."""
     repository.remember(SYMBOL)
     with repository.engine() as engine:
-        kept = engine.place.tenant_folder / "index" / "freshness.db"
+        kept = engine.place.cache_folder / "freshness.db"
         kept.unlink()
         kept.mkdir()
     assert repository.verdict().freshness is Freshness.FRESH

@@ -82,5 +82,5 @@ def test_searches_are_on_the_bill(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     finally:
         rig.stop()
 
-    assert sum(spent(home / "tenants" / "default")) == 7 * len(server.requests)
+    assert sum(spent(home / "data" / "default")) == 7 * len(server.requests)
     assert len(server.requests) >= 3

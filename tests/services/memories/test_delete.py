@@ -102,7 +102,7 @@ def test_a_tombstone_holds_no_text(memory: Lorelog, home: Path) -> None:
     """What is written down about a deletion is ids and a hash."""
     memory.delete(next(hit.id for hit in memory.search("otter").hits if hit.heading == "Otter"))
 
-    assert "otter in the river" not in (home / "tenants" / "default" / "tombstones.jsonl").read_text("utf-8")
+    assert "otter in the river" not in (home / "data" / "default" / "tombstones.jsonl").read_text("utf-8")
 
 
 def stone(number: int) -> Tombstone:
@@ -132,7 +132,7 @@ def test_a_line_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
 
 def test_a_damaged_list_of_deletions_stops_indexing(memory: Lorelog, home: Path, project: Path) -> None:
     """An index run over a damaged list fails with a message, and what was indexed stays."""
-    (home / "tenants" / "default" / "tombstones.jsonl").write_text("nonsense\n", "utf-8")
+    (home / "data" / "default" / "tombstones.jsonl").write_text("nonsense\n", "utf-8")
     (project / "a.md").write_text("# New\n\nnew text\n", "utf-8")
 
     with pytest.raises(LorelogError, match="tombstones"):

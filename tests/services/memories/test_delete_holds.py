@@ -154,7 +154,7 @@ def test_the_next_run_shows_what_was_restored_without_the_index(memory: Lorelog,
 def test_the_next_run_hides_what_was_deleted_elsewhere(memory: Lorelog, home: Path) -> None:
     """A deletion that the index did not follow (its writer was stopped, the list came from a backup) is heeded by the next run."""
     memory.delete(named(memory, "Otter"))
-    path = home / "tenants" / "default" / "tombstones.jsonl"
+    path = home / "data" / "default" / "tombstones.jsonl"
     lines = path.read_bytes()
     path.unlink()
     memory.index()
@@ -267,7 +267,7 @@ def test_a_beginning_that_several_share_is_refused(memory: Lorelog, home: Path) 
     """It names them, restores none, and the whole id of one restores that one, of the same file or not."""
     identity = named(memory, "Otter")
     memory.delete(identity)
-    stones = Tombstones(home / "tenants" / "default" / "tombstones.jsonl")
+    stones = Tombstones(home / "data" / "default" / "tombstones.jsonl")
     (stone,) = stones.all()
     twin = identity[:8] + "0" * 8
     stones.append([Tombstone("f" * 16, "", stone.source, (twin,), stone.at)])

@@ -77,7 +77,7 @@ def test_questions_are_for_their_owners_eyes(memory: Lorelog, home: Path) -> Non
     """The file is readable by its owner only, and no other file of the home holds the question."""
     memory.feedback("is ottilie leaving the company", memory.list().memories[0].id, relevant=True)
 
-    kept = home / "tenants" / "default" / "feedback.jsonl"
+    kept = home / "data" / "default" / "feedback.jsonl"
     assert kept.stat().st_mode & 0o777 == 0o600
     holders = [path for path in home.rglob("*") if path.is_file() and b"ottilie" in path.read_bytes()]
     assert holders == [kept]

@@ -269,7 +269,7 @@ def test_days_are_given_and_taken_back_without_touching_the_file(memory: Lorelog
     with pytest.raises(UsageError, match="not a day"):
         memory.set_expiry(added.memory, expires="soon")
     assert Path(added.source).read_bytes() == journal
-    lifecycle = home / "tenants" / "default" / "lifecycle.jsonl"
+    lifecycle = home / "data" / "default" / "lifecycle.jsonl"
     assert lifecycle.stat().st_mode & 0o777 == 0o600
     assert "otter" not in lifecycle.read_text("utf-8")
 

@@ -205,7 +205,7 @@ def test_patterns_are_kept_with_the_given_roots_only(world: World) -> None:
 def test_a_bare_index_takes_journals_paths_and_known_roots(world: World) -> None:
     """Without paths come the journals here and of no project, configured paths, and known roots of both."""
     journals = world.make("here", ".lorelog", "memory")
-    global_journals = world.make("home", "tenants", "default", "memory")
+    global_journals = world.make("home", "data", "default", "memory")
     configured = world.make("here", "docs")
     mine = Root(str(world.make("notes")), str(world.here), ("/x",), ("*.tmp",))
     everyone = Root(str(world.make("shared")), GLOBAL_PROJECT)

@@ -113,7 +113,7 @@ def test_a_root_that_is_removed_while_it_is_read_stays_removed(memory: Lorelog, 
 def test_documents_of_a_forgotten_root_can_be_deleted_and_removed(memory: Lorelog, project: Path, home: Path) -> None:
     """Where the list of roots is lost, what was indexed can still be hidden, brought back and dropped."""
     memory.index([project / "notes"])
-    (home / "tenants" / "default" / "roots.json").unlink()
+    (home / "data" / "default" / "roots.json").unlink()
     (hit,) = memory.search("otter").hits
 
     assert memory.delete(hit.id).notes == ()

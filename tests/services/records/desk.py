@@ -34,7 +34,7 @@ class Desk:
 
     def lines(self, tenant: str = "default") -> int:
         """Return how many records there are on disk."""
-        file = self.home / "tenants" / tenant / "ledger.jsonl"
+        file = self.home / "data" / tenant / "ledger.jsonl"
         return len(file.read_bytes().splitlines()) if file.exists() else 0
 
     def close(self) -> None:

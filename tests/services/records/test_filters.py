@@ -18,7 +18,7 @@ TASKS = ("0195aaaa-1111", "0195aaaa-2222", "0195bbbb-3333")
 @pytest.fixture
 def book(tmp_path: Path) -> Iterator[RecordStore]:
     """Three tasks, two with a common prefix; the record of each is named after it."""
-    made = RecordStore(tmp_path)
+    made = RecordStore(tmp_path / "data" / "t")
     made.append([draft("task_start", {"goal": f"goal {item}"}, task=item, id=f"r{item}") for item in TASKS])
     yield made
     made.close()
@@ -77,7 +77,7 @@ def test_records_that_cannot_be_told_neither(book: RecordStore, given: str, told
 
 def test_an_empty_home_knows_no_task(tmp_path: Path) -> None:
     """Resolving an id in an empty home raises NotFound and creates no file."""
-    book = RecordStore(tmp_path / "none")
+    book = RecordStore(tmp_path / "data" / "none")
     with pytest.raises(NotFound):
         resolve_task_id(book.tables(), "0195aaaa")
     assert not (tmp_path / "none").exists()

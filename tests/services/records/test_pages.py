@@ -277,4 +277,4 @@ def test_a_search_without_records_loads_nothing_that_reads_them(home: Path, tmp_
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-    assert not list(home.glob("tenants/*/index/records"))
+    assert not list(home.glob("cache/*/records"))

@@ -100,7 +100,7 @@ def test_a_plain_id_stands_in_its_anchor_as_it_is() -> None:
 
 def test_records_are_searchable_under_their_task_and_project(tmp_path: Path) -> None:
     """Each task has a page with its goal as title, under its project, with its records."""
-    here = tenant(tmp_path)
+    here = tenant(tmp_path / "data" / "t")
     here.book.append([draft("task_start", project="/p"), draft("evidence", project="/p")])
     here.book.append([draft("task_start", {"goal": "another"}, task="task-2")])
 
@@ -118,7 +118,7 @@ def test_records_are_searchable_under_their_task_and_project(tmp_path: Path) -> 
 @pytest.mark.parametrize("origin", ["tool", "import"])
 def test_a_title_from_elsewhere_is_quoted(tmp_path: Path, origin: str) -> None:
     """A title from an untrusted origin is quoted."""
-    here = tenant(tmp_path)
+    here = tenant(tmp_path / "data" / "t")
     here.book.append([draft("task_start", {"goal": "obey"}, origin=origin), draft("decision", {"summary": "no"})])
 
     here.pages.catch_up()
@@ -128,7 +128,7 @@ def test_a_title_from_elsewhere_is_quoted(tmp_path: Path, origin: str) -> None:
 
 def test_a_record_without_a_task_has_a_page_of_its_own_thread(tmp_path: Path) -> None:
     """A record without a task has its own page, distinct from that of a task with its thread's name."""
-    here = tenant(tmp_path)
+    here = tenant(tmp_path / "data" / "t")
     here.book.append([draft("task_start", task="same")])
     (loose,) = here.book.append([draft("decision", {"summary": "tea"}, task="", thread="same")])
 
@@ -140,7 +140,7 @@ def test_a_record_without_a_task_has_a_page_of_its_own_thread(tmp_path: Path) ->
 
 def test_only_what_changed_is_written(tmp_path: Path) -> None:
     """A new record rewrites only its own page; without new records nothing is rewritten."""
-    here = tenant(tmp_path)
+    here = tenant(tmp_path / "data" / "t")
     here.book.append([draft("task_start"), draft("task_start", task="task-2")])
     here.pages.catch_up()
     before = {file: file.stat().st_ino for file in here.files}
@@ -155,7 +155,7 @@ def test_only_what_changed_is_written(tmp_path: Path) -> None:
 
 def test_pages_are_for_their_owner_alone(tmp_path: Path) -> None:
     """Pages are as private as the ledger."""
-    here = tenant(tmp_path)
+    here = tenant(tmp_path / "data" / "t")
     here.book.append([draft("task_start")])
     here.pages.catch_up()
 
@@ -166,14 +166,14 @@ def test_pages_are_for_their_owner_alone(tmp_path: Path) -> None:
 
 def test_an_index_that_was_deleted_is_filled_anew(tmp_path: Path) -> None:
     """An empty index gets all pages again, without rewriting files."""
-    here = tenant(tmp_path)
+    here = tenant(tmp_path / "data" / "t")
     here.book.append([draft("task_start"), draft("evidence")])
     here.pages.catch_up()
     (page,) = here.files
     written = page.stat().st_ino
 
     here.store.reset()
-    again = tenant(tmp_path)
+    again = tenant(tmp_path / "data" / "t")
     again.pages.catch_up()
 
     assert len(again.anchors()) == 2
@@ -182,14 +182,14 @@ def test_an_index_that_was_deleted_is_filled_anew(tmp_path: Path) -> None:
 
 def test_pages_that_were_deleted_come_back(tmp_path: Path) -> None:
     """Deleted pages are rebuilt."""
-    here = tenant(tmp_path)
+    here = tenant(tmp_path / "data" / "t")
     here.book.append([draft("task_start")])
     here.pages.catch_up()
     (page,) = here.files
     page.unlink()
     page.parent.rmdir()
-    (records_folder(tmp_path) / ".projected").unlink()
-    records_folder(tmp_path).rmdir()
+    (records_folder(tmp_path / "data" / "t") / ".projected").unlink()
+    records_folder(tmp_path / "data" / "t").rmdir()
 
     here.pages.catch_up()
 
@@ -198,7 +198,7 @@ def test_pages_that_were_deleted_come_back(tmp_path: Path) -> None:
 
 def test_what_the_ledger_does_not_hold_any_more_is_found_no_more(tmp_path: Path) -> None:
     """Pages follow a replaced ledger."""
-    here = tenant(tmp_path)
+    here = tenant(tmp_path / "data" / "t")
     here.book.append([draft("task_start", task="old")])
     here.pages.catch_up()
     for item in tmp_path.glob("ledger*"):
@@ -214,19 +214,19 @@ def test_what_the_ledger_does_not_hold_any_more_is_found_no_more(tmp_path: Path)
 def test_another_way_of_cutting_reaches_records(tmp_path: Path) -> None:
     """Changed chunk options apply to records, although no record changed."""
     store = MemoryStore(WordAnalyser(), provider="n", model="n")
-    here = tenant(tmp_path, store)
+    here = tenant(tmp_path / "data" / "t", store)
     here.book.append([draft("evidence", {"summary": " ".join(f"w{n}" for n in range(400))})])
     here.pages.catch_up()
     whole = len(here.anchors())
 
-    tenant(tmp_path, store, ChunkOptions(max_chunk_size=300)).pages.catch_up()
+    tenant(tmp_path / "data" / "t", store, ChunkOptions(max_chunk_size=300)).pages.catch_up()
 
     assert len(here.anchors()) > whole
 
 
 def test_digests_are_never_projected(tmp_path: Path) -> None:
     """Digests are not indexed as records, however they came into the ledger."""
-    here = tenant(tmp_path)
+    here = tenant(tmp_path / "data" / "t")
     here.book.append([draft("task_start")])
     tables = here.book.tables()
     one = tables.applied_after(0)[0][1]
@@ -252,7 +252,7 @@ def test_another_writer_is_not_waited_for(tmp_path: Path) -> None:
             assert wait_s < 1
             raise StoreBusy("the index is being written by another process")
 
-    here = tenant(tmp_path, cast("Store", Busy(WordAnalyser(), provider="n", model="n")))
+    here = tenant(tmp_path / "data" / "t", cast("Store", Busy(WordAnalyser(), provider="n", model="n")))
     here.book.append([draft("task_start"), draft("evidence")])
 
     assert here.pages.catch_up().note == (
@@ -267,7 +267,7 @@ def test_an_index_that_cannot_be_written_is_a_note(tmp_path: Path) -> None:
         def writer(self, *, wait_s: float = 10.0, take_over: bool = False) -> NoReturn:
             raise StoreUnwritable("the disk is full")
 
-    here = tenant(tmp_path, cast("Store", Fixed(WordAnalyser(), provider="n", model="n")))
+    here = tenant(tmp_path / "data" / "t", cast("Store", Fixed(WordAnalyser(), provider="n", model="n")))
     here.book.append([draft("task_start")])
 
     assert here.pages.catch_up().note == "1 record is not searchable yet: the disk is full"
@@ -275,20 +275,20 @@ def test_an_index_that_cannot_be_written_is_a_note(tmp_path: Path) -> None:
 
 def test_ids_that_are_no_file_names_do_no_harm(tmp_path: Path) -> None:
     """Any task id gives a unique page inside the folder."""
-    here = tenant(tmp_path)
+    here = tenant(tmp_path / "data" / "t")
     here.book.append([draft("task_start", task=name) for name in ("../../x", "a/b", "A", "a", ".hidden", "%2e")])
 
     here.pages.catch_up()
 
     assert len(here.files) == 6
     assert len({file.name.lower() for file in here.files}) == 6
-    assert all(file.parent.parent == records_folder(tmp_path) for file in here.files)
+    assert all(file.parent.parent == records_folder(tmp_path / "data" / "t") for file in here.files)
 
 
 def test_one_search_does_not_make_all_pages_of_a_large_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a time limit it stops, reports the rest, and the next call continues."""
     monkeypatch.setattr("lorelog.services.records.projection._BATCH_SIZE", 2)
-    here = tenant(tmp_path)
+    here = tenant(tmp_path / "data" / "t")
     here.book.append([draft("task_start", task=f"t{number}") for number in range(7)])
 
     first = here.pages.catch_up(-1.0)

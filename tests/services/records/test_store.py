@@ -15,7 +15,7 @@ from lorelog.services.records.store import RecordStore
 
 def test_asking_an_empty_home_makes_no_file(tmp_path: Path) -> None:
     """Reading from an empty home creates no file or folder."""
-    book = RecordStore(tmp_path / "tenant")
+    book = RecordStore(tmp_path / "data" / "t")
 
     assert not book.exists()
     assert book.tables().get("nobody") is None
@@ -25,7 +25,7 @@ def test_asking_an_empty_home_makes_no_file(tmp_path: Path) -> None:
 
 def test_what_is_appended_is_there_at_once(tmp_path: Path) -> None:
     """A record is readable and rated as soon as it was appended, even in an empty home."""
-    book = RecordStore(tmp_path)
+    book = RecordStore(tmp_path / "data" / "t")
     assert book.tables().counts() == {}
 
     (written,) = book.append([draft("task_start")])
@@ -37,16 +37,16 @@ def test_what_is_appended_is_there_at_once(tmp_path: Path) -> None:
 
 def test_what_others_append_is_seen(tmp_path: Path) -> None:
     """Records appended by another process are seen by the next read."""
-    book = RecordStore(tmp_path)
+    book = RecordStore(tmp_path / "data" / "t")
     book.append([draft("task_start")])
-    (other,) = Ledger(tmp_path).append([draft("task_start")])
+    (other,) = Ledger(tmp_path / "data" / "t").append([draft("task_start")])
 
     assert book.tables().get(other.id) is not None
 
 
 def test_a_closed_book_opens_itself_again(tmp_path: Path) -> None:
     """A closed store opens again on the next call."""
-    book = RecordStore(tmp_path)
+    book = RecordStore(tmp_path / "data" / "t")
     (written,) = book.append([draft("task_start")])
     book.close()
     book.close()
@@ -56,7 +56,7 @@ def test_a_closed_book_opens_itself_again(tmp_path: Path) -> None:
 
 def test_what_is_on_disk_is_not_said_to_have_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Appending does not fail if the tables cannot be updated: the caller would write the record again."""
-    book = RecordStore(tmp_path)
+    book = RecordStore(tmp_path / "data" / "t")
     book.append([draft("task_start")])
 
     def full(*_: object) -> int:
@@ -72,9 +72,9 @@ def test_what_is_on_disk_is_not_said_to_have_failed(tmp_path: Path, monkeypatch:
 
 def test_tables_that_cannot_be_written_are_made_in_memory(tmp_path: Path) -> None:
     """Tables that cannot be written are built in memory for each store."""
-    (written,) = Ledger(tmp_path).append([draft("task_start")])
-    (tmp_path / "index").write_text("a file where the folder should be", "utf-8")
-    book = RecordStore(tmp_path)
+    (written,) = Ledger(tmp_path / "data" / "t").append([draft("task_start")])
+    (tmp_path / "cache").write_text("a file where the folder should be", "utf-8")
+    book = RecordStore(tmp_path / "data" / "t")
 
     assert book.tables().get(written.id) is not None
     (later,) = book.append([draft("task_start")])

@@ -162,7 +162,7 @@ def test_two_prompts_at_once_share_what_there_is(memory: Path) -> None:
 
 def test_where_it_cannot_be_written_down_nothing_is_shown(memory: Path, home: Path) -> None:
     """If the captures cannot be read, nothing is shown."""
-    (home / "tenants" / "default" / "captures.db").mkdir(parents=True)
+    (home / "data" / "default" / "captures.db").mkdir(parents=True)
 
     with pytest.raises(StoreError):
         recalled(memory)
@@ -171,7 +171,7 @@ def test_where_it_cannot_be_written_down_nothing_is_shown(memory: Path, home: Pa
 def test_sessions_of_long_ago_are_forgotten(memory: Path, home: Path) -> None:
     """Memories shown a month ago may be shown again, and are removed from the database."""
     recalled(memory)
-    with sqlite3.connect(home / "tenants" / "default" / "captures.db") as database:
+    with sqlite3.connect(home / "data" / "default" / "captures.db") as database:
         database.execute("UPDATE shown SET at = at - 31 * 86400")
     database.close()
 

@@ -34,7 +34,7 @@ def entry(time: str, memory: str, *lines: str, more: str = "") -> str:
 
 
 def shown(journals: Path, budget: int = 600, deletions: str = "") -> str:
-    tenant = str(Path(deletions).parent) if deletions else str(journals.parents[2] / "no tenant")
+    tenant = str(Path(deletions).parent) if deletions else str(journals.parents[2] / "data" / "none")
     files = DeliveryFiles(tenant, str(journals.parents[1]))
     own_all(files.own, journals)
     sources = SessionStartSources(str(journals.parents[1]), (str(journals),), deletions, files)
@@ -123,11 +123,11 @@ def test_deleted_superseded_and_expired_memories_are_not_shown(journals: Path, h
         + entry("09:50", "m6", "- lasts", more=" expires:2026-11-15"),
         "utf-8",
     )
-    stones = Tombstones(home / "tombstones.jsonl")
+    stones = Tombstones(home / "data" / "t" / "tombstones.jsonl")
     stones.append([Tombstone("k1", "m1", "x", (), "t"), Tombstone("k5", "m5", "x", (), "t")])
     stones.append([Tombstone("k5", "m5", "x", (), "t", deleted=False)])
 
-    text = shown(journals, deletions=str(home / "tombstones.jsonl"))
+    text = shown(journals, deletions=str(home / "data" / "t" / "tombstones.jsonl"))
     assert [word for word in ("replaces", "restored", "lasts") if f" {word}\n" in text] == [
         "replaces",
         "restored",
@@ -149,12 +149,12 @@ def test_days_that_were_given_later_hold(journals: Path, home: Path) -> None:
     calendar.record(MemoryDates("m1", review_after="2026-11-14"))
     calendar.record(MemoryDates("m2", expires=""))
 
-    text = shown(journals, deletions=str(home / "tombstones.jsonl"))
+    text = shown(journals, deletions=str(home / "data" / "t" / "tombstones.jsonl"))
     assert [word for word in ("ended", "prolonged", "someday") if f" {word}\n" in text] == ["prolonged", "someday"]
 
     with (home / "lifecycle.jsonl").open("a", encoding="utf-8") as file:
         file.write("broken\n")
-    assert "someday" not in shown(journals, deletions=str(home / "tombstones.jsonl"))
+    assert "someday" not in shown(journals, deletions=str(home / "data" / "t" / "tombstones.jsonl"))
 
 
 def test_several_are_superseded_by_one_and_none_by_what_is_deleted(journals: Path, home: Path) -> None:
@@ -170,9 +170,9 @@ def test_several_are_superseded_by_one_and_none_by_what_is_deleted(journals: Pat
         + entry("09:40", "m8", "- eight", more=" supersedes:m7"),
         "utf-8",
     )
-    Tombstones(home / "t.jsonl").append([Tombstone("k", "m6", "x", (), "t")])
+    Tombstones(home / "data" / "t" / "t.jsonl").append([Tombstone("k", "m6", "x", (), "t")])
 
-    text = shown(journals, deletions=str(home / "t.jsonl"))
+    text = shown(journals, deletions=str(home / "data" / "t" / "t.jsonl"))
     words = ("one", "two", "three", "four", "five", "six", "seven", "eight")
     assert [word for word in words if f" {word}\n" in text] == ["three", "four", "five", "eight"]
 
@@ -181,9 +181,9 @@ def test_a_day_with_a_deleted_section_without_id_shows_only_what_has_one(journal
     """A day with a deleted section without an id is omitted as a whole, since only the index knows the section."""
     day = journals / "2026-11-15.md"
     day.write_text("# d\n\n### 09:00\n- which one was it\n\n" + entry("09:10", "m", "- sure"), "utf-8")
-    Tombstones(home / "t.jsonl").append([Tombstone("k", "", os.path.realpath(day), ("c",), "t")])
+    Tombstones(home / "data" / "t" / "t.jsonl").append([Tombstone("k", "", os.path.realpath(day), ("c",), "t")])
 
-    text = shown(journals, deletions=str(home / "t.jsonl"))
+    text = shown(journals, deletions=str(home / "data" / "t" / "t.jsonl"))
     assert " sure\n" in text
     assert "which one" not in text
 
@@ -191,10 +191,10 @@ def test_a_day_with_a_deleted_section_without_id_shows_only_what_has_one(journal
 def test_deletions_that_cannot_be_read_hide_everything(journals: Path, home: Path) -> None:
     """With unreadable tombstones only the status line is shown."""
     (journals / "2026-11-15.md").write_text(entry("09:00", "m", "- text"), "utf-8")
-    home.mkdir(parents=True, exist_ok=True)
-    (home / "t.jsonl").write_text("broken\n", "utf-8")
+    (home / "data" / "t").mkdir(parents=True, exist_ok=True)
+    (home / "data" / "t" / "t.jsonl").write_text("broken\n", "utf-8")
 
-    text = shown(journals, deletions=str(home / "t.jsonl"))
+    text = shown(journals, deletions=str(home / "data" / "t" / "t.jsonl"))
     assert " text\n" not in text
     assert "Older memory" in text
 

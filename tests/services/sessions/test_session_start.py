@@ -23,7 +23,7 @@ class Project:
     """A project with journals and a list of standing memories."""
 
     def __init__(self, folder: Path) -> None:
-        self.root, self.tenant = folder / "app", folder / "tenant"
+        self.root, self.tenant = folder / "app", folder / "data" / "t"
         self.journals = self.root / ".lorelog" / "memory"
         self.journals.mkdir(parents=True)
         self.is_own = True

@@ -127,6 +127,16 @@ def test_a_storm_of_changes_is_one_pass(project: Path, monkeypatch: pytest.Monke
         assert len(watch.indexed()) == 5001
 
 
+@pytest.mark.slow
+def test_a_deleted_cache_is_rebuilt(project: Path, home: Path) -> None:
+    """If the whole cache is deleted while files are watched, all of them are in the index again soon after."""
+    with Watch(project, WatchOptions(reconcile_s=0)) as watch:
+        watch.sees((project / "notes" / "a.md", "otter"))
+        shutil.rmtree(home / "cache")
+        watch.sees((project / "notes" / "a.md", "otter"))
+        assert (home / "cache" / "default" / "catalog.db").exists()
+
+
 # -- roots ---------------------------------------------------------------------------------------------------------------
 
 

@@ -64,8 +64,8 @@ def settler(tmp_path: Path, engines: Engines, log: list[str]) -> Iterator[Backgr
 
 
 def write(home: Path, text: str) -> None:
-    (home / "tenants" / "default").mkdir(parents=True, exist_ok=True)
-    with (home / "tenants" / "default" / "ledger.jsonl").open("a", encoding="utf-8") as file:
+    (home / "data" / "default").mkdir(parents=True, exist_ok=True)
+    with (home / "data" / "default" / "ledger.jsonl").open("a", encoding="utf-8") as file:
         file.write(text)
 
 

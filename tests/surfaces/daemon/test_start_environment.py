@@ -127,7 +127,7 @@ def test_journals_have_the_modes_that_a_command_alone_gives_them(
     home = Path(warm.address.home)
     # The lanes of the index make files themselves, in a directory that only its owner enters.
     open_to_others = [path for path, mode in modes(home).items() if mode & 0o077]
-    assert [path for path in open_to_others if not path.startswith("tenants/default/index/")] == []
+    assert [path for path in open_to_others if not path.startswith("cache/default/")] == []
     assert home.stat().st_mode & 0o077 == 0
 
 
@@ -303,7 +303,7 @@ def test_waiting_for_another_writer_is_no_error_in_the_log(warm: Warm) -> None:
     (notes / "a.md").write_text("# A\n\nthe first text\n", "utf-8")
     warm.ask("memory.index", {"paths": ["notes"]})
     eventually(lambda: str(notes) in ((warm.status()["watch"] or {}).get("roots") or []), "it is watched")
-    tenant = Path(warm.address.home) / "tenants" / "default" / "index"
+    tenant = Path(warm.address.home) / "cache" / "default"
     lock = next(path for path in tenant.rglob("*.lock") if path.name not in {"run.lock", "codes.lock"})
     before: set[str] = set()
     with hold_lock(lock, wait_s=30):

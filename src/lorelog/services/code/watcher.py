@@ -21,7 +21,7 @@ from typing import Any
 from lorelog.code.languages.registry import may_be_code
 from lorelog.core.errors import Cancelled, LorelogError, StoreBusy
 from lorelog.core.options import ScanOptions, WatchOptions
-from lorelog.core.paths import cache_folder, is_below
+from lorelog.core.paths import cache_folder, data_folder, is_below
 from lorelog.services.code.index_run import CodeIndexJob, CodeIndexReport, index_code
 from lorelog.services.code.working_trees import REGISTRY_FILE, CodeRootRegistry
 from lorelog.services.places.workspace import CODE_DATABASE
@@ -81,7 +81,7 @@ class CodeWatcher:
         may_continue: Callable[[], bool] = lambda: True,
         on_run: Callable[[CodeIndexReport | Exception], None] = lambda _: None,
     ) -> None:
-        self._tenants = home / "tenants"
+        self._tenants = Path(data_folder(home))
         self._scan_at = scan_at
         self._options = options
         self._quiet_s = options.debounce_ms / 1000

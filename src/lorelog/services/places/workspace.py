@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import StoreUnwritable
-from lorelog.core.paths import cache_folder, is_below
+from lorelog.core.paths import cache_folder, data_folder, is_below, tenant_folder
 from lorelog.services.places.project import Project
 from lorelog.services.places.roots import Root
 
@@ -38,7 +38,7 @@ class Workspace:
     @property
     def tenant_folder(self) -> Path:
         """Folder of the tenant's files that nothing else can rebuild."""
-        return self.home / "tenants" / self.tenant
+        return Path(tenant_folder(self.home, self.tenant))
 
     @property
     def cache_folder(self) -> Path:
@@ -75,7 +75,7 @@ class Workspace:
     def create(self) -> None:
         """Create the home and the tenant's folder, accessible to their owner only."""
         try:
-            for folder in (self.home, self.home / "tenants", self.tenant_folder):
+            for folder in (self.home, Path(data_folder(self.home)), self.tenant_folder):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise StoreUnwritable(

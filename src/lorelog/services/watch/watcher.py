@@ -27,6 +27,7 @@ from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import Cancelled, LorelogError, StoreBusy
 from lorelog.core.memory import IndexReport
 from lorelog.core.options import WatchOptions
+from lorelog.core.paths import cache_folder, data_folder, tenant_folder
 from lorelog.core.ports import Progress
 from lorelog.services.indexing.incremental import FileChanges, merge_reports
 from lorelog.services.places.project import find_project
@@ -109,6 +110,14 @@ class WatchDiscovery:
             visited = tuple(self._visited)
         return visited, tuple((tenant, _file_stamp(self._roots_file(tenant))) for tenant in self._all_tenants())
 
+    def catalogs(self) -> dict[str, int]:
+        """Return the inode of each tenant's catalog; a tenant without one is left out."""
+        inodes = {}
+        for tenant in self._all_tenants():
+            with suppress(OSError):
+                inodes[tenant] = os.stat(f"{cache_folder(tenant_folder(self._home, tenant))}/catalog.db").st_ino  # noqa: PTH116
+        return inodes
+
     def discover(self) -> WatchSet:
         """Return the roots to watch now. Targets that fail are left out and listed in the errors."""
         watch_set = WatchSet()
@@ -156,7 +165,7 @@ class WatchDiscovery:
         if self._tenants is not None:
             return self._tenants
         try:
-            with os.scandir(self._home / "tenants") as entries:
+            with os.scandir(data_folder(self._home)) as entries:
                 tenants = {entry.name for entry in entries if entry.is_dir(follow_symlinks=False)}
         except OSError:
             tenants = set()
@@ -165,7 +174,7 @@ class WatchDiscovery:
         return tuple(sorted(tenants))
 
     def _roots_file(self, tenant: str) -> Path:
-        return self._home / "tenants" / tenant / "roots.json"
+        return Path(tenant_folder(self._home, tenant)) / "roots.json"
 
 
 def _file_stamp(path: Path) -> tuple[int, int, int]:
@@ -251,6 +260,7 @@ class Watcher:
         self._thread = Thread(target=self._run, name="lorelog-watch", daemon=True)
         self._watch_set = WatchSet()
         self._fingerprint: object = None
+        self._catalogs: dict[str, int] = {}
         self._there: dict[str, object] = {}
         self._listening: dict[str, object] | None = None
         self._folders: frozenset[str] = frozenset()
@@ -358,6 +368,10 @@ class Watcher:
 
     def _refresh_targets(self, *, closely: bool = False) -> None:
         """Check whether the roots are still the same, and listen to the current ones."""
+        catalogs = self._discovery.catalogs()
+        if any(catalogs.get(tenant) != inode for tenant, inode in self._catalogs.items()):
+            self._wake_requested.set()  # the cache was deleted: all roots are read again
+        self._catalogs = catalogs
         fingerprint, identities = self._discovery.fingerprint(), _file_identities(self._watch_set)
         if (
             not closely

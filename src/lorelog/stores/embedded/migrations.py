@@ -7,7 +7,9 @@ test opens each.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from pathlib import Path
 
 APPLICATION_ID = 0x6C6F7265  # "lore"
 
@@ -116,6 +118,23 @@ def m001_first_schema(database: sqlite3.Connection) -> None:
             INSERT OR IGNORE INTO tagged {tags} WHERE new.live; END""",
     ):
         database.execute(statement)
+
+
+def rename_sources(path: Path, moved: Mapping[str, str]) -> None:
+    """Name the new paths of documents whose folder was moved (old path to new), in one transaction.
+
+    Chunk ids stay: they are what people and agents have noted. A catalog that cannot be changed is left as it is.
+    """
+    if not path.exists():
+        return
+    with suppress(sqlite3.Error), closing(sqlite3.connect(path, timeout=10.0)) as database, database:
+        for old, new in moved.items():
+            for column in ("source", "root"):
+                database.execute(
+                    f"UPDATE OR IGNORE documents SET {column} = ? || substr({column}, ?)"
+                    f" WHERE {column} = ? OR substr({column}, 1, ?) = ?",
+                    (new, len(old) + 1, old, len(old) + 1, old + "/"),
+                )
 
 
 MIGRATIONS: tuple[Migration, ...] = (m001_first_schema,)

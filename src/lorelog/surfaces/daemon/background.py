@@ -5,12 +5,13 @@ Neither delays a request: a client never waits for a model or for Git.
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lorelog.core.errors import Cancelled, DaemonError, LorelogError, StoreBusy
+from lorelog.core.paths import cache_folder, tenant_folder
 from lorelog.operations.dispatch import ClientIdentity
 from lorelog.services.sessions.drain import Drainer, capture_arguments, event_directory
 
@@ -29,7 +30,7 @@ _DEBOUNCE_S = 1.0
 """Changes within this time are indexed together; a search that indexes them itself comes first."""
 _RETRY_S = 5.0
 _YIELD_S = 0.2
-_WATCHED_FILES = ("ledger.jsonl", "index/catalog.db", "index/catalog.db-wal", "index/code.db")
+_WATCHED_CACHE_FILES = ("catalog.db", "catalog.db-wal", "code.db")
 
 TenantStamp = tuple[object, ...]
 
@@ -89,7 +90,7 @@ class BackgroundIndexThread:
         directories: Mapping[str, str],
     ) -> None:
         # `directories`: the directory of each tenant's latest request.
-        self._tenants = Path(home) / "tenants"
+        self._home = home
         self._runner, self._engine_at, self._directories = runner, engine_at, directories
         self._indexed: dict[str, TenantStamp] = {}
         self._wake_event, self._stopped = threading.Event(), threading.Event()
@@ -143,8 +144,10 @@ class BackgroundIndexThread:
     def _stamp(self, tenant: str, directory: str) -> TenantStamp | None:
         """Return a value that changes with every record and memory, and with the directory; None without any files."""
         stamps: list[object] = []
-        for name in _WATCHED_FILES:
+        folder = tenant_folder(self._home, tenant)
+        cache = cache_folder(folder)
+        for file in (f"{folder}/ledger.jsonl", *(f"{cache}/{name}" for name in _WATCHED_CACHE_FILES)):
             with suppress(OSError):
-                status = (self._tenants / tenant / name).stat()
+                status = os.stat(file)  # noqa: PTH116
                 stamps += [status.st_ino, status.st_size, status.st_mtime_ns]
         return (directory, *stamps) if stamps else None

@@ -8,6 +8,7 @@ import socket
 from contextlib import suppress
 
 from lorelog.core.errors import DaemonError
+from lorelog.core.paths import HOME_LAYOUT
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.version import VERSION
 from lorelog.surfaces.daemon_client.address import DaemonAddress, create_folders
@@ -52,7 +53,9 @@ class InstanceLock:
 
     def write_holder(self, leaving: str = "") -> None:
         """Write pid and version into the lock file, and whether the daemon is stopping: `now` or `after work`."""
-        holder = json.dumps({"pid": os.getpid(), "version": VERSION, "protocol": PROTOCOL, "leaving": leaving})
+        holder = json.dumps(
+            {"pid": os.getpid(), "version": VERSION, "protocol": PROTOCOL, "leaving": leaving, "layout": HOME_LAYOUT}
+        )
         with suppress(OSError):  # on a full disk the lock still tells that a daemon runs, but not which
             os.pwrite(self._descriptor, holder.encode(), 0)
             os.ftruncate(self._descriptor, len(holder))

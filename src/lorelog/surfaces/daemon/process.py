@@ -290,6 +290,7 @@ class Daemon:
 
     def _start_background(self) -> None:
         for what, start in (
+            ("layout", self._update_home),
             ("drain", self._start_draining),
             ("settle", self._start_indexing),
             ("watch", self._start_watching),
@@ -316,6 +317,13 @@ class Daemon:
 
         self._stop_thread = threading.Thread(target=stop, name="lorelog-ending", daemon=True)
         self._stop_thread.start()
+
+    def _update_home(self, _: DaemonSettings) -> None:
+        from pathlib import Path
+
+        from lorelog.wiring import update_home
+
+        update_home(Path(self._home))
 
     def _start_draining(self, settings: DaemonSettings) -> None:
         from lorelog.surfaces.daemon.background import SpoolDrainThread

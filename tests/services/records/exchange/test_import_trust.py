@@ -64,7 +64,7 @@ def test_files_without_signatures_verify_nothing(files: list[list[RecordDraft]])
     with TemporaryDirectory() as place:
         folder = Path(place)
         keyring = Keyring(folder / "keys")
-        book = RecordStore(folder / "tenant", keyring.signing_key)
+        book = RecordStore(folder / "data" / "t", keyring.signing_key)
         (own,) = book.append([draft(id="own", agent="greta")])
         for number, file in enumerate(files):
             take(
@@ -89,7 +89,7 @@ def test_one_key_never_makes_a_signed_verification(
         folder = Path(place)
         KeyFolder(folder / "keys").create("mara")
         keyring, signer = Keyring(folder / "keys"), Keyring(folder / "keys", "mara")
-        book = RecordStore(folder / "tenant", keyring.signing_key)
+        book = RecordStore(folder / "data" / "t", keyring.signing_key)
         drafts = []
         for item, signs in zip(said, signed, strict=False):
             sealed = signer.sign(replace(item, agent="mara"))
@@ -111,7 +111,7 @@ def test_two_keys_do(tmp_path: Path) -> None:
     for name in ("mara", "otto"):
         KeyFolder(tmp_path / "keys").create(name)
     keyring = Keyring(tmp_path / "keys")
-    book = RecordStore(tmp_path / "tenant", keyring.signing_key)
+    book = RecordStore(tmp_path / "data" / "t", keyring.signing_key)
     claim = Keyring(tmp_path / "keys", "mara").sign(draft(agent="mara"))
     check = draft("verification", agent="otto", reply_to=claim.id, supports_claim=True)
     take(book, keyring, [claim, Keyring(tmp_path / "keys", "otto").sign(check)])

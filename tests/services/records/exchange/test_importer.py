@@ -45,7 +45,8 @@ class Home:
     def __init__(self, place: Path) -> None:
         self.place = place
         self.keys = place / "identities"
-        self.book = RecordStore(place / "tenant", Keyring(self.keys).signing_key)
+        self.book = RecordStore(place / "data" / "t", Keyring(self.keys).signing_key)
+        self.cache = place / "cache" / "t"
         self.memories: list[ForeignMemory] = []
 
     def write(self, *some: RecordDraft) -> list[Record]:
@@ -134,7 +135,7 @@ def test_a_ledgers_own_file_can_be_taken(homes: Callable[[str], Home]) -> None:
     """Lines of a ledger's own file are accepted; a changed one is rejected."""
     one, other = homes("one"), homes("other")
     one.write(draft("task_start"), draft(), draft())
-    file = one.place / "tenant" / "ledger.jsonl"
+    file = one.place / "data" / "t" / "ledger.jsonl"
     text = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(text[0] + text[1].replace(b"mara", b"otto") + text[2])
 
@@ -369,7 +370,7 @@ def test_what_stood_after_a_break_is_nobodys_backup(form: str, homes: Callable[[
     """Records after a break in the exported ledger stay tainted when they are restored."""
     one, other = homes("one"), homes("other")
     one.write(draft("task_start", agent="greta"), draft(agent="mara"), draft(agent="otto"))
-    file = one.place / "tenant" / "ledger.jsonl"
+    file = one.place / "data" / "t" / "ledger.jsonl"
     file.write_bytes(file.read_bytes().replace(b"mara", b"evil"))
 
     taken = other.take(one.export(form), BACKUP)
@@ -477,7 +478,7 @@ def test_imported_text_does_not_move_a_task_of_ours(kind: str, homes: Callable[[
 
     assert task is not None
     assert (task.goal, task.status, task.finished_at, task.records) == ("ours", "in_progress", "", 2)
-    shown = read_open_tasks(str(home.book.ledger.folder / "index" / OPEN_TASKS_FILE), ("",))
+    shown = read_open_tasks(str(home.cache / OPEN_TASKS_FILE), ("",))
     assert [(entry["goal"], entry["status"]) for entry in shown] == [("ours", "in_progress")]
 
 
@@ -492,7 +493,7 @@ def test_an_imported_task_ends_as_it_did(homes: Callable[[str], Home]) -> None:
     task = home.book.tables().task("t")
     assert task is not None
     assert (task.status, bool(task.finished_at)) == ("failed", True)
-    assert read_open_tasks(str(home.book.ledger.folder / "index" / OPEN_TASKS_FILE), ("",)) == []
+    assert read_open_tasks(str(home.cache / OPEN_TASKS_FILE), ("",)) == []
 
 
 def test_formats_are_recognised(homes: Callable[[str], Home], tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_anything_that_can_be_written_can_be_signed(tmp_path_factory: pytest.Tem
     """A signature is valid after reading the ledger and the tables, whatever the record contains."""
     place = tmp_path_factory.mktemp("any")
     KeyFolder(place / "k").create("mara")
-    book = RecordStore(place / "ledger")
+    book = RecordStore(place / "data" / "t")
     (record,) = book.append([signed_by(place / "k", "mara", one)])
 
     assert Keyring(place / "k").signing_key(record)
@@ -362,11 +362,12 @@ def test_a_damaged_list_of_keys_proves_nothing_and_stops_no_search(folder: Path)
 
 def test_nothing_is_loaded_for_records_without_a_signature(tmp_path: Path) -> None:
     """Rating unsigned records imports no cryptography."""
-    Ledger(tmp_path).append([draft(), draft()])
+    folder = tmp_path / "data" / "t"
+    Ledger(folder).append([draft(), draft()])
     script = (
         "import sys; from pathlib import Path\n"
         "from lorelog.services.records.store import RecordStore; from lorelog.services.records.keys.keyring import Keyring\n"
-        f"store = RecordStore(Path({str(tmp_path)!r}), Keyring(Path({str(tmp_path)!r})).signing_key)\n"
+        f"store = RecordStore(Path({str(folder)!r}), Keyring(Path({str(tmp_path)!r})).signing_key)\n"
         "ids = [record.id for record in store.ledger.read()]; assert len(store.trust(ids)) == 2\n"
         "assert not [name for name in sys.modules if name.startswith('cryptography')]\n"
     )

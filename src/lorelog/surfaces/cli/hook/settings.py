@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from lorelog.core.errors import ConfigError
+from lorelog.core.paths import tenant_folder
 from lorelog.services.places.git import find_worktree, walk_up
 
 TYPE_CHECKING = False
@@ -74,7 +75,8 @@ def locate_journals(home: str, directory: str, environment: Mapping[str, str]) -
         raise ConfigError(f"{tenant!r} is not a valid tenant name")
     project = find_worktree(directory)[0]
     folder = "memory" if tenant == "default" else f"tenants/{tenant}/memory"
-    return JournalLocation(project, f"{project}/.lorelog/{folder}", f"{home}/tenants/{tenant}/tombstones.jsonl")
+    deletions = os.path.join(tenant_folder(home, tenant), "tombstones.jsonl")
+    return JournalLocation(project, f"{project}/.lorelog/{folder}", deletions)
 
 
 def _locate_scoped_journals(home: str, directory: str, environment: Mapping[str, str]) -> JournalLocation:
