@@ -152,7 +152,7 @@ LLM_SETTINGS: tuple[Setting, ...] = (
     ),
     url_setting(
         "llm.base_url",
-        "URL of a compatible server; empty uses the provider's own.",
+        "URL of a compatible server, also for a provider named with `--llm`; empty uses the provider's own.",
     ),
     secret_setting(
         "llm.api_key",
@@ -266,7 +266,7 @@ SESSION_SETTINGS: tuple[Setting, ...] = (
         "none",
         "Who writes session notes: `none` extracts sentences and costs nothing, `host` uses the agent's own "
         "model, `llm` uses `llm.provider`, the others are the same as there. If the provider is the same as in "
-        "`llm`, settings that are empty here are taken from `llm`.",
+        "`llm`, or `llm` names none, settings that are empty here are taken from `llm`.",
         choices=SUMMARY_PROVIDERS,
     ),
     Setting(
