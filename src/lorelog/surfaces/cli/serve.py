@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lorelog.core.errors import DaemonError
-from lorelog.surfaces.cli.client import add_daemon_option, launch_daemon
+from lorelog.surfaces.cli.client import add_daemon_option, launch_daemon, tell_unresponsive
 
 if TYPE_CHECKING:
     from lorelog.core.ports import Progress
@@ -123,7 +123,8 @@ class _FallbackClient:
                     progress=progress,
                     own=caller.own,
                 )
-            except DaemonError:
+            except DaemonError as error:
                 if self._warm == "required":
                     raise
+                tell_unresponsive(error)
         return self._local.call(op, arguments, caller, progress)
