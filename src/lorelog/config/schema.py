@@ -643,7 +643,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "http.host",
         "127.0.0.1",
-        "The address that HTTP listens on. Any address other than loopback requires `http.token`.",
+        "The address that HTTP listens on. Any address other than loopback requires a token.",
         pattern=r"[0-9A-Za-z.:_-]{1,253}",
         expected="a host name or an address",
     ),
@@ -656,8 +656,14 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     secret_setting(
         "http.token",
-        "`env:NAME` reads the bearer token that clients must send from the variable NAME; empty requires none.",
+        "`env:NAME` reads the bearer token that clients must send from the variable NAME; empty uses the one in "
+        "`run/http.token` of the home, which is created once.",
         example="LORELOG_TOKEN",
+    ),
+    Setting(
+        "http.require_token",
+        True,
+        "Whether HTTP clients must send a token. Without one, every user of this machine can read and write your memories.",
     ),
     Setting(
         "http.max_body_bytes",
