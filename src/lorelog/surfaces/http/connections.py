@@ -40,7 +40,9 @@ class HttpConnection(H11Protocol):
         super().connection_made(transport)
         self.opened_at = self.loop.time()
         self._set_timer()
-        peers = [other for other in self.connections if self._has_same_peer(other)]
+        address = self.client and self.client[0]
+        ours = [other for other in self.connections if isinstance(other, HttpConnection)]
+        peers = [other for other in ours if address and other.client and other.client[0] == address]
         if len(peers) <= MAX_PEER_CONNECTIONS:
             return
         waiting = [other for other in peers if other is not self and other.awaits_headers]
@@ -59,11 +61,6 @@ class HttpConnection(H11Protocol):
         """Handle what arrived, and wait for the rest of an incomplete request."""
         super().data_received(data)
         self._set_timer()
-
-    def _has_same_peer(self, other: Any) -> bool:
-        if not isinstance(other, HttpConnection) or other.client is None or self.client is None:
-            return False
-        return other.client[0] == self.client[0]
 
     def _set_timer(self) -> None:
         state = self.conn.their_state
