@@ -10,7 +10,6 @@ examples:
   lorelog serve --port 0
   LORELOG_TOKEN=… lorelog serve --host 0.0.0.0 --token-env LORELOG_TOKEN
   curl -s localhost:8222/health
-  curl -s localhost:8222/api/ops -H "Authorization: Bearer $(cat ~/.lorelog/run/http.token)"
 """
 
 from __future__ import annotations
