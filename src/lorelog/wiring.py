@@ -127,22 +127,20 @@ def meter_embedder(embedder: Embedder | None, options: EmbedOptions, workspace: 
 
 
 def _with_named_provider(named: str, options: LanguageOptions) -> LanguageOptions:
-    """Return the options for another provider and model. The URL and key of one provider do not apply to another."""
+    """Return the options for a provider and model named for one call.
+
+    A configured address applies to whoever is named: memories meant for a server of one's own must not reach a vendor.
+    A key belongs to its address; model and context window of another provider do not apply.
+    """
     if not named:
         return options
     provider, _, model = named.partition("/")
     if provider not in LANGUAGE_PROVIDERS:
         raise UsageError(f"unknown provider {provider!r}", hint=f"use one of {', '.join(LANGUAGE_PROVIDERS)}")
-    if provider == options.provider:
-        return replace(options, model=model or options.model)
-    return LanguageOptions(
-        provider,
-        model,
-        command=options.command,
-        timeout_s=options.timeout_s,
-        daily_tokens=options.daily_tokens,
-        ollama=options.ollama,
-    )
+    if options.provider in {provider, "none"}:
+        return replace(options, provider=provider, model=model or options.model)
+    own = replace(options, provider=provider, model=model, window_tokens=0)
+    return own if options.base_url else replace(own, api_key="", key_variable="")
 
 
 def _make_metered_llm(

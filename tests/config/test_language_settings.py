@@ -94,6 +94,14 @@ def test_notes_take_over_what_is_not_said_of_them(home: Path, text: str, expecte
     assert (options.timeout_s, options.daily_tokens) == (60.0, 200_000)
 
 
+def test_notes_use_the_address_of_a_section_that_names_no_provider(home: Path) -> None:
+    """With summarize.provider set and llm.provider not, notes go to llm.base_url rather than to the vendor."""
+    text = CHOSEN.replace('provider = "openai"\n', "") + '[summarize]\nprovider = "openai"\n'
+    options = load(home, text).summarize_options(ENVIRONMENT)
+
+    assert (options.provider, options.base_url, options.api_key) == ("openai", "http://llm/v1", "of-llm")
+
+
 def test_a_file_for_notes_goes_before_the_one_for_all_prompts(home: Path) -> None:
     """summarize.prompt takes precedence over prompts.summarize."""
     assert load(home, '[summarize]\nprompt = "a"\n[prompts]\nsummarize = "b"\n').summarize_options({}).prompt == "a"

@@ -297,6 +297,7 @@ def test_project_restrictions_cover_what_must_be() -> None:
         "http.host",
         "http.port",
         "http.token",
+        "http.require_token",
         "http.max_body_bytes",
         "embedding.provider",
         "embedding.model",

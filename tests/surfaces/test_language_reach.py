@@ -103,6 +103,27 @@ def test_provider_model_address_and_key_reach_the_server(
     assert anthropic.requests[0].headers["x-api-key"] == KEY
 
 
+@pytest.mark.parametrize("configured", ["none", "openai", "ollama"])
+def test_a_provider_named_for_one_run_is_asked_at_the_configured_address(
+    project: Path, home: Path, shell: Shell, servers: Any, monkeypatch: pytest.MonkeyPatch, configured: str
+) -> None:
+    """`compact --llm openai` sends memories to llm.base_url with its key, whatever llm.provider is."""
+    server = servers(writing)
+    monkeypatch.setenv("MINE", KEY)
+    write(
+        home / "config.toml",
+        f'[llm]\nprovider = "{configured}"\nmodel = "otter"\nbase_url = "{server.url}"\napi_key = "env:MINE"\n',
+    )
+    write(project / "notes" / "2026-03-01.md", "# Cache\n\nThe Redis TTL is 60 seconds.\n")
+    assert shell("index", "notes").status == 0
+
+    shell("compact", "--llm", "openai")
+
+    assert len(server.requests) == 1
+    assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+    assert (server.requests[0].body["model"] == "otter") == (configured != "ollama")
+
+
 @pytest.mark.usefixtures("project")
 def test_a_program_writes(choose: Way, tmp_path: Path) -> None:
     """llm.command is run with its arguments and given the question."""

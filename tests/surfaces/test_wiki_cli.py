@@ -9,6 +9,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from tests.services.records.scopes import record_scope, say, say_verified
@@ -194,7 +195,7 @@ def test_a_reload_shows_what_was_recorded_since(served: RunningServer, archive: 
 
 @pytest.mark.slow
 def test_serving_ends_when_told(project: Path, archive: RecordScope) -> None:
-    """The command serves on a free port of loopback, writes nothing into the project, and ends on a signal."""
+    """The command serves whoever opens its link, on loopback, writes nothing into the project, and ends on a signal."""
     say(archive, "task_start")
     before = sorted(project.rglob("*"))
     with subprocess.Popen(
@@ -202,9 +203,16 @@ def test_serving_ends_when_told(project: Path, archive: RecordScope) -> None:
     ) as run:
         assert run.stdout is not None
         line = run.stdout.readline()
-        port = int(line.partition("http://127.0.0.1:")[2].split()[0])
-        connection = http.client.HTTPConnection("127.0.0.1", port)
+        link = urlsplit(line.split()[1])
+        connection = http.client.HTTPConnection("127.0.0.1", link.port or 0)
         connection.request("GET", "/")
+        assert connection.getresponse().status == 401
+        connection.close()
+        connection.request("GET", f"/?{link.query}")
+        opened = connection.getresponse()
+        assert (opened.status, opened.getheader("Location")) == (303, "/")
+        connection.close()
+        connection.request("GET", "/", headers={"Cookie": (opened.getheader("Set-Cookie") or "").partition(";")[0]})
         assert connection.getresponse().status == 200
         connection.close()
         run.send_signal(signal.SIGINT)

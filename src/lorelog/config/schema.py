@@ -152,7 +152,7 @@ LLM_SETTINGS: tuple[Setting, ...] = (
     ),
     url_setting(
         "llm.base_url",
-        "URL of a compatible server; empty uses the provider's own.",
+        "URL of a compatible server, also for a provider named with `--llm`; empty uses the provider's own.",
     ),
     secret_setting(
         "llm.api_key",
@@ -266,7 +266,7 @@ SESSION_SETTINGS: tuple[Setting, ...] = (
         "none",
         "Who writes session notes: `none` extracts sentences and costs nothing, `host` uses the agent's own "
         "model, `llm` uses `llm.provider`, the others are the same as there. If the provider is the same as in "
-        "`llm`, settings that are empty here are taken from `llm`.",
+        "`llm`, or `llm` names none, settings that are empty here are taken from `llm`.",
         choices=SUMMARY_PROVIDERS,
     ),
     Setting(
@@ -643,7 +643,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "http.host",
         "127.0.0.1",
-        "The address that HTTP listens on. Any address other than loopback requires `http.token`.",
+        "The address that HTTP listens on. Any address other than loopback requires a token.",
         pattern=r"[0-9A-Za-z.:_-]{1,253}",
         expected="a host name or an address",
     ),
@@ -656,8 +656,14 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     secret_setting(
         "http.token",
-        "`env:NAME` reads the bearer token that clients must send from the variable NAME; empty requires none.",
+        "`env:NAME` reads the bearer token that clients must send from the variable NAME; empty uses the one in "
+        "`run/http.token` of the home, which is created once.",
         example="LORELOG_TOKEN",
+    ),
+    Setting(
+        "http.require_token",
+        True,
+        "Whether HTTP clients must send a token. Without one, every user of this machine can read and write your memories.",
     ),
     Setting(
         "http.max_body_bytes",

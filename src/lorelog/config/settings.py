@@ -354,13 +354,14 @@ class Settings:
     def summarize_options(self, environment: Mapping[str, str]) -> SummarizeOptions:
         """Return which model writes session notes, with its key from the environment.
 
-        Settings that section [summarize] leaves empty are taken from [llm] if the provider is the same. Another
-        provider's address, or the key for another address, would be the wrong one.
+        Settings that section [summarize] leaves empty are taken from [llm] if the provider is the same, or if [llm] names
+        none. Another provider's address, or the key for another address, would be the wrong one.
         """
         fallback = self.language_options(environment)
         provider = self._text("summarize.provider")
         provider = fallback.provider if provider == "llm" else provider
-        fallback = fallback if fallback.provider == provider else LanguageOptions(provider, ollama=fallback.ollama)
+        if fallback.provider not in {provider, "none"}:
+            fallback = LanguageOptions(provider, ollama=fallback.ollama)
         if self.value("summarize.base_url") not in {"", fallback.base_url}:
             fallback = replace(fallback, api_key=Secret(""), key_variable="")
         key_variable, api_key = self._secret("summarize.api_key", environment)

@@ -81,6 +81,14 @@ class DaemonNotRunning(DaemonError):
     code = "daemon_absent"
 
 
+class DaemonUnresponsive(DaemonError):
+    """A daemon runs but does not answer; commands work without it."""
+
+    code = "daemon_unresponsive"
+    first = False
+    """Whether this process is the first to notice."""
+
+
 class ReplyLost(LorelogError):
     """The daemon went away during a write, before it replied; the outcome is unknown."""
 

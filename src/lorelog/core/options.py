@@ -225,7 +225,9 @@ class HttpOptions:
     host: str = "127.0.0.1"
     port: int = 8222
     token: str = field(default="", repr=False)
-    """Resolved secret; never shown, logged or stored."""
+    """Resolved secret; never logged."""
+    require_token: bool = True
+    """Whether the home's own token is required if none is configured."""
     max_body_bytes: int = 10_000_000
 
 

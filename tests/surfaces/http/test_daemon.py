@@ -11,6 +11,13 @@ from tests.surfaces.conftest import command_line, write
 from tests.surfaces.daemon.conftest import Warm, eventually, warm  # noqa: F401  (a fixture)
 from tests.surfaces.http.conftest import Client
 
+from lorelog.surfaces.http.token_file import home_token
+
+
+def bearer(place: Warm) -> dict[str, str]:
+    """The header with the home's token."""
+    return {"Authorization": f"Bearer {home_token(place.address.home)}"}
+
 
 @contextmanager
 def served(place: Warm, *words: str) -> Iterator[tuple[Client, int]]:
@@ -20,7 +27,8 @@ def served(place: Warm, *words: str) -> Iterator[tuple[Client, int]]:
     )
     try:
         assert process.stdout is not None
-        yield Client(int(process.stdout.readline().split(" ")[1].rpartition(":")[2])), process.pid
+        port = int(process.stdout.readline().split(" ")[1].rpartition(":")[2])
+        yield Client(port, bearer(place)), process.pid
     finally:
         process.terminate()
         process.communicate()
@@ -61,8 +69,9 @@ def test_the_daemon_serves_by_itself(warm: Warm, monkeypatch: pytest.MonkeyPatch
     pid = warm.start()
 
     url = eventually(lambda: (warm.status()["http"] or {}).get("url"))
-    client = Client(int(url.rpartition(":")[2]))
+    client = Client(int(url.rpartition(":")[2]), bearer(warm))
 
-    assert client.get("/health").status == 200
+    assert Client(client.port).get("/health").status == 200
+    assert Client(client.port).call("metrics").status == 401
     assert client.call("metrics").json["pid"] == pid
     assert client.call("index", paths=["/etc"]).code == "usage"

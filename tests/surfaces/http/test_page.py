@@ -25,10 +25,17 @@ def examples() -> Iterator[list[str]]:
         yield from (shlex.split(line) for line in block.splitlines() if line.startswith("curl "))
 
 
+def _replace_all(word: str, values: dict[str, str]) -> str:
+    for name, value in values.items():
+        word = word.replace(name, value)
+    return word
+
+
 def typed(client: Client, words: list[str], world: World) -> Reply:
     """Send what curl would send."""
     method, url, body, headers = "", "", None, {}
-    rest = iter(word.replace("/home/mara/app", world.here).replace("$LORELOG_TOKEN", TOKEN) for word in words[1:])
+    shell = {"/home/mara/app": world.here, "$LORELOG_TOKEN": TOKEN, "$AUTH": f"Authorization: Bearer {TOKEN}"}
+    rest = iter(_replace_all(word, shell) for word in words[1:])
     for word in rest:
         if word in {"-d", "--data-binary"}:
             body = next(rest)
@@ -52,7 +59,10 @@ def test_every_example_works(world: World) -> None:
     client = world.serve(token=TOKEN)
     bearing = Client(client.port, {"Authorization": f"Bearer {TOKEN}"})
     replies = [
-        (shlex.join(words), typed(client if "Bearer" in " ".join(words) else bearing, words, world))
+        (
+            shlex.join(words),
+            typed(bearing if not {"Bearer", "$AUTH"} & set(" ".join(words).split()) else client, words, world),
+        )
         for words in examples()
     ]
 

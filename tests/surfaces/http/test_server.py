@@ -188,7 +188,9 @@ def test_a_hung_operation_does_not_keep_the_server(world: World) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_serve_tells_its_address_and_ends_on_a_signal(project: Path, shell: Shell, number: signal.Signals) -> None:
+def test_serve_tells_its_address_and_ends_on_a_signal(
+    project: Path, home: Path, shell: Shell, number: signal.Signals
+) -> None:
     """`lorelog serve` prints where it is, answers, and ends well when told to, also in the middle of a request."""
     write(project / "notes" / "a.md", "# A\n\nalpha\n")
     assert shell("index", "notes").status == 0
@@ -198,7 +200,11 @@ def test_serve_tells_its_address_and_ends_on_a_signal(project: Path, shell: Shel
     try:
         assert process.stdout is not None
         url = process.stdout.readline().split(" ")[1]
-        with urllib.request.urlopen(f"{url}/api/memory/files?dir_path={os.path.realpath(project)}") as answer:
+        asked = urllib.request.Request(
+            f"{url}/api/memory/files?dir_path={os.path.realpath(project)}",
+            headers={"Authorization": f"Bearer {(home / 'run' / 'http.token').read_text('ascii').strip()}"},
+        )
+        with urllib.request.urlopen(asked) as answer:
             assert b"notes/a.md" in answer.read()
         with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as half_open:
             half_open.sendall(b"POST /api/call/add HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
@@ -208,13 +214,14 @@ def test_serve_tells_its_address_and_ends_on_a_signal(project: Path, shell: Shel
         process.kill()
         process.wait()
 
-    assert (process.returncode, out, err) == (0, "", "")
+    assert (process.returncode, out) == (0, "")
+    assert "run/http.token: Authorization: Bearer TOKEN" in err
 
 
 @pytest.mark.slow
 def test_serve_refuses_other_machines_without_a_token(project: Path) -> None:
-    """`lorelog serve --host 0.0.0.0` says what is missing, and does not start."""
-    done = run_process(["serve", "--host", "0.0.0.0", "--port", 0], project)
+    """`lorelog serve --host 0.0.0.0 --no-token` says what is missing, and does not start."""
+    done = run_process(["serve", "--host", "0.0.0.0", "--port", 0, "--no-token"], project)
     unset = run_process(["serve", "--host", "0.0.0.0", "--port", 0, "--token-env", "NO_SUCH_TOKEN"], project)
 
     assert (done.status, done.out) == (1, "")

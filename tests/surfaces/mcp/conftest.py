@@ -68,7 +68,8 @@ def remembering(project: Path) -> Path:
 class Agents:
     """Connects agents to one kind of server."""
 
-    target: Callable[[], StdioServerParameters | str]
+    target: Callable[[], Any]
+    """Returns how to start a server, its address, or a transport."""
     mode: str
 
     @asynccontextmanager

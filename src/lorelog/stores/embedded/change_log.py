@@ -124,11 +124,15 @@ def write_state(path: Path, state: Any) -> None:
     """Replace a lane's state atomically."""
     # A fixed name is safe: there is only one writer, and the next write replaces what a crash left behind.
     temporary = path.with_name(f"{path.name}.new")
-    with temporary.open("w") as file:
+    with open(temporary, "w", encoding="utf-8", opener=_open_private) as file:
         json.dump(asdict(state), file)
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
 class CatalogLane(Protocol):

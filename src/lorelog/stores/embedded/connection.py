@@ -165,11 +165,11 @@ def open_writer(path: Path, migrations: tuple[Migration, ...] = MIGRATIONS) -> s
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         database = _connect_checked(path, "mode=rwc", len(migrations))
         try:
+            path.chmod(0o600)  # before the -wal and -shm files, which SQLite creates with the same mode
             # The catalog is derived: NORMAL survives kill -9, and after a power failure the file stamps show what to redo.
             enable_wal(database, _BUSY_TIMEOUT_MS / 1000)
             database.execute("PRAGMA synchronous = NORMAL")
             _migrate(database, migrations)
-            path.chmod(0o600)
         except BaseException:
             database.close()
             raise

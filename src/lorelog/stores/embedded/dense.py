@@ -297,7 +297,8 @@ class DenseLane:
         # Not filtered by the `embedded` marks, which refer to the served vectors: this space may be served next.
         rows = [row for (row,) in database.execute("SELECT row FROM chunks ORDER BY row")]
         with translate_errors(self._home):
-            self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for folder in (self._home.parent, self._home):  # mkdir gives its mode to the last folder only
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             try:
                 count = self._append(name, 0, self._vectors(database, space, rows))
                 self._save(

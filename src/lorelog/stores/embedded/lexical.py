@@ -11,6 +11,7 @@ import math
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -143,7 +144,8 @@ class LexicalLane:
         last = change_log.last_sequence(database)
         folder = self._home / f"words-{os.urandom(4).hex()}"
         with translate_errors(folder):
-            folder.mkdir(parents=True, mode=0o700)
+            self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder.mkdir(mode=0o700)
         try:
             rows = [row for (row,) in database.execute("SELECT row FROM chunks ORDER BY row")]
             with self._translate_errors():
@@ -180,6 +182,7 @@ class LexicalLane:
         finally:
             # Returns when background merges are done and the directory lock is free.
             writer.wait_merging_threads()
+            _make_private(folder)
 
     def _documents(self, database: sqlite3.Connection, rows: Sequence[int]) -> Iterator[tantivy.Document]:
         import tantivy
@@ -260,6 +263,19 @@ class _TantivyErrors:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, (ValueError, OSError)):
             raise from_tantivy(error, self._path) from error
+
+
+def _make_private(folder: Path) -> None:
+    """Take the files of a folder from other users: tantivy creates them with the process's umask.
+
+    Nobody could open them meanwhile, because the folder is private. The umask itself is not changed: it belongs to the whole
+    process, which may be writing journals in a project at the same moment.
+    """
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                if entry.stat(follow_symlinks=False).st_mode & 0o077:
+                    os.chmod(entry.path, 0o600)  # noqa: PTH101
 
 
 def _boost_query(query: tantivy.Query, weight: float) -> tantivy.Query:

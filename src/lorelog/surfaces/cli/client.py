@@ -6,8 +6,9 @@ Only light parts of the standard library are imported on the warm path, where Py
 from __future__ import annotations
 
 import os
+import sys
 
-from lorelog.core.errors import ConfigError, DaemonError, UsageError
+from lorelog.core.errors import ConfigError, DaemonError, DaemonUnresponsive, UsageError
 
 TYPE_CHECKING = False
 
@@ -60,6 +61,12 @@ def launch_daemon(address: DaemonAddress) -> None:
     start(address)
 
 
+def tell_unresponsive(error: DaemonError) -> None:
+    """Say on standard error that a daemon does not answer, if no command has said so yet."""
+    if isinstance(error, DaemonUnresponsive) and error.first:
+        print(f"{error.message[0].upper()}{error.message[1:]}; working without it.", file=sys.stderr)
+
+
 def with_scope_flags(args: argparse.Namespace, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments with --project and --tenant added, if they were given."""
     flags = {"project": args.project, "tenant": args.tenant}
@@ -105,9 +112,10 @@ class OperationClient:
                 return call_daemon(
                     op, arguments, directory=directory, environment=variables, start=start, progress=progress
                 )
-            except DaemonError:
+            except DaemonError as error:
                 if self._mode == "required":
                     raise
+                tell_unresponsive(error)
         return self._call_here(op, arguments, progress, directory, variables)
 
     def _call_here(

@@ -1,4 +1,4 @@
-"""Show, start or stop the daemon.
+"""Show, start, stop or restart the daemon.
 
 The daemon is one background process per home that keeps models and indexes in memory, so that commands respond quickly. It
 starts automatically when needed and stops after 30 minutes without a request (daemon.idle_s); you rarely need this command.
@@ -8,6 +8,7 @@ examples:
   lorelog daemon status        process, memory use, watched files, last error
   lorelog daemon start
   lorelog daemon stop          stop within five seconds; finished work is kept
+  lorelog daemon restart       replace a daemon that does not answer
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for name, help_text in (
         ("status", "show the running daemon"),
         ("start", "start the daemon unless it is running"),
-        ("stop", "stop the daemon"),
+        ("stop", "stop the daemon, by force if it does not answer"),
+        ("restart", "stop the daemon and start another"),
     ):
         verb = add_verb(parser, verbs, name, help_text)
         verb.add_argument("--json", action="store_true", help="print JSON (docs/json.md) instead of text")
@@ -43,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb."""
-    verb = {"start": _start, "stop": _stop, "status": _status}[args.verb]
+    verb = {"start": _start, "stop": _stop, "restart": _restart, "status": _status}[args.verb]
     return verb(find_address(), as_json=args.json)
 
 
@@ -136,6 +138,20 @@ def _stop(address: DaemonAddress, *, as_json: bool) -> int:
         print_json({"stopped": holder is not None, "pid": holder.get("pid") if holder else None})
     else:
         print("No daemon is running." if holder is None else f"Stopped: process {holder.get('pid')}.")
+    return 0
+
+
+def _restart(address: DaemonAddress, *, as_json: bool) -> int:
+    from lorelog.surfaces.daemon_client.control import start, stop
+
+    holder = stop(address)
+    start(address, force=True)
+    status = daemon_status(address)
+    if as_json:
+        print_json({**status, "started": True, "stopped": holder is not None})
+    else:
+        before = f" instead of {holder.get('pid')}" if holder else ""
+        print(f"Started: process {status.get('pid')}{before}, home {short_path(address.home)}.")
     return 0
 
 

@@ -58,7 +58,7 @@ COMMANDS = {
     "debug": "Show traced calls and errors; import logs",
     "roots": "Manage the indexed directories",
     "watch": "Index files as they change, in the foreground",
-    "daemon": "Show, start or stop the daemon",
+    "daemon": "Show, start, stop or restart the daemon",
     "agent-context": "Print the context an agent should read before it works",
     "session-start": "Update .lorelog/context.md (for agent hooks)",
     "init": "Set up a directory as a project",

@@ -1,8 +1,9 @@
 """Serve the HTTP API.
 
 Endpoints: /api/memory/… (compatible with Loop), every operation (/api/call/NAME), /api/ops, /health, /metrics,
-/openapi.json, and MCP over streamable HTTP (/mcp). Only this machine can connect unless --host is given, and then a bearer
-token is required. The daemon handles the requests if it runs, otherwise this process. Press Ctrl-C to stop.
+/openapi.json, and MCP over streamable HTTP (/mcp). Only this machine can connect unless --host is given. Every request except
+/health needs a bearer token: the one in run/http.token of the home, which is created once, or that of --token-env. The daemon
+handles the requests if it runs, otherwise this process. Press Ctrl-C to stop.
 
 examples:
   lorelog serve
@@ -14,13 +15,16 @@ examples:
 from __future__ import annotations
 
 import argparse
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lorelog.core.errors import DaemonError
-from lorelog.surfaces.cli.client import add_daemon_option, launch_daemon
+from lorelog.core.errors import DaemonError, UsageError
+from lorelog.surfaces.cli.client import add_daemon_option, launch_daemon, tell_unresponsive
 
 if TYPE_CHECKING:
     from lorelog.core.ports import Progress
@@ -38,6 +42,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--token-env", metavar="NAME", help="require the token in this environment variable (http.token)"
     )
+    parser.add_argument(
+        "--no-token", action="store_true", help="serve every user of this machine without a token (http.require_token)"
+    )
     parser.add_argument("--project", metavar="DIR", help="project of requests that name no directory")
     add_daemon_option(parser)
 
@@ -46,25 +53,44 @@ def run(args: argparse.Namespace) -> int:
     """Serve until interrupted."""
     from lorelog.operations.dispatch import ClientIdentity
     from lorelog.surfaces.http.server import serve
+    from lorelog.surfaces.http.token_file import token_path, with_token
     from lorelog.wiring import resolve_location, settings_at
 
+    if args.no_token and args.token_env is not None:
+        raise UsageError("--no-token and --token-env exclude each other", hint="leave out one of them")
     location = resolve_location(project=args.project)
     flags = {
         "http.host": args.host,
         "http.port": args.port,
         "http.token": None if args.token_env is None else f"env:{args.token_env}",
+        "http.require_token": False if args.no_token else None,
         "daemon.warm": args.warm,
     }
     settings = settings_at(location, flags)
-    options = settings.http_options(location.environment)
+    configured = settings.http_options(location.environment)
+    if args.no_token:
+        configured = replace(configured, token="")
+    options = with_token(configured, str(location.home))
     caller = ClientIdentity(location.project.root, location.environment, str(location.home), own=False)
     with _open_fallback_client(settings.daemon_options().warm, settings.daemon_options().model_idle_s) as call:
-        serve(call, options, caller, [_mcp_app(call, caller)], started=_print_url)
+        own_token = token_path(str(location.home)) if options.token and not configured.token else ""
+        serve(call, options, caller, [_mcp_app(call, caller)], started=partial(_print_start, options.token, own_token))
     return 0
 
 
-def _print_url(url: str) -> None:
+def _print_start(token: str, own_path: str, url: str) -> None:
+    """Print the address and what a client must send. A token is shown on a terminal only: other output may be a log."""
+    from lorelog.surfaces.cli.render import print_note, short_path
+
     print(f"Serving {url} (press Ctrl-C to stop)", flush=True)
+    if not token:
+        print_note("warning: no token is required; every user of this machine can read and write your memories")
+    elif not own_path:
+        print_note("clients must send the token of http.token: Authorization: Bearer TOKEN")
+    elif sys.stdout.isatty():
+        print(f"Header: Authorization: Bearer {token}\n(from {short_path(own_path)})", flush=True)
+    else:
+        print_note(f"clients must send the token in {short_path(own_path)}: Authorization: Bearer TOKEN")
 
 
 def _mcp_app(call: CallOperation, caller: ClientIdentity) -> MountedApp:
@@ -123,7 +149,8 @@ class _FallbackClient:
                     progress=progress,
                     own=caller.own,
                 )
-            except DaemonError:
+            except DaemonError as error:
                 if self._warm == "required":
                     raise
+                tell_unresponsive(error)
         return self._local.call(op, arguments, caller, progress)

@@ -2,7 +2,7 @@
 
 'build' writes Markdown into .lorelog/wiki: a page for each task with all its records, decisions, failures, evidence,
 highlights, pages written by agents, a brief and an index. Every sentence has a trust badge and a link to its record.
-'serve' shows the pages in a browser, on this machine only. 'lint' reports broken citations, pages that differ from what
+'serve' shows the pages in a browser, on this machine only, to whoever opens the printed link. 'lint' reports broken citations, pages that differ from what
 'build' would write, and verified decisions that depend on superseded records; it exits with status 1 if it finds any.
 
 The pages are generated and never indexed. To change the wiki, write a record.
@@ -143,18 +143,20 @@ def _show_finding(finding: LintFinding) -> None:
 
 
 def _serve(args: argparse.Namespace, records: RecordScope) -> int:
+    from secrets import token_urlsafe
+
     from lorelog.core.options import HttpOptions
     from lorelog.surfaces.http.server import serve_app
     from lorelog.surfaces.http.wiki import WikiApp
 
-    options = HttpOptions(host="127.0.0.1", port=args.port)
+    options = HttpOptions(host="127.0.0.1", port=args.port, token=token_urlsafe(32))
     pages = LiveWikiPages(records, all_projects=args.all_projects)
     pages()
-    serve_app(WikiApp(pages, options), options, started=_print_url)
+    serve_app(WikiApp(pages, options), options, started=lambda url: _print_link(f"{url}/?token={options.token}"))
     return 0
 
 
-def _print_url(url: str) -> None:
+def _print_link(url: str) -> None:
     print(f"Serving {url} (press Ctrl-C to stop)", flush=True)
 
 

@@ -12,6 +12,7 @@ from lorelog.core.paths import HOME_LAYOUT
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.version import VERSION
 from lorelog.surfaces.daemon_client.address import DaemonAddress, create_folders
+from lorelog.surfaces.daemon_client.liveness import clear_marker
 from lorelog.surfaces.daemon_client.wire import PROTOCOL
 
 _BACKLOG = 128
@@ -49,6 +50,7 @@ class InstanceLock:
         self._write_pid()
         with suppress(OSError):  # tells the process that started this daemon without waiting that it listens
             os.unlink(self.address.start_marker)  # noqa: PTH108
+        clear_marker(self.address)  # of a previous daemon
         return listener
 
     def write_holder(self, leaving: str = "") -> None:

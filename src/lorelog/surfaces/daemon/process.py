@@ -405,6 +405,7 @@ class Daemon:
         from lorelog.operations.dispatch import ClientIdentity
         from lorelog.surfaces.http.app import lazy_app
         from lorelog.surfaces.http.server import serve_in_thread
+        from lorelog.surfaces.http.token_file import with_token
 
         caller = ClientIdentity(self._home, dict(settings.environment), self._home, own=False)
 
@@ -413,7 +414,8 @@ class Daemon:
 
             return streamable_http_app(self._runner.call, caller)
 
-        self._http_server = serve_in_thread(self._runner.call, settings.http(), caller, [lazy_app("/mcp", load)])
+        options = with_token(settings.http(), self._home)
+        self._http_server = serve_in_thread(self._runner.call, options, caller, [lazy_app("/mcp", load)])
         self._log.write(f"serving {self._http_server.url}")
 
     def _unload_idle_models(self, idle_s: float) -> None:

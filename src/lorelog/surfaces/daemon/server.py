@@ -27,6 +27,7 @@ from lorelog.surfaces.daemon.connection import (
 )
 from lorelog.surfaces.daemon.router import DaemonHooks, RequestRouter
 from lorelog.surfaces.daemon.worker_pool import WorkerPool
+from lorelog.surfaces.daemon_client.liveness import clear_marker
 from lorelog.surfaces.daemon_client.wire import HEARTBEAT_S, MAX_REQUEST_BYTES
 
 if TYPE_CHECKING:
@@ -218,6 +219,7 @@ class DaemonServer:
 
     def _tick(self) -> None:
         now = self._ticked_at = time.monotonic()
+        clear_marker(self._instance_lock.address)  # this daemon answers again
         for connection in list(self._connections.values()):
             self._guarded(connection, partial(self._check_timeouts, connection, now))
         if self.shutdown_mode:

@@ -50,6 +50,11 @@ class DaemonAddress:
         return f"{self.home}/run/start.tried"
 
     @property
+    def unresponsive_marker(self) -> str:
+        """File that names a daemon which does not answer, so that commands do not wait for it."""
+        return f"{self.home}/run/daemon.unresponsive"
+
+    @property
     def run(self) -> str:
         """Directory of the lock and pid files."""
         return f"{self.home}/run"

@@ -3,19 +3,37 @@
 DaemonError means that the operation was not done, or that repeating it is harmless: the caller may do the work itself.
 If the reply to an operation that must not be repeated is lost, the error is ReplyLost, which is not a DaemonError.
 
+A daemon that says nothing is pinged over a second connection. If it does not answer, it is marked (`liveness.py`), and this
+call and the following ones end at once.
+
 Imports only light parts of the standard library: a warm command should take no longer than Python takes to start.
 """
 
 from __future__ import annotations
 
 import json
-from _socket import AF_UNIX, SOCK_STREAM
+from _socket import AF_UNIX, SHUT_RD, SOCK_STREAM
 
-from lorelog.core.errors import DaemonError, DaemonNotRunning, LorelogError, ReplyLost, error_from_code
+from lorelog.core.errors import (
+    DaemonError,
+    DaemonNotRunning,
+    DaemonUnresponsive,
+    LorelogError,
+    ReplyLost,
+    error_from_code,
+)
 from lorelog.core.version import VERSION
 from lorelog.surfaces.daemon_client.address import DaemonAddress, find_address
 from lorelog.surfaces.daemon_client.connection import caller_fields, connect, request_line
-from lorelog.surfaces.daemon_client.wire import NON_IDEMPOTENT, version_key
+from lorelog.surfaces.daemon_client.liveness import (
+    PING_AFTER_S,
+    answers_ping,
+    is_marked_unresponsive,
+    mark_unresponsive,
+    ping_timeout,
+    unresponsive_error,
+)
+from lorelog.surfaces.daemon_client.wire import HEARTBEAT_S, NON_IDEMPOTENT, SILENCE_S, version_key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,8 +48,11 @@ if TYPE_CHECKING:
     StartDaemon = Callable[[DaemonAddress], None]
 
 _MAX_STARTS = 2
-_STATUS_TIMEOUT_S = 10.0
-"""The daemon answers its own operations at once, unless it hangs."""
+_STATUS_TIMEOUT_S = 2.0
+"""The daemon answers its own operations at once, unless it hangs or has just started."""
+_MISSED_HEARTBEATS = 2
+_SLOWEST_BYTES_PER_S = 2_000_000
+"""A daemon that reads a request more slowly hangs."""
 
 
 def call_daemon(  # noqa: PLR0913  (the caller's context, as keywords)
@@ -84,24 +105,84 @@ def _call_or_start(address: DaemonAddress, call: Callable[[], ResponseT], start:
 
 
 def _exchange(address: DaemonAddress, line: bytes, op: str, progress: Progress | None) -> dict[str, Any]:
-    connection = connect(address)
+    connection = _connect(address, op)
     begun = False
     try:
+        connection.settimeout(_STATUS_TIMEOUT_S + len(line) / _SLOWEST_BYTES_PER_S)
         _send(connection, line)
-        if op.startswith("daemon."):
-            connection.settimeout(_STATUS_TIMEOUT_S)
-        for response in _read_responses(connection):
+        for response in _read_responses(_receiver(connection, address, op)):
             if "ok" in response:
                 return _result(response, address)
             begun = True
             update = response.get("progress")
             if progress is not None and update:
                 progress(update["stage"], update["done"], update["total"])
+    except TimeoutError as error:
+        begun = _withdraw(connection) or begun
+        unresponsive = mark_unresponsive(address)
+        raise _reply_lost_error(op, error) if begun and op in NON_IDEMPOTENT else unresponsive from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise _connection_lost_error(op, error, begun=begun) from error
     finally:
         connection.close()
     raise _connection_lost_error(op, EOFError("connection closed"), begun=begun)
+
+
+def _connect(address: DaemonAddress, op: str) -> bare_socket:
+    """Return a connection for an operation. Raise DaemonUnresponsive at once if the daemon is known not to answer."""
+    control = op in {"daemon.status", "daemon.stop"}  # the way out, so always tried
+    if not control and is_marked_unresponsive(address):
+        raise unresponsive_error(address)
+    try:
+        connection = connect(address)
+    except DaemonUnresponsive as error:
+        raise mark_unresponsive(address) from error
+    return connection
+
+
+def _receiver(connection: bare_socket, address: DaemonAddress, op: str) -> Callable[[], bytes]:
+    """Return a function that returns what the daemon sends next, or raises TimeoutError if it hangs.
+
+    The daemon reports every two seconds that it works. A write that it has begun is waited for longer: its outcome would
+    be unknown.
+    """
+    begun = False
+
+    def receive() -> bytes:
+        nonlocal begun
+        if op.startswith("daemon."):  # answered at once, like a ping
+            connection.settimeout(max(_STATUS_TIMEOUT_S, ping_timeout(address)))
+            return connection.recv(262_144)
+        wait_s = _MISSED_HEARTBEATS * HEARTBEAT_S if begun else PING_AFTER_S
+        waited_s = 0.0
+        while True:
+            connection.settimeout(wait_s)
+            try:
+                received = connection.recv(262_144)
+            except TimeoutError:
+                waited_s += wait_s
+                patient = begun and op in NON_IDEMPOTENT
+                if waited_s >= SILENCE_S or not (answers_ping(address, ping_timeout(address)) or patient):
+                    raise
+                wait_s = _MISSED_HEARTBEATS * HEARTBEAT_S
+            else:
+                begun = True
+                return received
+
+    return receive
+
+
+def _withdraw(connection: bare_socket) -> bool:
+    """Refuse further messages, and return whether the daemon had taken the request after all.
+
+    From here on it cannot send the message that precedes a write, so it does not begin one.
+    """
+    try:
+        connection.shutdown(SHUT_RD)
+        connection.settimeout(0.0)
+        return bool(connection.recv(1))
+    except OSError:
+        return False
 
 
 def _send(connection: bare_socket, line: bytes) -> None:
@@ -111,9 +192,9 @@ def _send(connection: bare_socket, line: bytes) -> None:
         pass  # the daemon may have sent the reason before it closed the connection: read that next
 
 
-def _read_responses(connection: bare_socket) -> Iterator[dict[str, Any]]:
+def _read_responses(receive: Callable[[], bytes]) -> Iterator[dict[str, Any]]:
     buffer = bytearray()
-    while received := connection.recv(262_144):
+    while received := receive():
         buffer += received
         if b"\n" in received:
             *lines, buffer = buffer.split(b"\n")
@@ -146,7 +227,7 @@ def _ask_to_stop(address: DaemonAddress) -> None:
         connection = connect(address)
         try:
             _send(connection, line)
-            next(_read_responses(connection), None)
+            next(_read_responses(lambda: connection.recv(262_144)), None)
         finally:
             connection.close()
     except (LorelogError, OSError, ValueError):
@@ -155,21 +236,24 @@ def _ask_to_stop(address: DaemonAddress) -> None:
 
 def _connection_lost_error(op: str, cause: Exception, *, begun: bool) -> LorelogError:
     if begun and op in NON_IDEMPOTENT:
-        return ReplyLost(
-            f"the daemon stopped responding before it confirmed {op}: {cause}",
-            hint=f"check with 'lorelog {'task list' if op.startswith(('task.', 'artifact.')) else 'list'}' first",
-        )
-    # A daemon that times out still holds its lock, so no other can be started.
-    kind = DaemonError if isinstance(cause, TimeoutError) else DaemonNotRunning
-    return kind(f"the daemon stopped responding: {cause}", hint="lorelog doctor --daemon")
+        return _reply_lost_error(op, cause)
+    return DaemonNotRunning(f"the daemon stopped responding: {cause}", hint="lorelog doctor --daemon")
+
+
+def _reply_lost_error(op: str, cause: Exception) -> ReplyLost:
+    return ReplyLost(
+        f"the daemon stopped responding before it confirmed {op}: {cause}",
+        hint=f"check with 'lorelog {'task list' if op.startswith(('task.', 'artifact.')) else 'list'}' first",
+    )
 
 
 def _open_stream(address: DaemonAddress, line: bytes, op: str) -> socket:
     import socket
 
-    connection = connect(address)
+    connection = _connect(address, op)
     try:
         _send(connection, line)
+        connection.settimeout(max(_STATUS_TIMEOUT_S, ping_timeout(address)))
         buffer = bytearray()
         while not buffer.endswith(b"\n"):
             received = connection.recv(1)  # bytes after the line belong to the stream
@@ -179,6 +263,8 @@ def _open_stream(address: DaemonAddress, line: bytes, op: str) -> socket:
         _result(json.loads(buffer), address)
         connection.settimeout(None)
         return socket.socket(AF_UNIX, SOCK_STREAM, 0, connection.detach())
+    except TimeoutError as error:
+        raise mark_unresponsive(address) from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DaemonError(f"the daemon did not open {op}: {error}") from error
     finally:

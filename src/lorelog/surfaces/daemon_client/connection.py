@@ -10,7 +10,7 @@ import os
 from _socket import AF_UNIX, SOCK_STREAM
 from _socket import socket as bare_socket
 
-from lorelog.core.errors import DaemonError, DaemonNotRunning
+from lorelog.core.errors import DaemonError, DaemonNotRunning, DaemonUnresponsive
 from lorelog.core.version import VERSION
 from lorelog.surfaces.daemon_client.address import check_socket
 from lorelog.surfaces.daemon_client.wire import (
@@ -28,13 +28,15 @@ if TYPE_CHECKING:
 
     from lorelog.surfaces.daemon_client.address import DaemonAddress
 
-_CONNECT_S = 5.0
+_CONNECT_S = 2.0
 
 
 def connect(address: DaemonAddress) -> bare_socket:
-    """Return a connection to the daemon. Raise DaemonNotRunning if none listens, DaemonError if it cannot be reached."""
+    """Return a connection to the daemon. Raise DaemonNotRunning if none listens, DaemonUnresponsive if it accepts none."""
     try:
         connection = _connect(address, _CONNECT_S)
+    except (TimeoutError, BlockingIOError) as error:
+        raise DaemonUnresponsive("the daemon accepts no connection", hint="lorelog daemon restart") from error
     except OSError as error:
         raise DaemonError(f"cannot connect to the daemon: {error.strerror or error}") from error
     connection.settimeout(SILENCE_S)

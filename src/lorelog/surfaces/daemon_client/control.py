@@ -125,6 +125,7 @@ def stop(address: DaemonAddress) -> dict[str, Any] | None:
         call_daemon("daemon.stop", {}, directory="/", home=address.home)
     except DaemonError:
         _kill(holder, signal.SIGTERM)
+        _kill(holder, signal.SIGCONT)  # a stopped process can then finish its writes and end by itself
     if _wait_for_exit(address, holder, _STOP_S):
         return holder
     _kill(holder, signal.SIGKILL)

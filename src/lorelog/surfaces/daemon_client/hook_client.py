@@ -11,6 +11,7 @@ import time
 
 from lorelog.core.errors import DaemonError, DaemonNotRunning, LorelogError
 from lorelog.surfaces.daemon_client.connection import caller_fields, connect_nonblocking, request_line
+from lorelog.surfaces.daemon_client.liveness import is_marked_unresponsive, unresponsive_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ def ask_within(
 ) -> dict[str, Any]:
     """Call an operation and return its result. Raise LorelogError if that fails or takes longer than `timeout_s`."""
     deadline = time.monotonic() + timeout_s
+    if is_marked_unresponsive(address, probe=False):
+        raise unresponsive_error(address)
     line = request_line(op, arguments, caller_fields(address, directory, None))
     try:
         connection = connect_nonblocking(address)

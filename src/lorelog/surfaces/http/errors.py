@@ -25,6 +25,7 @@ STATUS_BY_CODE = {
     "source": 422,
     "cancelled": 499,
     "daemon": 503,
+    "daemon_unresponsive": 503,
     "model": 503,
     "model_unavailable": 503,
     "model_fault": 502,

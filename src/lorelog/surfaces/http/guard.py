@@ -3,8 +3,11 @@
 A browser lets any page send requests to this machine. The page cannot read the replies, but a request may have effects,
 and after DNS rebinding (a name pointed at 127.0.0.1 once the page is loaded) it can read them too. Therefore `Host`
 must be a name of this machine, `Origin` must be our own if present, and requests that change anything must be JSON, which a
-page cannot send to another origin without a preflight; preflights are never granted. With a token set, only /health is
-served without it.
+page cannot send to another origin without a preflight; preflights are never granted.
+
+With a token set, only /health is served without it. A program sends it as a bearer token. A browser opens a link with
+`?token=…` once: the reply sets a cookie, valid until the server stops, and redirects to the address without the token. The
+cookie is not the token: browsers send cookies to every port of a host.
 """
 
 from __future__ import annotations
@@ -15,7 +18,10 @@ import ipaddress
 import logging
 import os
 import re
+import secrets
 import socket
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
@@ -50,6 +56,7 @@ class RequestGuard:
         self._app = app
         self._limit = options.max_body_bytes
         self._token = _hash_token(options.token) if options.token else b""
+        self._session = secrets.token_urlsafe(32)
         self._names = allowed_host_names(options.host)
         self._any_address = _is_unspecified(options.host)
 
@@ -60,7 +67,10 @@ class RequestGuard:
             return
         outgoing = _HeaderSender(send)
         try:
-            self._check(scope, Headers(scope=scope))
+            login = self._check(scope, Headers(scope=scope))
+            if login is not None:
+                await login(scope, receive, outgoing)
+                return
             await self._app(scope, self._limited(scope, receive), outgoing)
         except ClientDisconnect:
             return
@@ -73,11 +83,15 @@ class RequestGuard:
                 _log.exception("internal error")
             await outgoing.send_instead(internal_error_response(scope["path"], error), scope, receive)
 
-    def _check(self, scope: Scope, headers: Headers) -> None:
+    def _check(self, scope: Scope, headers: Headers) -> Response | None:
+        """Raise HttpRefusalError for a request that is not allowed. Return the reply to a login."""
         host = self._checked_host(headers)
         _check_origin(headers, host)
         if self._token and scope["path"] != PUBLIC_PATH:
-            self._check_token(headers)
+            login = self._login(scope)
+            if login is not None:
+                return login
+            self._check_token(scope, headers)
         if scope["method"] == "POST" and _media_type(headers) != "application/json":
             raise HttpRefusalError(
                 415, "media_type", "a POST must be application/json", hint="Content-Type: application/json"
@@ -85,6 +99,7 @@ class RequestGuard:
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length) > self._limit:
             raise self._too_large(scope)
+        return None
 
     def _checked_host(self, headers: Headers) -> str:
         hosts = headers.getlist("host")
@@ -101,18 +116,44 @@ class RequestGuard:
             hint="use localhost, or the name in http.host",
         )
 
-    def _check_token(self, headers: Headers) -> None:
+    def _login(self, scope: Scope) -> Response | None:
+        """Return the redirect that sets the cookie, if the query of a GET has the token."""
+        if scope["method"] != "GET" or b"token=" not in scope["query_string"]:
+            return None
+        fields = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        tokens = [value for name, value in fields if name == "token"]
+        if len(tokens) != 1 or not self._is_token(tokens[0]):
+            return None
+        query = urlencode([(name, value) for name, value in fields if name != "token"])
+        path = "/" + quote(scope["path"].lstrip("/"))  # two slashes would name another host
+        cookie = f"{_cookie_name(scope)}={self._session}; Path=/; HttpOnly; SameSite=Strict"
+        return Response(
+            status_code=303,
+            headers={
+                "Location": f"{path}?{query}" if query else path,
+                "Set-Cookie": cookie,
+                "Referrer-Policy": "no-referrer",
+            },
+        )
+
+    def _check_token(self, scope: Scope, headers: Headers) -> None:
         values = headers.getlist("authorization")
         kind, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
-        # Digests are compared so that timing reveals nothing about the token, not even its length.
-        if not hmac.compare_digest(_hash_token(token.strip()), self._token) or kind.lower() != "bearer":
-            raise HttpRefusalError(
-                401,
-                "unauthorized",
-                "the bearer token is missing or wrong",
-                hint="Authorization: Bearer TOKEN",
-                headers={"WWW-Authenticate": "Bearer"},
-            )
+        if self._is_token(token.strip()) and kind.lower() == "bearer":
+            return
+        if not values and _same_secret(_read_cookie(headers, _cookie_name(scope)), _hash_token(self._session)):
+            return
+        raise HttpRefusalError(
+            401,
+            "unauthorized",
+            "the bearer token is missing or wrong",
+            hint="send Authorization: Bearer TOKEN, or open /?token=TOKEN in a browser; without http.token, the token is in "
+            "run/http.token of the home",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+
+    def _is_token(self, token: str) -> bool:
+        return _same_secret(token, self._token)
 
     def _limited(self, scope: Scope, receive: Receive) -> Receive:
         """Count the bytes of the body, which may have no Content-Length."""
@@ -176,6 +217,24 @@ def _check_origin(headers: Headers, host: str) -> None:
 
 def _media_type(headers: Headers) -> str:
     return headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _cookie_name(scope: Scope) -> str:
+    """Return the name of the cookie: servers on other ports have their own."""
+    return f"lorelog-session-{(scope.get('server') or ('', 0))[1]}"
+
+
+def _read_cookie(headers: Headers, name: str) -> str:
+    try:
+        cookies = SimpleCookie("; ".join(headers.getlist("cookie")))
+    except CookieError:
+        return ""
+    return cookies[name].value if name in cookies else ""
+
+
+def _same_secret(given: str, digest: bytes) -> bool:
+    """Compare digests, so that timing reveals nothing about the secret, not even its length."""
+    return hmac.compare_digest(_hash_token(given), digest)
 
 
 def _hash_token(token: str) -> bytes:

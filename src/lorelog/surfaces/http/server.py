@@ -118,7 +118,7 @@ def open_listener(options: HttpOptions) -> socket.socket:
     if not ipaddress.ip_address(address[0].partition("%")[0]).is_loopback and not options.token:
         raise ConfigError(
             f"{options.host} is reachable from other machines, and no token is set",
-            hint="export LORELOG_TOKEN=… and set http.token to env:LORELOG_TOKEN, or serve on 127.0.0.1",
+            hint="leave out --no-token (http.require_token), set http.token to env:NAME, or serve on 127.0.0.1",
         )
     # With the protocol named, asyncio sets TCP_NODELAY. Without it each small response waited 44 ms for an acknowledgement.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -154,6 +154,8 @@ def _url(options: HttpOptions, listener: socket.socket) -> str:
 def _make_server(app: ServableApp, started: Callable[[], None]) -> uvicorn.Server:
     import uvicorn
 
+    from lorelog.surfaces.http.connections import HttpConnection
+
     class _UvicornServer(uvicorn.Server):
         """Reports when it has started, and leaves signals to its caller."""
 
@@ -168,7 +170,7 @@ def _make_server(app: ServableApp, started: Callable[[], None]) -> uvicorn.Serve
     return _UvicornServer(
         uvicorn.Config(
             app,
-            http="h11",
+            http=HttpConnection,
             ws="none",
             loop="asyncio",
             lifespan="on",

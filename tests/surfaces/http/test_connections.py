@@ -1,0 +1,60 @@
+"""Clients that send slowly or hold many connections: closed in time, and nobody else is affected."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from tests.surfaces.http.conftest import Client
+
+from lorelog.surfaces.http import connections
+
+HEAD = b"POST /api/call/stats HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+def read_all(connection: socket.socket) -> bytes:
+    """Return everything until the server closes the connection."""
+    with connection:
+        return b"".join(iter(lambda: connection.recv(65_536), b""))
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [
+        ("HEADER_S", b""),
+        ("HEADER_S", b"GET"),
+        ("HEADER_S", HEAD),
+        ("BODY_PAUSE_S", HEAD + b"Content-Length: 10\r\n\r\n{"),
+        ("BODY_S", HEAD + b"Content-Length: 10\r\n\r\n{"),
+    ],
+)
+def test_a_half_sent_request_is_closed_with_408(
+    client: Client, monkeypatch: pytest.MonkeyPatch, name: str, sent: bytes
+) -> None:
+    """Headers and bodies that do not arrive in time end the connection, also after a complete request."""
+    monkeypatch.setattr(connections, name, 0.1)
+    connection = client.raw()
+    if sent:
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 200 ")
+        connection.sendall(sent)
+
+    answer = read_all(connection)
+
+    assert b"HTTP/1.1 408 Request Timeout\r\n" in answer
+    assert answer.endswith(b'"hint":"send it at once"}}')
+    assert client.get("/health").status == 200
+
+
+def test_who_holds_too_many_connections_loses_the_oldest(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the limit of an address, its oldest connection without a request is closed, and the new one is served."""
+    monkeypatch.setattr(connections, "MAX_PEER_CONNECTIONS", 3)
+    held = [client.raw() for _ in range(3)]
+    for connection in held[1:]:
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n")
+
+    assert client.get("/health").status == 200
+    assert read_all(held[0]).startswith(b"HTTP/1.1 408 ")
+    held[2].sendall(b"Connection: close\r\n\r\n")
+    assert read_all(held[2]).startswith(b"HTTP/1.1 200 ")
+    held[1].close()

@@ -1,0 +1,104 @@
+"""The token: made once, required by default, sent as a header, or exchanged for a cookie by a link."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+from tests.surfaces.conftest import command_line, run_process
+from tests.surfaces.http.conftest import Client, World
+
+from lorelog.surfaces.http.token_file import home_token, token_path
+
+TOKEN = "a-token-of-the-test"
+
+
+def test_the_token_is_made_once_and_only_its_owner_can_read_it(home: Path) -> None:
+    """Processes that start at once share one token in a private file; one that others could read is replaced."""
+    found: list[str] = []
+    threads = [threading.Thread(target=lambda: found.append(home_token(str(home)))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    path = Path(token_path(str(home)))
+
+    assert set(found) == {path.read_text("ascii").strip()}
+    assert len(found[0]) >= 43
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert sorted(file.name for file in path.parent.iterdir()) == ["http.token"]
+    path.chmod(0o644)
+    assert home_token(str(home)) not in found
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_link_logs_a_browser_in(world: World) -> None:
+    """A link with the token sets a cookie and leads to the same address without it; the cookie then opens everything."""
+    client = world.serve(token=TOKEN)
+    opened = client.get("/api/ops", token=TOKEN, x="1 2")
+    cookie = opened.headers["set-cookie"]
+
+    assert (opened.status, opened.headers["location"]) == (303, "/api/ops?x=1+2")
+    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
+    assert TOKEN not in cookie
+    browser = Client(client.port, {"Cookie": f"other=1; {cookie.partition(';')[0]}"})
+    assert browser.get("/api/ops").status == 200
+    assert browser.call("stats").status == 200
+    assert browser.post("/api/call/stats", {}, Origin="http://127.0.0.1:1").status == 403
+    assert browser.post("/api/call/stats", {}, **{"Sec-Fetch-Site": "same-site"}).status == 403
+    assert browser.post("/api/call/stats", {}, Authorization="Bearer wrong").status == 401
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/api/ops?token=wrong"),
+        ("GET", "/api/ops?token="),
+        ("GET", f"/api/ops?token={TOKEN}&token=wrong"),
+        ("PUT", f"/api/memory/file?token={TOKEN}"),
+    ],
+)
+def test_a_wrong_link_opens_nothing(world: World, method: str, path: str) -> None:
+    """A wrong token in a link, two of them, or one for a write: 401 with a hint, and no cookie."""
+    reply = world.serve(token=TOKEN).send(method, path, None, {"Cookie": "lorelog-session-1=x; =; bad"})
+
+    assert reply.status == 401
+    assert "set-cookie" not in reply.headers
+    assert path.startswith("/api/memory") or "Authorization: Bearer" in reply.json["error"]["hint"]
+
+
+def test_a_link_leads_to_no_other_host(world: World) -> None:
+    """A path that a browser would read as a host is made an ordinary path."""
+    reply = world.serve(token=TOKEN).send("GET", f"//evil.example/?token={TOKEN}")
+
+    assert (reply.status, reply.headers["location"]) == (303, "/evil.example/")
+
+
+@pytest.mark.slow
+def test_serve_requires_the_token_of_the_home(project: Path, home: Path) -> None:
+    """`lorelog serve` refuses who has no token, and keeps the token out of its output; `--no-token` warns and serves."""
+    outputs = []
+    for words, without, with_it in (((), 401, 200), (("--no-token",), 200, 200)):
+        with subprocess.Popen(
+            command_line("serve", "--port", 0, "--warm", "off", *words),
+            cwd=project,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as server:
+            assert server.stdout is not None
+            port = int(server.stdout.readline().split()[1].rpartition(":")[2])
+            stranger, owner = Client(port), Client(port, {"Authorization": f"Bearer {home_token(str(home))}"})
+            assert stranger.get("/health").status == 200
+            assert (stranger.call("stats").status, owner.call("stats").status) == (without, with_it)
+            server.terminate()
+            outputs.append("".join(server.communicate()))
+
+    assert home_token(str(home)) not in "".join(outputs)
+    assert f"{os.path.realpath(home)}/run/http.token" in outputs[0] or "run/http.token" in outputs[0]
+    assert "every user of this machine" in outputs[1]
+    both = run_process(["serve", "--no-token", "--token-env", "X"], project)
+    assert (both.status, "exclude each other" in both.err) == (2, True)
