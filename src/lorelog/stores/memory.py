@@ -447,6 +447,9 @@ class MemoryStore:
         """Return at once: other processes cannot share this store."""
         return nullcontext()
 
+    def mend(self, *, thoroughly: bool = False) -> str:
+        return ""
+
     def compare(self, *, repair: bool = False) -> StoreComparison:
         """Return no difference: there is no second copy."""
         return StoreComparison("", len(self._entries), len(self._entries), repaired=repair)
