@@ -13,9 +13,9 @@ import pytest
 from tests.stores.making import PlainAnalyser, chunk, update
 
 from lorelog.core.errors import StoreDamaged
+from lorelog.core.ports import REPAIR_NOTE
 from lorelog.core.query import Filters
 from lorelog.stores.embedded import EmbeddedStore, dense
-from lorelog.stores.embedded.store import REPAIR_NOTE
 
 COUNT, DIMENSION = 60, 8
 MATRIX_FILES = (".f32", ".rows", ".projects", ".sums")
@@ -138,9 +138,9 @@ def test_damage_that_cannot_be_repaired_is_an_error(tmp_path: Path) -> None:
     fill(tmp_path)
     flip(tmp_path, ".f32", keep_time=True)
 
-    with opened(tmp_path) as other, opened(tmp_path) as store, other.writer():
-        with pytest.raises(StoreDamaged, match=r"lines of \w+\.f32"):
-            store.dense(vector_of("text 1"), Filters(), 5)
+    error = pytest.raises(StoreDamaged, match=r"lines of \w+\.f32")
+    with opened(tmp_path) as other, opened(tmp_path) as store, other.writer(), error:
+        store.dense(vector_of("text 1"), Filters(), 5)
 
 
 @pytest.mark.parametrize("keep_time", [True, False])

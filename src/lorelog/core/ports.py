@@ -194,6 +194,10 @@ class VectorPair:
     shadow: Vector
 
 
+REPAIR_NOTE = "repairs"
+"""Name of the store's note about the last damage that was repaired: a time, a space, and what was damaged."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoreComparison:
     """Differences between the lanes and the catalog they are built from."""
@@ -508,6 +512,10 @@ class Store(Catalog, Lanes, Protocol):
 
     def compare(self, *, repair: bool = False) -> StoreComparison:
         """Return how the lanes differ from the catalog; with `repair`, the differences before the repair."""
+        ...
+
+    def set_damaged_aside(self) -> str:
+        """If the catalog is damaged, rename it and begin an empty one; return what was done, or an empty string."""
         ...
 
     def mend(self, *, thoroughly: bool = False) -> str:

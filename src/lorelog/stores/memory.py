@@ -447,6 +447,9 @@ class MemoryStore:
         """Return at once: other processes cannot share this store."""
         return nullcontext()
 
+    def set_damaged_aside(self) -> str:
+        return ""
+
     def mend(self, *, thoroughly: bool = False) -> str:
         return ""
 

@@ -17,6 +17,7 @@ from threading import RLock
 from lorelog.core.document import ChunkKey, Document, StoredChunk
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreUnwritable
 from lorelog.core.ports import (
+    REPAIR_NOTE,
     Analyser,
     ChunkNeighbours,
     PendingText,
@@ -33,7 +34,14 @@ from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
 from lorelog.stores.embedded.catalog_reader import CatalogReader, space_owner
 from lorelog.stores.embedded.catalog_writer import CatalogWriter
 from lorelog.stores.embedded.change_log import CatalogLane
-from lorelog.stores.embedded.connection import hold_lock, open_reader, open_writer, translate_errors
+from lorelog.stores.embedded.connection import (
+    find_catalog_damage,
+    hold_lock,
+    open_reader,
+    open_writer,
+    set_aside,
+    translate_errors,
+)
 from lorelog.stores.embedded.dense import EXACT_UP_TO, DenseLane
 from lorelog.stores.embedded.lexical import LexicalLane
 from lorelog.stores.embedded.migrations import SCHEMA_VERSION
@@ -280,6 +288,23 @@ class CatalogStore(ABC):
                 (self._folder / name).unlink(missing_ok=True)
             self._drop_lanes()
 
+    def set_damaged_aside(self) -> str:
+        """Rename a damaged catalog, and forget its lanes. The next write begins an empty one."""
+        if not self._folder.is_dir():
+            return ""
+        with (
+            translate_errors(self._folder),
+            hold_lock(self._folder / "run.lock", wait_s=_RESET_WAIT_S),
+            hold_lock(self._lock, wait_s=_RESET_WAIT_S),
+            self._turn,
+        ):
+            self.close()
+            if not find_catalog_damage(self._path):
+                return ""
+            aside = set_aside(self._path)
+            self._drop_lanes()
+        return f"{self._path} was damaged and is kept as {aside.name}"
+
     def close(self) -> None:
         self._close_files()
 
@@ -354,8 +379,6 @@ def _folder_bytes(folder: Path) -> int:
 
 _SWAP_WAIT_S = 30.0
 _MEND_WAIT_S = 1.0
-REPAIR_NOTE = "repairs"
-"""The store's note about the last damage that was repaired: a time and what was damaged."""
 
 
 class EmbeddedStore(CatalogStore):
@@ -434,7 +457,7 @@ class EmbeddedStore(CatalogStore):
             followed = self._lexical.applied(catalog.database)
             indexed = 0 if followed is None else chunks
             lane = self._dense_lane(catalog.space)
-            damage = lane.damage()
+            damage = ", ".join(filter(None, [find_catalog_damage(self._path), lane.damage()]))
             missing, surplus, unlike = lane.compare(catalog.database)
         if repair:
             with self.writer():
@@ -463,8 +486,7 @@ class EmbeddedStore(CatalogStore):
                 return ""
         with self.writer(wait_s=_MEND_WAIT_S) as writer:
             assert isinstance(writer, CatalogWriter)  # noqa: S101  (`writer` yields one)
-            before, lane.mended = lane.mended, ""
-            return lane.mend(writer.catalog.database) or before
+            return lane.mend(writer.catalog.database) or lane.mended  # what opening the writer has mended
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
