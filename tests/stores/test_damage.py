@@ -158,6 +158,17 @@ def test_damaged_codes_are_named_and_dropped(tmp_path: Path, *, keep_time: bool)
         assert ".codes" in store.get_note(REPAIR_NOTE)
 
 
+@pytest.mark.parametrize("ending", MATRIX_FILES)
+def test_a_missing_file_is_named_and_made_again(tmp_path: Path, ending: str) -> None:
+    """Without one of its files the lane is named as damaged, and the next search has it again."""
+    fill(tmp_path)
+    next(tmp_path.glob(f"dense/*/*{ending}")).unlink()
+
+    with opened(tmp_path) as store:
+        assert "missing" in store.compare().damage
+        assert first_texts(store) == EXPECTED
+
+
 def test_removed_lines_are_no_damage(tmp_path: Path) -> None:
     """Lines of removed and changed documents pass every check."""
     fill(tmp_path)

@@ -128,7 +128,7 @@ def _check_logs(workspace: Workspace) -> list[HealthCheck]:
         bad = _find_bad_lines(path)
         if bad:
             message = f"{path} has {bad}"
-            hint = "it is skipped; correct or delete it: each line is one JSON object"
+            hint = "correct or delete it: each line is one JSON object"
             checks.append(HealthCheck("file", ok=False, message=message, hint=hint))
     return checks
 

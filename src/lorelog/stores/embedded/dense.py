@@ -335,7 +335,10 @@ class DenseLane:
         state = self._state()
         if state is None or not state.count:
             return ""
-        found = self._matrix_damage(state)
+        try:
+            found = self._matrix_damage(state)
+        except (StoreError, ValueError):
+            found = [f"{state.name}.*, of which a file is missing or cut"]
         if state.codes and not vector_codes.is_intact(self._codes_file(state.codes)):
             found = [*found, f"{state.codes}.codes"]
         return ", ".join(found)
