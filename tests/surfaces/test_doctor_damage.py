@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.surfaces.conftest import Shell, command_line
 
+from lorelog import Lorelog
 from lorelog.core.paths import cache_folder
 from lorelog.stores.embedded.connection import hold_lock
 
@@ -201,6 +202,20 @@ def test_an_index_run_repairs_damaged_vectors(cache: Path, shell: Shell) -> None
     assert "was damaged" in report.out + report.err
     assert path.name in report.out + report.err
     assert checks(shell, "--store") == {}
+
+
+def test_the_background_work_of_the_daemon_repairs_damaged_vectors(cache: Path, project: Path, shell: Shell) -> None:
+    """Without any search or index run, damaged vectors are rebuilt, and doctor tells of it."""
+    (path,) = cache.rglob("*.f32")
+    path.write_bytes(bytes(byte ^ 0x55 for byte in path.read_bytes()))
+    os.utime(path, ns=(1, 1))
+
+    with Lorelog(project=project) as memory:
+        memory._engine.run_background_work()
+
+    assert checks(shell, "--store") == {}
+    assert "damaged files were rebuilt" in shell("doctor").out
+    assert path.name in shell("doctor").out
 
 
 def test_a_search_that_cannot_repair_says_so(cache: Path, shell: Shell) -> None:
