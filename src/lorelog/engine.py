@@ -16,7 +16,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
-from lorelog.core.errors import LorelogError, StoreUnwritable
+from lorelog.core.errors import LorelogError, StoreError, StoreUnwritable
 from lorelog.core.options import ListOptions, SearchOptions
 from lorelog.core.ports import Embedder, Progress, Store
 from lorelog.core.query import Filters, LifecycleState, SearchReply
@@ -187,10 +187,17 @@ class Engine:
 
     def health(self, *, duplicates: int = 10) -> HealthReply:
         """Check the index."""
-        from lorelog.services.indexing.health import check_health
+        from lorelog.services.indexing.health import check_failed_files, check_health
+        from lorelog.services.maintenance.home_health import check_home
 
-        due, tombstones = self._lifecycle_index().due, self._tombstones()
-        return check_health(self.store, self.embedder, self._roots.all(), tombstones, duplicates=duplicates, due=due)
+        def due() -> Sequence[str]:
+            return self._lifecycle_index().due()
+
+        known = (self._known_roots(), self._tombstones())
+        reply = check_health(self.store, self.embedder, *known, duplicates=duplicates, due=due)
+        home = check_home(self.place, self._roots, self.deps.records.open().book)
+        files = check_failed_files(())
+        return replace(reply, checks=(*reply.checks, *files, *home))
 
     # -- search ------------------------------------------------------------------------------------------------------
 
@@ -206,15 +213,19 @@ class Engine:
         code = partial(self.code, all_projects=all_projects)
         pipeline = SearchPipeline(self._searcher(self.embedder), self._record_pages, self.store, code)
         reply = pipeline.search(query, options)
-        return reply if reply.hits else replace(reply, notes=(*reply.notes, *self._lost_index_notes()))
+        return reply if reply.coverage.chunks else self._explain_empty(reply)
 
-    def _lost_index_notes(self) -> tuple[str, ...]:
-        """Return a note if nothing of the known roots is indexed: the cache was deleted."""
-        with suppress(LorelogError):  # `roots` and `doctor` report a damaged list
-            roots = {root.path for root in self._roots.all() if root.exists()}
-            if roots and roots.isdisjoint(document.root for document in self.store.documents()):
-                return (f"nothing of the {len(roots)} known paths is indexed: 'lorelog index' reads them again",)
-        return ()
+    def _explain_empty(self, reply: SearchReply) -> SearchReply:
+        """Return a reply from an empty index with a note if paths are registered: it is new or was deleted."""
+        known = [root for root in self._known_roots() if root.exists()]
+        if not known or self.store.projects():
+            return reply
+        note = (
+            f"the index is new or was deleted, although {len(known):,} paths are registered: 'lorelog index' fills it"
+        )
+        return replace(
+            reply, notes=(note, *(note for note in reply.notes if not note.startswith("nothing is indexed")))
+        )
 
     def recall(
         self,
@@ -318,7 +329,7 @@ class Engine:
             reply if memory.supersedes == before.supersedes else with_replaced_note(reply, memory)
             for reply, memory, before in zip(replies, memories, given, strict=True)
         ]
-        with suppress(StoreUnwritable):  # the memory is safe, and journals are found without being registered
+        with suppress(StoreError):  # the memory is safe, and journals are found without being registered
             self._roots.remember([root])
         pairs = zip(replies, memories, strict=True)
         self._register_authored([replace(memory, id=reply.memory) for reply, memory in pairs])
@@ -537,16 +548,26 @@ class Engine:
     def _job(self, roots: tuple[Root, ...]) -> IndexJob:
         from lorelog.services.indexing.run import IndexJob
 
+        tombstones = self._tombstones()
+        with suppress(StoreError):  # the run reports it
+            tombstones.keep_omitted(self.store.documents)
         return IndexJob(
             roots=roots,
-            known_roots=self._roots.all(),
+            known_roots=self._known_roots(),
             scan=self._record_pages.exclude_pages(self.defaults.scan),
             chunking=self.defaults.chunking,
             batch_size=self.defaults.batch_size,
             journals=frozenset(map(os.path.realpath, (self.place.journals, self.place.global_journals))),
-            tombstones=self._tombstones(),
+            tombstones=tombstones,
             previous_embedder=self.deps.previous_embedder,
         )
+
+    def _known_roots(self) -> tuple[Root, ...]:
+        """Return the roots, none if the list cannot be read: a memory is written to its journal in any case."""
+        try:
+            return self._roots.all()
+        except StoreError:
+            return ()
 
     # -- scope -------------------------------------------------------------------------------------------------------
 

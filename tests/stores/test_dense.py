@@ -203,7 +203,7 @@ def test_a_large_index_gets_codes_and_answers_alike(tmp_path: Path) -> None:
         writer.sweep()
 
     (made,) = codes_of(tmp_path)
-    assert store.stats().bytes_mapped == 600 * (4 * DIMENSION + 16) + made.stat().st_size
+    assert store.stats().bytes_mapped == 600 * (4 * DIMENSION + 32) + made.stat().st_size
     assert reader.revision() != before
     assert_right(reader)
     assert_right(open_small(tmp_path))

@@ -194,6 +194,10 @@ class VectorPair:
     shadow: Vector
 
 
+REPAIR_NOTE = "repairs"
+"""Name of the store's note about the last damage that was repaired: a time, a space, and what was damaged."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoreComparison:
     """Differences between the lanes and the catalog they are built from."""
@@ -205,17 +209,19 @@ class StoreComparison:
     there: int
     missing: int = 0
     unlike: int = 0
-    """Chunks with a vector in only one of the two."""
+    """Chunks with a vector in only one of the two, or with another vector."""
     surplus: int = 0
     waiting: int = 0
     """Changes that the next write sends to the lanes; not an error."""
     repaired: bool = False
     """True if the differences reported were repaired."""
+    damage: str = ""
+    """Files whose checksums do not match, and how many lines of them."""
 
     @property
     def is_consistent(self) -> bool:
         """True if there is nothing to repair."""
-        return not (self.missing or self.unlike or self.surplus)
+        return not (self.missing or self.unlike or self.surplus or self.damage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -506,6 +512,17 @@ class Store(Catalog, Lanes, Protocol):
 
     def compare(self, *, repair: bool = False) -> StoreComparison:
         """Return how the lanes differ from the catalog; with `repair`, the differences before the repair."""
+        ...
+
+    def set_damaged_aside(self) -> str:
+        """If the catalog is damaged, rename it and begin an empty one; return what was done, or an empty string."""
+        ...
+
+    def mend(self, *, thoroughly: bool = False) -> str:
+        """Check the lanes' files and repair damaged ones; return what was damaged, or an empty string.
+
+        Unless `thoroughly`, a check within the last day is not repeated. Raises StoreBusy while another process writes.
+        """
         ...
 
     def reset(self) -> None:

@@ -143,6 +143,18 @@ class Ledger:
             return None
         return tuple((name, status.st_ino, status.st_size, status.st_ctime_ns) for name, status in stats)
 
+    def missing_end(self) -> str:
+        """Return a sentence if acknowledged records are missing at the end, else an empty string. Reads sizes only."""
+        with self._translate_errors():
+            head = self._acknowledged_end()
+            segment = max(self._segments.sealed(), default=0) + 1
+            if head is None or not head.seq or head.segment < segment:
+                return ""
+            size, _ = self._size()
+        if head.segment == segment and size >= head.size:
+            return ""
+        return f"{head.seq:,} records were written, but {self._segments.open_path} was deleted or cut since"
+
     def verify(self) -> LedgerVerification:
         """Read the whole ledger and report every line that is not as it was written."""
         with self._translate_errors():

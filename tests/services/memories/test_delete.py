@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lorelog import Lorelog, LorelogError
-from lorelog.core.errors import NotFound, StoreDamaged
+from lorelog import Lorelog
+from lorelog.core.errors import NotFound
+from lorelog.services.memories import delete
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones
 
 FAKE = {"embedding.provider": "fake"}
@@ -78,8 +79,49 @@ def test_it_comes_back(memory: Lorelog) -> None:
     memory.restore(identity)
     assert headings(memory) == {"Otter", "Beaver"}
     assert memory.get("0" * 16).exists is False
+    again = memory.restore(identity)
+    assert (again.changed, again.notes) == (False, ("it was restored before",))
     with pytest.raises(NotFound):
-        memory.restore(identity)
+        memory.restore("0" * 16)
+
+
+@pytest.mark.parametrize("step", ["mark_in_sync", "_reindex", "_chunks_with_keys"])
+def test_an_interrupted_restore_is_completed_by_the_next(
+    memory: Lorelog, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Whichever step a restore was killed before, the same command again shows the memory."""
+    identity = next(hit.id for hit in memory.search("otter").hits if hit.heading == "Otter")
+    memory.delete(identity)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(delete, step, _killed)
+        with pytest.raises(KeyboardInterrupt):
+            memory.restore(identity)
+
+    memory.restore(identity)
+    assert headings(memory) == {"Otter", "Beaver"}
+    assert memory.get(identity).memory is not None
+
+
+@pytest.mark.parametrize("step", ["mark_in_sync", "SummaryLinks", "utc_now"])
+def test_an_interrupted_deletion_is_completed_by_the_next(
+    memory: Lorelog, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Whichever step a deletion was killed before, the same command again hides the memory."""
+    identity = next(hit.id for hit in memory.search("otter").hits if hit.heading == "Otter")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(delete, step, _killed)
+        with pytest.raises(KeyboardInterrupt):
+            memory.delete(identity)
+
+    memory.delete(identity)
+    assert headings(memory) == {"Beaver"}
+    assert memory.get(identity).deleted_at
+
+
+def _killed(*_: object) -> object:
+    raise KeyboardInterrupt
 
 
 def test_a_memory_is_deleted_whole(memory: Lorelog) -> None:
@@ -120,21 +162,38 @@ def test_a_torn_line_is_passed_over_and_repaired(tmp_path: Path) -> None:
     assert [one.source for one in Tombstones(path).all()] == ["/notes/1.md", "/notes/3.md"]
 
 
-def test_a_line_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
-    """A damaged deletion is not taken for none: nothing is indexed, rather than showing what should be gone."""
+def test_a_line_that_cannot_be_read_is_skipped_and_named(tmp_path: Path) -> None:
+    """The other deletions count, the damage is named, and new ones are appended after it."""
     path = tmp_path / "tombstones.jsonl"
     Tombstones(path).append([stone(1)])
-    path.write_bytes(b"{}\n" + path.read_bytes())
+    path.write_bytes(b"{}\n" + path.read_bytes() + b"\xff\n")
 
-    with pytest.raises(StoreDamaged, match="cannot be read"):
-        list(Tombstones(path).all())
+    stones = Tombstones(path)
+    stones.append([stone(2)])
+
+    assert [one.source for one in stones.all()] == ["/notes/1.md", "/notes/2.md"]
+    assert "(1, 3)" in stones.damage()
 
 
-def test_a_damaged_list_of_deletions_stops_indexing(memory: Lorelog, home: Path, project: Path) -> None:
-    """An index run over a damaged list fails with a message, and what was indexed stays."""
-    (home / "data" / "default" / "tombstones.jsonl").write_text("nonsense\n", "utf-8")
-    (project / "a.md").write_text("# New\n\nnew text\n", "utf-8")
+def test_a_damaged_line_still_deletes_what_it_names(tmp_path: Path) -> None:
+    """A deletion whose line lost its end or a byte stays in force as long as its key can be read."""
+    path = tmp_path / "tombstones.jsonl"
+    Tombstones(path).append([stone(1), stone(2)])
+    first, second, _ = path.read_bytes().split(b"\n")
+    path.write_bytes(first[:-9] + b"\n" + second.replace(b'"at"', b"\xff") + b"\n")
 
-    with pytest.raises(LorelogError, match="tombstones"):
-        memory.index()
-    assert headings(memory) == {"Otter", "Beaver"}
+    assert Tombstones(path).keys() == {stone(1).key, stone(2).key}
+    assert [one.ids for one in Tombstones(path).all()] == [stone(1).ids, stone(2).ids]
+
+
+def test_a_damaged_list_of_deletions_shows_nothing_that_was_deleted(memory: Lorelog, home: Path, project: Path) -> None:
+    """An index run over a list without its deletions goes on, warns, and leaves out what files were read without."""
+    memory.delete(next(hit.id for hit in memory.search("otter").hits if hit.heading == "Otter"))
+    next(home.rglob("tombstones.jsonl")).write_text("nonsense\n", "utf-8")
+    with (project / "a.md").open("a", encoding="utf-8") as file:
+        file.write("\n# Crane\n\na crane in the river\n")
+
+    report = memory.index()
+
+    assert any("tombstones.jsonl" in note for note in report.notes)
+    assert headings(memory) == {"Beaver", "Crane"}

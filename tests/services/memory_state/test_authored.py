@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lorelog.core.document import Anchor
-from lorelog.core.errors import StoreDamaged
 from lorelog.core.memory import NewMemory
 from lorelog.services.memory_state.append_log import AppendLog
 from lorelog.services.memory_state.authored import AUTHORED_FILE, AuthoredMemories
@@ -104,8 +103,5 @@ def _append(path: Path, text: str) -> None:
         stream.write(text)
 
 
-def _lines(log: AppendLog[int]) -> tuple[int, ...] | None:
-    try:
-        return log.lines()
-    except StoreDamaged:
-        return None
+def _lines(log: AppendLog[int]) -> tuple[tuple[int, ...], list[int]]:
+    return log.lines(), [bad.number for bad in log.bad_lines()]

@@ -53,6 +53,7 @@ class StoreJson(OperationReply, frozen=True, kw_only=True):
     surplus: int
     waiting: int
     repaired: bool
+    damage: str
 
 
 def report_cost(engine: Engine, request: CostRequest, call: RequestContext) -> CostReply:

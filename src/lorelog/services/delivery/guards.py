@@ -114,7 +114,7 @@ class GuardLog:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._log = AppendLog(path, guard_check.parse_event)
+        self._log = AppendLog(path, guard_check.parse_event, is_strict=True)
 
     def all(self) -> list[Guard]:
         """Return all guards, oldest first. Raise StoreDamaged if the log cannot be read."""

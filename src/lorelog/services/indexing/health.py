@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from lorelog.core.errors import LorelogError, StoreBusy, StoreError
 from lorelog.core.memory import HealthCheck, HealthReply
-from lorelog.core.ports import Embedder, Store
+from lorelog.core.ports import REPAIR_NOTE, Embedder, Store, StoreStats
 from lorelog.core.query import Filters, VectorCoverage
 from lorelog.services.memory_state.tombstones import Tombstones
 from lorelog.services.places.roots import Root
@@ -31,9 +31,10 @@ def check_health(
     try:
         stats = store.stats()
         coverage = store.coverage(Filters())
-        checks.append(HealthCheck("index", ok=True, message=f"{stats.documents:,} documents, {stats.chunks:,} chunks"))
+        checks.append(_check_index(stats, roots))
         checks.append(_check_vectors(store, embedder, coverage))
         checks += _check_reembedding(store)
+        checks += _check_repairs(store)
         twice = _find_duplicates(store, duplicates) if duplicates and stats.chunks <= _MAX_CHUNKS else ()
     except LorelogError as error:
         checks.append(HealthCheck("index", ok=False, message=error.message, hint=error.hint))
@@ -41,11 +42,34 @@ def check_health(
     checks += _check_roots(roots)
     try:
         hidden = len(list(tombstones.all()))
-        checks.append(HealthCheck("deletions", ok=True, message=f"{hidden:,} in force"))
+        damage = tombstones.damage()
+        checks.append(HealthCheck("deletions", ok=not damage, message=damage or f"{hidden:,} in force"))
     except LorelogError as error:
         checks.append(HealthCheck("deletions", ok=False, message=error.message, hint=error.hint))
     checks.append(_check_review(due))
     return HealthReply(tuple(checks), coverage, twice)
+
+
+def check_failed_files(problems: Sequence[str]) -> list[HealthCheck]:
+    """Return a failed check for each file that could not be indexed, given as a sentence."""
+    return [HealthCheck("files", ok=False, message=message, hint="lorelog index") for message in problems]
+
+
+def _check_index(stats: StoreStats, roots: Sequence[Root]) -> HealthCheck:
+    existing = sum(1 for root in roots if root.exists())
+    if not stats.documents and existing:
+        paths = "1 path is" if existing == 1 else f"{existing:,} paths are"
+        message = f"the index is empty, although {paths} registered: it is new or was deleted"
+        return HealthCheck("index", ok=False, message=message, hint="lorelog index")
+    return HealthCheck("index", ok=True, message=f"{stats.documents:,} documents, {stats.chunks:,} chunks")
+
+
+def _check_repairs(store: Store) -> list[HealthCheck]:
+    """Return the last repair of damaged files, which needs nothing to be done."""
+    at, _, damage = store.get_note(REPAIR_NOTE).partition(" ")
+    if not damage:
+        return []
+    return [HealthCheck("repairs", ok=True, message=f"damaged files were rebuilt on {at[:10]}: {damage}")]
 
 
 def _check_review(due: Callable[[], Sequence[str]]) -> HealthCheck:

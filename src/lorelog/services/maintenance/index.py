@@ -6,14 +6,15 @@ Records are embedded in the background, so that neither writing nor searching wa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lorelog.core.document import Document, SourceFile
-from lorelog.core.errors import UsageError
+from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreUnwritable, UsageError
 from lorelog.core.memory import IndexReport
-from lorelog.core.ports import Embedder, Progress, Store
+from lorelog.core.ports import REPAIR_NOTE, Embedder, Progress, Store
 from lorelog.services.indexing.incremental import FileChanges, IncrementalIndexer
 from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.places.root_selection import (
@@ -83,9 +84,48 @@ class IndexMaintenance:
     job: Callable[[tuple[Root, ...]], IndexJob]
 
     def index(self, job: IndexJob, targets: IndexTargets | None, progress: Progress | None) -> IndexReport:
-        """Run a job over the named targets, or over the project's roots, and bring the records up to date."""
+        """Run a job over the named targets, or over the project's roots, and bring the records up to date.
+
+        Damage of derived files is repaired and reported. A damaged catalog is set aside, and all roots are read again.
+        """
         if job.reembed and job.words_only:
             raise UsageError("--reembed cannot be combined with --words-only", hint="use one of them")
+        notes = [self._heal_roots(), job.tombstones.damage() if job.tombstones else ""]
+        try:
+            before = self.store.get_note(REPAIR_NOTE)
+            report = self._run(job, targets, progress, everywhere=False)
+            with suppress(StoreBusy, StoreUnwritable):
+                self.store.mend()
+            repaired = self.store.get_note(REPAIR_NOTE)
+            if repaired != before:
+                notes.append(f"the vector index was damaged ({repaired.partition(' ')[2]}) and was rebuilt")
+        except StoreDamaged:
+            aside = self.store.set_damaged_aside()
+            if not aside:
+                raise
+            notes.append(f"{aside}; the index was rebuilt from your files")
+            report = self._run(job, targets, progress, everywhere=True)
+        return replace(report, notes=(*report.notes, *filter(None, notes)))
+
+    def _heal_roots(self) -> str:
+        """Replace a malformed list of roots, with the help of the index."""
+        if not self.roots.damage():
+            return ""
+        with suppress(StoreError):
+            documents = self.store.documents()
+            pages = self.records.projection()
+            known = {
+                document.root: Root(document.root, document.project)
+                for document in documents
+                if pages is None or not pages.holds(document.source)
+            }
+            return self.roots.heal(known.values())
+        return self.roots.heal(())
+
+    def _run(
+        self, job: IndexJob, targets: IndexTargets | None, progress: Progress | None, *, everywhere: bool
+    ) -> IndexReport:
+        """Run a job; with `everywhere` over all registered roots, too."""
         if targets is None:
             self._drop_unwanted_roots()
         registered = self.roots.all()
@@ -94,6 +134,9 @@ class IndexMaintenance:
             if targets
             else select_default_roots(self.workspace, registered, required=self.records.projection() is None)
         )
+        if everywhere:
+            own = {root.path for root in roots}
+            roots = (*roots, *(root for root in registered if root.path not in own and root.exists()))
         self.workspace.create()
         job = replace(job, roots=roots, known_roots=registered, named=targets is not None)
         run = IndexRun(self.store, self.embedder, job, progress)
@@ -154,5 +197,8 @@ def run_background_work(
         embed_records(pages, store, embedder, job, go_on)
     checker = FreshnessChecker(records.workspace, tables).without_time_limit()
     check_recent(store, checker, records.workspace.project.id, go_on)
+    if go_on():
+        with suppress(StoreUnwritable):
+            store.mend()
     if go_on():
         compact_deliveries(records.workspace.tenant_folder / "deliveries")

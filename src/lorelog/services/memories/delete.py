@@ -73,6 +73,7 @@ def delete_memory(identity: str, store: Store, tombstones: Tombstones) -> Delete
             mark_in_sync(writer, tombstones)
         except StoreError as error:  # the deletion is recorded: the next run applies it
             notes = (*notes, f"deleted, but still found until the next index run: {error.message}")
+    notes = (*notes, *filter(None, [tombstones.damage()]))
     return DeleteReply(chunk.id, memory, chunk.chunk.source, len(ids), changed=True, notes=notes)
 
 
@@ -82,20 +83,25 @@ def restore_memory(identity: str, store: Store, tombstones: Tombstones, job: Ind
     if not identity:
         raise UsageError("an id is needed", hint="'lorelog delete' shows the id of what it hides")
     stones = _find_tombstones(identity, tombstones)
-    if not stones:
+    # An earlier restore may have been interrupted before the files were read again: complete it.
+    undone = [] if stones else tombstones.find_restored(identity)
+    if not stones and not undone:
         short = f"; at least {_MIN_PREFIX_CHARS} characters are needed" if len(identity) < _MIN_PREFIX_CHARS else ""
         raise NotFound(f"nothing deleted has an id that starts with {identity!r}{short}", hint="'lorelog get ID' tells")
-    keys = {stone.key for stone in stones}
+    keys = {stone.key for stone in (*stones, *undone)}
     with store.writer(wait_s=_WAIT_S) as writer:
         in_sync = is_in_sync(store, tombstones)
-        tombstones.append([replace(stone, at=utc_now(), deleted=False) for stone in stones])
+        if stones:
+            tombstones.append([replace(stone, at=utc_now(), deleted=False) for stone in stones])
         if in_sync:
             mark_in_sync(writer, tombstones)
         # Any later index run would read these files again; do it now.
         documents = [document for document in store.documents() if keys & omitted_keys(document)]
     notes = _reindex(documents, store, job)
     shown = [key for document in documents for key in _chunks_with_keys(document.source, keys, store)]
-    stone = stones[0]
+    stone = (stones or undone)[0]
+    if undone and not documents:
+        shown, notes = _restored_chunks(stone, store), ("it was restored before",)
     if not shown and not notes:
         notes = ("no indexed file contains its text now; it is shown again once one does",)
     return DeleteReply(
@@ -103,9 +109,14 @@ def restore_memory(identity: str, store: Store, tombstones: Tombstones, job: Ind
         memory=stone.memory,
         source=shown[0].chunk.source if shown else stone.source,
         chunks=len(shown),
-        changed=True,
-        notes=notes,
+        changed=bool(stones or documents),
+        notes=(*notes, *filter(None, [tombstones.damage()])),
     )
+
+
+def _restored_chunks(stone: Tombstone, store: Store) -> list[StoredChunk]:
+    """Return the chunks of a memory that is shown again."""
+    return [stored for name in filter(None, (stone.memory, *stone.ids)) for stored in store.find(name)]
 
 
 def _reject_remote_memory(identity: str, store: Store) -> None:

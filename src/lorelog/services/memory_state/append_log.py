@@ -2,7 +2,9 @@
 
 The file is the only copy of its data, so neither a crash, a full disk nor concurrent writers may lose a line: appending takes
 a lock, a failed write is rolled back, and a torn last line (after a power cut) is ignored and cut off by the next append. Any
-other malformed line is an error: a skipped line would lose, for example, a deletion. Only the owner may read the file.
+other malformed line is skipped and kept where it is, and `lorelog doctor` names it: one bad byte must not end every search. A log
+in which a skipped line would do harm can save what is left of it (`salvage`), or reject the whole file (`is_strict`). Only the
+owner may read the file.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from lorelog.core.errors import StoreDamaged, StoreError, StoreUnwritable
 
@@ -23,16 +25,37 @@ _COMPARED_BYTES = 4_096
 """Bytes before the last read's end that are compared with the file, in case it was edited."""
 
 
+class BadLine(NamedTuple):
+    """A line that cannot be read; number 0 stands for the whole file."""
+
+    number: int
+    reason: str
+
+
 class AppendLog(Generic[LineT]):
     """One file of lines, read again whenever it has changed. `parse` converts a line's object, or raises.
 
-    With `is_long`, lines that were appended since the last read are read alone: for files that nobody edits.
+    With `is_long`, lines that were appended since the last read are read alone: for files that nobody edits. `salvage` returns
+    what a malformed line still says, or None. With `is_strict`, a malformed line raises StoreDamaged. With `is_optional`, a file
+    that cannot be read at all counts as empty.
     """
 
-    def __init__(self, path: Path, parse: Callable[[Any], LineT], *, is_long: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        parse: Callable[[Any], LineT],
+        *,
+        is_long: bool = False,
+        is_strict: bool = False,
+        is_optional: bool = False,
+        salvage: Callable[[bytes], LineT | None] = lambda _: None,
+    ) -> None:
         self.path = path
         self._parse = parse
-        self._is_long = is_long
+        self._salvage = salvage
+        self._is_long, self._is_strict, self._is_optional = is_long, is_strict, is_optional
+        self._bad_lines: tuple[BadLine, ...] = ()
+        self._line_count = 0
         self._seen: FileStamp | None = None
         self._lines: tuple[LineT, ...] = ()
         self._end, self._last = 0, b""
@@ -48,6 +71,11 @@ class AppendLog(Generic[LineT]):
                 self._end, self._last = 0, b""
             self._lines, self._seen = self._read(), seen
         return self._lines
+
+    def bad_lines(self) -> tuple[BadLine, ...]:
+        """Return the lines that cannot be read."""
+        self.lines()
+        return self._bad_lines
 
     def stamp(self) -> FileStamp:
         """Return size, time and inode of the file; they change with every line."""
@@ -87,22 +115,40 @@ class AppendLog(Generic[LineT]):
                     stream.seek(0)
                     data = stream.read()
         except FileNotFoundError:
+            self._bad_lines, self._line_count = (), 0
             return ()
         except OSError as error:
+            if self._is_optional:
+                self._bad_lines = (BadLine(0, error.strerror or str(error)),)
+                return ()
             raise StoreError(f"{self.path} cannot be read: {error.strerror}", hint="check its permissions") from error
+        if not end:
+            self._bad_lines, self._line_count = (), 0
         whole = data[: data.rfind(b"\n") + 1]  # text after the last newline is torn
         lines = (*known, *self._parse_lines(whole[len(last) :]))
         self._end, self._last = end - len(last) + len(whole), whole[-_COMPARED_BYTES:]
         return lines
 
     def _parse_lines(self, data: bytes) -> list[LineT]:
-        try:
-            return [self._parse(json.loads(line)) for line in data.split(b"\n") if line]
-        except (ValueError, KeyError, TypeError) as error:
-            raise StoreDamaged(
-                f"{self.path} has a line that cannot be read: {error}",
-                hint="correct or delete that line; each line is one JSON object",
-            ) from error
+        parsed: list[LineT] = []
+        bad: list[BadLine] = []
+        for number, line in enumerate(data.split(b"\n")[:-1], self._line_count + 1):
+            if not line.strip():
+                continue
+            try:
+                parsed.append(self._parse(json.loads(line)))
+            except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+                if self._is_strict:
+                    raise StoreDamaged(
+                        f"{self.path} has a line that cannot be read: {number} ({error})",
+                        hint="correct or delete that line; each line is one JSON object",
+                    ) from error
+                bad.append(BadLine(number, str(error)))
+                rest = self._salvage(line)
+                parsed += [] if rest is None else [rest]
+        self._line_count += data.count(b"\n")
+        self._bad_lines += tuple(bad)
+        return parsed
 
 
 def _append_text(descriptor: int, text: bytes) -> None:

@@ -52,7 +52,7 @@ class AuthoredMemories:
 
     def __init__(self, folder: Path) -> None:
         self._lock = Lock()
-        self._file = AppendLog(folder / AUTHORED_FILE, _parse_line, is_long=True)
+        self._file = AppendLog(folder / AUTHORED_FILE, _parse_line, is_long=True, is_optional=True)
         self._lines: tuple[tuple[str, AuthoredText], ...] = ()
         self._known_texts: dict[str, AuthoredText] = {}
 

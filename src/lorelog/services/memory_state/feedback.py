@@ -40,7 +40,7 @@ class Feedback:
     """The judgements of one tenant."""
 
     def __init__(self, path: Path) -> None:
-        self._file = AppendLog(path, _parse_judgement)
+        self._file = AppendLog(path, _parse_judgement, is_optional=True)
         self._lines: tuple[Judgement, ...] = ()
         self._judged: dict[str, dict[str, Judgement]] = {}
 

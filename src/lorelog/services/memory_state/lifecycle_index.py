@@ -58,7 +58,7 @@ class MemoryDateTable:
     """Dates of one tenant's memories, by memory id."""
 
     def __init__(self, path: Path) -> None:
-        self._file = AppendLog(path, _parse_dates)
+        self._file = AppendLog(path, _parse_dates, is_optional=True)
         self._lines: tuple[MemoryDates, ...] = ()
         self._days: dict[str, MemoryDates] = {}
 

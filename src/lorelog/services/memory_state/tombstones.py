@@ -16,7 +16,8 @@ reflects: a different one makes the next run check every chunk.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -53,14 +54,22 @@ class Tombstones:
     """The deletions of one tenant. The file is read again whenever another process has changed it."""
 
     def __init__(self, path: Path) -> None:
-        self._file = AppendLog(path, _parse_tombstone)
+        self._file = AppendLog(path, _parse_tombstone, salvage=_salvage_tombstone)
         self._lines: tuple[Tombstone, ...] = ()
         self._current: dict[str, Tombstone] = {}
         self._generation = ""
+        self._kept: frozenset[str] = frozenset()
 
     def keys(self) -> frozenset[str]:
-        """Return the keys of current deletions."""
-        return frozenset(self._read())
+        """Return the keys of current deletions, and those kept by `keep_omitted`."""
+        return frozenset(self._read()) | self._kept
+
+    def keep_omitted(self, documents: Callable[[], Iterable[Document]]) -> None:
+        """If lines of the file cannot be read, keep what the index leaves out now, unless it was restored."""
+        if not self._file.bad_lines():
+            return
+        restored = {stone.key for stone in self._file.lines() if not stone.deleted}
+        self._kept = frozenset(key for document in documents() for key in omitted_keys(document)) - restored
 
     def generation(self) -> str:
         """Return a token that changes with every deletion and restoration and never repeats; empty at first."""
@@ -75,9 +84,24 @@ class Tombstones:
             stone for stone in stones if any(name.startswith(identity) for name in (stone.memory, *stone.ids))
         ]
 
+    def find_restored(self, identity: str) -> list[Tombstone]:
+        """Return the deletions with exactly this chunk or memory id that were undone."""
+        last: dict[str, Tombstone] = {}
+        for stone in self._file.lines():
+            last[stone.key] = stone
+        return [stone for stone in last.values() if not stone.deleted and identity in (stone.memory, *stone.ids)]
+
     def all(self) -> Iterable[Tombstone]:
         """Return the current deletions."""
         return self._read().values()
+
+    def damage(self) -> str:
+        """Return a sentence about lines that cannot be read, or an empty string."""
+        bad = self._file.bad_lines()
+        if not bad:
+            return ""
+        lines = ", ".join(str(line.number) for line in bad[:5])
+        return f"{self._file.path} has lines that cannot be read ({lines}): what they deleted may be shown again"
 
     def append(self, stones: Iterable[Tombstone]) -> None:
         """Append deletions; they are on disk when this returns."""
@@ -107,6 +131,20 @@ def _parse_tombstone(entry: Any) -> Tombstone:
     )
 
 
+def _salvage_tombstone(line: bytes) -> Tombstone | None:
+    """Return the deletion that a malformed line still names: what was deleted must stay deleted."""
+    found = dict(_FIELD.findall(line))
+    if b"key" not in found or _RESTORED.search(line):
+        return None
+    fields = {name.decode(): value.decode("utf-8", "replace") for name, value in found.items()}
+    ids = tuple(name.decode() for name in _QUOTED.findall((_IDS.search(line) or [b"", b""])[1]))
+    return Tombstone(fields["key"], fields.get("memory", ""), fields.get("source", ""), ids, fields.get("at", ""))
+
+
+_FIELD = re.compile(rb'"(key|memory|source|at)": "([^"\\]*)"')
+_RESTORED = re.compile(rb'"deleted": *false')
+_IDS = re.compile(rb'"ids": \[([^\]]*)\]')
+_QUOTED = re.compile(rb'"([^"\\]*)"')
 _GENERATION_NOTE = "deletions"
 """The name of the store's note that holds the generation."""
 _OMITTED_MARK = " without "

@@ -1,7 +1,7 @@
 """The list of indexed files and directories of a tenant, with their project and exclusions.
 
 Kept beside the index and not in it: the index may be deleted at any time, and `lorelog index` must then know which paths to
-read again.
+read again. Of a malformed list the entries that can be read count; the next change keeps it as `roots.json.bad-<time>`.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.errors import StoreDamaged, StoreError, StoreUnwritable
+from lorelog.core.errors import StoreError, StoreUnwritable
 from lorelog.core.paths import is_below
 
 
@@ -60,19 +61,36 @@ class Roots:
         self._path = path
 
     def all(self) -> tuple[Root, ...]:
-        """Return all roots."""
+        """Return all roots; of a malformed list those that can be read."""
+        return self._read()[0]
+
+    def damage(self) -> str:
+        """Return a sentence if the list is malformed, or an empty string."""
+        roots, is_whole = self._read()
+        return "" if is_whole else f"{self._path} is malformed; {len(roots):,} of its entries can be read"
+
+    def heal(self, known: Iterable[Root]) -> str:
+        """Replace a malformed list by what can be read of it and by roots known from elsewhere; return a note if it was."""
+        damage = self.damage()
+        if not damage:
+            return ""
+        new = {root.path: root for root in known}
+        with self._locked():
+            self._write(new | {root.path: root for root in self.all()})
+        return f"{damage}; it was kept as {self._path.name}.bad-* and written again"
+
+    def _read(self) -> tuple[tuple[Root, ...], bool]:
+        """Return the roots, and whether the list is well-formed."""
         try:
-            text = self._path.read_text("utf-8")
+            data = self._path.read_bytes()
         except FileNotFoundError:
-            return ()
+            return (), True
         except OSError as error:
             raise StoreError(f"{self._path} cannot be read: {error.strerror}", hint="check its permissions") from error
         try:
-            return tuple(_parse_root(entry) for entry in json.loads(text)["roots"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise StoreDamaged(
-                f"{self._path} is malformed", hint="correct it, or delete it and index your paths again"
-            ) from error
+            return tuple(_parse_root(entry) for entry in json.loads(data)["roots"]), True
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            return tuple(_salvage_roots(data)), False
 
     def remember(self, roots: Iterable[Root]) -> None:
         """Add roots, or replace those with the same path."""
@@ -86,7 +104,7 @@ class Roots:
 
     def _change(self, change: Callable[[dict[str, Root]], dict[str, Root]]) -> None:
         current = {root.path: root for root in self.all()}
-        if change(current) == current:
+        if change(current) == current and not self.damage():
             return
         with self._locked():
             current = {root.path: root for root in self.all()}
@@ -110,6 +128,8 @@ class Roots:
         text = json.dumps({"roots": [asdict(roots[path]) for path in sorted(roots)]}, indent=2, ensure_ascii=False)
         temporary = self._path.with_name(f"{self._path.name}.new")
         try:
+            if not self._read()[1]:
+                self._path.replace(self._path.with_name(f"{self._path.name}.bad-{time.strftime('%Y%m%d-%H%M%S')}"))
             with os.fdopen(
                 os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
             ) as file:
@@ -127,7 +147,18 @@ class Roots:
         )
 
 
+def _salvage_roots(data: bytes) -> Iterator[Root]:
+    """Yield the entries of a malformed list that are whole: each is a flat object."""
+    import re
+
+    for found in re.findall(rb"\{[^{}]*\}", data):
+        with suppress(ValueError, LookupError, TypeError, AttributeError):
+            yield _parse_root(json.loads(found))
+
+
 def _parse_root(entry: dict[str, Any]) -> Root:
+    if not isinstance(entry["path"], str) or not isinstance(entry["project"], str):
+        raise TypeError("path and project are texts")
     exclude, patterns = tuple(entry.get("exclude", ())), tuple(entry.get("patterns", ()))
     return Root(entry["path"], entry["project"], exclude, patterns, entry.get("origin", ""))
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from lorelog.core.document import ChunkKey, StoredChunk
-from lorelog.core.errors import ModelError, ModelFault, UsageError
+from lorelog.core.errors import ModelError, ModelFault, StoreDamaged, UsageError
 from lorelog.core.options import RerankOptions, SearchOptions
 from lorelog.core.ports import Embedder, Reranker, Store, Vector
 from lorelog.core.query import (
@@ -421,11 +421,13 @@ class Searcher:
             return None
 
     def _find(self, question: SearchQuestion, options: SearchOptions, troubles: list[str]) -> CandidateSet:
-        """Query the lanes; without the vector if it does not fit the index because the model behind its name changed."""
+        """Query the lanes; without the vector if it does not fit the index because the model behind its name changed,
+        or if the vector files are damaged and cannot be repaired now.
+        """
         try:
             return find_candidates(self._store, question, options)
-        except ModelFault as error:
-            if options.lane is Lane.DENSE:
+        except (ModelFault, StoreDamaged) as error:
+            if options.lane is Lane.DENSE or question.vector is None:
                 raise
             troubles.append(f"showing keyword matches only: {error.message} ({error.hint})")
             return find_candidates(self._store, replace(question, vector=None), options)

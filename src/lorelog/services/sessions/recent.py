@@ -206,13 +206,13 @@ def _read_expiry_days(deletions: str) -> dict[str, str] | None:
     import json
 
     days: dict[str, str] = {}
-    try:
-        for line in lines:
+    for line in lines:
+        try:
             entry = json.loads(line)
             if entry.get("expires") is not None:
                 days[entry["memory"]] = entry["expires"]
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue  # as a search does; `doctor` names the line
     return days
 
 

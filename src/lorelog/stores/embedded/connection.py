@@ -16,7 +16,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 from urllib.parse import quote
@@ -28,6 +28,11 @@ from lorelog.stores.embedded.migrations import APPLICATION_ID, MIGRATIONS, Migra
 REBUILD_HINT = (
     "the index is derived from your files: 'lorelog reset --yes' and 'lorelog index' rebuild it, nothing is lost"
 )
+DAMAGE_HINT = (
+    "the index is derived from your files: 'lorelog index' rebuilds it and keeps the damaged one, nothing is lost"
+)
+IN_THE_WAY_HINT = "move it away; the index is derived from your files, and 'lorelog index' builds it"
+OPEN_FILES_HINT = "close other programs, or raise the limit: 'ulimit -n 1024'"
 DISK_FULL_HINT = "free some space or set LORELOG_HOME to another disk; the existing index is intact"
 PERMISSION_HINT = "make it writable or set LORELOG_HOME to another folder; the existing index is intact"
 
@@ -38,10 +43,10 @@ _DISK_FULL_ERRNOS = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
 _DENIED_ERRNOS = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 _SQLITE_ERRORS: tuple[tuple[str, type[StoreError], str, str], ...] = (
-    ("not a database", StoreDamaged, "is not a lorelog index", REBUILD_HINT),
-    ("malformed", StoreDamaged, "is damaged", REBUILD_HINT),
-    ("no such table", StoreDamaged, "lacks a table", REBUILD_HINT),
-    ("no such column", StoreDamaged, "lacks a column", REBUILD_HINT),
+    ("not a database", StoreDamaged, "is not a lorelog index", DAMAGE_HINT),
+    ("malformed", StoreDamaged, "is damaged", DAMAGE_HINT),
+    ("no such table", StoreDamaged, "lacks a table", DAMAGE_HINT),
+    ("no such column", StoreDamaged, "lacks a column", DAMAGE_HINT),
     ("locked", StoreBusy, "is in use by another process", "try again in a moment"),
     ("busy", StoreBusy, "is in use by another process", "try again in a moment"),
     ("readonly", StoreUnwritable, "cannot be written", PERMISSION_HINT),
@@ -76,6 +81,11 @@ def translate_method_errors(method: Callable[Params, ReturnT]) -> Callable[Param
 def from_sqlite(error: sqlite3.Error, path: Path) -> StoreError:
     """Return the StoreError for an SQLite error about `path`."""
     text = str(error).lower()
+    obstacle = _find_obstacle(path)
+    if obstacle is not None:
+        return obstacle
+    if _has_no_free_descriptor():
+        return _out_of_descriptors(path)
     for part, error_type, sentence, hint in _SQLITE_ERRORS:
         if part in text:
             return error_type(f"{path} {sentence}", hint=hint)
@@ -85,6 +95,12 @@ def from_sqlite(error: sqlite3.Error, path: Path) -> StoreError:
 def from_os(error: OSError, path: Path) -> StoreError:
     """Return the StoreError for an operating system error about `path`."""
     file = error.filename or path
+    if error.errno in {errno.EMFILE, errno.ENFILE}:
+        return _out_of_descriptors(path)
+    if error.errno in {errno.ENOTDIR, errno.EISDIR, errno.EEXIST}:
+        obstacle = _find_obstacle(path)
+        if obstacle is not None:
+            return obstacle
     if error.errno in _DISK_FULL_ERRNOS:
         return StoreUnwritable(f"{file} cannot grow: the disk is full", hint=DISK_FULL_HINT)
     if error.errno in _DENIED_ERRNOS:
@@ -97,11 +113,65 @@ def from_tantivy(error: Exception, path: Path) -> StoreError:
     text = str(error).lower()
     if any(cause in text for cause in ("no space", "file too large", "quota", "storagefull")):
         return StoreUnwritable(f"{path} cannot grow: the disk is full", hint=DISK_FULL_HINT)
+    if "too many open files" in text or "os error 24" in text:
+        return _out_of_descriptors(path)
     if "lockbusy" in text or "lock busy" in text:
         return StoreBusy(f"{path} is in use by another process", hint="try again in a moment")
     if "permission denied" in text or "read-only" in text:
         return StoreUnwritable(f"{path} cannot be written", hint=PERMISSION_HINT)
     return StoreDamaged(f"{path} could not be used: {error}", hint=REBUILD_HINT)
+
+
+def _find_obstacle(path: Path) -> StoreUnwritable | None:
+    """Return the error for a directory in the place of a file, or a file in the place of a directory above it."""
+    if path.suffix == ".db" and path.is_dir():
+        return StoreUnwritable(f"{path} is a directory, not a file of the index", hint=IN_THE_WAY_HINT)
+    for folder in (path, *path.parents):
+        if (folder.is_file() and folder != path) or (folder == path and not path.suffix and path.is_file()):
+            return StoreUnwritable(f"{folder} is a file, not a directory", hint=IN_THE_WAY_HINT)
+    return None
+
+
+def _has_no_free_descriptor() -> bool:
+    """SQLite does not say why it could not open a file: try to open one."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        return error.errno in {errno.EMFILE, errno.ENFILE}
+    return False
+
+
+def _out_of_descriptors(path: Path) -> StoreUnwritable:
+    return StoreUnwritable(f"{path} cannot be opened: too many files are open", hint=OPEN_FILES_HINT)
+
+
+def find_catalog_damage(path: Path) -> str:
+    """Read the whole catalog; return what is wrong with it, or an empty string. Another version is no damage."""
+    if not path.is_file():
+        return ""
+    try:
+        with closing(_connect(path, "mode=ro")) as database:
+            found = [str(row[0]) for row in database.execute("PRAGMA quick_check(3)")]
+            _check_version(database, path, len(MIGRATIONS))
+    except sqlite3.DatabaseError as error:
+        translated = from_sqlite(error, path)
+        return translated.message if isinstance(translated, StoreDamaged) else ""
+    except StoreDamaged as error:
+        return error.message
+    except StoreError:
+        return ""
+    return "" if found == ["ok"] else f"{path.name} is damaged: {found[0] if found else 'unreadable'}"
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a catalog to `NAME.bad-<time>` and delete the files that belong to it. The caller holds the writer lock."""
+    aside = path.with_name(f"{path.name}.bad-{time.strftime('%Y%m%d-%H%M%S')}")
+    for old in path.parent.glob(f"{path.name}.bad-*"):  # one is enough: they are large and derived
+        old.unlink(missing_ok=True)
+    path.replace(aside)
+    for ending in ("-wal", "-shm"):
+        path.with_name(path.name + ending).unlink(missing_ok=True)
+    return aside
 
 
 @contextmanager
@@ -229,7 +299,7 @@ def _check_version(database: sqlite3.Connection, path: Path, known_version: int)
             hint="upgrade lorelog, or rebuild the index: " + REBUILD_HINT,
         )
     if version < 1:
-        raise StoreDamaged(f"{path} has no schema version", hint=REBUILD_HINT)
+        raise StoreDamaged(f"{path} has no schema version", hint=DAMAGE_HINT)
 
 
 def _migrate(database: sqlite3.Connection, migrations: tuple[Migration, ...]) -> None:

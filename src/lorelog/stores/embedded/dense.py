@@ -8,6 +8,11 @@ A small matrix is scanned completely. A large one gets codes (`vector_codes`), w
 longer change, without any lock, and named in the state file when they are complete. Later lines are scanned.
 
 A `VectorMatrix` is opened for one state of the lane, so its caches (lines of a filter, line of a row) never go stale.
+
+Every line has a checksum (`line_sums`), since damage would change answers without any other sign. Reading all of a large matrix
+takes longer than a search, so a search checks the lines that it returns, and the whole matrix only if it is small or if the
+times of its files are not those of the last write. Index runs and the daemon's background work check everything. A damaged lane
+raises StoreDamaged; the store rebuilds it from the catalog.
 """
 
 from __future__ import annotations
@@ -15,16 +20,18 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
-from collections.abc import Callable, Hashable, Iterator, Sequence
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lorelog.core.document import ChunkKey
-from lorelog.core.errors import ModelFault, StoreError
+from lorelog.core.errors import ModelFault, StoreDamaged, StoreError
 from lorelog.core.ports import Vector
 from lorelog.core.query import Candidate
-from lorelog.stores.embedded import change_log, vector_codes
+from lorelog.stores.embedded import change_log, line_sums, vector_codes
 from lorelog.stores.embedded.connection import translate_errors
 from lorelog.stores.embedded.vector_codes import dot
 
@@ -41,6 +48,10 @@ _MAX_EXACT_LINES = 10_000
 _CACHED_FILTERS = 4
 """Each may use 8 bytes per line."""
 _MIN_LINES_PER_LIMIT = 20
+_CHECKED_WHEN_OPENED = 1_024
+"""A matrix of up to this many lines is checked completely when it is opened: 0.7 ms."""
+_CHECK_INTERVAL_S = 24 * 3600
+_BATCH_LINES = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +64,12 @@ class RowFilter:
     rows: Callable[[], Sequence[int]] | None = None
 
 
+LineEntry = tuple[int, str, Vector]
+"""Row, project and vector of a line."""
+MatrixFiles = tuple[Path, Path, Path, Path]
+"""Vectors, rows, projects and checksums of a matrix."""
+
+
 def project_hash(project: str) -> bytes:
     """Return the 8 bytes that are stored for each line of this project."""
     return hashlib.blake2b(project.encode("utf-8", "surrogatepass"), digest_size=8).digest()
@@ -61,8 +78,11 @@ def project_hash(project: str) -> bytes:
 class VectorMatrix:
     """The lines of one state. A line with row 0 is dead."""
 
-    def __init__(self, vectors: Array, rows: Array, projects: Array, codes: VectorCodes | None) -> None:
+    def __init__(
+        self, vectors: Array, rows: Array, projects: Array, codes: VectorCodes | None, sums: Array | None = None
+    ) -> None:
         self.vectors = vectors
+        self._sums = sums
         self.rows = rows
         self.codes = codes
         self.dimension = int(vectors.shape[1])
@@ -83,6 +103,7 @@ class VectorMatrix:
         if limit < len(scores):
             best = np.argpartition(-scores, limit - 1)[:limit]
             lines, scores, rows = lines[best], scores[best], rows[best]
+        self._check_lines(lines)
         order = np.lexsort((lines, -scores))
         return list(map(Candidate, rows[order].tolist(), scores[order].tolist()))
 
@@ -91,8 +112,48 @@ class VectorMatrix:
         import numpy as np
 
         lines = self.lines_of(np.fromiter(keys, dtype=np.int64, count=len(keys)))
+        self._check_lines(lines)
         scores = dot(self.vectors.take(lines, axis=0), query)
         return dict(zip(self.rows[lines].tolist(), scores.tolist(), strict=True))
+
+    def damage(self, *, is_locked: bool = False) -> dict[str, int]:
+        """Check every line; return how many are damaged, by the endings of the files that may be.
+
+        With the writer lock, a line without a sum but with a row is damaged; without it, a writer may be removing it.
+        """
+        if self._sums is None:
+            return {}
+        vectors = labels = cleared = 0
+        for part in line_sums.line_blocks(len(self.rows)):
+            sums, rows = self._sums[part], self.rows[part]
+            bad = line_sums.find_damaged(sums, self.vectors[part], rows, self._projects[part])
+            vectors, labels = vectors + len(bad[0]), labels + len(bad[1])
+            cleared += int(((sums[:, 0] == 0) & (rows != 0)).sum()) if is_locked else 0
+        found = {".f32": vectors, ".rows or .projects": labels, ".sums": cleared}
+        return {ending: count for ending, count in found.items() if count}
+
+    def compare(self, rows: Array, vectors: Array, projects: Array) -> tuple[Array, int]:
+        """Return the lines of these rows, and how many of those have another vector or project than these."""
+        import numpy as np
+
+        order = np.argsort(rows, kind="stable")
+        lines = self.lines_of(rows)
+        at = order[np.searchsorted(rows[order], self.rows[lines])]
+        unlike = (self.vectors[lines] != vectors[at]).any(axis=1) | (self._projects[lines] != projects[at])
+        return lines, int(unlike.sum())
+
+    def _check_lines(self, lines: Array) -> None:
+        """Raise StoreDamaged unless these lines are as they were written."""
+        if self._sums is None:
+            return
+        parts = (array.take(lines, axis=0) for array in (self._sums, self.vectors, self.rows, self._projects))
+        vectors, labels = line_sums.find_damaged(*parts)
+        # A row that was set to 0 since `lines` were chosen has lost its sum, too: look again before calling it damage.
+        if len(vectors) or (len(labels) and (self._sums[lines[labels], 0] != 0).any()):
+            raise StoreDamaged(
+                f"{len({*vectors.tolist(), *labels.tolist()}):,} lines of the vector files are damaged",
+                hint="'lorelog index' rebuilds them from the catalog",
+            )
 
     def lines_of(self, rows: Array) -> Array:
         """Return the line numbers of these rows in order, without rows that have no line."""
@@ -165,27 +226,28 @@ class VectorMatrix:
         return lines, positions
 
 
-def open_matrix(files: tuple[Path, Path, Path], count: int, dimension: int, codes: VectorCodes | None) -> VectorMatrix:
+def open_matrix(files: MatrixFiles, count: int, dimension: int, codes: VectorCodes | None) -> VectorMatrix:
     """Map the first `count` lines of a matrix's files."""
     import numpy as np
 
-    vectors, rows, projects = files
+    vectors, rows, projects, sums = files
     # Plain arrays over the same pages: numpy's memmap subclass makes every operation slower.
     return VectorMatrix(
         np.asarray(np.memmap(vectors, dtype="<f4", mode="r", shape=(count, dimension))),
         np.asarray(np.memmap(rows, dtype="<i8", mode="r", shape=(count,))),
         np.asarray(np.memmap(projects, dtype="<u8", mode="r", shape=(count,))),
         codes,
+        line_sums.map_sums(sums, count),
     )
 
 
 EXACT_UP_TO = 32_768
 """Lines that are scanned completely, in about 3 ms. Codes pay off beyond that."""
 
-_FORMAT = 2
+_FORMAT = 3
 _MAX_DEAD_SHARE = 0.25
 _ROWS_PER_READ = 500
-_SUFFIXES = (".f32", ".rows", ".projects")
+_SUFFIXES = (".f32", ".rows", ".projects", ".sums")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +265,11 @@ class DenseState:
     """Name of the codes file, empty if there is none."""
     refused: int = 0
     """Number of lines for which codes were last tried and found useless."""
+    times: str = ""
+    """Times of the matrix's files after the last write. Others mean that another program has written them."""
+    codes_time: str = ""
+    checked: int = 0
+    """When all lines were last found to be as written, in seconds since 1970."""
 
 
 class DenseLane:
@@ -214,6 +281,8 @@ class DenseLane:
         self._exact_up_to = exact_up_to
         self._state_path = self._home / "current.json"
         self._open: tuple[DenseState, VectorMatrix] | None = None
+        self.mended = ""
+        """What was damaged when the lane was last rebuilt for that reason; the store reports it."""
 
     def close(self) -> None:
         self._open = None
@@ -237,7 +306,7 @@ class DenseLane:
         state = self._state()
         if state is None or not change_log.can_follow(database, state.applied):
             return None
-        sizes = (state.count * state.dimension * 4, state.count * 8, state.count * 8)
+        sizes = tuple(state.count * width for width in (state.dimension * 4, 8, 8, line_sums.SUM_BYTES))
         try:
             files = zip(self._files(state.name), sizes, strict=True)
             whole = all(file.stat().st_size >= size for file, size in files)
@@ -261,13 +330,59 @@ class DenseLane:
             return {}
         return matrix.similarities(_query_array(vector), keys)
 
+    def damage(self) -> str:
+        """Check every line and the codes; return what is damaged in which files, or an empty string."""
+        state = self._state()
+        if state is None or not state.count:
+            return ""
+        try:
+            found = self._matrix_damage(state)
+        except (StoreError, ValueError):
+            found = [f"{state.name}.*, of which a file is missing or cut"]
+        if state.codes and not vector_codes.is_intact(self._codes_file(state.codes)):
+            found = [*found, f"{state.codes}.codes"]
+        return ", ".join(found)
+
+    def compare(self, database: sqlite3.Connection) -> tuple[int, int, int]:
+        """Compare every line with the catalog; return the numbers of missing, surplus and unlike ones.
+
+        Changes that the lane has yet to follow are no differences.
+        """
+        import numpy as np
+
+        space = database.execute("SELECT id FROM spaces WHERE name = ?", (self._space,)).fetchone()
+        rows = [row for (row,) in database.execute("SELECT row FROM chunks ORDER BY row")]
+        state = self._state()
+        followed = None if space is None else self.applied(database)
+        if space is None or state is None or followed is None or not state.count:
+            return (0 if space is None else sum(1 for _ in self._vectors(database, space[0], rows))), 0, 0
+        changes = change_log.changes_after(database, followed)
+        waiting = {*changes.added, *changes.embedded, *changes.removed}
+        with translate_errors(self._home):
+            matrix = open_matrix(self._files(state.name), state.count, state.dimension, None)
+        expected = matched = unlike = 0
+        for batch in _batches(self._vectors(database, space[0], [row for row in rows if row not in waiting])):
+            vectors, row_bytes, projects, _ = (np.frombuffer(part, dtype="<u8") for part in _encode_lines(batch))
+            lines, other = matrix.compare(row_bytes.view("<i8"), vectors.view("<f4").reshape(len(batch), -1), projects)
+            expected, matched, unlike = expected + len(batch), matched + len(lines), unlike + other
+        present = matrix.rows[matrix.rows != 0]
+        extra = len(present) - int(np.isin(present, list(waiting)).sum()) - matched
+        return expected - matched, max(0, extra), unlike
+
+    def _matrix_damage(self, state: DenseState, *, is_locked: bool = False) -> list[str]:
+        with translate_errors(self._home):
+            matrix = open_matrix(self._files(state.name), state.count, state.dimension, None)
+        return _format_damage(state.name, matrix.damage(is_locked=is_locked))
+
     def mapped_bytes(self) -> int:
         """Return how many bytes of files a search maps; they use memory only while they are read."""
         state = self._state()
         if state is None:
             return 0
         codes = self._open_codes(state)
-        return state.count * (4 * state.dimension + 16) + (0 if codes is None else codes.mapped_bytes)
+        return state.count * (4 * state.dimension + 16 + line_sums.SUM_BYTES) + (
+            0 if codes is None else codes.mapped_bytes
+        )
 
     # -- following ---------------------------------------------------------------------------------------------------
 
@@ -279,6 +394,12 @@ class DenseLane:
         state = self._state()
         if applied is None or state is None or state.dimension != space[1]:
             return self._rebuild(database, *space)
+        if state.times != self._times(state.name) and state.count:
+            damage = self._matrix_damage(state, is_locked=True)
+            if damage:
+                self.mended = ", ".join(damage)
+                return self._rebuild(database, *space)
+            self._save(state)
         changes = change_log.changes_after(database, applied)
         if changes.head == applied:
             return applied
@@ -310,6 +431,7 @@ class DenseLane:
                         count=count,
                         dead=0,
                         applied=last,
+                        checked=int(time.time()),
                     )
                 )
             except BaseException:
@@ -322,8 +444,43 @@ class DenseLane:
                         old.unlink(missing_ok=True)
         return last
 
+    def is_check_due(self) -> bool:
+        """Return whether all lines should be checked: not for a day, or another program has written the files."""
+        state = self._state()
+        if state is None or not state.count:
+            return False
+        return time.time() - state.checked > _CHECK_INTERVAL_S or state.times != self._times(state.name)
+
+    def mend(self, database: sqlite3.Connection) -> str:
+        """Check everything and rebuild what is damaged; return what was. The caller holds the writer lock."""
+        space = database.execute("SELECT id, dimension FROM spaces WHERE name = ?", (self._space,)).fetchone()
+        state = self._state()
+        if space is None or state is None or not state.count:
+            return ""
+        found = self._matrix_damage(state, is_locked=True)
+        codes = self._codes_file(state.codes)
+        bad_codes = [codes.name] if state.codes and not vector_codes.is_intact(codes) else []
+        self.close()
+        if found:
+            self._rebuild(database, *space)
+        elif bad_codes:  # searches scan the matrix until the next index run builds new codes
+            self._save(replace(state, codes="", codes_time="", checked=int(time.time())))
+            codes.unlink(missing_ok=True)
+        else:
+            self._save(replace(state, checked=int(time.time())))
+        if found or bad_codes:
+            self.mended = ", ".join([*found, *bad_codes])
+        return ", ".join([*found, *bad_codes])
+
     def _save(self, state: DenseState) -> None:
-        change_log.write_state(self._state_path, state)
+        """Replace the state by one with the present times of the files, which the caller has written or checked."""
+        change_log.write_state(self._state_path, replace(state, times=self._times(state.name)))
+
+    def _times(self, name: str) -> str:
+        try:
+            return " ".join(str(file.stat().st_mtime_ns) for file in self._files(name))
+        except OSError:
+            return ""
 
     def _mark_removed(self, state: DenseState, removed: Sequence[int]) -> int:
         """Set removed rows to 0 and return their number. A reader sees each row either old or new: 8 aligned bytes."""
@@ -335,29 +492,31 @@ class DenseLane:
         lines = matrix.lines_of(np.fromiter(removed, dtype=np.int64, count=len(removed)))
         if not len(lines):
             return 0
-        rows = np.memmap(self._files(state.name)[1], dtype="<i8", mode="r+", shape=(state.count,))
-        rows[lines] = 0
-        rows.flush()
+        _, rows, _, sums = self._files(state.name)
+        for file, width in ((sums, line_sums.SUM_BYTES), (rows, 8)):  # in this order, see `line_sums`
+            with file.open("r+b", buffering=0) as stream:
+                for line in lines.tolist():
+                    os.pwrite(stream.fileno(), bytes(8), line * width)
+                os.fsync(stream.fileno())
         return len(lines)
 
-    def _append(self, name: str, count: int, entries: Iterator[tuple[int, str, Vector]]) -> int:
+    def _append(self, name: str, count: int, entries: Iterator[LineEntry]) -> int:
         paths = self._files(name)
-        vectors, rows, projects = (os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") for path in paths)
-        with vectors, rows, projects:
-            for labels in (rows, projects):
-                labels.seek(count * 8)
-                labels.truncate()
+        files = [os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") for path in paths]
+        with files[0], files[1], files[2], files[3]:
+            for file, width in zip(files[1:], (8, 8, line_sums.SUM_BYTES), strict=True):
+                file.seek(count * width)
+                file.truncate()
             first = True
-            for row, project, vector in entries:
+            for batch in _batches(entries):
                 if first:
-                    vectors.seek(count * len(vector))
-                    vectors.truncate()
+                    files[0].seek(count * len(batch[0][2]))
+                    files[0].truncate()
                     first = False
-                vectors.write(vector)
-                rows.write(row.to_bytes(8, "little"))
-                projects.write(project_hash(project))
-                count += 1
-            for file in (vectors, rows, projects):
+                for file, part in zip(files, _encode_lines(batch), strict=True):
+                    file.write(part)
+                count += len(batch)
+            for file in files:
                 file.flush()
                 os.fsync(file.fileno())
         return count
@@ -409,11 +568,11 @@ class DenseLane:
             if codes is not None and state.count < 2 * codes.trained:
                 vector_codes.extend_codes(path, codes, vectors, rows)
             elif not vector_codes.build_codes(path, vectors, rows):
-                return replace(state, codes="", refused=state.count)
+                return replace(state, codes="", refused=state.count, codes_time="")
         except BaseException:
             path.unlink(missing_ok=True)
             raise
-        return replace(state, codes=name, refused=0)
+        return replace(state, codes=name, refused=0, codes_time=str(path.stat().st_mtime_ns))
 
     def adopt_codes(self, new_state: DenseState) -> None:
         """Name new codes in the state file. The caller holds the writer lock; the lane may have changed in the meantime."""
@@ -422,14 +581,22 @@ class DenseLane:
             if new_state.codes:
                 self._codes_file(new_state.codes).unlink(missing_ok=True)
             return
-        self._save(replace(state, codes=new_state.codes, refused=new_state.refused))
+        changed = replace(state, codes=new_state.codes, refused=new_state.refused, codes_time=new_state.codes_time)
+        change_log.write_state(self._state_path, changed)  # with the known times of the matrix, which was not checked
         if state.codes and state.codes != new_state.codes:
             self._codes_file(state.codes).unlink(missing_ok=True)
 
     def _open_codes(self, state: DenseState) -> vector_codes.VectorCodes | None:
         if not state.codes:
             return None
-        return vector_codes.open_codes(self._codes_file(state.codes), state.dimension, state.count)
+        file = self._codes_file(state.codes)
+        try:
+            is_written = str(file.stat().st_mtime_ns) == state.codes_time
+        except OSError:
+            return None
+        if not is_written and not vector_codes.is_intact(file):
+            return None
+        return vector_codes.open_codes(file, state.dimension, state.count)
 
     def _codes_file(self, name: str) -> Path:
         return self._home / f"{name or 'none'}.codes"
@@ -455,6 +622,8 @@ class DenseLane:
             try:
                 with translate_errors(self._home):
                     matrix = open_matrix(self._files(state.name), state.count, state.dimension, codes)
+                    if state.count <= _CHECKED_WHEN_OPENED or state.times != self._times(state.name):
+                        self._check_matrix(matrix, state)
             except (StoreError, ValueError):
                 if self._state() == state:
                     raise
@@ -462,13 +631,41 @@ class DenseLane:
             opened = self._open = (state, matrix)
         return opened[1]
 
+    def _check_matrix(self, matrix: VectorMatrix, state: DenseState) -> None:
+        damage = _format_damage(state.name, matrix.damage())
+        if damage:
+            hint = "'lorelog index' rebuilds them from the catalog"
+            raise StoreDamaged(f"vectors are damaged: {', '.join(damage)}", hint=hint)
+
     def _state(self) -> DenseState | None:
         state = change_log.read_state(self._state_path, DenseState)
         return state if state is not None and state.format == _FORMAT and state.space == self._space else None
 
-    def _files(self, name: str) -> tuple[Path, Path, Path]:
-        vectors, rows, projects = (self._home / f"{name}{suffix}" for suffix in _SUFFIXES)
-        return vectors, rows, projects
+    def _files(self, name: str) -> MatrixFiles:
+        vectors, rows, projects, sums = (self._home / f"{name}{suffix}" for suffix in _SUFFIXES)
+        return vectors, rows, projects, sums
+
+
+def _format_damage(name: str, damage: Mapping[str, int]) -> list[str]:
+    return [f"{count:,} lines of {name}{ending}" for ending, count in damage.items()]
+
+
+def _batches(entries: Iterable[LineEntry]) -> Iterator[list[LineEntry]]:
+    iterator = iter(entries)
+    while batch := list(islice(iterator, _BATCH_LINES)):
+        yield batch
+
+
+def _encode_lines(entries: Sequence[LineEntry]) -> tuple[bytes, bytes, bytes, bytes]:
+    """Return what is appended to the files of a matrix for these lines."""
+    import numpy as np
+
+    vectors = b"".join(vector for _, _, vector in entries)
+    rows = b"".join(row.to_bytes(8, "little") for row, _, _ in entries)
+    projects = b"".join(project_hash(project) for _, project, _ in entries)
+    matrix = np.frombuffer(vectors, dtype="<f4").reshape(len(entries), -1)
+    sums = line_sums.sum_lines(matrix, np.frombuffer(rows, dtype="<i8"), np.frombuffer(projects, dtype="<u8"))
+    return vectors, rows, projects, sums.tobytes()
 
 
 def _query_array(vector: Vector) -> np.ndarray[Any, Any]:

@@ -10,12 +10,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
 
 from lorelog.core.document import ChunkKey, Document, StoredChunk
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreUnwritable
 from lorelog.core.ports import (
+    REPAIR_NOTE,
     Analyser,
     ChunkNeighbours,
     PendingText,
@@ -32,7 +34,14 @@ from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
 from lorelog.stores.embedded.catalog_reader import CatalogReader, space_owner
 from lorelog.stores.embedded.catalog_writer import CatalogWriter
 from lorelog.stores.embedded.change_log import CatalogLane
-from lorelog.stores.embedded.connection import hold_lock, open_reader, open_writer, translate_errors
+from lorelog.stores.embedded.connection import (
+    find_catalog_damage,
+    hold_lock,
+    open_reader,
+    open_writer,
+    set_aside,
+    translate_errors,
+)
 from lorelog.stores.embedded.dense import EXACT_UP_TO, DenseLane
 from lorelog.stores.embedded.lexical import LexicalLane
 from lorelog.stores.embedded.migrations import SCHEMA_VERSION
@@ -75,9 +84,17 @@ class CatalogStore(ABC):
     def _drop_lanes(self) -> None:
         """Delete the lanes' data as part of a reset; no writer is active."""
 
+    def _report_repairs(self, writer: CatalogWriter) -> None:
+        """Record damage that was found and repaired, as a note of the index. Called at the end of every write."""
+        return
+
     def _bytes_mapped(self) -> int:
         """Return how many bytes of vectors a search maps without loading them."""
         return 0
+
+    def mend(self, *, thoroughly: bool = False) -> str:
+        """Return an empty string, unless a subclass can check its lanes."""
+        return ""
 
     def _location(self) -> str:
         """Return the location of the index for display."""
@@ -244,6 +261,7 @@ class CatalogStore(ABC):
             writer = CatalogWriter(self._path, catalog, self._lanes_of, self._space)
             writer.record_lane_owner(self._lane_owner())
             yield writer
+            self._report_repairs(writer)
         if writer.swept or self._runs:
             self._after_writing(writer.vectors, thoroughly=writer.swept)
 
@@ -269,6 +287,23 @@ class CatalogStore(ABC):
             for name in ("catalog.db", "catalog.db-wal", "catalog.db-shm"):
                 (self._folder / name).unlink(missing_ok=True)
             self._drop_lanes()
+
+    def set_damaged_aside(self) -> str:
+        """Rename a damaged catalog, and forget its lanes. The next write begins an empty one."""
+        if not self._folder.is_dir():
+            return ""
+        with (
+            translate_errors(self._folder),
+            hold_lock(self._folder / "run.lock", wait_s=_RESET_WAIT_S),
+            hold_lock(self._lock, wait_s=_RESET_WAIT_S),
+            self._turn,
+        ):
+            self.close()
+            if not find_catalog_damage(self._path):
+                return ""
+            aside = set_aside(self._path)
+            self._drop_lanes()
+        return f"{self._path} was damaged and is kept as {aside.name}"
 
     def close(self) -> None:
         self._close_files()
@@ -343,6 +378,7 @@ def _folder_bytes(folder: Path) -> int:
 
 
 _SWAP_WAIT_S = 30.0
+_MEND_WAIT_S = 1.0
 
 
 class EmbeddedStore(CatalogStore):
@@ -380,7 +416,12 @@ class EmbeddedStore(CatalogStore):
                 return []
             lane = self._dense_lane(catalog.space)
             self._repair(catalog, lane)
-            return lane.search(vector, catalog.admission(filters), limit)
+            admission = catalog.admission(filters)
+            try:
+                return lane.search(vector, admission, limit)
+            except StoreDamaged as error:
+                self._rebuild_damaged(lane, error)
+                return lane.search(vector, admission, limit)
 
     def propose(
         self, terms: Sequence[Term], vector: Vector | None, filters: Filters, limit: int
@@ -400,10 +441,15 @@ class EmbeddedStore(CatalogStore):
         with self._open_reader() as catalog:
             if catalog is None:
                 return {}
-            return self._dense_lane(catalog.space).similarities(vector, keys)
+            lane = self._dense_lane(catalog.space)
+            try:
+                return lane.similarities(vector, keys)
+            except StoreDamaged as error:
+                self._rebuild_damaged(lane, error)
+                return lane.similarities(vector, keys)
 
     def compare(self, *, repair: bool = False) -> StoreComparison:
-        """Return whether both lanes have followed. They repair themselves; `repair` rebuilds them."""
+        """Compare every vector with the catalog, and check the files by their checksums; `repair` rebuilds both lanes."""
         with self._open_reader() as catalog:
             if catalog is None:
                 return StoreComparison("", 0, 0, repaired=repair)
@@ -411,15 +457,36 @@ class EmbeddedStore(CatalogStore):
             followed = self._lexical.applied(catalog.database)
             indexed = 0 if followed is None else chunks
             lane = self._dense_lane(catalog.space)
-            has_lane = lane.applied(catalog.database) is not None or not catalog.vector_counts()[0]
-            unlike = 0 if has_lane else catalog.coverage(Filters()).with_vectors
+            damage = ", ".join(filter(None, [find_catalog_damage(self._path), lane.damage()]))
+            missing, surplus, unlike = lane.compare(catalog.database)
         if repair:
             with self.writer():
                 self._lexical.forget()
                 self._dense.forget()
             with self.writer():
                 pass
-        return StoreComparison("", chunks, indexed, missing=chunks - indexed, unlike=unlike, repaired=repair)
+        return StoreComparison(
+            "",
+            chunks,
+            indexed,
+            missing=chunks - indexed,
+            unlike=unlike + missing,
+            surplus=surplus,
+            repaired=repair,
+            damage=damage,
+        )
+
+    def mend(self, *, thoroughly: bool = False) -> str:
+        """Check the vector files by their checksums and rebuild damaged ones; return what was damaged."""
+        with self._open_reader() as catalog:
+            if catalog is None or not catalog.is_current_space():
+                return ""
+            lane = self._dense_lane(catalog.space)
+            if not thoroughly and not lane.is_check_due():
+                return ""
+        with self.writer(wait_s=_MEND_WAIT_S) as writer:
+            assert isinstance(writer, CatalogWriter)  # noqa: S101  (`writer` yields one)
+            return lane.mend(writer.catalog.database) or lane.mended  # what opening the writer has mended
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -436,6 +503,22 @@ class EmbeddedStore(CatalogStore):
         """The lane of this model's current vector space."""
         with self._open_reader() as catalog:
             return self._dense_lane(self._space if catalog is None else catalog.space)
+
+    def _rebuild_damaged(self, lane: DenseLane, error: StoreDamaged) -> None:
+        """Rebuild a damaged lane from the catalog. Raise the error again if another process writes or nobody may."""
+        try:
+            with self.writer(wait_s=_MEND_WAIT_S) as writer:
+                assert isinstance(writer, CatalogWriter)  # noqa: S101  (`writer` yields one)
+                lane.mend(writer.catalog.database)
+        except (StoreBusy, StoreUnwritable):
+            raise error from None
+
+    def _report_repairs(self, writer: CatalogWriter) -> None:
+        for lane in self._dense_lanes.values():
+            if lane.mended:
+                at = datetime.now(UTC).isoformat(timespec="seconds")
+                writer.set_note(REPAIR_NOTE, f"{at} {lane.mended}")
+                lane.mended = ""
 
     def _close_files(self) -> None:
         with self._turn:

@@ -1,12 +1,13 @@
 """Check index, daemon, agents' hosts and settings, and suggest fixes.
 
-Each line is one check. A failed check has a hint, and the exit status is 1. For the embedding model the checks are its key,
+Each line is one check: ok, warn or fail, with a hint what to do. A failed one makes the exit status 1. Besides the index the checks are
+free disk space, whether the home is writable and private, the end of the ledger, and lines that cannot be read. For the embedding model the checks are its key,
 package and files (no server is contacted) and whether a change of model was left unfinished; for configured language models,
 their key or program. --daemon checks only the daemon and shows its process, memory use, watched files and last error.
 Nothing is started or changed without --repair.
 
---store compares the catalog with the search index row by row: the rows in Milvus if store.uri is set. --repair fixes
-the differences without embedding anything again.
+--store checks the catalog and compares it with the search index row by row: the rows in Milvus if store.uri is set, else the
+vector files, by their checksums and with the vectors in the catalog. --repair fixes the differences without embedding anything again.
 
 examples:
   lorelog doctor
@@ -131,6 +132,8 @@ def _check_store(args: argparse.Namespace) -> list[dict[str, Any]]:
     place = reply["place"] or "beside the catalog"
     counts = [(reply["missing"], "missing"), (reply["surplus"], "surplus"), (reply["unlike"], "with another vector")]
     differences = ", ".join(f"{count:,} {kind}" for count, kind in counts if count)
+    if reply["damage"]:
+        differences = "; ".join(filter(None, [differences, f"damaged: {reply['damage']}"]))
     if not differences:
         return [_make_check("store", f"{plural(reply['here'], 'chunk')}, all of them {place}")]
     message = f"of {plural(reply['here'], 'chunk')} in the catalog, {differences} {place}"
@@ -186,7 +189,9 @@ def _failed(name: str, error: LorelogError) -> dict[str, Any]:
 
 
 def _show_check(check: dict[str, Any]) -> None:
-    mark = stylize("ok   ", "green") if check["ok"] else stylize("wrong", "red")
+    mark = stylize("ok  ", "green") if check["ok"] else stylize("fail", "red")
+    if check["ok"] and check["hint"]:
+        mark = stylize("warn", "yellow")
     print(f"{mark}  {check['name']}: {one_line(check['message'])}")
-    if check["hint"] and not check["ok"]:
-        print(f"       hint: {one_line(check['hint'])}")
+    if check["hint"]:
+        print(f"      hint: {one_line(check['hint'])}")

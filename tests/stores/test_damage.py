@@ -1,0 +1,182 @@
+"""Damaged files of the dense lane: no wrong answer, a name for the damage, and a repair from the catalog."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.stores.making import PlainAnalyser, chunk, update
+
+from lorelog.core.errors import StoreDamaged
+from lorelog.core.ports import REPAIR_NOTE
+from lorelog.core.query import Filters
+from lorelog.stores.embedded import EmbeddedStore, dense
+
+COUNT, DIMENSION = 60, 8
+MATRIX_FILES = (".f32", ".rows", ".projects", ".sums")
+
+
+@contextmanager
+def opened(place: Path, *, exact_up_to: int = 10_000) -> Iterator[EmbeddedStore]:
+    store = EmbeddedStore(place, PlainAnalyser(), provider="test", model="m", exact_up_to=exact_up_to)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def vector_of(text: str) -> bytes:
+    values = np.random.default_rng(zlib.crc32(text.encode())).standard_normal(DIMENSION)
+    return bytes((values / np.linalg.norm(values)).astype("<f4").tobytes())
+
+
+def fill(place: Path, *, exact_up_to: int = 10_000) -> None:
+    with opened(place, exact_up_to=exact_up_to) as store, store.writer() as writer:
+        writer.put([update("/a.md", [chunk("/a.md", f"text {n}", n + 1) for n in range(COUNT)])])
+        writer.put_vectors({pending.vector_key: vector_of(pending.text) for pending in store.pending(COUNT)})
+        writer.sweep()
+
+
+def flip(place: Path, ending: str, *, keep_time: bool) -> None:
+    """Damage the middle of a file of the lane, as another program or a failing disk does."""
+    (path,) = place.glob(f"dense/*/*{ending}")
+    status = path.stat()
+    content = bytearray(path.read_bytes())
+    for at in range(len(content) // 4, len(content) // 2):
+        content[at] ^= 0x55
+    path.write_bytes(content)
+    times = (status.st_atime_ns, status.st_mtime_ns if keep_time else status.st_mtime_ns + 10**9)
+    os.utime(path, ns=times)
+
+
+def first_texts(store: EmbeddedStore) -> list[str]:
+    """Return the nearest text to each text's own vector."""
+    found = [store.dense(vector_of(f"text {n}"), Filters(projects=("/p",)), 1)[0] for n in range(COUNT)]
+    return [store.fetch([hit.key])[hit.key].chunk.text for hit in found]
+
+
+EXPECTED = [f"text {n}" for n in range(COUNT)]
+
+
+@pytest.mark.parametrize("ending", MATRIX_FILES)
+def test_a_search_never_answers_from_damaged_files(tmp_path: Path, ending: str) -> None:
+    """Whichever file of the matrix is damaged, the next search answers rightly, and the repair is noted."""
+    fill(tmp_path)
+    flip(tmp_path, ending, keep_time=True)
+
+    with opened(tmp_path) as store:
+        assert first_texts(store) == EXPECTED
+        assert "lines of" in store.get_note(REPAIR_NOTE)
+        assert store.compare().is_consistent
+
+
+@pytest.mark.parametrize("ending", MATRIX_FILES)
+def test_a_check_names_the_damaged_file(tmp_path: Path, ending: str) -> None:
+    """`compare` names the damage without a change, and with `repair` reports what it repaired."""
+    fill(tmp_path)
+    flip(tmp_path, ending, keep_time=True)
+
+    with opened(tmp_path) as store:
+        found = store.compare()
+        assert not found.is_consistent
+        assert ending in found.damage or ending == ".sums"
+        assert (found.unlike > 0) == (ending != ".sums")
+        assert store.compare() == found
+        repaired = store.compare(repair=True)
+        assert (repaired.damage, repaired.repaired) == (found.damage, True)
+        assert store.compare().is_consistent
+
+
+def test_a_large_matrix_is_checked_where_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A matrix too large to be checked when opened gives no wrong score: returned lines are checked."""
+    fill(tmp_path)
+    flip(tmp_path, ".f32", keep_time=True)
+    monkeypatch.setattr(dense, "_CHECKED_WHEN_OPENED", 0)
+
+    with opened(tmp_path) as store:
+        found = store.dense(vector_of("text 30"), Filters(), COUNT)
+        texts = store.fetch([hit.key for hit in found])
+        scores = {texts[hit.key].chunk.text: hit.score for hit in found}
+        question = np.frombuffer(vector_of("text 30"), "<f4")
+        right = {text: float(np.frombuffer(vector_of(text), "<f4") @ question) for text in EXPECTED}
+        assert scores == pytest.approx(right, abs=1e-5)
+
+
+def test_files_that_another_program_wrote_are_checked_at_the_next_write(tmp_path: Path) -> None:
+    """A write after damage rebuilds the lane instead of adding to it."""
+    fill(tmp_path)
+    flip(tmp_path, ".f32", keep_time=False)
+
+    with opened(tmp_path) as store:
+        with store.writer():
+            pass
+        assert ".f32" in store.get_note(REPAIR_NOTE)
+        assert first_texts(store) == EXPECTED
+
+
+def test_copied_files_are_intact(tmp_path: Path) -> None:
+    """Other times alone are no damage: nothing is rebuilt."""
+    fill(tmp_path)
+    (path,) = tmp_path.glob("dense/*/*.f32")
+    os.utime(path, ns=(1, 1))
+
+    with opened(tmp_path) as store:
+        with store.writer():
+            pass
+        assert first_texts(store) == EXPECTED
+        assert store.get_note(REPAIR_NOTE) == ""
+    assert path.exists()
+
+
+def test_damage_that_cannot_be_repaired_is_an_error(tmp_path: Path) -> None:
+    """While another process writes, a search of a damaged lane fails with the reason instead of a wrong answer."""
+    fill(tmp_path)
+    flip(tmp_path, ".f32", keep_time=True)
+
+    error = pytest.raises(StoreDamaged, match=r"lines of \w+\.f32")
+    with opened(tmp_path) as other, opened(tmp_path) as store, other.writer(), error:
+        store.dense(vector_of("text 1"), Filters(), 5)
+
+
+@pytest.mark.parametrize("keep_time", [True, False])
+def test_damaged_codes_are_named_and_dropped(tmp_path: Path, *, keep_time: bool) -> None:
+    """Damaged codes hide lines: they are not used if another program wrote them, and a check drops them in any case."""
+    fill(tmp_path, exact_up_to=20)
+    flip(tmp_path, ".codes", keep_time=keep_time)
+
+    with opened(tmp_path, exact_up_to=20) as store:
+        if not keep_time:
+            assert first_texts(store) == EXPECTED
+        assert ".codes" in store.compare().damage
+        assert ".codes" in store.mend(thoroughly=True)
+        assert first_texts(store) == EXPECTED
+        assert ".codes" in store.get_note(REPAIR_NOTE)
+
+
+@pytest.mark.parametrize("ending", MATRIX_FILES)
+def test_a_missing_file_is_named_and_made_again(tmp_path: Path, ending: str) -> None:
+    """Without one of its files the lane is named as damaged, and the next search has it again."""
+    fill(tmp_path)
+    next(tmp_path.glob(f"dense/*/*{ending}")).unlink()
+
+    with opened(tmp_path) as store:
+        assert "missing" in store.compare().damage
+        assert first_texts(store) == EXPECTED
+
+
+def test_removed_lines_are_no_damage(tmp_path: Path) -> None:
+    """Lines of removed and changed documents pass every check."""
+    fill(tmp_path)
+    with opened(tmp_path) as store:
+        with store.writer() as writer:
+            writer.put([update("/a.md", [chunk("/a.md", f"text {n}", n + 1) for n in range(COUNT - 5)])])
+        with store.writer():
+            pass
+        assert store.compare().is_consistent
+        assert store.mend(thoroughly=True) == ""
+        assert store.get_note(REPAIR_NOTE) == ""
