@@ -6,7 +6,6 @@ indexing needs. Callers that need only the store, a model or a cache use the att
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
@@ -527,6 +526,7 @@ class Engine:
 
     def _job(self, roots: tuple[Root, ...]) -> IndexJob:
         from lorelog.services.indexing.run import IndexJob
+        from lorelog.services.places.root_selection import find_journal_roots
 
         return IndexJob(
             roots=roots,
@@ -534,7 +534,7 @@ class Engine:
             scan=self._record_pages.exclude_pages(self.defaults.scan),
             chunking=self.defaults.chunking,
             batch_size=self.defaults.batch_size,
-            journals=frozenset(map(os.path.realpath, (self.place.journals, self.place.global_journals))),
+            journals=frozenset(root.path for root in find_journal_roots(self.place)),
             tombstones=self._tombstones(),
             previous_embedder=self.deps.previous_embedder,
         )

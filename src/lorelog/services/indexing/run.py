@@ -282,8 +282,11 @@ class IndexRun:
         # Read the documents first: a journal that is written and indexed during the scan is then not taken for deleted.
         documents = {document.source: document for document in self._store.documents()}
         gone = self._gone_files()
-        result = scan([root.path for root in self._job.roots if root.path not in gone], self._scan_options())
-        return documents, replace(result, roots=(*result.roots, *gone))
+        links = _find_links(self._job.roots)
+        paths = [root.path for root in self._job.roots if root.path not in gone and root.path not in links]
+        result = scan(paths, self._scan_options())
+        problems = (*result.problems, *links.values())
+        return documents, replace(result, roots=(*result.roots, *gone), problems=problems)
 
     def _vanished(self, documents: Mapping[str, Document], result: ScanResult) -> list[str]:
         scanned, roots = {file.path for file in result.files}, set(result.roots)
@@ -496,6 +499,20 @@ class IndexRun:
 
     def _waiting(self) -> int:
         return self._vectors.count_missing() if self._has_model else 0
+
+
+def _find_links(roots: Iterable[Root]) -> dict[str, FileProblem]:
+    """Return the roots that lead elsewhere now. A root has a real path, so someone put a link in its place or above it."""
+    links: dict[str, FileProblem] = {}
+    for root in roots:
+        real = os.path.realpath(root.path)
+        if real != root.path and root.exists():
+            links[root.path] = FileProblem(
+                root.path,
+                f"{root.path} is now a link to {real} and was not followed",
+                "its documents are kept; to index the files behind it, name them: lorelog index PATH",
+            )
+    return links
 
 
 def _unique_texts(chunks: Iterable[Chunk]) -> list[PendingText]:
