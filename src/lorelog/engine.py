@@ -186,10 +186,11 @@ class Engine:
 
     def health(self, *, duplicates: int = 10) -> HealthReply:
         """Check the index."""
-        from lorelog.services.indexing.health import check_health
+        from lorelog.services.indexing.health import check_files, check_health
 
-        due, tombstones = self._lifecycle_index().due, self._tombstones()
-        return check_health(self.store, self.embedder, self._roots.all(), tombstones, duplicates=duplicates, due=due)
+        roots, due, tombstones = self._roots.all(), self._lifecycle_index().due, self._tombstones()
+        reply = check_health(self.store, self.embedder, roots, tombstones, duplicates=duplicates, due=due)
+        return replace(reply, checks=(*reply.checks, *check_files(self.store, self._job(roots))))
 
     # -- search ------------------------------------------------------------------------------------------------------
 

@@ -340,15 +340,18 @@ class IndexRun:
         self, file: SourceFile, root: Root, old: Document | None, touched: list[Document]
     ) -> DocumentUpdate | None:
         try:
-            text, digest = read_text(file)
+            content = read_text(file)
         except SourceError as error:
             self._counters.problems.append(FileProblem(file.path, error.message, error.hint))
             return None
-        same = old is not None and (old.file_hash, old.project) == (digest, root.project)
+        same = old is not None and (old.file_hash, old.project) == (content.digest, root.project)
         if same and old is not None and not self._job.force and self._builder.is_current(old):
             touched.append(replace(old, root=root.path, stamp=file.stamp, indexed_at=utc_now()))
             return None
-        return self._builder.build(file, root, text, digest)
+        update = self._builder.build(file, root, content.text, content.digest)
+        notes = (content.note, self._builder.describe_dropped_tags(file))
+        self._counters.notes += [note for note in notes if note and note not in self._counters.notes]
+        return update
 
     def _replaces_text(self, update: DocumentUpdate, old: Document | None) -> bool:
         """Return whether the update removes embedded text that the new version does not contain."""
