@@ -6,7 +6,6 @@ indexing needs. Callers that need only the store, a model or a cache use the att
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
@@ -187,16 +186,16 @@ class Engine:
 
     def health(self, *, duplicates: int = 10) -> HealthReply:
         """Check the index."""
-        from lorelog.services.indexing.health import check_failed_files, check_health
+        from lorelog.services.indexing.health import check_files, check_health
         from lorelog.services.maintenance.home_health import check_home
 
         def due() -> Sequence[str]:
             return self._lifecycle_index().due()
 
-        known = (self._known_roots(), self._tombstones())
-        reply = check_health(self.store, self.embedder, *known, duplicates=duplicates, due=due)
+        roots = self._known_roots()
+        reply = check_health(self.store, self.embedder, roots, self._tombstones(), duplicates=duplicates, due=due)
         home = check_home(self.place, self._roots, self.deps.records.open().book)
-        files = check_failed_files(())
+        files = check_files(self.store, self._job(roots))
         return replace(reply, checks=(*reply.checks, *files, *home))
 
     # -- search ------------------------------------------------------------------------------------------------------
@@ -547,6 +546,7 @@ class Engine:
 
     def _job(self, roots: tuple[Root, ...]) -> IndexJob:
         from lorelog.services.indexing.run import IndexJob
+        from lorelog.services.places.root_selection import find_journal_roots
 
         tombstones = self._tombstones()
         with suppress(StoreError):  # the run reports it
@@ -557,7 +557,7 @@ class Engine:
             scan=self._record_pages.exclude_pages(self.defaults.scan),
             chunking=self.defaults.chunking,
             batch_size=self.defaults.batch_size,
-            journals=frozenset(map(os.path.realpath, (self.place.journals, self.place.global_journals))),
+            journals=frozenset(root.path for root in find_journal_roots(self.place)),
             tombstones=tombstones,
             previous_embedder=self.deps.previous_embedder,
         )

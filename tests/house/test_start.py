@@ -20,7 +20,6 @@ HEAVY = {
     "tokenizers",
     "tantivy",
     "rich",
-    "pathspec",
     "tomlkit",
     "Stemmer",
     "shtab",
@@ -113,7 +112,7 @@ def test_an_unchanged_index_loads_no_model(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
     loaded_by(["index", "a.md"], tmp_path)
 
-    assert loaded_by(["index", "a.md"], tmp_path) & {"numpy", "tantivy", "onnxruntime", "pathspec", "rich"} == set()
+    assert loaded_by(["index", "a.md"], tmp_path) & {"numpy", "tantivy", "onnxruntime", "rich"} == set()
 
 
 def test_words_are_searched_without_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 from lorelog.core.document import SourceFile
 from lorelog.core.errors import SourceError
 from lorelog.core.options import ScanOptions
-from lorelog.ingest.files import read_text
+from lorelog.ingest.files import SourceText, read_text
 from lorelog.ingest.scan import scan
 
 
@@ -25,36 +25,49 @@ def scanned(path: Path, data: bytes) -> SourceFile:
 def test_text_and_hash_of_the_bytes(tmp_path: Path) -> None:
     """The hash is that of the bytes on disk; the text is decoded."""
     data = "é 记忆\n".encode()
-    assert read_text(scanned(tmp_path / "a.md", data)) == ("é 记忆\n", hashlib.sha256(data).hexdigest())
+    assert read_text(scanned(tmp_path / "a.md", data)) == SourceText("é 记忆\n", hashlib.sha256(data).hexdigest())
 
 
 def test_only_crlf_is_a_line_end_beside_lf(tmp_path: Path) -> None:
     """CRLF becomes LF and a byte order mark is dropped; CR alone, form feed, NEL and LS stay."""
     data = "\ufeffa\r\nb\rc\x0cd\u2028e\x85f\r\n".encode()
-    assert read_text(scanned(tmp_path / "a.md", data))[0] == "a\nb\rc\x0cd\u2028e\x85f\n"
+    assert read_text(scanned(tmp_path / "a.md", data)).text == "a\nb\rc\x0cd\u2028e\x85f\n"
 
 
 def test_an_empty_file_is_empty_text(tmp_path: Path) -> None:
     """An empty file is not an error."""
-    assert read_text(scanned(tmp_path / "a.md", b""))[0] == ""
+    assert read_text(scanned(tmp_path / "a.md", b"")).text == ""
 
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-def test_invalid_utf8_says_where(tmp_path: Path, mark: bytes) -> None:
-    """Bytes that are not UTF-8 are rejected with their offset and line."""
-    file = scanned(tmp_path / "a.md", mark + b"one\r\ntwo\n\xe9t\xe9\n")
-    with pytest.raises(SourceError, match=f"not valid UTF-8 at byte {len(mark) + 9}, on line 3") as caught:
-        read_text(file)
-    assert "iconv" in caught.value.hint
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"one\r\ntwo\n\xe9t\xe9\n", "one\ntwo\n\ufffdt\ufffd\n"),
+        ("one\ntwo\n记忆".encode()[:-1], "one\ntwo\n记\ufffd"),
+        (b"one\ntwo\nthree" + b"\0" * 5_000, "one\ntwo\nthree\ufffd"),
+        (b"one\ntwo\n" + b"\0" * 5_000 + b"\n\nthree\n", "one\ntwo\n\ufffd\n\nthree\n"),
+    ],
+)
+def test_bad_bytes_are_replaced_and_noted(tmp_path: Path, mark: bytes, data: bytes, text: str) -> None:
+    """A few bytes that are not text become U+FFFD, the rest is kept, and a note names the file and the line."""
+    content = read_text(scanned(tmp_path / "a.md", mark + data))
+    assert content.text == text
+    assert content.note.startswith(f"{tmp_path}/a.md has bytes that are not valid UTF-8, the first on line 3")
 
 
-def test_nul_bytes_are_not_text(tmp_path: Path) -> None:
-    """A file with NUL bytes is rejected as not text; a UTF-16 file gets its own hint."""
-    with pytest.raises(SourceError, match=r"a\.md contains NUL bytes; not text"):
-        read_text(scanned(tmp_path / "a.md", b"a\0b"))
-    with pytest.raises(SourceError) as caught:
-        read_text(scanned(tmp_path / "b.md", "text".encode("utf-16")))
-    assert "UTF-16" in caught.value.hint
+def test_a_binary_file_is_not_text(tmp_path: Path) -> None:
+    """A file with many bytes that are not UTF-8 is rejected."""
+    with pytest.raises(SourceError, match=r"a\.md is not text: .* are not valid UTF-8"):
+        read_text(scanned(tmp_path / "a.md", bytes(range(256)) * 40))
+
+
+def test_utf16_is_decoded_by_its_mark(tmp_path: Path) -> None:
+    """UTF-16 with a byte order mark is text; half a character of it is an error that says so."""
+    data = "# 记忆\r\n".encode("utf-16")
+    assert read_text(scanned(tmp_path / "a.md", data)).text == "# 记忆\n"
+    with pytest.raises(SourceError, match="begins as UTF-16"):
+        read_text(scanned(tmp_path / "b.md", data[:-1]))
 
 
 def test_a_vanished_file_is_named(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from lorelog.core.document import chunk_id, short_hash
-from lorelog.core.errors import SourceError
 from lorelog.core.options import ChunkOptions, ScanOptions
 from lorelog.ingest.files import read_text
 from lorelog.ingest.markdown import ParsedDocument, chunk_markdown
@@ -248,7 +247,7 @@ CASES = [
 def parse(path: Path, text: str, options: ChunkOptions) -> ParsedDocument:
     path.write_bytes(text.encode())
     (file,) = scan([str(path)], ScanOptions()).files
-    return chunk_markdown(read_text(file)[0], file.path, options)
+    return chunk_markdown(read_text(file).text, file.path, options)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -259,10 +258,10 @@ def test_our_answer(case: Case, tmp_path: Path) -> None:
     assert (case.reason == SAME) == (case.ours == case.memsearch)
 
 
-def test_nul_bytes_are_refused(tmp_path: Path) -> None:
-    """Memsearch indexes a file with NUL bytes as (H, 1, 1, 3); lorelog rejects it because it is not text."""
-    with pytest.raises(SourceError, match="not text"):
-        parse(tmp_path / "a.md", "# H\na\x00b\n", ChunkOptions())
+def test_nul_bytes_are_replaced(tmp_path: Path) -> None:
+    """Memsearch indexes a file with NUL bytes as (H, 1, 1, 3); lorelog does, too, with U+FFFD in their place."""
+    (chunk,) = parse(tmp_path / "a.md", "# H\na\x00b\n", ChunkOptions()).chunks
+    assert chunk.content == "# H\na\ufffdb"
 
 
 def test_contents_and_hashes_agree_where_lines_are_not_cut(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from lorelog.core.document import Anchor
 from lorelog.core.options import ChunkOptions
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.ingest.metadata import (
+    MAX_TAGS,
     FrontMatter,
     PartialDatetime,
     day_from_filename,
@@ -236,3 +237,19 @@ def test_toml_front_matter_is_read() -> None:
 def test_what_is_not_in_the_subset_is_passed_over(text: str) -> None:
     """Nested keys, folded texts, invalid days and blocks that are not front matter are ignored."""
     assert parse(text) == FrontMatter()
+
+
+def test_what_a_file_says_of_itself_is_limited() -> None:
+    """Tags beyond the limits are dropped and counted, and no field repeats megabytes in every chunk."""
+    many = ",".join(f"t{number}" for number in range(200_000))
+    anchor = f"<!-- memory:m tags:{many} cues:{many} transcript:/{'p' * 100_000} origin:user -->"
+    text = f"---\ntitle: {'x' * 100_000}\ntags: [{'y' * 500},{many}]\n---\n\n# a\n\n{anchor}\ntext\n"
+    parsed = chunk_markdown(text, "/a.md", ChunkOptions())
+    assert parsed.dropped_tags == 200_000 - MAX_TAGS + 1
+    assert parsed.chunks[0].tags[:2] == ("t0", "t1")
+    assert len(parsed.title) == 500
+    anchored = parsed.chunks[-1].anchor
+    assert anchored is not None
+    assert (anchored.memory, anchored.origin, anchored.transcript) == ("m", "user", "")
+    assert max(len(chunk.tags) for chunk in parsed.chunks) == MAX_TAGS
+    assert len(anchored.cues) == 20

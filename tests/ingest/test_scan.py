@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -190,24 +188,6 @@ def test_unreadable_directories_protect_what_is_below(plant: Plant, run_unprivil
         (root / "locked").chmod(0o700)
         (root / "listed").chmod(0o700)
     assert lines == ["['d.md', 'locked-v2/b.md']", "['listed/c.md', 'locked']", "[True, False, True, False]"]
-
-
-def test_pathspec_is_not_imported_without_patterns(plant: Plant) -> None:
-    """A scan without patterns and ignore files does not import pathspec; one with an ignore file does."""
-    code = (
-        "import sys; from lorelog.core.options import ScanOptions; from lorelog.ingest.scan import scan;"
-        "scan([sys.argv[1]], ScanOptions()); print('pathspec' in sys.modules)"
-    )
-    root = plant({"a.md": ""})
-
-    def imports_pathspec() -> str:
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        command = [sys.executable, "-c", code, str(root)]
-        return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.strip()
-
-    assert imports_pathspec() == "False"
-    plant({".gitignore": "b.md"})
-    assert imports_pathspec() == "True"
 
 
 def test_deep_trees_do_not_exhaust_the_stack(plant: Plant) -> None:

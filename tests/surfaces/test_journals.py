@@ -141,3 +141,17 @@ def test_adding_under_another_model_does_not_turn_the_index_over(
     assert after["hits"][0]["id"] == before["hits"][0]["id"]
     assert after["coverage"] == {"chunks": 2, "with_vectors": 1}
     assert shell("index", "--json").json["embedded"] == 1
+
+
+def test_doctor_names_a_file_that_is_not_indexed(shell: Shell, project: Path) -> None:
+    """A file that cannot be indexed is a failed check with its name; a few bad bytes in a journal are not."""
+    journal = journal_of(shell)
+    journal.write_bytes(journal.read_bytes() + "记忆".encode()[:-1])
+    done = shell("add", "the platypus entry")
+    assert done.status == 0
+    assert shell("search", "platypus", "--json").json["hits"]
+    assert shell("doctor").status == 0
+    (journal.parent / "binary.md").write_bytes(bytes(range(256)) * 40)
+    done = shell("doctor")
+    assert done.status == 1
+    assert "binary.md is not text" in done.out + done.err

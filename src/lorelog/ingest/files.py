@@ -1,15 +1,18 @@
 """Read a scanned file as text, or raise SourceError with the exact reason why it cannot be read.
 
-A file that is not UTF-8 is rejected, not patched: replacement characters would be searched, shown and cited as if
-someone had written them. Between scan and read a path may be replaced by a link, a pipe or a device; so links are not
-followed, opening never blocks, and the opened file must still be the scanned path.
+A few bad bytes must not hide a day of memories: a kill or a power cut leaves half a character or a run of NUL bytes at the end of a
+journal. Each is replaced by U+FFFD, and a note says where. A file with many of them is not text, and is rejected. Between scan
+and read a path may be replaced by a link, a pipe or a device; so links are not followed, opening never blocks, and the opened file
+must still be the scanned path.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
+from dataclasses import dataclass
 
 from lorelog.core.document import SourceFile
 from lorelog.core.errors import SourceError
@@ -19,29 +22,59 @@ _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
-def read_text(file: SourceFile) -> tuple[str, str]:
-    r"""Return a file's text and the SHA-256 of its bytes in hex. Raise SourceError if it is not readable text.
+_REPLACEMENT = "\ufffd"
+_NULS = re.compile("\0+")
+"""A power cut leaves a run of them; one sign stands for it."""
+_ALLOWED_BAD_CHARS = 16
+_ALLOWED_BAD_SHARE = 0.1
+"""Of the characters of a file: Latin-1 text in any European language has less."""
 
-    A byte order mark is dropped and `\r\n` becomes `\n`; no other character ends a line.
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """A file's text, the SHA-256 of its bytes in hex, and a note if some of them are not text."""
+
+    text: str
+    digest: str
+    note: str = ""
+
+
+def read_text(file: SourceFile) -> SourceText:
+    r"""Return a file's text. Raise SourceError if it cannot be read, or is not text.
+
+    A byte order mark is dropped and `\r\n` becomes `\n`; no other character ends a line. UTF-16 with a byte order mark is decoded.
     """
     data = _read_bytes(file.path)
-    if data.find(b"\0") >= 0:
-        is_utf16 = data.startswith(_UTF16_BOMS)
-        raise SourceError(
-            f"{printable_path(file.path)} contains NUL bytes; not text",
-            hint="it looks like UTF-16; convert it to UTF-8" if is_utf16 else "exclude it, or remove the NUL bytes",
-        )
-    skipped = len(_BOM) if data.startswith(_BOM) else 0
+    text, note = _decode(data, printable_path(file.path))
+    return SourceText(text.replace("\r\n", "\n"), hashlib.sha256(data).hexdigest(), note)
+
+
+def _decode(data: bytes, shown: str) -> tuple[str, str]:
+    if data.startswith(_UTF16_BOMS):
+        try:
+            return data.decode("utf-16"), ""
+        except UnicodeDecodeError as error:
+            raise SourceError(
+                f"{shown} begins as UTF-16 and is not valid at byte {error.start}",
+                hint="convert it to UTF-8, for example with iconv",
+            ) from error
+    data = data.removeprefix(_BOM)
     try:
-        text = data[skipped:].decode()
-    except UnicodeDecodeError as error:
-        offset = skipped + error.start
-        line = data.count(b"\n", 0, offset) + 1
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = data.decode("utf-8", "replace")
+    else:
+        if "\0" not in text:
+            return text, ""
+    text = _NULS.sub(_REPLACEMENT, text)
+    bad = text.count(_REPLACEMENT)
+    if bad > max(_ALLOWED_BAD_CHARS, len(text) * _ALLOWED_BAD_SHARE):
         raise SourceError(
-            f"{printable_path(file.path)} is not valid UTF-8 at byte {offset}, on line {line}",
-            hint="convert it to UTF-8, for example with iconv",
-        ) from error
-    return text.replace("\r\n", "\n"), hashlib.sha256(data).hexdigest()
+            f"{shown} is not text: {bad:,} of its {len(text):,} characters are not valid UTF-8",
+            hint="convert it to UTF-8, for example with iconv, or exclude it",
+        )
+    line = text.count("\n", 0, text.find(_REPLACEMENT)) + 1
+    return text, f"{shown} has bytes that are not valid UTF-8, the first on line {line}; they are indexed as U+FFFD"
 
 
 def _read_bytes(path: str) -> bytes:

@@ -235,6 +235,8 @@ class ParsedDocument:
     date: str
     """ISO day from the file name, the front matter or the title, else the fallback."""
     chunks: tuple[Chunk, ...]
+    dropped_tags: int = 0
+    """Tags of the front matter beyond the limits."""
 
 
 def chunk_markdown(text: str, source: str, options: ChunkOptions, *, fallback_date: str = "") -> ParsedDocument:
@@ -248,6 +250,7 @@ def chunk_markdown(text: str, source: str, options: ChunkOptions, *, fallback_da
         title=title,
         date=base.day or find_day(title) or fallback_date,
         chunks=_build_chunks(_ChunkFactory(outline, source, options, front), sections, base, fallback_date),
+        dropped_tags=front.dropped_tags,
     )
 
 

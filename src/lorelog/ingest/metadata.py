@@ -20,6 +20,9 @@ Anchors: the comment under a heading that records a memory's source, in all know
 A comment is an anchor if its first word has the form `key:value` and it names a session or a memory, so prose that
 mentions `session:x` is not one. Unknown keys are skipped. Addresses may contain spaces: they extend to the next
 `key:value` word, which is why a key is lower case and touches its value.
+
+Limits: what a file states about itself is stored with each of its chunks, so its size is limited, or a long list in a long file
+would take the square of both. Tags beyond the limit are dropped and counted; longer values are dropped or cut.
 """
 
 from __future__ import annotations
@@ -32,6 +35,14 @@ from pathlib import PurePath
 from urllib.parse import unquote
 
 from lorelog.core.document import Anchor
+
+MAX_TAGS, MAX_TAG_CHARS = 100, 200
+"""Tags of a file's front matter, or of one anchor."""
+_MAX_CUES = 20
+_MAX_TITLE_CHARS = 500
+_MAX_TYPE_CHARS = 64
+_MAX_FIELD_CHARS = 4_096
+"""Of an anchor's other fields: the longest path."""
 
 _DAY = re.compile(r"(?<![0-9A-Za-z_.-])([0-9]{4})-([0-9]{2})-([0-9]{2})(?![0-9])")
 _TIME = re.compile(
@@ -108,6 +119,8 @@ class FrontMatter:
     date: str = ""
     type: str = ""
     tags: tuple[str, ...] = ()
+    dropped_tags: int = 0
+    """Tags beyond the limits."""
 
 
 def front_matter_length(lines: Sequence[str]) -> int:
@@ -133,12 +146,19 @@ def parse_front_matter(lines: Sequence[str]) -> FrontMatter:
     if not lines:
         return FrontMatter()
     values = _assignments(lines[1:-1], _FENCES[lines[0].rstrip()][1])
+    listed = _list(values.get("tags", [""]))
+    tags = _limit_tags(listed)
     return FrontMatter(
-        title=_scalar(values.get("title", [""])[0]),
+        title=_scalar(values.get("title", [""])[0])[:_MAX_TITLE_CHARS],
         date=find_day(_scalar(values.get("date", [""])[0])),
-        type=_scalar(values.get("type", [""])[0]),
-        tags=_list(values.get("tags", [""])),
+        type=_scalar(values.get("type", [""])[0])[:_MAX_TYPE_CHARS],
+        tags=tags,
+        dropped_tags=len(listed) - len(tags),
     )
+
+
+def _limit_tags(tags: Sequence[str]) -> tuple[str, ...]:
+    return tuple([tag for tag in tags if len(tag) <= MAX_TAG_CHARS][:MAX_TAGS])
 
 
 def _assignments(lines: Sequence[str], separator: str) -> dict[str, list[str]]:
@@ -178,6 +198,8 @@ def _list(values: Sequence[str]) -> tuple[str, ...]:
 
 _ANCHOR_KEY = re.compile(r"(?:^|(?<=\s))([a-z][a-z_-]*):(?=\S)")
 _ADDRESSES = ("transcript", "rollout", "db")
+_LISTS = frozenset(("tags", "covers", "cues"))
+"""Fields with limits of their own; the hashes of `covers` are stored with one chunk only."""
 _MULTIWORD_KEYS = frozenset((*_ADDRESSES, "tags"))
 _SEPARATORS = re.compile(r"[,\s]+")
 _COVERS = re.compile(r"\s*covers:([\s,0-9a-f]+)")
@@ -195,6 +217,8 @@ def parse_anchor(comment: str) -> Anchor | None:
     values: dict[str, str] = {}
     for word, following in zip(words, [*words[1:], None], strict=True):
         value = text[word.end() : following.start() if following else len(text)].strip()
+        if len(value) > _MAX_FIELD_CHARS and word[1] not in _LISTS:
+            continue
         values.setdefault(word[1], value if word[1] in _MULTIWORD_KEYS else value.split(maxsplit=1)[0])
     if "session" not in values and "memory" not in values:
         return None
@@ -206,7 +230,7 @@ def parse_anchor(comment: str) -> Anchor | None:
         dialect=dialect,
         memory=values.get("memory", ""),
         type=values.get("type", ""),
-        tags=tuple(dict.fromkeys(tag for tag in _SEPARATORS.split(values.get("tags", "")) if tag)),
+        tags=_limit_tags(list(dict.fromkeys(tag for tag in _SEPARATORS.split(values.get("tags", "")) if tag))),
         origin=values.get("origin", ""),
         supersedes=values.get("supersedes", ""),
         expires=values.get("expires", ""),
@@ -225,7 +249,8 @@ def parse_covers(comment: str) -> tuple[str, ...]:
 
 def _parse_cues(text: str) -> tuple[str, ...]:
     """Return the cues of an anchor: separated by commas, percent-encoded."""
-    return tuple(dict.fromkeys(cue for word in text.split(",") if (cue := unquote(word).strip())))
+    words = [word for word in text.split(",") if len(word) <= _MAX_FIELD_CHARS]
+    return tuple(list(dict.fromkeys(cue for word in words if (cue := unquote(word).strip())))[:_MAX_CUES])
 
 
 def _parse_hashes(text: str) -> tuple[str, ...]:

@@ -16,7 +16,8 @@ Decisions:
 - An ignore file that cannot be read excludes its directory: rules that cannot be applied may protect secrets.
 - A bad file never stops a scan. Existing files that could not be included are in `unreadable`, so that they are not
   mistaken for deleted ones.
-- pathspec takes 57 ms to import, more than a small scan; so it is imported only to compile a pattern.
+- Patterns may come from a repository and are matched in bounded time (`ingest/gitignore.py`). One that is too long is
+  reported and not used; an ignore file that is too large excludes its directory, like one that cannot be read.
 """
 
 from __future__ import annotations
@@ -24,10 +25,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from lorelog.core.document import FileStamp, SourceFile
 from lorelog.core.errors import UsageError
@@ -35,28 +35,34 @@ from lorelog.core.memory import FileProblem
 from lorelog.core.options import ScanOptions
 from lorelog.core.paths import is_below
 from lorelog.ingest.files import os_error_text, printable_path
+from lorelog.ingest.gitignore import (
+    MAX_IGNORE_FILE_BYTES,
+    MAX_PATTERN_CHARS,
+    BadPattern,
+    IgnorePatterns,
+    parse_pattern,
+)
 
-PathMatcher = Callable[[str], bool | None]
-"""Returns True if the patterns exclude a path, False if they include it, None if none matches."""
+_OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoreRules:
     """The rules that apply in one directory."""
 
-    layers: tuple[tuple[str, PathMatcher], ...] = ()
+    layers: tuple[tuple[str, IgnorePatterns], ...] = ()
     """Base directory and patterns of each ignore file; the last one decides."""
-    overrides: tuple[tuple[str, PathMatcher], ...] = ()
+    overrides: tuple[tuple[str, IgnorePatterns], ...] = ()
 
-    def with_ignore_file(self, directory: str, lines: Sequence[str]) -> IgnoreRules:
-        """Return these rules extended by the lines of an ignore file."""
-        return IgnoreRules((*self.layers, (directory, _compile_patterns(lines))), self.overrides)
+    def with_ignore_file(self, directory: str, patterns: IgnorePatterns) -> IgnoreRules:
+        """Return these rules extended by those of an ignore file."""
+        return IgnoreRules((*self.layers, (directory, patterns)), self.overrides) if patterns else self
 
     def excludes(self, path: str, *, is_directory: bool) -> bool:
-        """Return True if an absolute path is excluded."""
-        for base, match in reversed((*self.layers, *self.overrides)):
+        """Return True if an absolute path is excluded, given that the directories above it are not."""
+        for base, patterns in reversed((*self.layers, *self.overrides)):
             relative = path[len(base.rstrip("/")) + 1 :]
-            decision = match(relative + "/" if is_directory else relative)
+            decision = patterns.decide(relative, is_directory=is_directory)
             if decision is not None:
                 return decision
         return False
@@ -64,48 +70,41 @@ class IgnoreRules:
 
 def root_ignore_rules(root: str, exclude: Sequence[str]) -> IgnoreRules:
     """Return the rules at a root. Raise UsageError if a pattern is malformed."""
-    patterns = [pattern for pattern in exclude if pattern.strip()]
-    for pattern in patterns:
+    for pattern in exclude:
         try:
-            _compile_patterns([pattern])
-        except ValueError as error:
-            raise UsageError(
-                f"The exclude pattern {pattern!r} is malformed", hint="write it as in a .gitignore file"
-            ) from error
-    return IgnoreRules(overrides=((root, _compile_patterns(patterns)),)) if patterns else IgnoreRules()
+            parse_pattern(pattern)
+        except BadPattern as error:
+            shown = repr(pattern if len(pattern) <= MAX_PATTERN_CHARS else f"{pattern[:80]}…")
+            raise UsageError(f"The exclude pattern {shown} {error}", hint="write it as in a .gitignore file") from error
+    patterns = IgnorePatterns(exclude)
+    return IgnoreRules(overrides=((root, patterns),)) if patterns else IgnoreRules()
 
 
-def read_ignore_file(path: Path) -> list[str]:
-    """Return the lines of an ignore file without malformed patterns, which git ignores too. May raise OSError."""
+def read_ignore_file(path: Path, problems: list[FileProblem]) -> IgnorePatterns:
+    """Return the patterns of an ignore file; add those that are too long to `problems`. May raise OSError.
+
+    A link is not followed: it could lead out of the root.
+    """
     try:
-        lines = path.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
+        with os.fdopen(os.open(path, _OPEN_FLAGS), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return IgnorePatterns(())
+            data = file.read(MAX_IGNORE_FILE_BYTES + 1)
     except FileNotFoundError:
-        return []  # deleted after its directory was listed
-    try:
-        _compile_patterns(lines)
-    except ValueError:
-        return [line for line in lines if _is_pattern(line)]
-    return lines
-
-
-def _is_pattern(line: str) -> bool:
-    try:
-        _compile_patterns([line])
-    except ValueError:
-        return False
-    return True
-
-
-def _compile_patterns(lines: Sequence[str]) -> PathMatcher:
-    from pathspec import GitIgnoreSpec
-
-    spec: Any = GitIgnoreSpec.from_lines(lines)
-
-    def match(relative: str) -> bool | None:
-        decision: bool | None = spec.check_file(relative).include
-        return decision
-
-    return match
+        return IgnorePatterns(())  # deleted after its directory was listed
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, or a socket
+            return IgnorePatterns(())
+        raise
+    if len(data) > MAX_IGNORE_FILE_BYTES:
+        raise OSError(errno.EFBIG, f"it is larger than {MAX_IGNORE_FILE_BYTES:,} bytes", str(path))
+    lines = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape").split("\n")
+    patterns = IgnorePatterns(lines)
+    shown = printable_path(str(path))
+    for line in patterns.too_long:
+        message = f"line {line} of {shown} is not used: the pattern is longer than {MAX_PATTERN_CHARS:,} characters"
+        problems.append(FileProblem(shown, message, "shorten it, or split it"))
+    return patterns
 
 
 def real_paths(paths: Sequence[str]) -> frozenset[str]:
@@ -153,6 +152,7 @@ class _Scanner:
         self._unreadable_directories: set[str] = set()
         self._links: dict[str, str] = {}
         self._excluded_roots: set[str] = set()
+        self._pattern_problems: list[FileProblem] = []
 
     def run(self, roots: Sequence[str]) -> ScanResult:
         for root in roots:
@@ -165,7 +165,12 @@ class _Scanner:
         outside = (link for link, real in self._links.items() if not any(is_below(real, root) for root in reached))
         return ScanResult(
             files=tuple(self._files[path] for path in sorted(self._files)),
-            problems=tuple(sorted(self._problems.values(), key=lambda problem: (problem.path, problem.message))),
+            problems=tuple(
+                sorted(
+                    {*self._problems.values(), *self._pattern_problems},
+                    key=lambda problem: (problem.path, problem.message),
+                )
+            ),
             roots=tuple(sorted(reached | self._excluded_roots)),
             unreadable=frozenset(self._unreadable),
             unreadable_directories=tuple(sorted(self._unreadable_directories)),
@@ -214,7 +219,8 @@ class _Scanner:
                 with os.scandir(directory) as listing:
                     entries = list(listing)
                 for name in sorted(entry.name for entry in entries if _is_ignore_file(entry, ignore_names)):
-                    rules = rules.with_ignore_file(directory, read_ignore_file(Path(directory, name)))
+                    patterns_here = read_ignore_file(Path(directory, name), self._pattern_problems)
+                    rules = rules.with_ignore_file(directory, patterns_here)
             except (FileNotFoundError, NotADirectoryError):
                 continue  # deleted during the walk
             except OSError as error:

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lorelog.core.document import FileStamp, SourceFile
 from lorelog.core.errors import StoreUnwritable, UsageError
 from lorelog.core.memory import NewMemory
 from lorelog.core.options import ChunkOptions
+from lorelog.ingest.files import read_text
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.services.memories.journal import append_entries, has_entry
 
@@ -133,3 +135,38 @@ def test_what_an_anchor_cannot_hold_is_no_tag(tag: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be superseded"):
         append_entries(tmp_path, [NewMemory("said", supersedes=("a b-->",))], NOW)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_entry_after_a_torn_end_is_an_entry(tmp_path: Path) -> None:
+    """Wherever a kill tore off the last entry, or NUL bytes end the file: nothing is deleted, and the next entry is whole."""
+    text = "记忆 é plain"
+    first = append_entries(tmp_path, [NewMemory(text, id="old")], NOW)[0].path
+    whole = first.read_bytes()
+    tails = [whole[:size] for size in range(len(whole) - 40, len(whole))] + [whole.rstrip() + b"\0" * 4096]
+    for number, torn in enumerate(tails):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path = folder / first.name
+        path.write_bytes(torn)
+        entry = append_entries(folder, [NewMemory("the next entry", id="new", tags=("kept",))], NOW)[0]
+        assert path.read_bytes().startswith(torn)
+        content = read_text(SourceFile(str(path), str(folder), FileStamp(0, 0, 0)))
+        chunks = chunk_markdown(content.text, str(path), ChunkOptions()).chunks
+        (chunk,) = [chunk for chunk in chunks if chunk.anchor and chunk.anchor.memory == "new"]
+        assert (chunk.start_line, chunk.tags) == (entry.start_line, ("kept",))
+        assert chunk.text.endswith("the next entry")
+
+
+def test_new_journals_are_open_to_whom_their_folder_is_open(tmp_path: Path) -> None:
+    """A new `.lorelog` and its journals are their owner's alone; a folder that a person opened stays open."""
+    old = os.umask(0o022)
+    try:
+        closed = append_entries(tmp_path / "a" / ".lorelog" / "memory", [NewMemory("x")], NOW)[0].path
+        (tmp_path / "b" / ".lorelog").mkdir(parents=True)
+        opened = append_entries(tmp_path / "b" / ".lorelog" / "memory", [NewMemory("x")], NOW)[0].path
+        elsewhere = append_entries(tmp_path / "docs", [NewMemory("x")], NOW)[0].path
+    finally:
+        os.umask(old)
+    places = (closed, closed.parent, closed.parents[1], opened, opened.parent, elsewhere, elsewhere.parent)
+    modes = [oct(place.stat().st_mode & 0o777) for place in places]
+    assert modes == ["0o600", "0o700", "0o700", "0o644", "0o755", "0o644", "0o755"]

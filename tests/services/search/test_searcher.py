@@ -13,6 +13,7 @@ from lorelog.core.errors import ModelFault, ModelUnavailable, UsageError
 from lorelog.core.ports import Store, Vector
 from lorelog.core.query import Fusion, Hit, Lane
 from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.services.search.searcher import MAX_QUERY_CHARS
 from lorelog.stores.embedded import EmbeddedStore
 from lorelog.stores.memory import MemoryStore
 
@@ -298,3 +299,13 @@ def test_the_dense_lane_says_nothing_about_words(shelf: Shelf) -> None:
     shelf.put({"otter there": away(0.1)}, project="/q")
 
     assert shelf.search("otter", lane=Lane.DENSE, projects=("/p",)).notes == ()
+
+
+def test_a_long_query_is_cut_and_says_so(shelf: Shelf) -> None:
+    """Only the first characters of a very long query are used, up to a word's end, and a note tells so."""
+    shelf.put({"the quokka sleeps": None})
+    reply = shelf.search("quokka " + "ab " * 500_000, lane=Lane.LEXICAL)
+    assert len(reply.query) <= MAX_QUERY_CHARS
+    assert set(reply.query.split()) == {"quokka", "ab"}
+    assert reply.notes[-1] == "only the first 10,000 characters of the query were used"
+    assert [hit.content for hit in reply.hits] == ["the quokka sleeps"]

@@ -119,7 +119,7 @@ class _CodeIgnoreRules:
                 # Git may ignore this file, so it is not in the list; a link could point out of the tree.
                 file = Path(whole, name)
                 if file.is_file() and not file.is_symlink():
-                    rules = rules.with_ignore_file(whole, read_ignore_file(file))
+                    rules = rules.with_ignore_file(whole, read_ignore_file(file, self.problems))
         except OSError as error:  # rules that cannot be read may protect secrets
             message = f"{printable_path(whole)} is left out: its ignore file cannot be read: {os_error_text(error)}"
             self.problems.append(
@@ -152,7 +152,7 @@ class _CodeTreeWalk:
                     self._nested_repositories += ".git" in names
                     continue
                 for name in sorted(names & self._ignore_names):
-                    rules = rules.with_ignore_file(folder, read_ignore_file(Path(folder, name)))
+                    rules = rules.with_ignore_file(folder, read_ignore_file(Path(folder, name), self._listing.problems))
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except OSError as error:

@@ -9,6 +9,7 @@ from lorelog.core.options import ChunkOptions
 from lorelog.core.ports import DocumentUpdate
 from lorelog.core.record import is_digest_text
 from lorelog.ingest.markdown import chunk_markdown
+from lorelog.ingest.metadata import MAX_TAGS
 from lorelog.services.memory_state.tombstones import Tombstones, is_chunked_with, remove_deleted
 from lorelog.services.places.roots import Root
 
@@ -19,6 +20,7 @@ class DocumentBuilder:
     def __init__(self, chunking: ChunkOptions, tombstones: Tombstones | None) -> None:
         self._chunking = chunking
         self._tombstones = tombstones
+        self._dropped_tags = 0
 
     def is_current(self, document: Document) -> bool:
         """Return whether a document was chunked as its text would be now."""
@@ -35,6 +37,7 @@ class DocumentBuilder:
             self._chunking,
             fallback_date=_local_day(file.stamp.mtime_ns),
         )
+        self._dropped_tags = parsed.dropped_tags
         document = Document(
             source=file.path,
             root=root.path,
@@ -47,6 +50,12 @@ class DocumentBuilder:
             recipe=self._chunking.recipe,
         )
         return self.remove_deleted(DocumentUpdate(document, parsed.chunks))
+
+    def describe_dropped_tags(self, file: SourceFile) -> str:
+        """Return a note if the file that was built last has more tags than are indexed; else an empty text."""
+        if not self._dropped_tags:
+            return ""
+        return f"{self._dropped_tags:,} tags of {file.path} are not indexed: at most {MAX_TAGS} of a file are"
 
     def remove_deleted(self, update: DocumentUpdate) -> DocumentUpdate:
         """Return the update without chunks that are deleted now."""

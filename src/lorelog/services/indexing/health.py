@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from lorelog.core.errors import LorelogError, StoreBusy, StoreError
-from lorelog.core.memory import HealthCheck, HealthReply
+from lorelog.core.errors import LorelogError, SourceError, StoreBusy, StoreError
+from lorelog.core.memory import FileProblem, HealthCheck, HealthReply
 from lorelog.core.ports import REPAIR_NOTE, Embedder, Store, StoreStats
 from lorelog.core.query import Filters, VectorCoverage
+from lorelog.ingest.files import read_text
+from lorelog.ingest.scan import scan
+from lorelog.services.indexing.run import IndexJob
 from lorelog.services.memory_state.tombstones import Tombstones
 from lorelog.services.places.roots import Root
 
+_MAX_FILES_READ = 1_000
+_MAX_SHOWN = 10
 _MAX_CHUNKS = 50_000
 """Above this, duplicates are not searched: that reads every chunk."""
 
@@ -50,11 +57,6 @@ def check_health(
     return HealthReply(tuple(checks), coverage, twice)
 
 
-def check_failed_files(problems: Sequence[str]) -> list[HealthCheck]:
-    """Return a failed check for each file that could not be indexed, given as a sentence."""
-    return [HealthCheck("files", ok=False, message=message, hint="lorelog index") for message in problems]
-
-
 def _check_index(stats: StoreStats, roots: Sequence[Root]) -> HealthCheck:
     existing = sum(1 for root in roots if root.exists())
     if not stats.documents and existing:
@@ -70,6 +72,42 @@ def _check_repairs(store: Store) -> list[HealthCheck]:
     if not damage:
         return []
     return [HealthCheck("repairs", ok=True, message=f"damaged files were rebuilt on {at[:10]}: {damage}")]
+
+
+def failed_files(store: Store, job: IndexJob) -> list[FileProblem]:
+    """Return the files below a job's roots that are not in the index because they cannot be read or are not text.
+
+    Nothing is remembered between runs: the files are listed again, and those that the index does not know are read.
+    """
+    options = replace(
+        job.scan,
+        exclude_paths=(*job.scan.exclude_paths, *(path for root in job.roots for path in root.exclude)),
+        exclude_in={root.path: root.patterns for root in job.roots if root.patterns},
+        roots_without_ignore_files=job.journals,
+    )
+    result = scan([root.path for root in job.roots if os.path.realpath(root.path) == root.path], options)
+    missing_roots = {root.path for root in job.roots if not root.exists()}
+    problems = [problem for problem in result.problems if problem.path not in missing_roots]
+    known = {document.source: document.stamp for document in store.documents()}
+    for file in [file for file in result.files if known.get(file.path) != file.stamp][:_MAX_FILES_READ]:
+        try:
+            read_text(file)
+        except SourceError as error:
+            problems.append(FileProblem(file.path, error.message, error.hint))
+    return problems
+
+
+def check_files(store: Store, job: IndexJob) -> list[HealthCheck]:
+    """Return a failed check for each file that could not be indexed, up to a number."""
+    try:
+        problems = failed_files(store, job)
+    except LorelogError as error:
+        return [HealthCheck("files", ok=False, message=error.message, hint=error.hint)]
+    shown = [HealthCheck("file", ok=False, message=each.message, hint=each.hint) for each in problems[:_MAX_SHOWN]]
+    if len(problems) > len(shown):
+        message = f"{len(problems) - len(shown):,} more files cannot be indexed"
+        shown.append(HealthCheck("file", ok=False, message=message, hint="lorelog index names all of them"))
+    return shown
 
 
 def _check_review(due: Callable[[], Sequence[str]]) -> HealthCheck:

@@ -282,8 +282,11 @@ class IndexRun:
         # Read the documents first: a journal that is written and indexed during the scan is then not taken for deleted.
         documents = {document.source: document for document in self._store.documents()}
         gone = self._gone_files()
-        result = scan([root.path for root in self._job.roots if root.path not in gone], self._scan_options())
-        return documents, replace(result, roots=(*result.roots, *gone))
+        links = _find_links(self._job.roots)
+        paths = [root.path for root in self._job.roots if root.path not in gone and root.path not in links]
+        result = scan(paths, self._scan_options())
+        problems = (*result.problems, *links.values())
+        return documents, replace(result, roots=(*result.roots, *gone), problems=problems)
 
     def _vanished(self, documents: Mapping[str, Document], result: ScanResult) -> list[str]:
         scanned, roots = {file.path for file in result.files}, set(result.roots)
@@ -337,15 +340,18 @@ class IndexRun:
         self, file: SourceFile, root: Root, old: Document | None, touched: list[Document]
     ) -> DocumentUpdate | None:
         try:
-            text, digest = read_text(file)
+            content = read_text(file)
         except SourceError as error:
             self._counters.problems.append(FileProblem(file.path, error.message, error.hint))
             return None
-        same = old is not None and (old.file_hash, old.project) == (digest, root.project)
+        same = old is not None and (old.file_hash, old.project) == (content.digest, root.project)
         if same and old is not None and not self._job.force and self._builder.is_current(old):
             touched.append(replace(old, root=root.path, stamp=file.stamp, indexed_at=utc_now()))
             return None
-        return self._builder.build(file, root, text, digest)
+        update = self._builder.build(file, root, content.text, content.digest)
+        notes = (content.note, self._builder.describe_dropped_tags(file))
+        self._counters.notes += [note for note in notes if note and note not in self._counters.notes]
+        return update
 
     def _replaces_text(self, update: DocumentUpdate, old: Document | None) -> bool:
         """Return whether the update removes embedded text that the new version does not contain."""
@@ -496,6 +502,20 @@ class IndexRun:
 
     def _waiting(self) -> int:
         return self._vectors.count_missing() if self._has_model else 0
+
+
+def _find_links(roots: Iterable[Root]) -> dict[str, FileProblem]:
+    """Return the roots that lead elsewhere now. A root has a real path, so someone put a link in its place or above it."""
+    links: dict[str, FileProblem] = {}
+    for root in roots:
+        real = os.path.realpath(root.path)
+        if real != root.path and root.exists():
+            links[root.path] = FileProblem(
+                root.path,
+                f"{root.path} is now a link to {real} and was not followed",
+                "its documents are kept; to index the files behind it, name them: lorelog index PATH",
+            )
+    return links
 
 
 def _unique_texts(chunks: Iterable[Chunk]) -> list[PendingText]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from lorelog.core.document import Document, SourceFile
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreUnwritable, UsageError
-from lorelog.core.memory import IndexReport
+from lorelog.core.memory import FileProblem, IndexReport
 from lorelog.core.ports import REPAIR_NOTE, Embedder, Progress, Store
 from lorelog.services.indexing.incremental import FileChanges, IncrementalIndexer
 from lorelog.services.indexing.run import IndexJob, IndexRun
@@ -22,6 +22,8 @@ from lorelog.services.places.root_selection import (
     RunRootRegistry,
     WatchScope,
     drop_roots,
+    find_outside_links,
+    is_reached_by_link,
     list_awaited_paths,
     select_default_roots,
     select_named_roots,
@@ -126,8 +128,7 @@ class IndexMaintenance:
         self, job: IndexJob, targets: IndexTargets | None, progress: Progress | None, *, everywhere: bool
     ) -> IndexReport:
         """Run a job; with `everywhere` over all registered roots, too."""
-        if targets is None:
-            self._drop_unwanted_roots()
+        self._drop_unwanted_roots(discovered=targets is None)
         registered = self.roots.all()
         roots = (
             select_named_roots(targets, self.workspace, registered)
@@ -148,7 +149,8 @@ class IndexMaintenance:
         removed = registry.finish(run.bad_roots, named=targets is not None)
         if removed:  # another process removed a root while it was read
             drop_roots(removed, self.roots, self.store)
-        return replace(report, notes=(*report.notes, *registry.format_replaced_exclusions(), *filter(None, [note])))
+        notes = (*report.notes, *registry.format_replaced_exclusions(), *filter(None, [note]))
+        return replace(report, notes=notes, problems=(*report.problems, *self._outside_links()))
 
     def watch_set(self) -> WatchScope:
         """Return what to watch for the project."""
@@ -170,11 +172,25 @@ class IndexMaintenance:
                 drop_roots(left, self.roots, self.store)
         return report
 
-    def _drop_unwanted_roots(self) -> None:
-        """Drop discovered roots once discovery is turned off."""
-        if self.workspace.claude is not None:
-            return
-        unwanted = {root.path for root in self.roots.all() if root.origin}
+    def _outside_links(self) -> list[FileProblem]:
+        return [
+            FileProblem(
+                link.path,
+                f"{link.path} is a link to {link.target}, out of the project, and was not followed",
+                "replace it with a directory; to index the files behind it, name them: lorelog index PATH",
+            )
+            for link in find_outside_links(self.workspace)
+        ]
+
+    def _drop_unwanted_roots(self, *, discovered: bool = True) -> None:
+        """Drop roots behind a link out of the project, and discovered ones once discovery is turned off."""
+        links = find_outside_links(self.workspace)
+        off = discovered and self.workspace.claude is None
+        unwanted = {
+            root.path
+            for root in self.roots.all()
+            if (off and root.origin) or is_reached_by_link(root, links, self.workspace)
+        }
         if unwanted:
             drop_roots(unwanted, self.roots, self.store)
 

@@ -130,10 +130,11 @@ def read_current_text(chunk: Chunk | Hit, root: Root, known_hash: str) -> tuple[
     if os.path.realpath(source) != source or not root.holds(source):
         return None, "the file is now a link to somewhere else; showing the text as it was indexed"
     try:
-        text, digest = read_text(SourceFile(source, root.path, FileStamp(0, 0, 0)))
+        content = read_text(SourceFile(source, root.path, FileStamp(0, 0, 0)))
     except SourceError as error:
         return None, f"{error.message}; showing the text as it was indexed"
-    if digest == known_hash:
+    text = content.text
+    if content.digest == known_hash:
         return text, ""
     if chunk.content in text:
         line = text[: text.index(chunk.content)].count("\n") + 1

@@ -2,7 +2,7 @@
 
 A journal is the user's file, too. It is only appended to, under a lock that other lorelog processes honour; a failed write is rolled
 back; an editor that replaces the file during the write does not lose the entry; and a journal that is a link is refused, because a
-repository must not choose which file we write to.
+repository must not choose which file we write to. An end that a kill or a power cut tore off stays as it is, above the next entry.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from lorelog.core.ids import new_id
 from lorelog.core.memory import NewMemory
 from lorelog.core.processes import acquire_file_lock
 from lorelog.ingest.outline import Outline, read_outline
+from lorelog.services.places.project_folder import FOLDER
 
 if TYPE_CHECKING:
     from lorelog.core.session import HookEvent
@@ -134,9 +135,10 @@ def append_entries(
     }
     path = journal_path(directory, now)
     try:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700 if private else 0o777)
+        mode = 0o700 if private else _folder_mode(directory)
+        _create_folder(directory, mode)
         for _ in range(_MAX_TRIES):
-            placed = _append_missing(path, entries, now, 0o600 if private else 0o644)
+            placed = _append_missing(path, entries, now, mode & 0o666)
             if placed is not None:
                 return [placed[identity] for identity in identities]
     except OSError as error:
@@ -145,6 +147,27 @@ def append_entries(
             hint="nothing was added; make it a writable file, free some space, or use --global",
         ) from error
     raise StoreBusy(f"{path} is replaced repeatedly by another program", hint="nothing was added; try again")
+
+
+def _folder_mode(directory: Path) -> int:
+    """Return the mode for new journals and folders: that of the innermost existing folder at or below `.lorelog`.
+
+    A new `.lorelog` is its owner's alone, like the conversations in it. One that a person opened to others stays open. Elsewhere, in
+    a directory that the user named, the umask decides.
+    """
+    for folder in (directory, *directory.parents):
+        if FOLDER not in folder.parts:
+            break
+        if folder.is_dir():
+            return stat.S_IMODE(folder.stat().st_mode) & 0o777
+    return 0o700 if FOLDER in directory.parts else 0o777
+
+
+def _create_folder(directory: Path, mode: int) -> None:
+    missing = [folder for folder in (directory, *directory.parents) if not folder.is_dir()]
+    for folder in reversed(missing):
+        # Only what is ours is closed to others: directories above `.lorelog` belong to the user.
+        folder.mkdir(exist_ok=True, mode=mode if folder == directory or FOLDER in folder.parts else 0o777)
 
 
 def journal_path(directory: Path, day: datetime) -> Path:

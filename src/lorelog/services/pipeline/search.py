@@ -13,7 +13,7 @@ from lorelog.services.code.scope import CodeScope
 from lorelog.services.places.workspace import CODE_DATABASE
 from lorelog.services.records.pages import RecordPages, restrict_to_records
 from lorelog.services.search.postprocess import add_token_costs, search_distinct
-from lorelog.services.search.searcher import Searcher
+from lorelog.services.search.searcher import Searcher, limit_query
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,6 @@ class SearchPipeline:
         from lorelog.services.code.questions import answer_question
 
         try:
-            return replace(reply, code=answer_question(query, self.code()))
+            return replace(reply, code=answer_question(limit_query(query), self.code()))
         except StoreError as error:
             return replace(reply, notes=(*reply.notes, f"the code index was not searched: {error.message}"))

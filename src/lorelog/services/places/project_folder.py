@@ -1,4 +1,4 @@
-"""Create a project's `.lorelog` folder: ignored by Git, and never through a link out of the project.
+"""Create a project's `.lorelog` folder: ignored by Git, open to its owner only, and never through a link out of the project.
 
 Standard library only, because hooks use it.
 """
@@ -12,7 +12,7 @@ import tempfile
 from lorelog.core.errors import StoreUnwritable
 from lorelog.core.paths import is_below
 
-# ruff: noqa: PTH101, PTH104, PTH112, PTH118, PTH123  (pathlib takes 10 ms to import)
+# ruff: noqa: PTH104, PTH112, PTH118, PTH123  (pathlib takes 10 ms to import)
 
 FOLDER = ".lorelog"
 GITIGNORE_TEXT = (
@@ -34,7 +34,6 @@ def create_project_folder(directory: str, *, git: bool) -> str:
             if git:
                 with open(os.path.join(new, ".gitignore"), "w", encoding="utf-8") as file:
                     file.write(GITIGNORE_TEXT)
-            os.chmod(new, 0o777 & ~_umask())
             os.rename(new, folder)
     except OSError as error:
         if new:
@@ -49,9 +48,3 @@ def create_project_folder(directory: str, *, git: bool) -> str:
             hint="replace it with a directory; lorelog does not follow links out of a project",
         )
     return folder
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

@@ -2,7 +2,8 @@
 
 Agent memory files (Claude Code's own memory, CLAUDE.md, AGENTS.md) are discovered by name, without configuration. A
 repository is not trusted: its files count only if they are really inside it, and no link out of Claude Code's projects is
-followed. Links in the user's own `~/.claude` are the user's choice.
+followed. Links in the user's own `~/.claude` are the user's choice. A folder of journals that leads out of its project is not a
+root, and one that an earlier version registered is dropped.
 
 Roots are registered before a run: documents that an interrupted run leaves in the index must belong to a known root, or they
 could be neither refreshed nor removed. After the run, unusable roots are removed again, and a failed run changes nothing.
@@ -148,12 +149,61 @@ class WatchScope:
     """Names of files whose rules change which other files are indexed."""
 
 
+@dataclass(frozen=True, slots=True)
+class OutsideLink:
+    """A folder of journals that leads out of its project, and where it leads."""
+
+    path: str
+    target: str
+
+
+def find_journal_roots(workspace: Workspace) -> tuple[Root, ...]:
+    """Return the folders of journals, as roots with real paths. One that leads out of its project is left out."""
+    return tuple(
+        Root(real, project) for _, real, within, project in _journal_folders(workspace) if is_below(real, within)
+    )
+
+
+def find_outside_links(workspace: Workspace) -> tuple[OutsideLink, ...]:
+    """Return the folders of journals that lead out of their project: a repository must not choose what is read."""
+    return tuple(
+        OutsideLink(path, real)
+        for path, real, within, _ in _journal_folders(workspace)
+        if not is_below(real, within) and os.path.lexists(real)
+    )
+
+
+def _journal_folders(workspace: Workspace) -> Iterator[tuple[str, str, str, str]]:
+    """Yield each folder of journals: its path, its real path, the directory that must contain it, and its project."""
+    project_id = workspace.project.id
+    for journals, within, project in (
+        (workspace.journals, project_id, project_id),
+        (workspace.global_journals, workspace.home, GLOBAL_PROJECT),
+    ):
+        yield str(journals), os.path.realpath(journals), os.path.realpath(within), project
+
+
+def is_reached_by_link(root: Root, links: Sequence[OutsideLink], workspace: Workspace) -> bool:
+    """Return whether a root of this project was registered through such a link, by a version that followed it."""
+    return (
+        root.project == workspace.project.id
+        and not root.origin
+        and root.path not in workspace.configured_roots
+        and any(link.target == root.path for link in links)
+    )
+
+
 def select_default_roots(
     workspace: Workspace, registered: Sequence[Root], *, required: bool = True
 ) -> tuple[Root, ...]:
     """Return the roots of an index run without arguments. Raise UsageError if there are none and `required` is set."""
     roots = select_project_roots(workspace, registered)
     if not roots and required:
+        for link in find_outside_links(workspace):
+            raise UsageError(
+                f"nothing to index in {workspace.project.name}: {link.path} is a link that leads out of the project",
+                hint="replace it with a directory, or name the files to index",
+            )
         raise UsageError(
             f"nothing to index yet in {workspace.project.name}",
             hint='name files or directories: lorelog index notes/ (or add a first memory: lorelog add "…")',
@@ -163,18 +213,19 @@ def select_default_roots(
 
 def select_project_roots(workspace: Workspace, registered: Sequence[Root]) -> tuple[Root, ...]:
     """Return the project's roots and the global ones: registered, configured, journals, and agent memory files."""
-    project_id = workspace.project.id
+    links = find_outside_links(workspace)
     roots = {
         root.path: root
         for root in registered
-        if root.project in (project_id, GLOBAL_PROJECT) and not _is_inactive_root(root, workspace)
+        if root.project in (workspace.project.id, GLOBAL_PROJECT)
+        and not _is_inactive_root(root, workspace)
+        and not is_reached_by_link(root, links, workspace)
     }
     for path in workspace.configured_roots:
         roots.setdefault(path, Root(path, _choose_project(path, None, workspace, None)))
-    for journals, project in ((workspace.journals, project_id), (workspace.global_journals, GLOBAL_PROJECT)):
-        if journals.is_dir():
-            real = os.path.realpath(journals)
-            roots.setdefault(real, Root(real, project))
+    for root in find_journal_roots(workspace):
+        if os.path.isdir(root.path):
+            roots.setdefault(root.path, root)
     if workspace.claude is not None:
         chosen = [root for root in roots.values() if not root.origin]
         for root in find_auto_memory(workspace.project, workspace.claude):

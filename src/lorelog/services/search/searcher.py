@@ -80,6 +80,8 @@ def _is_in_period(hint: TimeHint, day: str) -> bool:
     return bool(day) and (first is None or first.isoformat() <= day) and (last is None or day <= last.isoformat())
 
 
+MAX_QUERY_CHARS = 10_000
+"""A longer query is cut: analysing it takes time in proportion, and its words say no more."""
 _MIN_FETCHED = 20
 _FETCHED_PER_HIT = 2
 _MIN_FETCHED_QUOTED = 100
@@ -345,7 +347,14 @@ class Searcher:
     def search(self, query: str, options: SearchOptions) -> SearchReply:
         """Return the hits for a query, best first."""
         _check_query(query, options)
+        is_cut = len(query) > MAX_QUERY_CHARS
+        query = limit_query(query)
         query = normalize_spaces(query.encode("utf-8", "replace").decode())  # replaces lone surrogates
+        reply = self._search_cached(query, options)
+        note = f"only the first {MAX_QUERY_CHARS:,} characters of the query were used"
+        return replace(reply, notes=(*reply.notes, note)) if is_cut else reply
+
+    def _search_cached(self, query: str, options: SearchOptions) -> SearchReply:
         revision = (
             self._revision() if self._caches.enabled else ""
         )  # before anything else is read: a later write then invalidates the reply
@@ -446,6 +455,14 @@ class Searcher:
         if others and self._store.lexical(terms, replace(filters, projects=others), 1):
             return ["no match in this project, but in other projects: use --all-projects"]
         return []
+
+
+def limit_query(query: str) -> str:
+    """Return the part of a query that is used: up to the last space within the limit."""
+    if len(query) <= MAX_QUERY_CHARS:
+        return query
+    cut = query[:MAX_QUERY_CHARS]
+    return (cut.rpartition(" ")[0] if not query[MAX_QUERY_CHARS].isspace() else cut) or cut
 
 
 def _check_query(query: str, options: SearchOptions) -> None:

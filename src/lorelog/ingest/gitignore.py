@@ -1,0 +1,311 @@
+r"""Patterns of ignore files, with Git's semantics and in bounded time.
+
+A pattern may come from a repository, so matching never backtracks over more than one wildcard. Git's wildcards allow that:
+each `*` of a name may take as little as the text after it needs, and so may each `**` of a path. A pattern becomes a regular
+expression whose parts are atomic groups, and the work is at most proportional to pattern × path × depth of the path.
+
+Patterns with the same sign need no order among themselves. So the usual ones (`build/`, `*.log`, `tmp*`) are looked up all at
+once, and the rest share a few expressions.
+
+Differences from Git: `?` and classes match characters, where Git matches bytes; limits on the sizes, below.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+MAX_PATTERN_CHARS = 1_000
+"""A longer pattern is not used, and is reported: a path has at most 4,096 characters."""
+MAX_IGNORE_FILE_BYTES = 128 * 1024
+"""A larger ignore file is not read, and its directory is left out."""
+
+_MAX_EXPRESSION_CHARS = 4_000
+"""Pattern characters per regular expression: the interpreter lets no other thread run during a match."""
+_NAMED_CLASSES = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "blank": r" \t",
+    "cntrl": r"\x00-\x1f\x7f",
+    "digit": "0-9",
+    "graph": r"\x21-\x7e",
+    "lower": "a-z",
+    "print": r"\x20-\x7e",
+    "punct": r"\x21-\x2f\x3a-\x40\x5b-\x60\x7b-\x7e",
+    "space": r" \t\n\r\f\v",
+    "upper": "A-Z",
+    "xdigit": "0-9A-Fa-f",
+}
+_SPECIAL = frozenset("*?[\\")
+
+
+class BadPattern(ValueError):
+    """A pattern that can match nothing. The message completes a sentence that names the pattern."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    """One parsed pattern."""
+
+    text: str
+    negated: bool
+    directory_only: bool
+    anchored: bool
+    """Whether it is compared with the whole path and not with the name alone."""
+
+
+@dataclass(slots=True)
+class _Block:
+    """Consecutive patterns with the same sign; without those for directories only."""
+
+    names: set[str] = field(default_factory=set)
+    prefixes: tuple[str, ...] = ()
+    suffixes: tuple[str, ...] = ()
+    name_expressions: list[re.Pattern[str]] = field(default_factory=list)
+    path_expressions: list[re.Pattern[str]] = field(default_factory=list)
+
+    def matches(self, path: str, name: str) -> bool:
+        return (
+            name in self.names
+            or (bool(self.suffixes) and name.endswith(self.suffixes))
+            or (bool(self.prefixes) and name.startswith(self.prefixes))
+            or any(expression.fullmatch(name) for expression in self.name_expressions)
+            or any(expression.fullmatch(path) for expression in self.path_expressions)
+        )
+
+
+class IgnorePatterns:
+    """The patterns of one ignore file or setting."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.too_long: list[int] = []
+        """Line numbers, from 1, of patterns that are too long to be used. Malformed ones are passed over, as Git does."""
+        groups: list[tuple[bool, list[_Pattern]]] = []
+        for number, line in enumerate(lines, 1):
+            try:
+                pattern = parse_pattern(line)
+            except BadPattern:
+                if len(line) > MAX_PATTERN_CHARS:
+                    self.too_long.append(number)
+                continue
+            if pattern is None:
+                continue
+            if not groups or groups[-1][0] != pattern.negated:
+                groups.append((pattern.negated, []))
+            groups[-1][1].append(pattern)
+        self._blocks = [
+            (not negated, _build_block(patterns, directories=False), _build_block(patterns, directories=True))
+            for negated, patterns in reversed(groups)
+        ]
+
+    def __bool__(self) -> bool:
+        return bool(self._blocks)
+
+    def decide(self, path: str, *, is_directory: bool) -> bool | None:
+        """Return True if the patterns exclude a relative path, False if they include it, None if none matches.
+
+        The directories above it are not considered: whoever walks a tree does not enter an excluded one.
+        """
+        name = path.rpartition("/")[2]
+        for excludes, for_all, for_directories in self._blocks:
+            if for_all.matches(path, name) or (is_directory and for_directories.matches(path, name)):
+                return excludes
+        return None
+
+
+def parse_pattern(line: str) -> _Pattern | None:
+    """Parse one line; None for a blank line or a comment. Raise BadPattern for one that can match nothing."""
+    text = _strip_spaces(line.removesuffix("\r"))
+    if not text or text.startswith("#"):
+        return None
+    negated = text.startswith("!")
+    text = text[negated:]
+    directory_only = text.endswith("/")
+    text = text.removesuffix("/")
+    anchored = "/" in text
+    text = text.removeprefix("/")
+    if len(text) > MAX_PATTERN_CHARS:
+        raise BadPattern(f"is longer than {MAX_PATTERN_CHARS:,} characters")
+    if not text:
+        raise BadPattern("matches nothing")
+    pattern = _Pattern(text, negated, directory_only, anchored)
+    _translate(pattern)
+    return pattern
+
+
+def _strip_spaces(line: str) -> str:
+    """Return a line without trailing spaces that no backslash protects."""
+    kept = line.rstrip(" ")
+    if len(kept) == len(line):
+        return line
+    backslashes = len(kept) - len(kept.rstrip("\\"))
+    return f"{kept} " if backslashes % 2 else kept
+
+
+def _build_block(patterns: Sequence[_Pattern], *, directories: bool) -> _Block:
+    block = _Block()
+    prefixes, suffixes, names, paths = [], [], [], []
+    for pattern in patterns:
+        text = pattern.text
+        if pattern.directory_only is not directories:
+            continue
+        if pattern.anchored:
+            paths.append(_translate(pattern))
+        elif _SPECIAL.isdisjoint(text):
+            block.names.add(text)
+        elif text[0] == "*" and _SPECIAL.isdisjoint(text[1:]):
+            suffixes.append(text[1:])
+        elif text[-1] == "*" and _SPECIAL.isdisjoint(text[:-1]):
+            prefixes.append(text[:-1])
+        else:
+            names.append(_translate(pattern))
+    block.prefixes, block.suffixes = tuple(prefixes), tuple(suffixes)
+    block.name_expressions = _join(names)
+    block.path_expressions = _join(paths)
+    return block
+
+
+def _join(expressions: Sequence[str]) -> list[re.Pattern[str]]:
+    joined: list[list[str]] = []
+    size = _MAX_EXPRESSION_CHARS
+    for expression in expressions:
+        if size + len(expression) > _MAX_EXPRESSION_CHARS:
+            joined.append([])
+            size = 0
+        joined[-1].append(expression)
+        size += len(expression)
+    return [re.compile("|".join(group), re.DOTALL) for group in joined]
+
+
+def _translate(pattern: _Pattern) -> str:
+    """Return a regular expression for the name or the whole path."""
+    if not pattern.anchored:
+        return _translate_name(pattern.text)
+    segments = _split_path(pattern.text)
+    # Between two `**` the first place that fits is as good as any other, so it is never left again. What follows the last
+    # `**` must end where the path ends.
+    groups: list[list[str]] = [[]]
+    for number, segment in enumerate(segments):
+        is_last = number == len(segments) - 1
+        if len(segment) > 1 and not segment.strip("*"):
+            if is_last:
+                groups[-1].append(".+")
+            elif groups[-1] or len(groups) == 1:
+                groups.append([])
+        else:
+            groups[-1].append(_translate_name(segment))
+    first, *others = groups
+    if not others:
+        return "/".join(first)
+    result = "".join(f"{name}/" for name in first)
+    for group in others[:-1]:
+        result += "(?>(?:[^/]*/)*?" + "".join(f"{name}/" for name in group) + ")"
+    return result + "(?:[^/]*/)*?" + "/".join(others[-1])
+
+
+def _split_path(text: str) -> list[str]:
+    """Return the parts between slashes; a slash in a class does not separate, and an escaped one does."""
+    segments: list[str] = []
+    start = position = 0
+    while position < len(text):
+        char = text[position]
+        if char == "\\":
+            if text[position + 1 : position + 2] == "/":
+                segments.append(text[start:position])
+                start = position + 2
+            position += 2
+        elif char == "[":
+            position = _read_class(text, position)[1]
+        else:
+            if char == "/":
+                segments.append(text[start:position])
+                start = position + 1
+            position += 1
+    return [*segments, text[start:]]
+
+
+def _translate_name(text: str) -> str:
+    """Return an expression for one name. It matches at most one way, so it is atomic as a whole."""
+    pieces = [""]
+    position = 0
+    while position < len(text):
+        char = text[position]
+        if char == "*":
+            while text[position : position + 1] == "*":
+                position += 1
+            pieces.append("")
+            continue
+        if char == "?":
+            pieces[-1] += "[^/]"
+        elif char == "[":
+            expression, position = _read_class(text, position)
+            pieces[-1] += expression
+            continue
+        elif char == "\\":
+            position += 1
+            if position == len(text):
+                raise BadPattern("ends with a single backslash")
+            pieces[-1] += re.escape(text[position])
+        else:
+            pieces[-1] += re.escape(char)
+        position += 1
+    first, *others = pieces
+    if not others:
+        return first
+    middle = "".join(f"(?>[^/]*?{piece})" for piece in others[:-1])
+    last = f"[^/]*{others[-1]}(?![^/])" if others[-1] else "[^/]*+"
+    return f"(?>{first}{middle}{last})"
+
+
+def _read_class(text: str, start: int) -> tuple[str, int]:
+    """Return the expression of the class that begins at a position, and the position behind it."""
+    position = start + 1
+    negated = text[position : position + 1] in ("!", "^")
+    position += negated
+    items: list[str] = []
+    previous = ""
+    is_first = True
+    while is_first or text[position : position + 1] != "]":
+        is_first = False
+        char = text[position : position + 1]
+        if not char:
+            raise BadPattern("has a [ that is not closed")
+        if char == "-" and previous and text[position + 1 : position + 2] not in ("", "]"):
+            char, position = _read_class_char(text, position + 1)
+            if previous <= char:
+                items.append(f"{_escape_in_class(previous)}-{_escape_in_class(char)}")
+            previous = ""
+        elif char == "[" and text[position + 1 : position + 2] == ":":
+            end = text.find("]", position + 2)
+            if end < 0:
+                raise BadPattern("has a [ that is not closed")
+            if end > position + 2 and text[end - 1] == ":":
+                name = text[position + 2 : end - 1]
+                if name not in _NAMED_CLASSES:
+                    raise BadPattern(f"has the unknown class [:{name}:]")
+                items.append(_NAMED_CLASSES[name])
+                position, previous = end + 1, ""
+            else:
+                items.append(r"\[")
+                position, previous = position + 1, "["
+        else:
+            previous, position = _read_class_char(text, position)
+            items.append(_escape_in_class(previous))
+    inner = "".join(items)
+    if negated:
+        return f"[^/{inner}]", position + 1
+    # A class never matches a slash, and one that contains nothing but an empty range matches nothing.
+    return f"(?!/)[{inner}]" if inner else "(?!)", position + 1
+
+
+def _read_class_char(text: str, position: int) -> tuple[str, int]:
+    if text[position] == "\\":
+        position += 1
+        if position == len(text):
+            raise BadPattern("has a [ that is not closed")
+    return text[position], position + 1
+
+
+def _escape_in_class(char: str) -> str:
+    return f"\\{char}" if char in r"\]^-[&~|" else char

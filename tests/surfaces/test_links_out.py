@@ -1,0 +1,76 @@
+"""A link in a repository never makes `lorelog index` read what is outside of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.surfaces.conftest import Outcome, Shell, write
+
+
+@pytest.fixture
+def private(project: Path) -> Path:
+    """A private directory beside the project."""
+    write(project.parent / "private" / "memory" / "diary.md", "# diary\n\nWALRUSDIARY is private\n")
+    return project.parent / "private"
+
+
+def roots_of(shell: Shell) -> list[str]:
+    return [root["path"] for root in shell("roots", "--json").json["roots"]]
+
+
+def hits_of(shell: Shell) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = shell(
+        "search", "WALRUSDIARY", "--all-projects", "--lane", "lexical", "--json"
+    ).json["hits"]
+    return found
+
+
+def link_journals(project: Path, private: Path, linked: str) -> None:
+    (project / linked).parent.mkdir(exist_ok=True)
+    (project / linked).symlink_to(private if linked == ".lorelog" else private / "memory")
+
+
+def assert_nothing_leaked(shell: Shell, done: Outcome, private: Path) -> None:
+    assert ".lorelog/memory" in done.err
+    assert "out of the project" in done.err
+    assert hits_of(shell) == []
+    assert not any(str(private) in root for root in roots_of(shell))
+
+
+@pytest.mark.parametrize("linked", [".lorelog", ".lorelog/memory"])
+def test_linked_journals_are_not_indexed(shell: Shell, project: Path, private: Path, linked: str) -> None:
+    """`index` and the operation refuse journals behind a link, name the link, and remember no root."""
+    link_journals(project, private, linked)
+    done = shell("index")
+    assert done.status != 0
+    assert_nothing_leaked(shell, done, private)
+    write(project / "notes" / "a.md", "# a\n\nplain\n")
+    shell("index", "notes")
+    shell("call", "memory.index", "{}")
+    assert_nothing_leaked(shell, shell("index"), private)
+    assert roots_of(shell) == [str(project / "notes")]
+
+
+def test_a_root_behind_such_a_link_is_dropped(shell: Shell, project: Path, private: Path, home: Path) -> None:
+    """What an earlier version indexed through the link leaves the index and the list of roots."""
+    shell("index", private / "memory", "--project", str(project))
+    assert hits_of(shell)
+    link_journals(project, private, ".lorelog/memory")
+    write(project / "notes" / "a.md", "# a\n\nplain\n")
+    shell("index", "notes")
+    assert_nothing_leaked(shell, shell("index"), private)
+
+
+def test_a_root_that_becomes_a_link_is_not_followed(shell: Shell, project: Path, private: Path) -> None:
+    """A directory that was indexed and is a link now keeps its documents, and nothing behind the link is read."""
+    write(project / "notes" / "a.md", "# a\n\nquokka\n")
+    write(project / "kept" / "b.md", "# b\n\nplain\n")
+    assert shell("index", "notes", "kept").status == 0
+    (project / "notes").rename(project / "old")
+    (project / "notes").symlink_to(private / "memory")
+    done = shell("index")
+    assert f"notes is now a link to {private}/memory" in done.err
+    assert hits_of(shell) == []
+    assert shell("search", "quokka", "--lane", "lexical", "--json").json["hits"]
+    assert str(private / "memory") not in roots_of(shell)
