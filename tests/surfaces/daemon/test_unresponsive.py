@@ -56,6 +56,7 @@ def test_a_stopped_daemon_delays_one_command_only(
     assert warm.ask("memory.metrics")["pid"] == stopped
 
 
+@pytest.mark.slow
 def test_a_write_is_done_once_without_the_stopped_daemon(warm: Warm, stopped: int, shell: Shell) -> None:
     """What a command added after it gave up is there once, also after the daemon has read the abandoned request."""
     added = shell("add", "The otter sleeps at noon.")
@@ -69,6 +70,7 @@ def test_a_write_is_done_once_without_the_stopped_daemon(warm: Warm, stopped: in
     assert len(warm.ask("memory.search", {"query": "otter sleeps", "lane": "lexical"})["hits"]) == 1
 
 
+@pytest.mark.slow
 def test_status_and_doctor_report_it_and_restart_replaces_it(warm: Warm, stopped: int, shell: Shell) -> None:
     """`daemon status` and `doctor --daemon` name the process and fail; `daemon restart` ends it and starts another."""
     told = f"the daemon does not answer (process {stopped})"
@@ -84,6 +86,7 @@ def test_status_and_doctor_report_it_and_restart_replaces_it(warm: Warm, stopped
     assert "stopped: " in Path(warm.address.log).read_text("utf-8")  # it ended by itself
 
 
+@pytest.mark.slow
 def test_the_marker_of_a_dead_daemon_has_no_effect(warm: Warm, stopped: int) -> None:
     """After kill -9 the next call finds no daemon and may start one."""
     with pytest.raises(DaemonUnresponsive):
