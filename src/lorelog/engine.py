@@ -212,12 +212,12 @@ class Engine:
         code = partial(self.code, all_projects=all_projects)
         pipeline = SearchPipeline(self._searcher(self.embedder), self._record_pages, self.store, code)
         reply = pipeline.search(query, options)
-        return reply if reply.coverage.chunks else self._explain_empty(reply)
+        return reply if reply.hits else self._explain_empty(reply)
 
     def _explain_empty(self, reply: SearchReply) -> SearchReply:
-        """Return a reply from an empty index with a note if paths are registered: it is new or was deleted."""
-        known = [root for root in self._known_roots() if root.exists()]
-        if not known or self.store.projects():
+        """Return a reply without hits, with a note if nothing of the registered paths is indexed: the index is new."""
+        known = {root.path for root in self._known_roots() if root.exists()}
+        if not known or not known.isdisjoint(document.root for document in self.store.documents()):
             return reply
         note = (
             f"the index is new or was deleted, although {len(known):,} paths are registered: 'lorelog index' fills it"
