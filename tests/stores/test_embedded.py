@@ -214,7 +214,7 @@ def test_a_damaged_database_is_named_and_reset_helps(tmp_path: Path, damage: str
     with pytest.raises(StoreDamaged) as caught:
         damaged.chunks_of("/a.md")
 
-    assert "lorelog reset" in caught.value.hint
+    assert "lorelog index" in caught.value.hint
     damaged.reset()
     fill(damaged, "alpha")
     assert search_texts(damaged, "alpha") == ["alpha"]

@@ -77,13 +77,13 @@ def _check_access(workspace: Workspace) -> HealthCheck:
 
 
 def _check_privacy(home: Path) -> list[HealthCheck]:
-    """Name files that other users can read. A home that only its owner can enter protects all of them."""
+    """Warn of files that other users can read. A home that only its owner can enter protects all of them."""
     if not home.stat().st_mode & 0o077:
         return []
     exposed = [path for path in islice(_list_files(home), _MAX_FILES) if _is_exposed(path)]
     files = f"; {len(exposed):,} files in it can be read by them, such as {exposed[0]}" if exposed else ""
     message = f"other users can enter {home}{files}"
-    return [HealthCheck("privacy", ok=False, message=message, hint=f"chmod 700 {home}")]
+    return [HealthCheck("privacy", ok=True, message=message, hint=f"chmod 700 {home}")]
 
 
 def _list_files(home: Path) -> Iterator[Path]:
