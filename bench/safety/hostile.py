@@ -2,7 +2,9 @@
 
 Every case runs one command in a fresh process, home and project, without a model and without the daemon. It fails if the command
 takes more processor time than a command that does the same with a harmless input, plus the limit; if it crashes (exit status
-beyond 2, or "a fault of lorelog itself"); or if a harmless memory beside the hostile input is not found afterwards.
+beyond 2, or "a fault of lorelog itself"); or if a harmless memory beside the hostile input is not found afterwards. A megabyte that
+consists of tens of thousands of sections or words is that many things to index, and may take longer: it is tried again at half the
+size, is "linear" if that takes half the time, and fails otherwise.
 
     python -m bench.safety.hostile [--limit 2.0] [--only TEXT]
 """
@@ -19,12 +21,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 MEGABYTE = 1_000_000
 KILLED_AFTER_S = 30
 """Processor seconds after which the kernel ends a command."""
+TAGS = "a front matter line of 200,000 tags"
+MAX_GROWTH = 2.6
+"""How much longer an input may take than one of half its size, to count as linear."""
 WORD, PRIVATE = "quokkanote", "walrusdiary"
 
 
@@ -35,6 +40,8 @@ class Case:
     name: str
     plant: Callable[[Path], object]
     command: tuple[str, ...] = ("index", "notes")
+    half: Callable[[Path], object] | None = None
+    """Plants an input of half the size."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +158,10 @@ def ignore_cases() -> Iterator[Case]:
     yield Case("ignore: index.exclude, *a x 16 + b", _setting("*a" * 16 + "b"))
 
 
+def _tagged(count: int) -> str:
+    return f"---\ntags: [{','.join(f't{number}' for number in range(count))}]\n---\n\n# a\n\ntext\n"
+
+
 def markdown_cases() -> Iterator[Case]:
     """Shapes of Markdown that some parsers need the square of."""
     many = ",".join(f"t{number}" for number in range(200_000))
@@ -179,7 +190,7 @@ def markdown_cases() -> Iterator[Case]:
         "blank lines": _fill("\n"),
         "combining marks": _fill("\u0301")[: MEGABYTE // 2],
         "dates": _fill("2026-01-01 "),
-        "a front matter line of 200,000 tags": f"---\ntags: [{many}]\n---\n\n# a\n\ntext\n",
+        TAGS: _tagged(200_000),
         "front matter with 200,000 dashes": "---\ntags:\n" + "- a\n" * 200_000 + "---\n",
         "front matter that never ends": "---\na: b\n" + _fill("k: v\n"),
         "a title of 1 MB": f"---\ntitle: {'x' * MEGABYTE}\n---\n\n" + "text\n\n" * 1_000,
@@ -189,7 +200,8 @@ def markdown_cases() -> Iterator[Case]:
         "20,000 anchors": "".join(f"### 10:00\n<!-- memory:m{number} -->\nx\n" for number in range(20_000)),
     }
     for name, text in shapes.items():
-        yield Case(f"markdown: {name}", _note(text))
+        half = _tagged(100_000) if text == shapes[TAGS] else text[: text.find("\n", len(text) // 2) + 1]
+        yield Case(f"markdown: {name}", _note(text), half=_note(half))
     journal = f"# 2026-01-01\n\n### 10:00\n<!-- memory:m1 -->\n{WORD} 记忆".encode()
     bytes_of = {
         "torn character at the end": journal[:-1],
@@ -213,11 +225,11 @@ def other_cases() -> Iterator[Case]:
     }
     for name, query in queries.items():
         yield Case(f"query: {name}", harmless, ("search", query))
-    yield Case("query: 1 MB", _plant_call("a " * 499_000), ("batch", "call.jsonl"))
+    yield Case("query: 1 MB", _plant_call("a " * 499_000), ("batch", "--jsonl", "call.jsonl"))
     yield Case("files: link cycle", _link_cycle)
     yield Case("files: journals that lead out", _link_out, ("index",))
     yield Case("files: FIFO, device, newline in a name", _odd_files)
-    yield Case("files: gzip bomb of 500 MB", _bomb, ("import", "bomb.jsonl.gz"))
+    yield Case("files: gzip bomb of 500 MB", _bomb, ("debug", "ingest", "bomb.jsonl.gz"))
 
 
 def _plant_call(query: str) -> Callable[[Path], object]:
@@ -269,14 +281,23 @@ def _try_all(world: World, limit: float, only: str) -> int:
         cost, is_found = world.run(case)
         crashed = cost.status not in (0, 1, 2) or "fault of lorelog" in cost.output or "Traceback" in cost.output
         slow = cost.seconds - base > limit
-        result = "CRASHED" if crashed else "SLOW" if slow else "LOST" if not is_found else ""
-        failures += bool(result)
-        result = result or ("refused" if cost.status else "answered")
+        result = "CRASHED" if crashed else "LOST" if not is_found else "refused" if cost.status else "answered"
+        if slow:
+            result = "linear" if _is_linear(case, world, cost.seconds - base, base) else "SLOW"
+        failures += result.isupper()
         print(f"{case.name:48} {result:9} {cost.status:6} {cost.seconds:7.2f} {cost.megabytes:6.0f}", flush=True)
         if crashed:
             print(cost.output[-1_000:])
     print(f"\n{failures} failed")
     return 1 if failures else 0
+
+
+def _is_linear(case: Case, world: World, seconds: float, base: float) -> bool:
+    """Return whether a case that took these seconds takes about half of them at half the size."""
+    if case.half is None:
+        return False
+    half, _ = world.run(replace(case, plant=case.half))
+    return seconds <= MAX_GROWTH * (half.seconds - base)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import pytest
 from lorelog.core.document import SourceFile
 from lorelog.core.errors import SourceError
 from lorelog.core.options import ScanOptions
-from lorelog.ingest.files import SourceText, read_text
+from lorelog.ingest.files import FileText, read_text
 from lorelog.ingest.scan import scan
 
 
@@ -25,7 +25,7 @@ def scanned(path: Path, data: bytes) -> SourceFile:
 def test_text_and_hash_of_the_bytes(tmp_path: Path) -> None:
     """The hash is that of the bytes on disk; the text is decoded."""
     data = "é 记忆\n".encode()
-    assert read_text(scanned(tmp_path / "a.md", data)) == SourceText("é 记忆\n", hashlib.sha256(data).hexdigest())
+    assert read_text(scanned(tmp_path / "a.md", data)) == FileText("é 记忆\n", hashlib.sha256(data).hexdigest())
 
 
 def test_only_crlf_is_a_line_end_beside_lf(tmp_path: Path) -> None:
@@ -60,6 +60,8 @@ def test_a_binary_file_is_not_text(tmp_path: Path) -> None:
     """A file with many bytes that are not UTF-8 is rejected."""
     with pytest.raises(SourceError, match=r"a\.md is not text: .* are not valid UTF-8"):
         read_text(scanned(tmp_path / "a.md", bytes(range(256)) * 40))
+    with pytest.raises(SourceError, match="is not text"):
+        read_text(scanned(tmp_path / "a.md", b"\xff"))
 
 
 def test_utf16_is_decoded_by_its_mark(tmp_path: Path) -> None:

@@ -54,11 +54,11 @@ def test_a_vanished_root_loses_nothing(shell: Shell, good: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"# Bad\n\ncaf\xe9 walrus\n", "UTF-8"),
-        (b"# Bad\n\nwal\x00rus\n", "NUL"),
+        (b"\x7fELF\x02\x01\x01\x00\xff\xe9\x00" * 500, "is not text"),
+        (b"\xff\xfe# Bad", "UTF-16"),
         (b"# Bad\n" + b"x" * 50_000_000, "max_file_bytes"),
     ],
-    ids=["invalid UTF-8", "NUL bytes", "50 MB"],
+    ids=["binary", "half UTF-16", "50 MB"],
 )
 def test_a_bad_file_is_reported_and_the_rest_is_indexed(shell: Shell, good: Path, content: bytes, said: str) -> None:
     """A binary or oversized file is named with the reason, the others are indexed, and the status is 1 every time."""
@@ -73,6 +73,18 @@ def test_a_bad_file_is_reported_and_the_rest_is_indexed(shell: Shell, good: Path
 
     assert shell("search", "otter", "--json").json["hits"]
     check_good_is_found(shell)
+
+
+@pytest.mark.parametrize("content", [b"# Bad\n\ncaf\xe9 kakapo\n", b"# Bad\n\nkakapo\n" + b"\x00" * 4096])
+def test_a_few_bad_bytes_are_noted_and_the_file_is_found(shell: Shell, good: Path, content: bytes) -> None:
+    """A file with a bad byte is indexed, and a note names it and the line."""
+    (good / "notes" / "bad.md").write_bytes(content)
+
+    done = shell("index", "notes")
+
+    assert done.status == 0
+    assert "bad.md has bytes that are not valid UTF-8, the first on line" in done.err
+    assert shell("search", "kakapo", "--json").json["hits"]
 
 
 def test_a_file_that_turns_bad_keeps_its_old_version(shell: Shell, good: Path) -> None:

@@ -31,7 +31,7 @@ _ALLOWED_BAD_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class SourceText:
+class FileText:
     """A file's text, the SHA-256 of its bytes in hex, and a note if some of them are not text."""
 
     text: str
@@ -39,14 +39,14 @@ class SourceText:
     note: str = ""
 
 
-def read_text(file: SourceFile) -> SourceText:
+def read_text(file: SourceFile) -> FileText:
     r"""Return a file's text. Raise SourceError if it cannot be read, or is not text.
 
     A byte order mark is dropped and `\r\n` becomes `\n`; no other character ends a line. UTF-16 with a byte order mark is decoded.
     """
     data = _read_bytes(file.path)
     text, note = _decode(data, printable_path(file.path))
-    return SourceText(text.replace("\r\n", "\n"), hashlib.sha256(data).hexdigest(), note)
+    return FileText(text.replace("\r\n", "\n"), hashlib.sha256(data).hexdigest(), note)
 
 
 def _decode(data: bytes, shown: str) -> tuple[str, str]:
@@ -68,7 +68,7 @@ def _decode(data: bytes, shown: str) -> tuple[str, str]:
             return text, ""
     text = _NULS.sub(_REPLACEMENT, text)
     bad = text.count(_REPLACEMENT)
-    if bad > max(_ALLOWED_BAD_CHARS, len(text) * _ALLOWED_BAD_SHARE):
+    if bad > max(min(_ALLOWED_BAD_CHARS, len(text) / 2), len(text) * _ALLOWED_BAD_SHARE):
         raise SourceError(
             f"{shown} is not text: {bad:,} of its {len(text):,} characters are not valid UTF-8",
             hint="convert it to UTF-8, for example with iconv, or exclude it",
