@@ -1,0 +1,1 @@
+"""Measurements of the promises about safety: secrets, hostile inputs, kills."""
