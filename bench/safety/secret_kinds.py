@@ -30,12 +30,67 @@ BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 BECH32 = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 DJANGO = "abcdefghijklmnopqrstuvwxyz0123456789!@#$%^&*(-_=+)"
 WORDPRESS = LETTERS + "!@#$%^&*()-_ []{}<>~+=,.;:/?|"
-WORDS = (
-    "orbit velvet canyon maple harbor pencil winter copper meadow rocket saddle timber violet walnut zebra anchor basket "
-    "candle dragon ember falcon garden hammer island jungle kettle ladder magnet needle oyster pepper quartz ribbon "
-    "silver tunnel umbrella valley window yellow abandon ability absent absorb cactus cattle daring dinner elbow fabric "
-    "gadget happy idle jacket kitchen lemon mango noble ocean panda"
-).split()
+WORDS = [
+    "orbit",
+    "velvet",
+    "canyon",
+    "maple",
+    "harbor",
+    "pencil",
+    "winter",
+    "copper",
+    "meadow",
+    "rocket",
+    "saddle",
+    "timber",
+    "violet",
+    "walnut",
+    "zebra",
+    "anchor",
+    "basket",
+    "candle",
+    "dragon",
+    "ember",
+    "falcon",
+    "garden",
+    "hammer",
+    "island",
+    "jungle",
+    "kettle",
+    "ladder",
+    "magnet",
+    "needle",
+    "oyster",
+    "pepper",
+    "quartz",
+    "ribbon",
+    "silver",
+    "tunnel",
+    "umbrella",
+    "valley",
+    "window",
+    "yellow",
+    "abandon",
+    "ability",
+    "absent",
+    "absorb",
+    "cactus",
+    "cattle",
+    "daring",
+    "dinner",
+    "elbow",
+    "fabric",
+    "gadget",
+    "happy",
+    "idle",
+    "jacket",
+    "kitchen",
+    "lemon",
+    "mango",
+    "noble",
+    "ocean",
+    "panda",
+]
 
 Maker = Callable[[Random], str]
 
@@ -128,6 +183,12 @@ def recovery_codes(random: Random) -> str:
     """Return a list of one-time recovery codes."""
     halves = [(chars(LOWER, 5)(random), chars(LOWER, 5)(random)) for _ in range(6)]
     return "\n".join("-".join(pair) for pair in halves)
+
+
+def shadow_hash(random: Random) -> str:
+    """Return a hash of crypt(3): SHA-256, SHA-512 or yescrypt."""
+    prefix, size = random.choice((("$5$", 43), ("$6$", 86), ("$6$rounds=5000$", 86), ("$y$j9T$", 43)))
+    return f"{prefix}{chars(LETTERS + './', 16)(random)}${chars(LETTERS + './', size)(random)}"
 
 
 def with_zero_width_space(random: Random) -> str:
@@ -229,7 +290,7 @@ def _review_kinds() -> list[SecretKind]:
         ("recovery-codes", recovery_codes, ("Recovery codes:\n§\n", "backup codes for GitHub:\n\n§\n")),
         (
             "shadow-hash",
-            lambda r: f"${r.choice('56y')}${'rounds=5000$' if r.random() < 0.3 else ''}{chars(LETTERS + './', 16)(r)}${chars(LETTERS + './', 86)(r)}",
+            shadow_hash,
             ("root:§:19000:0:99999:7:::", "mara:§:19876:0:99999:7:::"),
         ),
         (
@@ -260,7 +321,7 @@ def _tuned_kinds() -> list[SecretKind]:
         ("netrc", any_password, ("machine api.host.test login mara password §", "machine h.test\n  login mara\n  password §\n", "default login a password §")),
         ("npmrc", chars(BASE64, 40), ("//registry.host.test/:_authToken=§", "_auth=§", "//npm.host.test/:_password=§")),
         ("pypirc", any_password, ("[pypi]\nusername = mara\npassword = §\n", "[distutils]\nindex-servers = x\n[x]\nusername: mara\npassword: §\n")),
-        ("cookie", key, ("Cookie: theme=dark; sessionid=§", "Set-Cookie: sid=§; Path=/; Secure", "-b 'session=§'", "curl --cookie \"JSESSIONID=§\" https://h.test")),
+        ("cookie", key, ("Cookie: theme=dark; sessionid=§", "Set-Cookie: sid=§; Path=/; Secure", "-b 'session=§'", 'curl --cookie "JSESSIONID=§" https://h.test')),
         ("basic-header", lambda r: encode(f"mara:{chars(LETTERS, 16)(r)}"), ("Authorization: Basic §", "-H 'authorization: Basic §'", '"Authorization": "Basic §"', "http.extraheader=AUTHORIZATION: basic §")),
         ("sas-url", lambda r: chars(LETTERS, 43)(r) + "%3D", ("https://acc.blob.core.windows.net/c?sv=2024-01-01&se=2026&sig=§", "SharedAccessSignature sr=x&sig=§&se=1&skn=k")),
         ("s3-signed", chars(HEX, 64), ("https://b.s3.amazonaws.com/o?X-Amz-Credential=AK%2F1&X-Amz-Signature=§", "curl 'https://b.s3.host.test/o?X-Amz-Expires=60&X-Amz-Signature=§'")),
@@ -276,14 +337,14 @@ def _tuned_kinds() -> list[SecretKind]:
         ("age-key", chars(UPPER, 58, "AGE-SECRET-KEY-1"), ("§", "key: §", "# public key: age1x\n§\n")),
         ("wireguard", chars(BASE64, 43, "", "="), ("[Interface]\nPrivateKey = §\nAddress = 10.0.0.2/24", "PresharedKey = §", "wg set wg0 private-key §")),
         ("telegram", chars(URL_SAFE, 33, "1234567890:AA"), ("BOT_TOKEN=§", "https://api.telegram.org/bot§/getMe", "bot token §")),
-        ("ethereum-key", chars(HEX, 64, "0x"), ('PRIVATE_KEY=§', 'privateKey: "§"', "accounts: ['§']  // private key", "cast send --private-key § x")),
-        ("sql-password", any_password, ("CREATE USER mara WITH PASSWORD '§';", "ALTER USER 'root'@'%' IDENTIFIED BY '§';", "CREATE USER app IDENTIFIED BY \"§\";", "ALTER ROLE app PASSWORD '§'")),
+        ("ethereum-key", chars(HEX, 64, "0x"), ("PRIVATE_KEY=§", 'privateKey: "§"', "accounts: ['§']  // private key", "cast send --private-key § x")),
+        ("sql-password", any_password, ("CREATE USER mara WITH PASSWORD '§';", "ALTER USER 'root'@'%' IDENTIFIED BY '§';", 'CREATE USER app IDENTIFIED BY "§";', "ALTER ROLE app PASSWORD '§'")),
         ("curl-user", any_password, ("curl -u mara:§ https://h.test", "curl --user 'mara:§' https://h.test", "wget --user=mara --password=§ https://h.test", "http -a mara:§ https://h.test")),
         ("auth-header", key, ("X-Auth-Token: §", "X-Vault-Token: §", "PRIVATE-TOKEN: §", "curl -H 'X-Api-Key: §' h.test", "X-Shopify-Access-Token: §", '"x-functions-key": "§"')),
         ("k8s-secret", lambda r: encode(strong_password(r)), ("apiVersion: v1\nkind: Secret\ndata:\n  password: §\n", "kind: Secret\ndata:\n  db-password: §", '{"kind":"Secret","data":{"token":"§"}}')),
-        ("ansible", any_password, ("ansible_become_pass: §", "ansible_ssh_pass=§", "ansible_password: '§'", "vault_db_password: \"§\"")),
+        ("ansible", any_password, ("ansible_become_pass: §", "ansible_ssh_pass=§", "ansible_password: '§'", 'vault_db_password: "§"')),
         ("laravel-key", chars(BASE64, 43, "base64:", "="), ("APP_KEY=§", "'key' => '§'", "APP_KEY='§'")),
-        ("powershell", any_password, ("ConvertTo-SecureString '§' -AsPlainText -Force", 'ConvertTo-SecureString -String "§" -AsPlainText', "$password = '§'", "$Password = \"§\"")),
+        ("powershell", any_password, ("ConvertTo-SecureString '§' -AsPlainText -Force", 'ConvertTo-SecureString -String "§" -AsPlainText', "$password = '§'", '$Password = "§"')),
         ("markdown-table", key, ("| name | value |\n|---|---|\n| API key | § |", "| token | `§` |", "| DB password | § |")),
         ("log-line", key, ('2026-03-01T10:00:00Z DEBUG http headers={"Authorization": "Bearer §"}', "level=debug msg=login token=§ user=mara", "[debug] apiKey=§, retry=3")),
     ]  # fmt: skip
@@ -319,14 +380,14 @@ def _held_out_kinds() -> list[SecretKind]:
         ("nsec", chars(BECH32, 58, "nsec1"), ("nostr key §", "NSEC=§")),
         ("stellar-seed", chars(BASE32, 55, "S"), ("stellar secret seed: §", 'Keypair.fromSecret("§")')),
         ("wordpress-salt", chars(WORDPRESS, 64), ("define('AUTH_KEY',         '§');", "define( 'SECURE_AUTH_SALT', '§' );", "define('LOGGED_IN_KEY', '§');", "define('NONCE_SALT', '§');")),
-        ("php-password", any_password, ("$db_pass = '§';", "define('DB_PASSWORD', '§');", "'password' => '§',", "$dbPasswd = \"§\";")),
+        ("php-password", any_password, ("$db_pass = '§';", "define('DB_PASSWORD', '§');", "'password' => '§',", '$dbPasswd = "§";')),
         ("flask-secret", lambda r: "".join(f"\\x{r.randint(0, 255):02x}" for _ in range(16)), ("app.secret_key = b'§'", 'SECRET_KEY = b"§"')),
         ("session-secret", any_password, ("session({ secret: '§', resave: false })", 'jwt.sign(data, "§")  // secret', "jwt_secret: §", "COOKIE_SECRET=§")),
         ("cisco", any_password, ("enable password §", "username admin privilege 15 password 0 §", "snmp-server community § RO", "enable secret 0 §")),
         ("net-user", any_password, ("net user mara § /add", "net use Z: \\\\srv\\share /user:mara §", "runas /savecred; psexec \\\\srv -u mara -p § cmd")),
         ("ldap", any_password, ("ldapsearch -x -D cn=admin,dc=h -w § -b dc=h", "bindpw §", "ldap_bind_password: §", "olcRootPW: §")),
         ("smb", any_password, ("smbclient //srv/share -U mara%§", "mount -t cifs //srv/s /m -o username=mara,password=§", "xfreerdp /v:srv /u:mara /p:§")),
-        ("keytool", any_password, ("keytool -genkey -storepass § -alias a", "jarsigner -keypass § a.jar b", "storePassword '§'", "keyPassword = \"§\"", "keystore.password=§")),
+        ("keytool", any_password, ("keytool -genkey -storepass § -alias a", "jarsigner -keypass § a.jar b", "storePassword '§'", 'keyPassword = "§"', "keystore.password=§")),
         ("maven-settings", any_password, ("<server><id>x</id><username>mara</username><password>§</password></server>", "<passphrase>§</passphrase>", "<privateKey>k</privateKey><password>§</password>")),
         ("poetry-config", any_password, ("poetry config http-basic.repo mara §", "poetry publish -u mara -p §", "twine upload -u mara -p § dist/*")),
         ("cargo-login", key, ("cargo login §", "cargo publish --token §", "gem push --key §", "vercel --token § deploy")),
@@ -336,9 +397,9 @@ def _held_out_kinds() -> list[SecretKind]:
         ("tfstate", any_password, ('"attributes": {\n  "master_password": "§",', '"outputs": {"db_password": {"value": "§", "type": "string"}}', 'admin_password = "§"')),
         ("actions-env", key, ("env:\n  DEPLOY_TOKEN: §\n  MODE: x", "      NPM_TOKEN: '§'", "::set-output name=token::§")),
         ("har-cookie", key, ('{"name": "session_token", "value": "§", "path": "/"}', '{"name":"PHPSESSID","value":"§"}', '"cookies": [{"name": "sid", "value": "§"}]')),
-        ("yaml-list", any_password, ("users:\n  - name: mara\n    password: §\n", "auth:\n  basic: {username: mara, password: §}", "credentials:\n    password: \"§\"")),
+        ("yaml-list", any_password, ("users:\n  - name: mara\n    password: §\n", "auth:\n  basic: {username: mara, password: §}", 'credentials:\n    password: "§"')),
         ("toml-section", any_password, ('[database]\npassword = "§"\n', "[auth]\nsecret = '§'\n", '[connections.dev]\nuser = "m"\npassword = "§"')),
-        ("go-struct", any_password, ('Config{User: "mara", Password: "§"}', 'os.Setenv("DB_PASSWORD", "§")', 'db.Password = "§"', 'const adminPassword = `§`')),
+        ("go-struct", any_password, ('Config{User: "mara", Password: "§"}', 'os.Setenv("DB_PASSWORD", "§")', 'db.Password = "§"', "const adminPassword = `§`")),
         ("java-call", any_password, ('DriverManager.getConnection(url, "mara", "§"); // password', 'ds.setPassword("§");', 'props.put("password", "§");', 'System.setProperty("javax.net.ssl.keyStorePassword", "§");')),
         ("rust-code", any_password, ('let password = "§";', 'env::set_var("API_SECRET", "§");', '.password("§")', 'const DB_PASS: &str = "§";')),
         ("python-call", any_password, ('connect(host="h", user="m", password="§")', "auth=('mara', '§')", 'client.login("mara@host.test", "§")', "HTTPBasicAuth('mara', '§')", "login(username='m', passwd='§')")),

@@ -26,13 +26,16 @@ from random import Random
 from bench.redaction import hits
 from bench.redaction import texts as transcript_texts
 from bench.safety.secret_kinds import SecretKind, secret_kinds
+
 from lorelog.core.record import RecordDraft
 from lorelog.core.session import ToolAction, TurnDigest
 from lorelog.ingest.redaction.redact import redact
 from lorelog.ingest.transcripts.turn_note import make_note
 
 EACH = 24
-TEXT_SUFFIXES = frozenset({".py", ".pyi", ".md", ".rst", ".txt", ".js", ".mjs", ".cjs", ".ts", ".go", ".rs", ".c", ".h"})
+TEXT_SUFFIXES = frozenset(
+    {".py", ".pyi", ".md", ".rst", ".txt", ".js", ".mjs", ".cjs", ".ts", ".go", ".rs", ".c", ".h"}
+)
 MAX_FILE_BYTES = 2_000_000
 HOSTILE_CHARS = 1_000_000
 
@@ -89,9 +92,7 @@ def is_leaked(secret: str, output: str) -> bool:
     size = max(5, len(secret) // 3)
     escaped = json.dumps(secret, ensure_ascii=False)[1:-1]
     forms = {secret, escaped}
-    return any(
-        form[at : at + size] in output for form in forms for at in range(max(1, len(form) - size + 1))
-    )
+    return any(form[at : at + size] in output for form in forms for at in range(max(1, len(form) - size + 1)))
 
 
 def redact_text(text: str) -> str:
@@ -157,9 +158,9 @@ def channels() -> dict[str, Channel | None]:
     }
 
 
-def measure_recall(samples: list[SecretSample], *, details: bool) -> None:
+def measure_recall(samples: list[SecretSample], only: str = "", *, details: bool) -> None:
     """Print the share of secrets that are gone, by kind and by channel."""
-    wired = {name: channel for name, channel in channels().items() if channel is not None}
+    wired = {name: channel for name, channel in channels().items() if channel is not None and only in {"", name}}
     missed: dict[str, Counter[str]] = {name: Counter() for name in wired}
     for sample in samples:
         for name, channel in wired.items():
@@ -224,16 +225,54 @@ def measure_hits(folders: list[Path], data: Path | None, *, details: bool) -> No
             for marker, taken, context in hits(text, result):
                 print(json.dumps([name, marker, taken, context], ensure_ascii=False))
     seconds = time.process_time() - started
-    print(f"\n{kinds.total()} hits in {characters:,} characters, {characters / max(seconds, 1e-9) / 1e6:.1f} million a second")
+    print(
+        f"\n{kinds.total()} hits in {characters:,} characters, {characters / max(seconds, 1e-9) / 1e6:.1f} million a second"
+    )
     for kind, count in kinds.most_common():
         print(f"| {kind} | {count} |")
 
 
 HOSTILE = (
-    *("curl -u a:b ", "curl -u a:bcd1 ", "mysql -p", "sshpass -p a1b2c3 ", "password: ", "the password is ", "passphrase: a "),
-    *("pw ", "key=", "://a:a@", "a:5432:b:c:", ":*:", "api_key:\n", "variable ", 'variable "password" {', "define('KEY', '"),
-    *("seed phrase ", "recovery codes:\n", "$6$", "a:$2y$05$", "\u200b", "a\u200b", "Passwort ", "密码", "token_" * 9, "IDENTIFIED BY '"),
-    *("Bearer ", "cookie: a=b;", "| key | a ", "echo a1b2c3|sudo -S ", "value key: token\n  value: a", "-----BEGIN PRIVATE KEY-----"),
+    *(
+        "curl -u a:b ",
+        "curl -u a:bcd1 ",
+        "mysql -p",
+        "sshpass -p a1b2c3 ",
+        "password: ",
+        "the password is ",
+        "passphrase: a ",
+    ),
+    *(
+        "pw ",
+        "key=",
+        "://a:a@",
+        "a:5432:b:c:",
+        ":*:",
+        "api_key:\n",
+        "variable ",
+        'variable "password" {',
+        "define('KEY', '",
+    ),
+    *(
+        "seed phrase ",
+        "recovery codes:\n",
+        "$6$",
+        "a:$2y$05$",
+        "\u200b",
+        "a\u200b",
+        "Passwort ",
+        "密码",
+        "token_" * 9,
+        "IDENTIFIED BY '",
+    ),
+    *(
+        "Bearer ",
+        "cookie: a=b;",
+        "| key | a ",
+        "echo a1b2c3|sudo -S ",
+        "value key: token\n  value: a",
+        "-----BEGIN PRIVATE KEY-----",
+    ),
 )
 
 
@@ -254,16 +293,23 @@ def main() -> int:
     """Run the measurement that the options select."""
     parser = argparse.ArgumentParser(description="Recall and false alarms of redaction.")
     parser.add_argument("--data", type=Path, metavar="DIR", help="count hits in its transcripts and pages")
-    parser.add_argument("--texts", type=Path, action="append", default=[], metavar="DIR", help="count hits in its files")
+    parser.add_argument(
+        "--texts", type=Path, action="append", default=[], metavar="DIR", help="count hits in its files"
+    )
     parser.add_argument("--seed", type=int, default=17)
-    parser.add_argument("--each", type=int, default=EACH, help="secrets of each kind")
+    parser.add_argument("--each", type=int, default=EACH, help="secrets of each kind; 0: only count hits")
+    parser.add_argument("--channel", default="", help="only this channel, such as redact")
     parser.add_argument("--group", default="", help="only kinds of this group: review, tuned, held-out")
     parser.add_argument("--details", action="store_true", help="list every miss and every hit")
     options = parser.parse_args()
-    measure_recall(make_samples(options.seed, options.each, options.group), details=options.details)
+    if options.each:
+        measure_recall(
+            make_samples(options.seed, options.each, options.group), options.channel, details=options.details
+        )
     if options.data or options.texts:
         measure_hits(options.texts, options.data, details=options.details)
-    measure_speed()
+    if options.each:
+        measure_speed()
     return 0
 
 
