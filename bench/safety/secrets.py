@@ -38,6 +38,7 @@ TEXT_SUFFIXES = frozenset(
 )
 MAX_FILE_BYTES = 2_000_000
 HOSTILE_CHARS = 1_000_000
+MEMORY_FOLDER = "/dev/shm" if Path("/dev/shm").is_dir() else None  # thousands of small databases
 
 Channel = Callable[[str], str]
 
@@ -125,7 +126,7 @@ def traces_of_log(text: str) -> str:
         'Traceback (most recent call last):\n  File "/srv/app/main.py", line 7, in main\n'
         f"    connect()\nRuntimeError: cannot connect: {text}\n"
     )
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY_FOLDER) as folder:
         tables = TraceTables(Path(folder) / "traces.db", TraceOptions())
         LogIngester(tables, "project").read_text(log)
         tables.close()
