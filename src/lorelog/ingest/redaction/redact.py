@@ -20,18 +20,22 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from lorelog.core.errors import ConfigError
+from lorelog.ingest.redaction.assignments import assignment_spans, separated_value_spans
 from lorelog.ingest.redaction.detectors import (
     SecretSpan,
-    assignment_spans,
+    bare_key_spans,
+    call_argument_spans,
     command_argument_spans,
     command_password_spans,
     cookie_spans,
     header_spans,
+    known_form_spans,
     password_file_spans,
     private_key_spans,
-    separated_value_spans,
+    sql_password_spans,
     url_credential_spans,
 )
+from lorelog.ingest.redaction.phrases import message_spans, phrase_spans
 from lorelog.ingest.redaction.values import MARKER, is_placeholder, looks_random
 from lorelog.ingest.redaction.vendor_rules import matching_rules
 
@@ -40,6 +44,8 @@ _MAX_ROUNDS = 8  # real texts need two; the limit is for adversarial ones
 _PRIVATE_TAG = re.compile(
     r"(?:<|&lt;|\\u003c)(/?)\s{0,8}private(?:\s[^<>]{0,1000})?(?:>|&gt;|\\u003e)", re.IGNORECASE | re.ASCII
 )
+_INVISIBLE_CHARACTERS = "\u00ad\u200b\u200c\u200d\u2060\ufeff"
+_INVISIBLE = re.compile(f"(?<=[!-~])[{_INVISIBLE_CHARACTERS}]+(?=[!-~])")
 _DATA_URI = re.compile(r";base64,[A-Za-z0-9+/=_-]*+")
 
 
@@ -61,7 +67,7 @@ def redact(text: str, patterns: Sequence[str] = ()) -> RedactionResult:
     kinds: Counter[str] = Counter()
     for _ in range(_MAX_ROUNDS):
         text, hidden = _strip_private(text)
-        spans = [*_custom_spans(text, custom), *_secret_spans(text)]
+        spans = [*_custom_spans(text, custom), *_visible_spans(text)]
         if hidden:
             kinds["private"] += hidden
         replaced = _replace_spans(text, spans, kinds)
@@ -112,6 +118,27 @@ def _custom_spans(text: str, patterns: tuple[re.Pattern[str], ...]) -> Iterator[
                 yield start, end, "custom"
 
 
+def _visible_spans(text: str) -> Iterator[SecretSpan]:
+    """Find secrets in a text as it is shown: invisible characters, which chat programs insert, hide no key."""
+    may_hide = not text.isascii() and any(character in text for character in _INVISIBLE_CHARACTERS)
+    gaps = list(_INVISIBLE.finditer(text)) if may_hide else []
+    yield from _secret_spans(text)
+    if not gaps:
+        return
+    kept, lengths, removed = [], [], []  # positions in the visible text, and the characters removed up to there
+    position = length = 0
+    for gap in gaps:
+        kept.append(text[position : gap.start()])
+        length += gap.start() - position
+        position = gap.end()
+        lengths.append(length)
+        removed.append(position - length)
+    for start, end, kind in _secret_spans("".join([*kept, text[position:]])):
+        before, inside = bisect_right(lengths, start), bisect_left(lengths, end)
+        if before < inside:  # others were found above
+            yield start + (removed[before - 1] if before else 0), end + removed[inside - 1], kind
+
+
 def _secret_spans(text: str) -> Iterator[SecretSpan]:
     lowered = text.replace("İ", "i").lower()  # the only letter whose lower case is longer: offsets must agree
     yield from private_key_spans(text)
@@ -122,6 +149,12 @@ def _secret_spans(text: str) -> Iterator[SecretSpan]:
     yield from command_password_spans(text)
     yield from password_file_spans(text, lowered)
     yield from command_argument_spans(text)
+    yield from sql_password_spans(text, lowered)
+    yield from call_argument_spans(text, lowered)
+    yield from known_form_spans(text)
+    yield from bare_key_spans(text, lowered)
+    yield from phrase_spans(text, lowered)
+    yield from message_spans(text, lowered)
     yield from _skip_data_uris(text, assignment_spans(text, lowered))
     yield from _skip_data_uris(text, separated_value_spans(text))
 

@@ -8,6 +8,7 @@ length of a key: a sentence without spaces has as much of it as thirty hexadecim
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from itertools import pairwise
 from math import log2
 
@@ -60,9 +61,13 @@ _COMMON_PAIRS = frozenset(
     """.split()  # noqa: SIM905
 )
 _DIGIT = re.compile(r"[0-9]")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}$")
+_MAX_JUDGED_CHARS = 96
+"""Enough of a long value to tell random text from words."""
 _CHARSET = re.compile(r"^[A-Za-z0-9+/=_~.:%-]+$", re.ASCII)
 
 
+@lru_cache(maxsize=2048)
 def is_placeholder(value: str) -> bool:
     """Return True if a value is a placeholder for a secret, or is a well-known default."""
     stripped = MARKER.sub("", value).strip().strip("\"'`\\").strip()
@@ -76,12 +81,66 @@ def is_placeholder(value: str) -> bool:
     )
 
 
+_HUMAN_PASSWORD = re.compile(r"(?=[^0-9]{0,64}[0-9])(?=[^A-Za-z]{0,64}[A-Za-z])[!-~]{6,64}\Z")
+_STRONG_SIGN = re.compile(r"[!@#$%^&*+=~?|;]")
+# Without a strong sign: `Winter-2025`, `Winter2025`, `l4dd3r.957`.
+_WORD_AND_NUMBER = re.compile(
+    r"(?:[A-Z][a-z0-9]{2,14}[-_.](?:[A-Za-z]{3,12})?[0-9]{2,4}[A-Za-z]?|[A-Z][a-z]{3,12}[0-9]{2,4}"
+    r"|(?=[a-z0-9]{5})[a-z]{1,9}[0-9][a-z0-9]{1,9}[a-z][a-z0-9]{0,5}[-_.][0-9]{2,4})\Z"
+)
+_NAME_AND_NUMBER = re.compile(
+    r"(?:sha|md|aes|utf|ucs|iso|rfc|base|pbkdf|argon|scrypt|bcrypt|hmac|rsa|des|tls|ssl|http|ipv|python|node|version|ver"
+    r"|cve|ed|x|rev|step|issue|bug|pr|part|chapter|section|line|page|pep|level|win|windows|oauth|totp|mp|h|v)"
+    r"[-_.]?[0-9]{1,4}[-_.a-z0-9]*\Z",
+    re.IGNORECASE,
+)
+_CODE_LIKE = re.compile(r"[(\[{<>\\]|://|^\w+=|=[\"']|->|::|^[./~@#]|&\w+;|@[\w-]+\.[a-z]")
+
+
+def is_human_password(value: str) -> bool:
+    """Return True if a word combines letters, digits and signs as passwords of people do: `Winter-2025`, `Tr0ub4dor&3x`.
+
+    The name before it must say password: a version, a path and a product have this form, too.
+    """
+    if not _HUMAN_PASSWORD.match(value) or _CODE_LIKE.search(value) or _NAME_AND_NUMBER.match(value):
+        return False
+    return bool(_STRONG_SIGN.search(value) or _WORD_AND_NUMBER.match(value))
+
+
+_SIGNED_KEY = re.compile(r"(?=[^0-9]{0,40}[0-9])(?=[\w-]{0,40}[^\w\s-])[!-~]{24,200}\Z", re.ASCII)
+_TEMPLATE = re.compile(
+    r"\$\{|\{\{|\$\([\w ./-]+\)|%\(\w+\)|#\{|<[\w -]+>|://|=>|\(\{|^[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)+\("
+)
+_LETTER_RUN = re.compile(r"[A-Za-z]{8,}")
+
+
+def is_signed_key(value: str) -> bool:
+    """Return True if a long value mixes letters, digits and signs without words, as the keys of Django and WordPress do."""
+    return (
+        bool(_SIGNED_KEY.match(value) and _STRONG_SIGN.search(value))
+        and not _TEMPLATE.search(value)
+        and not any(map(_is_word, _LETTER_RUN.findall(value)))
+        and _word_density(value) >= 0.25
+        and entropy(value) >= 3.9
+        and not any(part in value.lower() for part in ("xxxx", "example", "your", "..."))
+    )
+
+
+def _is_word(letters: str) -> bool:
+    """Return True if letters have as many common pairs as a word of a language."""
+    pairs = [first + second for first, second in pairwise(letters.lower())]
+    return sum(pair in _COMMON_PAIRS for pair in pairs) * 2 > len(pairs)
+
+
+@lru_cache(maxsize=2048)
 def looks_random(value: str, min_chars: int = 16, *, sure: bool = False) -> bool:
     """Return True if a value is long enough and its words are as short as those of random text.
 
     With `sure`, the form of the value already suggests a key and the threshold is lower.
     """
-    if len(value) < min_chars or not _CHARSET.match(value) or _PATH.match(value):
+    if len(value) < min_chars or not _CHARSET.match(value):
+        return False
+    if _PATH.match(value) and not (len(value) >= 36 and _BASE64.match(value) and _word_density(value) >= 0.36):
         return False
     if _UUID.match(value) or (_LONG_HEX.match(value) and entropy(value) >= 2.8):
         return True
@@ -99,7 +158,11 @@ def looks_random(value: str, min_chars: int = 16, *, sure: bool = False) -> bool
 
 def _has_rare_letter_pairs(word: str) -> bool:
     """Return True if a word has hardly any letter pairs common in language; without a digit the limit is lower."""
-    pairs = [first + second for first, second in pairwise(word.lower()) if first.isalpha() and second.isalpha()]
+    pairs = [
+        first + second
+        for first, second in pairwise(word[:_MAX_JUDGED_CHARS].lower())
+        if first.isalpha() and second.isalpha()
+    ]
     limit = 0.33 if _DIGIT.search(word) else 0.2 if word not in {word.lower(), word.upper()} else 0.0
     return len(word) >= 16 and len(pairs) >= 5 and sum(pair in _COMMON_PAIRS for pair in pairs) <= len(pairs) * limit
 
@@ -131,5 +194,6 @@ def _is_sequential(value: str) -> bool:
     """Return True if most characters follow their predecessor, as in `0123456789abcdef`."""
     if len(value) < 12:
         return False
+    value = value[:_MAX_JUDGED_CHARS]
     steps = sum(ord(after) - ord(before) in {0, 1} for before, after in pairwise(value))
     return steps > len(value) * 0.6

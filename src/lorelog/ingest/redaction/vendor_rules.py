@@ -64,6 +64,7 @@ def _key_rules(
 
 _PLAIN, _HEX, _DOTTED, _BASE64 = "[A-Za-z0-9]", "[0-9a-fA-F]", "[A-Za-z0-9_.-]", "[A-Za-z0-9+/=_-]"
 _END = "(?![A-Za-z0-9])"
+_UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 _CLOUD_RULES = [
     *_literal_rules("aws-access-key-id", "AKIA ASIA ABIA ACCA", f"[A-Z2-7]{{16}}{_END}"),
@@ -163,6 +164,11 @@ _SERVICE_RULES = [
             "telegram-token", ":AA", f"(?<=[0-9]{{{digits}}}:AA)[A-Za-z0-9_-]{{32,33}}(?!{_WORD})", before=digits
         )
     ),
+    *_literal_rules(
+        "zapier-webhook", "hooks.zapier.com/", "hooks/(?:catch|standard)/(?P<secret>[0-9]{3,12}/[A-Za-z0-9]{5,}+)"
+    ),
+    *_literal_rules("feishu-webhook", "/open-apis/bot/", f"v[0-9]/hook/(?P<secret>{_WORD}{{20,}}+)", alone=""),
+    *_literal_rules("wecom-webhook", "/cgi-bin/webhook/", rf"send\?key=(?P<secret>{_WORD}{{20,}}+)", alone=""),
     *_key_rules("stripe-key", "sk_live_ sk_test_ rk_live_ rk_test_", 16, letters="[A-Za-z0-9_]", random=True),
     *_key_rules("webhook-secret", "whsec_", 24, letters="[A-Za-z0-9+/=]"),
     *_literal_rules("twilio-key", "SK", f"[0-9a-f]{{32}}{_END}"),
@@ -176,6 +182,15 @@ _SERVICE_RULES = [
     *_key_rules("square-token", "sq0atp- sq0csp- sq0idp-", 22),
     *_key_rules("square-token", "EAAA", 56, random=True),
     *_key_rules("linear-key", "lin_api_ lin_oauth_ lin_wh_", 30, letters=_PLAIN),
+    *_literal_rules("hubspot-token", "pat-na1- pat-na2- pat-na3- pat-eu1- pat-ap1-", f"{_UUID}{_END}"),
+    *_literal_rules("launchdarkly-key", "sdk- api- mob-", f"{_UUID}{_END}"),
+    *_key_rules("posthog-key", "phx_ phs_", 32, letters=_PLAIN),
+    *_literal_rules("elevenlabs-key", "sk_", f"[0-9a-f]{{48}}{_END}"),
+    *_key_rules("flutterwave-key", "FLWSECK- FLWSECK_TEST- FLWSECK_LIVE-", 12, random=True),
+    *_key_rules("frameio-token", "fio-u-", 40),
+    *_key_rules("meta-token", "EAA", 100, letters=_PLAIN, random=True),
+    *_key_rules("trello-token", "ATTA", 56, letters=_HEX),
+    *_literal_rules("twitch-token", "oauth:", f"[a-z0-9]{{30}}{_END}", random=True),
     *_key_rules("notion-token", "ntn_", 40, letters=_PLAIN),
     *_literal_rules("notion-token", "secret_", f"[A-Za-z0-9]{{43}}{_END}", random=True),
     *_key_rules("figma-token", "figd_ figo_ figu_", 36),
@@ -216,6 +231,8 @@ _SERVICE_RULES = [
         40,
         letters="[A-Za-z0-9+/=]",
     ),
+    *_key_rules("nostr-key", "nsec1", 58, letters="[a-z0-9]"),
+    *_key_rules("wallet-key", "xprv yprv zprv tprv", 100, letters=_PLAIN),
     *_key_rules("age-key", "AGE-SECRET-KEY-1", 50, letters="[A-Z0-9]"),
     *_literal_rules("jwt", "eyJ", r"[\w-]{8,}+\.eyJ[\w-]{4,}+\.[\w-]{8,}+", alone=_WORD),
     *_literal_rules("jwt", "eyJ", r"[\w-]{8,}+\.[\w-]{0,}+\.[\w-]{8,}+\.[\w-]{8,}+\.[\w-]{8,}+", alone=_WORD),

@@ -1,0 +1,404 @@
+"""Detect secrets by the name of their value: assignments, fields, table cells, and a value below its name.
+
+The name of an assignment (`DB_PASSWORD=…`, `"apiKey": "…"`, `--token …`, `?sig=…`, `<secret>…</secret>`) determines how
+strict the check of its value is. A literal `password` value is a secret; a `token`, `secret` or API key must look random
+or mixed; a plain `key` must look random and not like a hash or a UUID, because most keys in programs are not
+credentials. Names about a secret (`token_count`, `password_hash`, `secretName`) are excluded. Names are located by
+`str.find` on a few stems, so a text costs only as much as the stems it contains.
+
+A name and its value may also be on two lines, in two fields of an object or in two cells of a table; the same checks
+apply there, but a value that is not written as an assignment is never redacted because of its name alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from lorelog.ingest.redaction.detectors import SecretSpan
+from lorelog.ingest.redaction.values import (
+    is_fingerprint,
+    is_human_password,
+    is_name_like,
+    is_placeholder,
+    is_signed_key,
+    looks_random,
+)
+
+_NAME_STEMS = ("pass", "pw", "psk", "secret", "token", "key", "credential", "auth", "sig", "jwt", "bearer")
+_LEVEL_PASSWORD, _LEVEL_SECRET, _LEVEL_KEY, _LEVEL_SIGNATURE = 4, 3, 2, 1
+_LEVEL_NONE = (0, "")
+_MAX_NAME_CHARS = 64
+_NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.$")
+
+_SEPARATOR = re.compile(
+    r"([A-Za-z0-9_-]{0,40}+)\\*[\"'`]?[\])]?"
+    r"(?:([ \t]{0,20}(?:=>|:=|\+?={1,3}|[!]==?|:(?![:/])|：|,)[ \t]{0,20})|([ \t]{1,4}(?:(?:is|was|to|ist)[ \t]{1,4})?)|(>))",
+    re.ASCII,
+)
+# The text after one of these is another item, or is only compared with the name.
+_NON_ASSIGNMENT_SEPARATORS = frozenset({",", "==", "===", "!=", "!=="})
+_TYPE_ANNOTATION = re.compile(
+    r"[A-Za-z_&][\w.\[\]|?&]{0,30}+(?:[ \t]{1,4}[\w.\[\]|?&]{1,30}+){0,2}(?:[ \t]{1,4}=[ \t]{0,4}(?![=>])|=(?=[\"']))",
+    re.ASCII,
+)
+_QUOTED_VALUE = re.compile(r"([fFrRbBuU]{0,2})([\"'`])((?:\\.|(?!\2)[^\\\n])++)")
+_ESCAPED_VALUE = re.compile(r"[bB]?(\\+[\"'])((?:(?!\1)[^\n])++)")
+_MAX_BARE_CHARS = 160  # enough to judge a value; the redacted span extends to the value's end
+_BARE_VALUE = re.compile(rf"(?![\[({{])[^\s\"'`<>\\]{{1,{_MAX_BARE_CHARS}}}+")
+_BARE_VALUE_REST = re.compile(r"[^\s\"'`<>\\]*+")
+_NAME_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_UPPER_CASE_NAME = re.compile(r"^[A-Z][A-Z0-9_]*$")
+
+_PASSWORD_WORDS = frozenset(
+    """
+    password passwd passwort pwd pw psk passphrase passcode pass sshpass dbpass userpass smtppass mailpass rootpass
+    adminpass storepass keypass requirepass bindpw rootpw adminpw
+    """.split()  # noqa: SIM905
+)
+_AMBIGUOUS_PASSWORD_NAMES = frozenset({"pass", "pwd", "pw"})  # also a test result, a directory, a unit
+_SECRET_WORDS = frozenset({"secret", "secrets", "token", "apikey", "credential", "credentials", "jwt", "bearer"})
+_SECRET_SUFFIXES = (
+    *("password", "passwd", "passphrase", "secret", "token", "apikey", "secretkey", "accesskey", "privatekey"),
+)
+_KEY_QUALIFIERS = frozenset(
+    """
+    api access secret private signing encryption master account service auth storage session deploy ssh webhook client
+    shared admin app license subscription ingest write bot rest personal hmac aes cipher crypto encrypt decrypt cookie jwt
+    root wallet preshared
+    """.split()  # noqa: SIM905
+)
+# Last words of names that describe a secret but do not hold it.
+_METADATA_WORDS = frozenset(
+    """
+    count counts limit limits name names id ids type types length len size url uri path paths file files filename dir
+    field fields label labels hint hints error errors expires expiry expiration expired ttl policy format prefix suffix
+    header headers param params parameter version index usage used budget cost regex pattern patterns class element ref
+    refs status valid required min max rule rules arn var vars env provider endpoint placeholder title message
+    description text icon input output hash hashed digest fingerprint salt store storage manager service factory
+    validator helper handler middleware method methods mode strategy scope scopes enabled disabled set present changed
+    at date time timestamp seconds minutes days config configuration settings option options reader writer kind source
+    location algorithm alg bits ring board press down up code codes word words map list array per generator parser
+    tokenizer stream iterator cache test tests spec schema model view page form dialog screen route reset strength
+    confirmation
+    """.split()  # noqa: SIM905
+)
+_VENDOR_NAMES = frozenset(
+    """
+    aws azure gcp google twilio heroku cloudflare vercel netlify datadog algolia okta auth0 fastly mistral cohere railway
+    upstash wandb openai anthropic github gitlab stripe slack discord telegram sentry mailgun sendgrid firebase jira
+    snowflake databricks elastic kafka rabbitmq postgres mysql redis mongo
+    """.split()  # noqa: SIM905
+)
+
+
+_LAST_WORDS = frozenset({"key", "keys"})
+_QUALIFIER_BEFORE = re.compile(rf"\b({'|'.join(sorted(_KEY_QUALIFIERS))})[ -]\Z", re.IGNORECASE)
+
+
+class _ValueSpan(NamedTuple):
+    """The position of a value and how it is written."""
+
+    start: int
+    end: int
+    value: str
+    literal: bool  # quoted, or where only a value is possible: an environment file, an element, a connection string
+    in_query_string: bool
+    in_prose: bool = False  # after a space or a verb: `ENV API_TOKEN …`, "the token is …"
+
+
+def assignment_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
+    """Find values assigned to names that denote a secret."""
+    seen: set[int] = set()
+    for stem in _NAME_STEMS:
+        at = lowered.find(stem)
+        while at >= 0:
+            after = _SEPARATOR.match(text, at + len(stem))
+            end = at + len(stem)
+            if after and after.end() not in seen:
+                seen.add(after.end())
+                if span := _secret_span_at(text, at, after):
+                    yield span
+                    end = span[1]
+            at = lowered.find(stem, end)
+
+
+def _secret_span_at(text: str, at: int, after: re.Match[str]) -> SecretSpan | None:
+    start = _name_start(text, at)
+    name = text[start : after.end(1)]
+    if name.lower() in _LAST_WORDS and (earlier := _QUALIFIER_BEFORE.search(text, max(0, start - 24), start)):
+        name = f"{earlier[1]}_{name}"  # "the secret access key is"
+    level, kind = _name_level(name)
+    span = _read_value(text, start, name, after) if level else None
+    if not span or not _is_secret(name, level, span):
+        return None
+    rest = _BARE_VALUE_REST.match(text, span.end) if span.end - span.start == _MAX_BARE_CHARS else None
+    return span.start, rest.end() if rest else span.end, kind
+
+
+def secret_kind(name: str, value: str, *, literal: bool) -> str:
+    """Return the kind of secret that a named value is; empty if it is not one.
+
+    `literal`: the position allows only a value, not code.
+    """
+    level, kind = _name_level(name)
+    span = _ValueSpan(0, len(value), value, literal, in_query_string=False)
+    return kind if level and _is_secret(name, level, span) else ""
+
+
+def _name_start(text: str, at: int) -> int:
+    start, lowest = at, max(0, at - _MAX_NAME_CHARS)
+    while start > lowest and text[start - 1] in _NAME_LETTERS:
+        start -= 1
+    if start and text[start - 1] == "\\" and text[start] in "nrt" and start < at:
+        start += 1
+    return start
+
+
+@lru_cache(maxsize=4096)
+def _name_level(name: str) -> tuple[int, str]:
+    """Return how strongly a name indicates a secret (0: not at all), and the kind to report."""
+    words = [word.lower() for word in _NAME_WORDS.findall(name)]
+    while words and (words[-1].isdigit() or words[-1] in {"base", "value", "b64"}):
+        words.pop()
+    if not words or words[-1] in _METADATA_WORDS or name.strip("-.$_") in {"PWD", "OLDPWD"}:
+        return _LEVEL_NONE
+    last = words[-1]
+    if last in _PASSWORD_WORDS or last.endswith(("password", "passwd", "passphrase")):
+        return _LEVEL_PASSWORD, "password"
+    return _LEVEL_NONE if "public" in words or "publishable" in words else _key_name_level(words, last)
+
+
+def _key_name_level(words: list[str], last: str) -> tuple[int, str]:
+    owner = next((word for word in words if word in _VENDOR_NAMES), "")
+    paired = last in {"key", "keys"} and any(word in _KEY_QUALIFIERS for word in words[:-1])
+    if last in _SECRET_WORDS or last.endswith(_SECRET_SUFFIXES) or paired or (owner and last in {"key", "auth"}):
+        return _LEVEL_SECRET, f"{owner}-secret" if owner else "api-key" if "key" in last else last.removesuffix("s")
+    if last in {"sig", "signature"}:
+        return _LEVEL_SIGNATURE, "signature"
+    if last in {"key", "auth"}:
+        return _LEVEL_KEY, "key"
+    return _LEVEL_NONE
+
+
+def _read_value(text: str, start: int, name: str, after: re.Match[str]) -> _ValueSpan | None:
+    """Read the value after a name, if there is one."""
+    separator, position = (after[2] or "").strip(), after.end()
+    if ":" in separator and (typed := _TYPE_ANNOTATION.match(text, position)):
+        position = typed.end()
+    quoted, escaped = _QUOTED_VALUE.match(text, position), _ESCAPED_VALUE.match(text, position)
+    if quoted and after[3] and (after[3].strip() or (_COMPOUND_NAME.search(name) and not name.startswith("--"))):
+        return _ValueSpan(
+            quoted.start(3), quoted.end(3), quoted[3], literal=False, in_query_string=False, in_prose=True
+        )
+    if quoted and not after[4] and not (after[3] and not name.startswith("--")):
+        computed = "f" in quoted[1].lower() and "{" in quoted[3]
+        literal = separator not in _NON_ASSIGNMENT_SEPARATORS or _is_setter(text, start, separator)
+        return (
+            None if computed else _ValueSpan(quoted.start(3), quoted.end(3), quoted[3], literal, in_query_string=False)
+        )
+    if escaped and (not after[3] or name.startswith("--")) and not after[4]:
+        return _ValueSpan(
+            escaped.start(2),
+            escaped.end(2),
+            escaped[2],
+            separator not in _NON_ASSIGNMENT_SEPARATORS,
+            in_query_string=False,
+        )
+    return (
+        None if separator in _NON_ASSIGNMENT_SEPARATORS else _read_unquoted(text, start, name, after, position=position)
+    )
+
+
+_COMPOUND_NAME = re.compile(r"[a-z][A-Z]|[a-z]_[a-z]")
+_SETTER = re.compile(r"(?:\b(?:set|put)\w{0,12}|\bdefine)\([ \t]{0,4}\\?[\"']\Z", re.IGNORECASE)
+
+
+def _is_setter(text: str, start: int, separator: str) -> bool:
+    """Return True if a name and its value are the arguments of a call: `setenv("DB_PASSWORD", "…")`."""
+    return separator == "," and bool(_SETTER.search(text, max(0, start - 24), start))
+
+
+def _read_unquoted(text: str, start: int, name: str, after: re.Match[str], *, position: int) -> _ValueSpan | None:
+    before = text[max(0, start - 5) : start]
+    if after[4]:
+        return _read_bare(text, position, ends="<") if before.endswith("<") and name[-1:].isalnum() else None
+    if before.endswith(("?", "&", "&amp;")):
+        return _read_bare(text, position, ends="&#;", query=True)
+    if after[2] == "=" and _in_connection_string(text, start):
+        return _read_bare(text, position, ends=";", literal=True)
+    if after[2] == "=" and _UPPER_CASE_NAME.match(name):
+        return _read_bare(text, position, ends="", literal=True)
+    span = _read_bare(text, position, ends=",;)}]")
+    if span and (parameter := _NEXT_PARAMETER.search(span.value)):
+        span = span._replace(end=span.start + parameter.start(), value=span.value[: parameter.start()])
+    return span._replace(in_prose=bool(after[3]) and not name.startswith("--")) if span else None
+
+
+_NEXT_PARAMETER = re.compile(r"&(?=[\w.-]*[=;]|&|\Z|nbsp|#)")
+
+
+def _read_bare(text: str, position: int, *, ends: str, literal: bool = False, query: bool = False) -> _ValueSpan | None:
+    match = _BARE_VALUE.match(text, position)
+    value = match[0] if match else ""
+    for end in ends:
+        value = value.partition(end)[0]
+    value = value.rstrip(",;" if literal else ".,;)}]")
+    if ends == "<":
+        literal = text.startswith("</", position + len(value))
+        value = value if literal else ""
+    return _ValueSpan(position, position + len(value), value, literal, query) if value else None
+
+
+def _in_connection_string(text: str, start: int) -> bool:
+    """Return True if a name is part of a connection string: `Server=…;User Id=…;Password=…`."""
+    before = text[max(0, start - 200) : start].rpartition("\n")[2].rstrip()
+    return before.endswith(";") and "=" in before
+
+
+def _is_secret(name: str, level: int, span: _ValueSpan) -> bool:
+    value = span.value
+    if span.literal and level >= _LEVEL_KEY and is_signed_key(value):
+        return True  # before the check for placeholders: some of these keys begin with a dollar sign
+    if span.in_prose:
+        is_secret = level in {_LEVEL_SECRET, _LEVEL_PASSWORD} and _is_told(value, level) and not is_fingerprint(value)
+    elif level == _LEVEL_SIGNATURE:
+        is_secret = span.in_query_string and looks_random(value.replace("%", ""), 16)
+    elif level == _LEVEL_PASSWORD:
+        is_secret = len(value) >= 4 and _is_password(value, name, literal=span.literal)
+    elif level == _LEVEL_SECRET:
+        is_secret = looks_random(value, 8 if span.in_query_string else 12) or _is_mixed_secret(
+            value, literal=span.literal
+        )
+    else:
+        is_secret = looks_random(value, 24) and not is_fingerprint(value)
+    return is_secret and value.lower() != name.lower() and not is_placeholder(value)
+
+
+def _is_mixed_secret(value: str, *, literal: bool) -> bool:
+    if literal and (_is_mixed(value) or value.count("\\x") >= 6):
+        return True
+    both_cases = value != value.lower() and value != value.upper()
+    return len(value) >= 12 and both_cases and is_human_password(value) and _is_mixed(value)
+
+
+def _is_told(value: str, level: int) -> bool:
+    """Return True if a value in a sentence is a secret: "the password is …"."""
+    if level != _LEVEL_PASSWORD:
+        return looks_random(value)
+    return looks_random(value, 12) or ((_is_mixed(value) or is_human_password(value)) and not _EMAIL.search(value))
+
+
+_EMAIL = re.compile(r"@[\w-]+\.\w")
+_PASSWORD_VOCABULARY = re.compile(
+    r"pass|pwd|secret|token|key|cred|auth|login|user|input|field|test|required|invalid", re.IGNORECASE
+)
+_DIGIT_OR_SYMBOL = re.compile(r"[0-9!@#$%^&+=~?]")
+_BRACKETED = re.compile(r"\[[^\]]*\]$|\([^)]*\)$")
+_REFERENCE_VALUE = re.compile(
+    r"^(?:[./~]|[A-Za-z]:\\|\w+://)|^[A-Za-z_]\w*(?:\.\w+)*[(\[]|^[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+$", re.ASCII
+)
+
+
+def _is_password(value: str, name: str, *, literal: bool) -> bool:
+    """Return True unless the value is a sentence, a path, a reference or a word about passwords."""
+    if " " in value:
+        return literal and "phrase" in name.lower() and value[0].islower() and value[-1] not in ".:!?"
+    if is_human_password(value) or looks_random(value, 12):
+        return True
+    is_ambiguous = name.strip("-.$_").lower() in _AMBIGUOUS_PASSWORD_NAMES
+    if _REFERENCE_VALUE.match(value) or (is_ambiguous and (value.isalpha() or not literal)):
+        return False
+    plain = value.replace("-", "").replace("_", "").isalpha()
+    if literal:
+        about_passwords = plain and (_PASSWORD_VOCABULARY.search(value) or not value.isascii())
+        return not about_passwords and not _BRACKETED.match(value)
+    return len(value) >= 6 and bool(_DIGIT_OR_SYMBOL.search(value)) and not value.isdigit() and not is_name_like(value)
+
+
+def _is_mixed(value: str) -> bool:
+    """Return True if one word combines letters, digits and symbols."""
+    if len(value) < 8 or any(letter.isspace() for letter in value) or _REFERENCE_VALUE.match(value):
+        return False
+    kinds = (str.isalpha, str.isdigit, lambda letter: letter in "!@#$%^&*+=~?|;")
+    return not any(bracket in value for bracket in "[](){}\\") and all(any(map(kind, value)) for kind in kinds)
+
+
+_LINE_END = r"(?:\r?\n|\\n)"
+_VALUE_BELOW_NAME = re.compile(
+    rf":\*{{0,2}}[ \t]{{0,4}}([|>][+-]?[0-9]?[ \t]{{0,8}})?{_LINE_END}(?:[>+-]?[ \t]{{0,8}}{_LINE_END})?[>+-]?[ \t]{{0,40}}"
+    r"([^\s\"'`<>\\]{6,4096}+)(?=([ \t]{0,8}(?:[\r\n\\]|\Z))?)"
+)
+_VARIABLE_BLOCK = re.compile(
+    r"\bvariable[ \t]{1,4}\\?\"([\w-]{2,64}+)\\?\"[ \t]{0,4}\{((?:[^{}]|\$\{){0,800}?)\bdefault[ \t]{0,20}=[ \t]{0,20}"
+    r"\\?\"([^\"\\\n]{4,512}+)\\?\"",
+    re.ASCII,
+)
+_NAME_VALUE_FIELDS = re.compile(
+    r"\b(?:name|key)[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?([\w.-]{2,64}+)[\"']?[ \t]{0,4}(?:,\s{0,40}|\s{1,40})[\"']?value[\"']?[ \t]{0,4}[:=]"
+    r"[ \t]{0,4}(?:\"([^\"\n]{4,4096}+)\"|'([^'\n]{4,4096}+)'|([^\s\"'`<>\\,}]{4,4096}+))",
+    re.IGNORECASE | re.ASCII,
+)
+_SESSION_NAME = re.compile(r"sess|^sid$|\.sid$", re.IGNORECASE)
+_NESTED_VALUE = re.compile(
+    r"\{\s{0,40}(?:\\?\"sensitive\\?\":[ \t]{0,4}\w{4,5},\s{0,40})?\\?\"value\\?\"[ \t]{0,4}:[ \t]{0,4}\\?\"([^\"\\\n]{4,4096}+)"
+)
+_OBJECT_NAME = re.compile(r"\"([\w.-]{2,64}+)\\?\"[ \t]{0,4}:\s{0,8}\Z", re.ASCII)
+_TABLE_CELLS = re.compile(
+    r"\|[ \t]{0,40}+([\w.`*-][\w.`* -]{1,63}+)\|[ \t]{0,40}+`?([^\s|`]{12,4096}+)`?[ \t]{0,40}+\|"
+)
+_TRAILING_NAME = re.compile(r"(?:[A-Za-z]{1,20} )?[\w.$-]{2,64}[\"'`*]{0,2}\Z", re.ASCII)
+
+
+def separated_value_spans(text: str) -> Iterator[SecretSpan]:
+    """Find a value below its name (long YAML values), in a `value` field next to `name`, or in the next table cell."""
+    if ":" in text:
+        yield from _below_name_spans(text)
+    if "variable" in text and "default" in text:
+        for match in _VARIABLE_BLOCK.finditer(text):
+            if kind := secret_kind(match[1], match[3], literal=True):
+                yield match.start(3), match.end(3), kind
+    if "value" in text or "Value" in text:
+        yield from _value_field_spans(text)
+    if text.count("|") > 2:
+        for match in _TABLE_CELLS.finditer(text):
+            if looks_random(match[2]) and (kind := secret_kind(_normalize_name(match[1]), match[2], literal=False)):
+                yield match.start(2), match.end(2), kind
+
+
+def _value_field_spans(text: str) -> Iterator[SecretSpan]:
+    for match in _NAME_VALUE_FIELDS.finditer(text):
+        index = match.lastindex or 0
+        kind = secret_kind(match[1], match[index], literal=False)
+        if not kind and _SESSION_NAME.search(match[1]) and looks_random(match[index]):
+            kind = "cookie"
+        if kind:
+            yield match.start(index), match.end(index), kind
+    for match in _NESTED_VALUE.finditer(text):
+        name = _OBJECT_NAME.search(text, max(0, match.start() - 80), match.start())
+        if name and (kind := secret_kind(name[1], match[1], literal=True)):
+            yield match.start(1), match.end(1), kind
+
+
+def _below_name_spans(text: str) -> Iterator[SecretSpan]:
+    for match in _VALUE_BELOW_NAME.finditer(text):
+        name = _TRAILING_NAME.search(text, max(0, match.start() - 90), match.start())
+        is_alone = match[3] is not None
+        if (
+            name
+            and "](" not in match[2]
+            and (is_alone or _is_certain(match[2]))
+            and (kind := secret_kind(_normalize_name(name[0]), match[2], literal=bool(match[1])))
+        ):
+            yield match.start(2), match.end(2), kind
+
+
+def _is_certain(value: str) -> bool:
+    """Return True if a value is a key even where other text follows it."""
+    return looks_random(value, 20) and any(letter.isdigit() for letter in value) and not is_fingerprint(value)
+
+
+def _normalize_name(name: str) -> str:
+    return name.strip("\"'`* ").replace(" ", "_")
