@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from copy import copy
 from dataclasses import replace
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from lorelog.services.indexing.run import IndexJob
     from lorelog.services.maintenance.index import IndexMaintenance
     from lorelog.services.memories.lifecycle import MemoryLifecycle
+    from lorelog.services.memories.transcript_access import TranscriptAccess
     from lorelog.services.memory_state.authored import AuthoredMemories
     from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
     from lorelog.services.memory_state.tombstones import Tombstones
@@ -294,10 +295,15 @@ class Engine:
             return list_documents(self.store, scoped, limit, self._lifecycle_index())
         return list_memories(self.store, scoped, limit, self._lifecycle_index(), options)
 
-    def add(self, memories: Sequence[NewMemory], *, to_global: bool = False) -> Sequence[AddReply]:
-        """Append memories to today's journal, all or none, and index them."""
-        from lorelog.services.memories.add import add, with_git_head, with_replaced_note
+    def add(
+        self, memories: Sequence[NewMemory], *, to_global: bool = False, keep_secrets: bool = False
+    ) -> Sequence[AddReply]:
+        """Append memories to today's journal, all or none, and index them. Secrets are redacted unless they are kept."""
+        from lorelog.services.memories.add import add, redact_memories, with_git_head, with_replaced_note
 
+        redacted: Sequence[dict[str, int]] = [{} for _ in memories]
+        if not keep_secrets:
+            memories, redacted = redact_memories(memories, self.defaults.capture.patterns)
         with suppress(StoreUnwritable):  # a project's memory is kept in the project even if the home is read-only
             self.place.create()
         root = self.place.journal_root(to_global=to_global)
@@ -309,6 +315,7 @@ class Engine:
             reply if memory.supersedes == before.supersedes else with_replaced_note(reply, memory)
             for reply, memory, before in zip(replies, memories, given, strict=True)
         ]
+        replies = [replace(reply, redacted=kinds) for reply, kinds in zip(replies, redacted, strict=True)]
         with suppress(StoreUnwritable):  # the memory is safe, and journals are found without being registered
             self._roots.remember([root])
         pairs = zip(replies, memories, strict=True)
@@ -408,7 +415,13 @@ class Engine:
     def _register_authored(self, memories: Sequence[NewMemory]) -> None:
         """Register memories as written on this machine. They are safe in their files even if the home is read-only."""
         with suppress(StoreUnwritable):
-            self._authored().record(memories)
+            self._authored().record(memories, self.place.project.id)
+
+    def transcript_access(self, environment: Mapping[str, str]) -> TranscriptAccess:
+        """Return what decides which transcripts the anchors of memories lead to; `environment` is the caller's."""
+        from lorelog.services.memories.transcript_access import TranscriptAccess
+
+        return TranscriptAccess(self._authored(), environment)
 
     def _authored(self) -> AuthoredMemories:
         from lorelog.services.memory_state.authored import AuthoredMemories

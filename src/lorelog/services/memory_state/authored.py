@@ -27,6 +27,7 @@ _MAX_COMPARED_CHARS = 400
 
 A long memory is split into chunks; the first is longer than this.
 """
+_TRANSCRIPT_FIELDS = ("transcript", "rollout", "db")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
@@ -40,6 +41,8 @@ class AuthoredText:
     """Digest of the whole text; empty if that is unknown."""
     kind: str = ""
     """Digest of type, origin, expiry, cues and replaced memories; empty if that is unknown."""
+    address: str = ""
+    """Digest of its project, session and transcript; empty if it has no transcript, or that is unknown."""
 
 
 class AuthoredMemories:
@@ -65,8 +68,8 @@ class AuthoredMemories:
         """Return True if anything was ever registered, or older memories were adopted."""
         return self._file.path.exists()
 
-    def record(self, memories: Iterable[NewMemory]) -> None:
-        """Register memories, which have ids; they are on disk when this returns."""
+    def record(self, memories: Iterable[NewMemory], project: str = "") -> None:
+        """Register memories of a project, which have ids; they are on disk when this returns."""
         at = datetime.now(UTC).isoformat(timespec="seconds")
         self._file.append(
             {
@@ -75,6 +78,7 @@ class AuthoredMemories:
                 "whole": _whole_digest(memory.text),
                 "kind": _anchor_digest(_to_anchor(memory)),
                 "at": at,
+                **_address_field(memory, project),
             }
             for memory in memories
         )
@@ -100,6 +104,13 @@ class AuthoredMemories:
         if known is None or not self.wrote(anchor, text):
             return False
         return known.whole == _whole_digest(text) if known.whole else "<!--" not in text
+
+    def wrote_address(self, anchor: Anchor, project: str) -> bool:
+        """Return True if a memory was written here, in this project, with this session and transcript."""
+        known = self._known().get(anchor.memory)
+        if known is None or not known.address:
+            return False
+        return known.address == _address_digest(project, anchor.session, anchor.transcript)
 
     def knows(self, memory: str) -> bool:
         """Return True if a memory with this id was written here, whatever its text is now."""
@@ -137,6 +148,16 @@ def _anchor_digest(anchor: Anchor) -> str:
     return short_hash("\0".join((anchor.type, anchor.origin, anchor.expires, replaced, *sorted(set(anchor.cues)))))
 
 
+def _address_digest(project: str, session: str, transcript: str) -> str:
+    return short_hash(f"{project}\0{session}\0{transcript}")
+
+
+def _address_field(memory: NewMemory, project: str) -> dict[str, str]:
+    source = dict(memory.source)
+    transcript = next((source[dialect] for dialect in _TRANSCRIPT_FIELDS if dialect in source), "")
+    return {"address": _address_digest(project, source.get("session", ""), transcript)} if transcript else {}
+
+
 def _to_anchor(memory: NewMemory) -> Anchor:
     return Anchor(
         memory=memory.id,
@@ -149,5 +170,5 @@ def _to_anchor(memory: NewMemory) -> Anchor:
 
 
 def _parse_line(entry: Any) -> tuple[str, AuthoredText]:
-    texts = (str(entry["text"]), str(entry.get("whole", "")), str(entry.get("kind", "")))
+    texts = (str(entry["text"]), *(str(entry.get(name, "")) for name in ("whole", "kind", "address")))
     return str(entry["memory"]), AuthoredText(*texts)

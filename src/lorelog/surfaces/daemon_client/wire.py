@@ -38,7 +38,10 @@ NON_IDEMPOTENT = frozenset(
 """Operations that must not be repeated when the reply is lost. Repeating any other operation is harmless."""
 
 
-FORWARDED_VARIABLES = ("CLAUDE_CONFIG_DIR", "OPENAI_BASE_URL", "OLLAMA_HOST", "GOOGLE_GENAI_USE_VERTEXAI")
+FORWARDED_VARIABLES = (
+    *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME", "OPENCLAW_STATE_DIR"),
+    *("OPENAI_BASE_URL", "OLLAMA_HOST", "GOOGLE_GENAI_USE_VERTEXAI"),
+)
 """Variables defined by other programs that lorelog reads."""
 
 

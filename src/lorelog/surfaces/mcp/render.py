@@ -223,9 +223,13 @@ def _render_turn(turn: JsonMapping, reply: JsonMapping) -> str:
 def render_add(reply: JsonMapping) -> ToolResult:
     """Render the location of a new memory."""
     text = f"Remembered in {_format_location(reply)}, id {reply['id'] or reply['memory']}."
-    return _result_with_notes(
-        text, {"id": reply["id"], "memory": reply["memory"], "file": _format_location(reply)}, reply["notes"]
-    )
+    structured: dict[str, Any] = {"id": reply["id"], "memory": reply["memory"], "file": _format_location(reply)}
+    notes = list(reply["notes"])
+    if reply["redacted"]:
+        structured["redacted"] = reply["redacted"]
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(reply["redacted"].items()))
+        notes.insert(0, f"redacted before writing: {kinds}")
+    return _result_with_notes(text, structured, notes)
 
 
 def render_index(reply: JsonMapping) -> ToolResult:
