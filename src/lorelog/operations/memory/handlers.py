@@ -236,6 +236,8 @@ def index(engine: Engine, request: schema.IndexRequest, call: RequestContext) ->
     _check_project_known(engine, request, call)
     project = GLOBAL_PROJECT if request.to_global else engine.place.project.id if request.project else None
     paths = tuple(resolve_path(path, call) for path in request.paths)
+    if not call.names_files:
+        _check_paths_visible(engine, paths)
     return engine.index(
         IndexTargets(paths, project, tuple(request.exclude)) if paths else None,
         force=request.force,
@@ -244,6 +246,21 @@ def index(engine: Engine, request: schema.IndexRequest, call: RequestContext) ->
         ignore_files=request.ignore_files,
         progress=call.progress,
     )
+
+
+def _check_paths_visible(engine: Engine, paths: Sequence[str]) -> None:
+    """Raise UsageError for a path that leads out of the project and of what the user indexed before."""
+    import os
+
+    from lorelog.core.paths import is_below
+
+    folders = [engine.place.project.id, engine.place.project.root, *(status.root.path for status in engine.roots())]
+    for path in paths:
+        real = os.path.realpath(path.removeprefix("!"))
+        if not any(is_below(real, folder) for folder in folders):
+            raise UsageError(
+                f"{path} is outside the project", hint="only the shell and Python can choose other files to index"
+            )
 
 
 def _switch_vectors(engine: Engine, request: schema.IndexRequest) -> IndexReport:

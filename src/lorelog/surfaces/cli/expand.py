@@ -72,6 +72,6 @@ def _show(reply: Json) -> None:
 
 def _show_transcript_location(transcript: Json, identity: str) -> None:
     address, tokens = transcript["address"], transcript["tokens"]
-    missing = "" if transcript["exists"] or "://" in address else "  (missing)"
+    missing = "" if transcript["exists"] or "://" in address else "  (not available)"
     cost = "" if tokens is None else f"  ~{tokens:,} tokens: lorelog transcript {identity[:8]}"
     print(one_line(f"transcript {short_path(address)}{missing}{cost}"))
