@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from lorelog.core.errors import LorelogError, StoreUnwritable
 from lorelog.core.options import ListOptions, SearchOptions
 from lorelog.core.ports import Embedder, Progress, Store
-from lorelog.core.query import Filters, LifecycleState, SearchReply
+from lorelog.core.query import Filters, Hit, LifecycleState, SearchReply
 from lorelog.services.pipeline.dependencies import EngineDefaults, EngineDeps
 from lorelog.services.places.project import visible_projects
 from lorelog.services.places.roots import Root, Roots, RootStatus
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     )
     from lorelog.services.code.scope import CodeScope
     from lorelog.services.context.scope import ContextScope
+    from lorelog.services.delivery.ownership import Ownership
     from lorelog.services.evaluation.search_quality import EvaluateReply, EvaluationOptions
     from lorelog.services.indexing.incremental import FileChanges
     from lorelog.services.indexing.run import IndexJob
@@ -206,7 +207,8 @@ class Engine:
         options = replace(options, filters=self._scoped(options.filters, all_projects=all_projects))
         code = partial(self.code, all_projects=all_projects)
         pipeline = SearchPipeline(self._searcher(self.embedder), self._record_pages, self.store, code)
-        return pipeline.search(query, options)
+        reply = pipeline.search(query, options)
+        return replace(reply, hits=self._with_origins(reply.hits)) if reply.hits else reply
 
     def recall(
         self,
@@ -229,11 +231,7 @@ class Engine:
         self.place.create()
         engine = self.with_embedder(LastQueryEmbedder)
         sources = RecallSources(engine.search, self.place.tenant_folder, engine._topic_reader().find)  # noqa: SLF001
-        recalled = recall_memories(prompt, options, sources, wanted)
-        return tuple(
-            replace(memory, origin="repository") if not memory.origin and self._is_foreign(memory.id) else memory
-            for memory in recalled
-        )
+        return recall_memories(prompt, options, sources, wanted)
 
     def _topic_reader(self) -> TopicReader:
         from lorelog.services.delivery.files import DeliveryFiles
@@ -243,11 +241,19 @@ class Engine:
         # A daemon's background thread makes the vectors, because a hook does not wait for them.
         return TopicReader(files, self.embedder, wait=self.deps.caches is None)
 
-    def _is_foreign(self, chunk: str) -> bool:
-        """Return True if a chunk is from a journal that came with the repository."""
+    def _ownership(self) -> Ownership:
         from lorelog.services.delivery.ownership import Ownership
 
-        return Ownership(self.place, self._authored()).came_with_repository(chunk, self.store)
+        return Ownership(self.place, self._authored())
+
+    def _with_origins(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+        """Return hits that tell which of them came with the repository."""
+        ownership = self._ownership()
+        anchors = [ownership.shown_anchor(hit, hit.id, self.store) for hit in hits]
+        return tuple(
+            hit if anchor is hit.anchor else replace(hit, anchor=anchor)
+            for hit, anchor in zip(hits, anchors, strict=True)
+        )
 
     def evaluate(
         self, request: EvaluationOptions, *, all_projects: bool = False, progress: Progress | None = None
@@ -276,6 +282,7 @@ class Engine:
         lifecycle = self._lifecycle_index()
         reply = lifecycle.annotate(expand(identity, self.store, lines=lines))
         reply = attach_sources(reply, self.store, lifecycle.summary_links)
+        reply = replace(reply, chunk=self._ownership().with_shown_anchor(reply.chunk, self.store))
         return self._record_pages.annotate_section(reply, around=bool(lines))
 
     def list(
@@ -293,7 +300,10 @@ class Engine:
         scoped = self._scoped(filters or Filters(), all_projects=all_projects)
         if documents:
             return list_documents(self.store, scoped, limit, self._lifecycle_index())
-        return list_memories(self.store, scoped, limit, self._lifecycle_index(), options)
+        reply = list_memories(self.store, scoped, limit, self._lifecycle_index(), options)
+        ownership = self._ownership()
+        memories = tuple(ownership.with_shown_anchor(memory, self.store) for memory in reply.memories)
+        return replace(reply, memories=memories)
 
     def add(
         self, memories: Sequence[NewMemory], *, to_global: bool = False, keep_secrets: bool = False
@@ -332,7 +342,8 @@ class Engine:
             return reply
         trust, newer = self._record_pages.chunk_trust(reply.memory)
         state = LifecycleState(superseded_by=newer) if newer else self._lifecycle_index().state_of(reply.memory)
-        return replace(reply, fate=state, trust=trust)
+        memory = self._ownership().with_shown_anchor(reply.memory, self.store)
+        return replace(reply, memory=memory, fate=state, trust=trust)
 
     def delete(self, identity: str) -> DeleteReply:
         """Hide a memory from every search and list. Its file is not touched, and `restore` shows it again."""

@@ -304,6 +304,7 @@ class _ChunkLocation(OperationReply, frozen=True, kw_only=True):
     tags: tuple[str, ...]
     content_hash: str
     anchor: Json | None
+    origin: str
     fate: LifecycleState | UnsetType = UNSET
 
 

@@ -13,7 +13,15 @@ from __future__ import annotations
 
 from lorelog.surfaces.cli.arguments import add_common
 from lorelog.surfaces.cli.client import call_operation
-from lorelog.surfaces.cli.render import one_line, print_json, print_note, printable, short_path, stylize
+from lorelog.surfaces.cli.render import (
+    format_repository,
+    one_line,
+    print_json,
+    print_note,
+    printable,
+    short_path,
+    stylize,
+)
 from lorelog.surfaces.cli.render.records import format_location, format_trust
 
 TYPE_CHECKING = False
@@ -52,6 +60,8 @@ def _show(reply: Json) -> None:
     anchor = reply["anchor"] or {}
     if trust := format_trust(reply["trust"], anchor.get("origin", "")):
         print(trust)
+    if repository := format_repository(reply):
+        print(stylize(repository, "yellow"))
     if anchor.get("session"):
         turn = f"  turn {anchor['turn']}" if anchor.get("turn") else ""
         print(one_line(f"session {anchor['session']}{turn}"))
