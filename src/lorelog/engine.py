@@ -7,7 +7,7 @@ indexing needs. Callers that need only the store, a model or a cache use the att
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from copy import copy
 from dataclasses import replace
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from lorelog.core.errors import LorelogError, StoreError, StoreUnwritable
 from lorelog.core.options import ListOptions, SearchOptions
 from lorelog.core.ports import Embedder, Progress, Store
-from lorelog.core.query import Filters, LifecycleState, SearchReply
+from lorelog.core.query import Filters, Hit, LifecycleState, SearchReply
 from lorelog.services.pipeline.dependencies import EngineDefaults, EngineDeps
 from lorelog.services.places.project import visible_projects
 from lorelog.services.places.roots import Root, Roots, RootStatus
@@ -40,11 +40,13 @@ if TYPE_CHECKING:
     )
     from lorelog.services.code.scope import CodeScope
     from lorelog.services.context.scope import ContextScope
+    from lorelog.services.delivery.ownership import Ownership
     from lorelog.services.evaluation.search_quality import EvaluateReply, EvaluationOptions
     from lorelog.services.indexing.incremental import FileChanges
     from lorelog.services.indexing.run import IndexJob
     from lorelog.services.maintenance.index import IndexMaintenance
     from lorelog.services.memories.lifecycle import MemoryLifecycle
+    from lorelog.services.memories.transcript_access import TranscriptAccess
     from lorelog.services.memory_state.authored import AuthoredMemories
     from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
     from lorelog.services.memory_state.tombstones import Tombstones
@@ -212,7 +214,7 @@ class Engine:
         code = partial(self.code, all_projects=all_projects)
         pipeline = SearchPipeline(self._searcher(self.embedder), self._record_pages, self.store, code)
         reply = pipeline.search(query, options)
-        return reply if reply.hits else self._explain_empty(reply)
+        return replace(reply, hits=self._with_origins(reply.hits)) if reply.hits else self._explain_empty(reply)
 
     def _explain_empty(self, reply: SearchReply) -> SearchReply:
         """Return a reply without hits, with a note if nothing of the registered paths is indexed: the index is new."""
@@ -247,11 +249,7 @@ class Engine:
         self.place.create()
         engine = self.with_embedder(LastQueryEmbedder)
         sources = RecallSources(engine.search, self.place.tenant_folder, engine._topic_reader().find)  # noqa: SLF001
-        recalled = recall_memories(prompt, options, sources, wanted)
-        return tuple(
-            replace(memory, origin="repository") if not memory.origin and self._is_foreign(memory.id) else memory
-            for memory in recalled
-        )
+        return recall_memories(prompt, options, sources, wanted)
 
     def _topic_reader(self) -> TopicReader:
         from lorelog.services.delivery.files import DeliveryFiles
@@ -261,11 +259,19 @@ class Engine:
         # A daemon's background thread makes the vectors, because a hook does not wait for them.
         return TopicReader(files, self.embedder, wait=self.deps.caches is None)
 
-    def _is_foreign(self, chunk: str) -> bool:
-        """Return True if a chunk is from a journal that came with the repository."""
+    def _ownership(self) -> Ownership:
         from lorelog.services.delivery.ownership import Ownership
 
-        return Ownership(self.place, self._authored()).came_with_repository(chunk, self.store)
+        return Ownership(self.place, self._authored())
+
+    def _with_origins(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+        """Return hits that tell which of them came with the repository."""
+        ownership = self._ownership()
+        anchors = [ownership.shown_anchor(hit, hit.id, self.store) for hit in hits]
+        return tuple(
+            hit if anchor is hit.anchor else replace(hit, anchor=anchor)
+            for hit, anchor in zip(hits, anchors, strict=True)
+        )
 
     def evaluate(
         self, request: EvaluationOptions, *, all_projects: bool = False, progress: Progress | None = None
@@ -294,6 +300,7 @@ class Engine:
         lifecycle = self._lifecycle_index()
         reply = lifecycle.annotate(expand(identity, self.store, lines=lines))
         reply = attach_sources(reply, self.store, lifecycle.summary_links)
+        reply = replace(reply, chunk=self._ownership().with_shown_anchor(reply.chunk, self.store))
         return self._record_pages.annotate_section(reply, around=bool(lines))
 
     def list(
@@ -311,12 +318,20 @@ class Engine:
         scoped = self._scoped(filters or Filters(), all_projects=all_projects)
         if documents:
             return list_documents(self.store, scoped, limit, self._lifecycle_index())
-        return list_memories(self.store, scoped, limit, self._lifecycle_index(), options)
+        reply = list_memories(self.store, scoped, limit, self._lifecycle_index(), options)
+        ownership = self._ownership()
+        memories = tuple(ownership.with_shown_anchor(memory, self.store) for memory in reply.memories)
+        return replace(reply, memories=memories)
 
-    def add(self, memories: Sequence[NewMemory], *, to_global: bool = False) -> Sequence[AddReply]:
-        """Append memories to today's journal, all or none, and index them."""
-        from lorelog.services.memories.add import add, with_git_head, with_replaced_note
+    def add(
+        self, memories: Sequence[NewMemory], *, to_global: bool = False, keep_secrets: bool = False
+    ) -> Sequence[AddReply]:
+        """Append memories to today's journal, all or none, and index them. Secrets are redacted unless they are kept."""
+        from lorelog.services.memories.add import add, redact_memories, with_git_head, with_replaced_note
 
+        redacted: Sequence[dict[str, int]] = [{} for _ in memories]
+        if not keep_secrets:
+            memories, redacted = redact_memories(memories, self.defaults.capture.patterns)
         with suppress(StoreUnwritable):  # a project's memory is kept in the project even if the home is read-only
             self.place.create()
         root = self.place.journal_root(to_global=to_global)
@@ -328,6 +343,7 @@ class Engine:
             reply if memory.supersedes == before.supersedes else with_replaced_note(reply, memory)
             for reply, memory, before in zip(replies, memories, given, strict=True)
         ]
+        replies = [replace(reply, redacted=kinds) for reply, kinds in zip(replies, redacted, strict=True)]
         with suppress(StoreError):  # the memory is safe, and journals are found without being registered
             self._roots.remember([root])
         pairs = zip(replies, memories, strict=True)
@@ -344,7 +360,8 @@ class Engine:
             return reply
         trust, newer = self._record_pages.chunk_trust(reply.memory)
         state = LifecycleState(superseded_by=newer) if newer else self._lifecycle_index().state_of(reply.memory)
-        return replace(reply, fate=state, trust=trust)
+        memory = self._ownership().with_shown_anchor(reply.memory, self.store)
+        return replace(reply, memory=memory, fate=state, trust=trust)
 
     def delete(self, identity: str) -> DeleteReply:
         """Hide a memory from every search and list. Its file is not touched, and `restore` shows it again."""
@@ -427,7 +444,13 @@ class Engine:
     def _register_authored(self, memories: Sequence[NewMemory]) -> None:
         """Register memories as written on this machine. They are safe in their files even if the home is read-only."""
         with suppress(StoreUnwritable):
-            self._authored().record(memories)
+            self._authored().record(memories, self.place.project.id)
+
+    def transcript_access(self, environment: Mapping[str, str]) -> TranscriptAccess:
+        """Return what decides which transcripts the anchors of memories lead to; `environment` is the caller's."""
+        from lorelog.services.memories.transcript_access import TranscriptAccess
+
+        return TranscriptAccess(self._authored(), environment)
 
     def _authored(self) -> AuthoredMemories:
         from lorelog.services.memory_state.authored import AuthoredMemories

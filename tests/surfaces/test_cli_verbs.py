@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ JOURNAL = """# 2026-03-05
 ## Session 14:00
 
 ### 14:30
-<!-- session:s1 turn:t1 transcript:t/one two.jsonl -->
+<!-- session:s1 turn:t1 transcript:~/.claude/projects/app/one two.jsonl -->
 - Chose Redis for the price cache with a TTL of five minutes
 
 ### 15:10
@@ -125,7 +126,7 @@ def test_expand_shows_the_section_and_the_transcript(shell: Shell, indexed: Path
 
     assert "Chose Redis" in done.out
     assert "session s1  turn t1" in done.out
-    assert "transcript memory/t/one two.jsonl  (missing)" in done.out
+    assert "transcript ~/.claude/projects/app/one two.jsonl  (not available)" in done.out
     assert (reply["start_line"], reply["end_line"]) == (5, 7)
     assert reply["transcript"]["exists"] is False
     assert shell("expand", hit["id"], "--lines", 1, "--json").json["start_line"] == 4
@@ -133,7 +134,10 @@ def test_expand_shows_the_section_and_the_transcript(shell: Shell, indexed: Path
 
 def test_each_layer_tells_what_the_next_one_costs(shell: Shell, indexed: Path) -> None:
     """A hit shows the cost and command of expanding it, which is correct, and the cost of the transcript."""
-    write(indexed / "memory" / "t" / "one two.jsonl", "x" * 27_000)
+    talk = json.dumps(
+        {"type": "user", "uuid": "t1", "sessionId": "s1", "cwd": str(indexed), "message": {"content": "x"}}
+    )
+    write(Path.home() / ".claude" / "projects" / "app" / "one two.jsonl", talk.ljust(27_000))
     hit = shell("search", "redis", "--json").json["hits"][0]
     section = shell("expand", hit["id"], "--json").json
 
@@ -142,7 +146,7 @@ def test_each_layer_tells_what_the_next_one_costs(shell: Shell, indexed: Path) -
     assert (section["tokens"], section["transcript"]["tokens"]) == (hit["expand_tokens"], 10_000)
     shown = shell("expand", hit["id"][:8]).out
     assert f"~{section['tokens']} tokens" in shown
-    assert "transcript memory/t/one two.jsonl  ~10,000 tokens" in shown
+    assert "transcript ~/.claude/projects/app/one two.jsonl  ~10,000 tokens" in shown
 
 
 def test_a_token_budget_shows_texts_and_names_what_it_left_out(shell: Shell, indexed: Path) -> None:

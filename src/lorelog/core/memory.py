@@ -66,6 +66,8 @@ class AddReply:
     searchable: bool
     notes: tuple[str, ...] = ()
     admission: AdmissionResult = AdmissionResult(AdmissionDecision.DURABLE, "")
+    redacted: Mapping[str, int] = field(default_factory=dict)
+    """Number of secrets that were replaced before writing, by kind."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,6 +203,11 @@ class Hit:
     verdict: FreshnessVerdict = UNCHECKED_VERDICT
     """State of the code it mentions."""
 
+    @property
+    def origin(self) -> str:
+        """Who its text comes from: user, agent, tool, import or repository; empty if unknown."""
+        return self.anchor.origin if self.anchor is not None else ""
+
 
 @dataclass(frozen=True, slots=True)
 class VectorCoverage:

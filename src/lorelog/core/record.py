@@ -22,6 +22,8 @@ DIGEST_MARK = "<!-- lorelog:digest"
 
 ORIGINS = ("user", "agent", "tool", "import")
 UNTRUSTED_ORIGINS = frozenset({"tool", "import"})
+REPOSITORY_ORIGIN = "repository"
+"""Origin that is shown for a memory that was not written on this machine, whatever its anchor claims."""
 """Origins of text that nobody here has vouched for."""
 
 MAX_NESTING = 50

@@ -40,6 +40,8 @@ class ClientIdentity:
     """Home folder of the index; LORELOG_HOME of the environment, or ~/.lorelog, if not given."""
     own: bool = True
     """True for a process of this machine's user. Other clients may not name files to read."""
+    names_files: bool = True
+    """False for a client of this machine that may not name files to read either."""
     agent: str = ""
     """Name of the agent that calls. A client that is not `own` counts as an agent, too."""
 
@@ -86,7 +88,13 @@ class Dispatcher:
                 raise
             with self._engine_for(request, caller) as engine:
                 context = RequestContext(
-                    caller.directory, caller.own, caller.detect_agent(), progress=progress, meter=self.meter
+                    caller.directory,
+                    caller.own,
+                    names_files=caller.own and caller.names_files,
+                    environment=caller.environment,
+                    agent=caller.detect_agent(),
+                    progress=progress,
+                    meter=self.meter,
                 )
                 try:
                     value = self._run_handler(engine, operation, request, context)

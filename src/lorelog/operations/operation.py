@@ -29,7 +29,11 @@ class RequestContext:
     directory: str
     """Base of the client's relative paths."""
     own: bool = True
-    """True if the client may name files of this machine to read."""
+    """True for a process of this machine's user."""
+    names_files: bool = True
+    """True if the client may name files of this machine to read: the shell and Python, not HTTP and MCP."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """The client's environment."""
     agent: str = ""
     """Name of the agent that calls; empty for a person, as far as that can be told (see `core.caller`)."""
     progress: Progress | None = None

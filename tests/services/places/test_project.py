@@ -114,6 +114,50 @@ def test_submodule(base: Path) -> None:
     assert find_project(str(root / "vendor")).id == str(root)
 
 
+def make_forged_pointer(kind: str, forged: Path, victim: Path) -> None:
+    """Write what an archive can contain: a directory that names another directory's repository as its own."""
+    forged.mkdir()
+    fake = forged / "fake"
+    if kind == "linked worktree":
+        fake.mkdir()
+        (forged / ".git").write_text("gitdir: fake\n")
+        (fake / "commondir").write_text(f"{victim / '.git'}\n")
+        (fake / "gitdir").write_text(f"{forged / '.git'}\n")
+        (fake / "HEAD").write_text("ref: refs/heads/main\n")
+    elif kind == "worktree of another directory":
+        git(victim, "worktree", "add", "-b", "side", str(victim.parent / "side"))
+        (forged / ".git").write_text(f"gitdir: {victim / '.git' / 'worktrees' / 'side'}\n")
+    elif kind == "git file":
+        (forged / ".git").write_text(f"gitdir: {victim / '.git'}\n")
+    elif kind == "link":
+        (forged / ".git").symlink_to(victim / ".git")
+    else:
+        git(forged, "init", "--bare", ".")
+        git(forged, "config", "core.bare", "false")
+        git(forged, "config", "core.worktree", str(victim))
+
+
+@pytest.mark.parametrize(
+    "kind", ["linked worktree", "worktree of another directory", "git file", "link", "repository with a worktree"]
+)
+def test_repository_without_back_reference(base: Path, kind: str) -> None:
+    """A directory that names a repository which does not list it is a project of its own."""
+    victim, forged = make_repository(base / "victim"), base / "forged"
+    make_forged_pointer(kind, forged, victim)
+
+    assert find_project(str(forged)).id == str(forged)
+    assert find_project(str(victim)).id == str(victim)
+
+
+def test_linked_worktree_with_relative_paths(base: Path) -> None:
+    """A linked worktree whose back reference is relative to its Git directory shares the project."""
+    root, linked = make_repository(base / "app"), base / "linked"
+    git(root, "worktree", "add", "-b", "side", str(linked))
+    (root / ".git" / "worktrees" / "linked" / "gitdir").write_text("../../../../linked/.git\n")
+
+    assert find_project(str(linked)).id == str(root)
+
+
 def test_symlink(base: Path) -> None:
     """A link to a project is that project."""
     root = make_repository(base / "harbor")

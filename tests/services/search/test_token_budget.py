@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -142,10 +143,15 @@ def test_a_budget_below_nothing_is_refused(memory: Lorelog) -> None:
 
 def test_expand_says_what_the_transcript_would_cost(tmp_path: Path, notes: Path) -> None:
     """The next layer's cost is told by the size of its file, and not at all where there is no such file."""
-    (notes / "talk.jsonl").write_text("x" * 2700, "utf-8")
+    talks = Path.home() / ".claude" / "projects" / "otter"
+    talks.mkdir(parents=True)
+    talk = json.dumps(
+        {"type": "user", "uuid": "t", "sessionId": "s", "cwd": str(tmp_path), "message": {"content": "x"}}
+    )
+    (talks / "talk.jsonl").write_text(talk.ljust(2700), "utf-8")
     entry = "### 14:30\n<!-- session:s turn:t transcript:{} -->\nChose {}\n"
     (notes / "day.md").write_text(
-        entry.format("talk.jsonl", "amber") + "\n" + entry.format("none.jsonl", "birch"), "utf-8"
+        entry.format(talks / "talk.jsonl", "amber") + "\n" + entry.format(talks / "none.jsonl", "birch"), "utf-8"
     )
     with Lorelog(project=tmp_path, settings=WORDS_ALONE) as memory:
         memory.index([notes])

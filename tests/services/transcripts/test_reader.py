@@ -30,8 +30,16 @@ from lorelog.core.session import TranscriptReply
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.retrieval.analyser import WordAnalyser
 from lorelog.services.sessions import transcripts
-from lorelog.services.sessions.transcripts import read_transcript
+from lorelog.services.sessions.transcripts import TranscriptSources, locate_anchor
 from lorelog.stores.memory import MemoryStore
+
+
+def read_transcript(
+    place: str, store: Store, *, directory: str | None, turn: str = "", context: int = 3
+) -> TranscriptReply:
+    """Read a transcript for somebody who may follow any anchor."""
+    sources = TranscriptSources(store, locate_anchor, directory)
+    return transcripts.read_transcript(place, sources, turn=turn, context=context)
 
 
 def ids(reply: TranscriptReply) -> list[str]:

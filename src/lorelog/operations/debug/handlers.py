@@ -64,8 +64,8 @@ def ingest(engine: Engine, request: schema.IngestRequest, call: RequestContext) 
     """
     if (request.path is None) == (request.text is None):
         raise UsageError("a log must be given as a path or as text", hint="give either path or text, not both")
-    if request.path is not None and not call.own:
-        raise UsageError("only clients on this machine can choose files to read", hint="send the text itself")
+    if request.path is not None and not call.names_files:
+        raise UsageError("only the shell and Python can choose files to read", hint="send the text itself")
     reader = open_ingester(engine)
     if request.text is not None:
         return ingest_reply(reader.read_text(request.text))

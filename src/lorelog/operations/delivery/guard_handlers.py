@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.engine import Engine
 from lorelog.operations.delivery import guard_schema as schema
@@ -64,7 +66,7 @@ def test_guard(engine: Engine, request: schema.GuardTestRequest, call: RequestCo
         check_patterns(conditions)
         draft = GuardDraft(conditions=conditions, message="", project=engine.place.project.id)
         guard = guard_from_draft(draft, _author(call))
-    report = _replay(engine, guard, all_projects=request.all_projects)
+    report = _replay(engine, guard, call, all_projects=request.all_projects)
     return _replay_reply(guard, report, request.limit)
 
 
@@ -72,8 +74,9 @@ def add_guard(engine: Engine, request: schema.GuardAddRequest, call: RequestCont
     """Add a guard, switched off. Refused if it matches nearly every call. `guard.enable` switches it on.
 
     Only a guard that a person wrote or approved can block. A memory that came with a repository or an import cannot
-    become a guard.
+    become a guard. Secrets in the message are redacted.
     """
+    from lorelog.ingest.redaction.redact import redact
     from lorelog.services.delivery.guard_replay import check_share
     from lorelog.services.delivery.guards import GuardDraft, check_patterns, guard_from_draft
 
@@ -83,9 +86,13 @@ def add_guard(engine: Engine, request: schema.GuardAddRequest, call: RequestCont
         message = message or " ".join(memory.text.split())[:400]
     if not message:
         raise UsageError("a guard needs a message: the text that the agent is shown", hint="--message TEXT")
+    conditions, patterns = _conditions(request), engine.defaults.capture.patterns
+    if call.agent and any(redact(pattern, patterns).kinds for pattern in conditions.patterns()):
+        raise UsageError("a condition of the guard contains a secret", hint="use a pattern without its value")
+    redaction = redact(message, patterns)
     draft = GuardDraft(
-        conditions=_conditions(request),
-        message=message,
+        conditions=conditions,
+        message=redaction.text,
         action=request.action,
         memory=request.memory,
         project="" if request.to_global else engine.place.project.id,
@@ -94,8 +101,12 @@ def add_guard(engine: Engine, request: schema.GuardAddRequest, call: RequestCont
     check_patterns(draft.conditions)
     guard = guard_from_draft(draft, by)
     with call.yield_write_slot():
-        check_share(guard, _replay(engine, guard, all_projects=request.to_global))
-    return _change_reply(_add(engine, draft, by))
+        check_share(guard, _replay(engine, guard, call, all_projects=request.to_global))
+    reply = _change_reply(_add(engine, draft, by))
+    if not redaction.kinds:
+        return reply
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(redaction.kinds.items()))
+    return msgspec.structs.replace(reply, notes=(*reply.notes, f"redacted before writing: {kinds}"))
 
 
 def enable_guard(engine: Engine, request: schema.GuardEnableRequest, call: RequestContext) -> schema.GuardEnableReply:
@@ -113,7 +124,7 @@ def enable_guard(engine: Engine, request: schema.GuardEnableRequest, call: Reque
             f"{call.agent} cannot switch on a guard that blocks", hint="a person does this in a terminal of their own"
         )
     with call.yield_write_slot():
-        report = _replay(engine, guard, all_projects=not guard.project)
+        report = _replay(engine, guard, call, all_projects=not guard.project)
     check_share(guard, report)
     if not guard.created:
         _add(engine, _draft_of(guard), guard.created_by if by == PERSON else by)
@@ -229,7 +240,7 @@ def _correction_text(engine: Engine, guard: Guard) -> str:
     return next(texts, guard.message)
 
 
-def _replay(engine: Engine, guard: Guard, *, all_projects: bool) -> ReplayReport:
+def _replay(engine: Engine, guard: Guard, call: RequestContext, *, all_projects: bool) -> ReplayReport:
     from lorelog.services.delivery.guard_replay import ReplaySources, replay
 
     place = engine.place
@@ -238,6 +249,7 @@ def _replay(engine: Engine, guard: Guard, *, all_projects: bool) -> ReplayReport
         traces=engine.traces(),
         project=place.project.id,
         project_root=place.project.root,
+        access=engine.transcript_access(call.environment),
         all_projects=all_projects,
     )
     calls, notes = sources.calls()

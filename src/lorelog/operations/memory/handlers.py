@@ -69,7 +69,12 @@ def search(engine: Engine, request: schema.SearchRequest, call: RequestContext) 
 
 def expand(engine: Engine, request: schema.ExpandRequest, call: RequestContext) -> ExpandReply:
     """Show the whole section around a hit, read from its file."""
-    return engine.expand(request.id, lines=request.lines)
+    reply = engine.expand(request.id, lines=request.lines)
+    if not reply.transcript:
+        return reply
+    from lorelog.services.sessions.transcripts import checked_follow, describe_transcript
+
+    return describe_transcript(reply, checked_follow(engine.transcript_access(call.environment)))
 
 
 def get(engine: Engine, request: schema.IdentityRequest, call: RequestContext) -> GetReply:
@@ -78,15 +83,20 @@ def get(engine: Engine, request: schema.IdentityRequest, call: RequestContext) -
 
 
 def transcript(engine: Engine, request: schema.TranscriptRequest, call: RequestContext) -> TranscriptReply:
-    """Show the conversation that a memory was captured from, around its turn."""
-    if not call.own and "/" in request.place:
+    """Show the conversation that a memory was captured from, around its turn. Secrets in it are redacted."""
+    if not call.names_files and "/" in request.place:
         raise UsageError(
             "a conversation must be named by the id of its memory", hint="only the shell and Python accept paths"
         )
-    directory = call.directory if call.own else None  # a bare name could also be a file
-    from lorelog.services.sessions.transcripts import read_transcript
+    from lorelog.services.sessions.transcripts import TranscriptSources, checked_follow, read_transcript
 
-    return read_transcript(request.place, engine.store, turn=request.turn, context=request.context, directory=directory)
+    sources = TranscriptSources(
+        engine.store,
+        checked_follow(engine.transcript_access(call.environment)),
+        call.directory if call.names_files else None,  # a bare name could also be a file
+        engine.defaults.capture.patterns,
+    )
+    return read_transcript(request.place, sources, turn=request.turn, context=request.context)
 
 
 def list_memories(engine: Engine, request: schema.ListRequest, call: RequestContext) -> ListReply:
@@ -103,15 +113,21 @@ def list_memories(engine: Engine, request: schema.ListRequest, call: RequestCont
 
 
 def add(engine: Engine, request: schema.AddRequest, call: RequestContext) -> AddReply:
-    """Add a memory: append it to today's journal. It is searchable at once."""
+    """Add a memory: append it to today's journal. It is searchable at once.
+
+    Secrets in it are redacted; `redacted` counts them by kind.
+    """
     _check_project_known(engine, request, call)
-    return engine.add([_new_memory(request)], to_global=request.to_global)[0]
+    _check_keep_secrets(call, [request.origin], keep_secrets=request.keep_secrets)
+    return engine.add([_new_memory(request)], to_global=request.to_global, keep_secrets=request.keep_secrets)[0]
 
 
 def add_batch(engine: Engine, request: schema.AddBatchRequest, call: RequestContext) -> Sequence[AddReply]:
-    """Add several memories at once: all of them are written, or none."""
+    """Add several memories at once: all of them are written, or none. Secrets in them are redacted."""
     _check_project_known(engine, request, call)
-    return engine.add([_new_memory(memory) for memory in request.memories], to_global=request.to_global)
+    _check_keep_secrets(call, [memory.origin for memory in request.memories], keep_secrets=request.keep_secrets)
+    memories = [_new_memory(memory) for memory in request.memories]
+    return engine.add(memories, to_global=request.to_global, keep_secrets=request.keep_secrets)
 
 
 def delete(engine: Engine, request: schema.IdentityRequest, call: RequestContext) -> DeleteReply:
@@ -131,11 +147,12 @@ def supersede(engine: Engine, request: schema.SupersedeRequest, call: RequestCon
     """Replace a memory by a new one and hide the old one.
 
     Both stay in their files; the new memory's anchor names the old one. Deleting the new memory shows the old one
-    again.
+    again. Secrets in the new text are redacted.
     """
+    _check_keep_secrets(call, [request.origin], keep_secrets=request.keep_secrets)
     tags, cues = tuple(dict.fromkeys(request.tags)), _parse_cues(request.cues)
     memory = NewMemory(request.text, request.type, tags, request.origin, cues=cues)
-    return engine.lifecycle().supersede(request.id, memory)
+    return engine.lifecycle().supersede(request.id, memory, keep_secrets=request.keep_secrets)
 
 
 def set_expiry(engine: Engine, request: schema.ExpiryRequest, call: RequestContext) -> ExpiryReply:
@@ -219,6 +236,8 @@ def index(engine: Engine, request: schema.IndexRequest, call: RequestContext) ->
     _check_project_known(engine, request, call)
     project = GLOBAL_PROJECT if request.to_global else engine.place.project.id if request.project else None
     paths = tuple(resolve_path(path, call) for path in request.paths)
+    if not call.names_files:
+        _check_paths_visible(engine, paths)
     return engine.index(
         IndexTargets(paths, project, tuple(request.exclude)) if paths else None,
         force=request.force,
@@ -227,6 +246,21 @@ def index(engine: Engine, request: schema.IndexRequest, call: RequestContext) ->
         ignore_files=request.ignore_files,
         progress=call.progress,
     )
+
+
+def _check_paths_visible(engine: Engine, paths: Sequence[str]) -> None:
+    """Raise UsageError for a path that leads out of the project and of what the user indexed before."""
+    import os
+
+    from lorelog.core.paths import is_below
+
+    folders = [engine.place.project.id, engine.place.project.root, *(status.root.path for status in engine.roots())]
+    for path in paths:
+        real = os.path.realpath(path.removeprefix("!"))
+        if not any(is_below(real, folder) for folder in folders):
+            raise UsageError(
+                f"{path} is outside the project", hint="only the shell and Python can choose other files to index"
+            )
 
 
 def _switch_vectors(engine: Engine, request: schema.IndexRequest) -> IndexReport:
@@ -382,6 +416,21 @@ def _check_project_known(engine: Engine, request: OperationRequest, call: Reques
     if not call.own and request.project and not engine.has_indexed_project():
         raise UsageError(
             f"{request.project} is not a known project", hint="index a file of the project in a shell first"
+        )
+
+
+def _check_keep_secrets(call: RequestContext, origins: Sequence[str], *, keep_secrets: bool) -> None:
+    """Raise UsageError if secrets are to be kept by anyone but a person on this machine, or in text of a program."""
+    if not keep_secrets:
+        return
+    if call.agent or not call.own:
+        raise UsageError(
+            f"{call.agent or 'a remote client'} cannot keep secrets in a memory",
+            hint="leave out keep_secrets; a person can use 'lorelog add --keep-secrets' in a terminal",
+        )
+    if any(origin != "user" for origin in origins):
+        raise UsageError(
+            "keep_secrets applies to a person's own text only", hint="text of an agent, a tool or an import is redacted"
         )
 
 

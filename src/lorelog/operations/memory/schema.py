@@ -38,6 +38,9 @@ _Expires = Annotated[
     Annotated[str, Meta(max_length=40)],
     Meta(description="The last day the memory is shown: 2026-03-05, tomorrow, or a period such as 14d, 2w, 3m, 1y."),
 ]
+_KeepSecrets = Annotated[
+    bool, Meta(description="Write secrets in the text as they are. Only a person on this machine can ask for it.")
+]
 _Day = Annotated[str, Meta(max_length=40)] | UnsetType | None
 
 
@@ -97,6 +100,7 @@ class AddRequest(OperationRequest, frozen=True, kw_only=True):
     expires: _Expires = ""
     cues: _Cues = []
     to_global: Annotated[bool, Meta(description="Add it for every project.")] = False
+    keep_secrets: _KeepSecrets = False
 
 
 class AddBatchRequest(OperationRequest, frozen=True, kw_only=True):
@@ -104,6 +108,7 @@ class AddBatchRequest(OperationRequest, frozen=True, kw_only=True):
 
     memories: Annotated[list[MemoryText], Meta(min_length=1, max_length=1000, description="The memories, in order.")]
     to_global: Annotated[bool, Meta(description="Add them for every project.")] = False
+    keep_secrets: _KeepSecrets = False
 
 
 class IdentityRequest(OperationRequest, frozen=True, kw_only=True):
@@ -204,6 +209,7 @@ class SupersedeRequest(IdentityRequest, frozen=True, kw_only=True):
     tags: Annotated[Words, Meta(description="Tags, one word each; those of the old memory if not given.")] = []
     origin: _Origin = "user"
     cues: _Cues = []
+    keep_secrets: _KeepSecrets = False
 
 
 class ExpiryRequest(IdentityRequest, frozen=True, kw_only=True):
@@ -298,6 +304,7 @@ class _ChunkLocation(OperationReply, frozen=True, kw_only=True):
     tags: tuple[str, ...]
     content_hash: str
     anchor: Json | None
+    origin: str
     fate: LifecycleState | UnsetType = UNSET
 
 
@@ -439,6 +446,7 @@ class SupersedeJson(OperationReply, frozen=True, kw_only=True):
     searchable: bool
     admission: AdmissionResult
     notes: tuple[str, ...]
+    redacted: dict[str, int]
     supersedes: str
 
 

@@ -52,6 +52,7 @@ def hit_json(hit: Hit, *, explain: bool = False) -> schema.HitJson:
     """Return one hit. With a token budget only `packed` holds text: the budget is for that."""
     changed: dict[str, Any] = {
         "anchor": _anchor_json(hit.anchor),
+        "origin": hit.origin,
         "fate": _fate_json(hit.fate),
         "verification_hint": verification_hint(hit.trust),
         "grounding_refs": tuple(map(grounding_ref, hit.grounding)),
@@ -174,6 +175,7 @@ def chunk_json(stored: StoredChunk, fate: LifecycleState | None = None) -> schem
         id=stored.id,
         project=stored.project,
         anchor=_anchor_json(stored.chunk.anchor),
+        origin=stored.chunk.anchor.origin if stored.chunk.anchor else "",
         fate=_fate_json(fate),
     )
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lorelog.core.errors import UsageError
-from lorelog.core.record import UNTRUSTED_ORIGINS
+from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS
 from lorelog.services.delivery.journal_entries import escape_tags
 
 MARKDOWN, JSON = "markdown", "json"
@@ -54,7 +54,7 @@ class ContextItem:
     text: str
     origin: str = ""
     tainted: bool = False
-    """Whether it comes from a tool or an import; it is then shown as a quotation."""
+    """Whether it comes from a tool, an import or a repository; it is then shown as a quotation."""
     stale: str = ""
     """Label if the code that it names has changed."""
 
@@ -66,7 +66,9 @@ class ContextItem:
     @property
     def source(self) -> str:
         """Origin of a tainted text; a text that is only based on a tainted one has another origin itself."""
-        return self.origin if self.origin in UNTRUSTED_ORIGINS else "a tool's or an import's text"
+        if self.origin in UNTRUSTED_ORIGINS or self.origin == REPOSITORY_ORIGIN:
+            return self.origin
+        return "a tool's or an import's text"
 
     @property
     def display_text(self) -> str:

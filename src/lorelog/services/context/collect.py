@@ -13,7 +13,7 @@ from itertools import zip_longest
 
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.query import Hit
-from lorelog.core.record import UNTRUSTED_ORIGINS, Record, Trust
+from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS, Record, Trust
 from lorelog.records.digest_builders import DigestScope, build_library, current_versions, latest_with_field
 from lorelog.records.digests import DigestItem, DigestRole
 from lorelog.records.tables import Task
@@ -133,7 +133,7 @@ def _item_of_hit(hit: Hit, section: str, records: Mapping[str, Record]) -> Conte
         date=hit.date[:10],
         text=_record_text(text, record) if record else text,
         origin=origin,
-        tainted=hit.trust.tainted or origin in UNTRUSTED_ORIGINS,
+        tainted=hit.trust.tainted or origin in UNTRUSTED_ORIGINS or origin == REPOSITORY_ORIGIN,
         stale=hit.verdict.label,
     )
 

@@ -12,6 +12,8 @@ from lorelog.core.paths import cache_folder
 
 # ruff: noqa: PTH118  (pathlib takes 10 ms to import)
 
+MEMSEARCH_FOLDER = ".memsearch/memory"
+"""Folder of a project's journals that memsearch wrote."""
 GLOBAL_KEY = "global"
 """File name of the memories that belong to no project."""
 

@@ -25,6 +25,7 @@ from lorelog.services.delivery.guards import Guard, GuardConditions
 
 if TYPE_CHECKING:
     from lorelog.core.ports import Store
+    from lorelog.services.memories.transcript_access import TranscriptAccess
     from lorelog.services.traces.recorder import TraceStore
 
 MAX_SHARE = 0.5
@@ -81,6 +82,7 @@ class ReplaySources:
     traces: TraceStore
     project: str
     project_root: str
+    access: TranscriptAccess
     all_projects: bool = False
     """True for a guard that applies to all projects."""
 
@@ -111,7 +113,10 @@ class ReplaySources:
             try:
                 path = Path(anchor.transcript).expanduser() if anchor.transcript.startswith("~") else path
                 key = (str(path), anchor.session)
-                if key in found or is_below(str(path), self.project_root) or not path.is_file():
+                if key in found or is_below(str(path), self.project_root):
+                    continue
+                real = self.access.resolve(stored, str(path), anchor.session)
+                if not real or not Path(real).is_file():
                     continue
                 size += path.stat().st_size
             except (OSError, ValueError, RuntimeError):

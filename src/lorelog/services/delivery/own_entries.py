@@ -19,6 +19,7 @@ from urllib.parse import unquote
 
 from lorelog.core.document import Anchor, short_hash
 from lorelog.core.paths import is_below
+from lorelog.services.delivery.files import MEMSEARCH_FOLDER
 from lorelog.services.delivery.journal_entries import (
     MAX_JOURNALS,
     RecentEntry,
@@ -29,7 +30,6 @@ from lorelog.services.delivery.journal_entries import (
 )
 from lorelog.services.memory_state.authored import AuthoredMemories
 
-MEMSEARCH_FOLDER = ".memsearch/memory"
 _FORMAT = "1"
 """Increase this when the same journals give another list."""
 _MAX_SCANNED = 1_000

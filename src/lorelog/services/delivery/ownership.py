@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
+from functools import cached_property
 
-from lorelog.core.document import StoredChunk
+from lorelog.core.document import Anchor, Chunk, StoredChunk
+from lorelog.core.errors import StoreError
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Store
-from lorelog.core.record import UNTRUSTED_ORIGINS
-from lorelog.services.delivery.files import DeliveryFiles
-from lorelog.services.delivery.journal_entries import read_own_entries
-from lorelog.services.delivery.own_entries import MEMSEARCH_FOLDER
+from lorelog.core.query import Hit
+from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS
+from lorelog.services.delivery.files import MEMSEARCH_FOLDER, DeliveryFiles
 from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.places.workspace import Workspace
 
@@ -29,33 +31,81 @@ class Ownership:
 
     def __init__(self, workspace: Workspace, authored: AuthoredMemories) -> None:
         self._workspace, self._authored = workspace, authored
-        self._home = os.path.realpath(workspace.global_journals)
+
+    @cached_property
+    def _global_journals(self) -> str:
+        return os.path.realpath(self._workspace.global_journals)
+
+    @cached_property
+    def _home(self) -> str:
+        return os.path.realpath(self._workspace.home)
+
+    @cached_property
+    def _journals(self) -> str:
+        return os.path.realpath(self._workspace.journals)
 
     def is_own(self, stored: StoredChunk) -> bool:
         """Return True if a memory was written on this machine, and was not changed since.
 
         The chunk must be the first of its section.
         """
-        chunk, anchor = stored.chunk, stored.chunk.anchor
+        anchor = stored.chunk.anchor
         if anchor is None or anchor.origin in UNTRUSTED_ORIGINS:
             return False
-        if is_below(chunk.source, self._home):
+        if is_below(stored.chunk.source, self._global_journals):
             return True
+        return self._is_registered(stored.chunk, memory_body(stored))
+
+    def _is_registered(self, chunk: Chunk | Hit, body: str) -> bool:
+        anchor = chunk.anchor
+        if anchor is None or not anchor.memory:
+            return False
         if chunk.type in STANDING_TYPES and anchor.type != chunk.type:  # a type for the whole file
             return False
-        return self._authored.wrote(anchor, memory_body(stored))
+        return self._authored.wrote(anchor, body)
+
+    def shown_anchor(self, chunk: Chunk | Hit, identity: str, store: Store) -> Anchor | None:
+        """Return a chunk's anchor as it is shown: with the origin `repository` if the text came with the repository.
+
+        Text that is said to be from a tool or an import keeps that origin, which is trusted less.
+        """
+        anchor = chunk.anchor
+        if anchor is not None and anchor.origin in UNTRUSTED_ORIGINS:
+            return anchor
+        try:
+            is_foreign = self._is_foreign(chunk, identity, store)
+        except StoreError:  # a registry that cannot be read proves nothing, and must not end a search
+            is_foreign = anchor is not None and bool(anchor.memory) and not is_below(chunk.source, self._home)
+        return replace(anchor or Anchor(), origin=REPOSITORY_ORIGIN) if is_foreign else anchor
+
+    def _is_foreign(self, chunk: Chunk | Hit, identity: str, store: Store) -> bool:
+        # The beginning of a section is checked without the store. Other pieces, and foreign text, are looked up.
+        if self._is_registered(chunk, HEADING.sub("", chunk.content, count=1)):
+            return False
+        anchor = chunk.anchor
+        is_memory = anchor is not None and anchor.memory
+        if not is_memory and f"/{MEMSEARCH_FOLDER}/" not in chunk.source and not is_below(chunk.source, self._journals):
+            return False
+        return not is_below(chunk.source, self._home) and self.came_with_repository(identity, store)
+
+    def with_shown_anchor(self, stored: StoredChunk, store: Store) -> StoredChunk:
+        """Return a chunk with its anchor as it is shown."""
+        anchor = self.shown_anchor(stored.chunk, stored.id, store)
+        return stored if anchor is stored.chunk.anchor else replace(stored, chunk=replace(stored.chunk, anchor=anchor))
 
     def came_with_repository(self, chunk_id: str, store: Store) -> bool:
         """Return True if a chunk is part of a journal and not the user's own. Other documents are not memories."""
         stored = next((found for found in store.find(chunk_id) if found.id == chunk_id), None)
-        if stored is None or is_below(stored.chunk.source, os.path.realpath(self._workspace.home)):
+        if stored is None or is_below(stored.chunk.source, self._home):
             return False  # the home has global journals and the pages of records
         project = stored.project or self._workspace.project.id
         memsearch = os.path.realpath(os.path.join(project, MEMSEARCH_FOLDER))  # noqa: PTH118
         if is_below(stored.chunk.source, memsearch):
+            from lorelog.services.delivery.journal_entries import read_own_entries
+
             own = DeliveryFiles(str(self._workspace.tenant_folder), project).own
             return stored.chunk.source not in read_own_entries(own).files
-        is_journal = is_below(stored.chunk.source, os.path.realpath(self._workspace.journals))
+        is_journal = is_below(stored.chunk.source, self._journals)
         if not is_journal and not (stored.chunk.anchor and stored.chunk.anchor.memory):
             return False
         return not self.is_own(_first_piece(stored, store))

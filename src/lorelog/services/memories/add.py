@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
@@ -214,6 +215,39 @@ def add(
     else:
         replies = [_make_indexed_reply(entry, store, notes) for entry in entries]
     return [replace(reply, admission=admission) for reply, admission in zip(replies, admissions, strict=True)]
+
+
+def redact_memories(
+    memories: Sequence[NewMemory], patterns: Sequence[str] = ()
+) -> tuple[list[NewMemory], list[dict[str, int]]]:
+    """Return memories without secrets, and the number of removed secrets of each by kind.
+
+    In the text a marker replaces the secret. A tag, a cue or a type with a secret is left out: it is a name to look up,
+    and a marker would make it another one.
+    """
+    from lorelog.ingest.redaction.redact import redact
+
+    cleaned, counts = [], []
+    for memory in memories:
+        text = redact(memory.text, patterns)
+        kinds = Counter(text.kinds)
+
+        def is_clean(word: str, kinds: Counter[str] = kinds) -> bool:
+            found = redact(word, patterns).kinds
+            kinds.update(found)
+            return not found
+
+        cleaned.append(
+            replace(
+                memory,
+                text=text.text,
+                type=memory.type if is_clean(memory.type) else "",
+                tags=tuple(filter(is_clean, memory.tags)),
+                cues=tuple(filter(is_clean, memory.cues)),
+            )
+        )
+        counts.append(dict(kinds))
+    return cleaned, counts
 
 
 def with_git_head(memories: Sequence[NewMemory], working_tree: str) -> list[NewMemory]:

@@ -6,7 +6,6 @@ Only indexed files are read, and only if they are inside their root: an id must 
 from __future__ import annotations
 
 import os
-import stat
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,9 +19,6 @@ from lorelog.ingest.files import read_text
 from lorelog.ingest.outline import section_bounds
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.places.roots import Root
-
-_BYTES_PER_TOKEN = 2.7
-"""Of a transcript, mostly JSON: 2.5 to 2.9 on eight of Claude Code and OpenCode, with Claude 2's tokenizer."""
 
 
 def expand(identity: str, store: Store, *, lines: int | None = None) -> ExpandReply:
@@ -53,10 +49,8 @@ def expand(identity: str, store: Store, *, lines: int | None = None) -> ExpandRe
         start_line=start,
         end_line=end,
         transcript=transcript,
-        transcript_exists=bool(transcript) and os.path.exists(transcript),  # noqa: PTH110
         notes=(note,) if note else (),
         tokens=estimate_tokens(content),
-        transcript_tokens=_estimate_transcript_tokens(transcript),
     )
 
 
@@ -112,10 +106,8 @@ def _expand_remote(stored: StoredChunk) -> ExpandReply:
         start_line=chunk.start_line,
         end_line=chunk.end_line,
         transcript="",
-        transcript_exists=False,
         notes=(f"its file is on another machine ({stored.machine}); showing the text as it was indexed there",),
         tokens=estimate_tokens(chunk.content),
-        transcript_tokens=None,
     )
 
 
@@ -156,12 +148,3 @@ def _transcript_address(anchor: Anchor | None, source: str) -> str:
         return str(Path(source).parent / Path(anchor.transcript).expanduser())
     except RuntimeError:  # unknown user
         return anchor.transcript
-
-
-def _estimate_transcript_tokens(transcript: str) -> int | None:
-    """Return the approximate tokens of a conversation by its file size; None if it is not a file."""
-    try:
-        status = Path(transcript).stat() if transcript else None
-    except (OSError, ValueError):
-        return None
-    return round(status.st_size / _BYTES_PER_TOKEN) if status and stat.S_ISREG(status.st_mode) else None

@@ -138,7 +138,9 @@ def _memory_id(stored: StoredChunk) -> str:
 class AddMemories(Protocol):
     """Writes memories to the journal of the project, or to the global one."""
 
-    def __call__(self, memories: Sequence[NewMemory], *, to_global: bool) -> Sequence[AddReply]:
+    def __call__(
+        self, memories: Sequence[NewMemory], *, to_global: bool, keep_secrets: bool = False
+    ) -> Sequence[AddReply]:
         """Return where each was written."""
         ...
 
@@ -164,7 +166,7 @@ class MemoryLifecycle:
     refresh: Callable[[], None] = lambda: None
     """Called when dates of a memory have changed."""
 
-    def supersede(self, identity: str, memory: NewMemory) -> SupersedeReply:
+    def supersede(self, identity: str, memory: NewMemory, *, keep_secrets: bool = False) -> SupersedeReply:
         """Write a memory that replaces another, which is hidden from now on; its text stays in its file.
 
         Fields that the new one does not set are taken from the old one. Deleting the new one undoes it.
@@ -184,7 +186,8 @@ class MemoryLifecycle:
         memory = replace(
             memory, type=memory.type or chunk.type, tags=memory.tags or chunk.tags, cues=cues, supersedes=(old,)
         )
-        return SupersedeReply(old, self.add([memory], to_global=stored.project == GLOBAL_PROJECT)[0])
+        to_global = stored.project == GLOBAL_PROJECT
+        return SupersedeReply(old, self.add([memory], to_global=to_global, keep_secrets=keep_secrets)[0])
 
     def set_expiry(self, identity: str, expires: str | None, review_after: str | None) -> ExpiryReply:
         """Set until when a memory is shown and when it is due for review: None keeps a date, empty removes it."""

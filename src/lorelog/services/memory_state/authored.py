@@ -8,6 +8,7 @@ the user.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from typing import Any
 
 from lorelog.core.document import Anchor, short_hash
 from lorelog.core.memory import NewMemory
-from lorelog.services.memory_state.append_log import AppendLog
+from lorelog.services.memory_state.append_log import AppendLog, FileStamp
 
 AUTHORED_FILE = "authored.jsonl"
 _MAX_COMPARED_CHARS = 400
@@ -27,6 +28,8 @@ _MAX_COMPARED_CHARS = 400
 
 A long memory is split into chunks; the first is longer than this.
 """
+_MAX_SINGLE_LOOKUPS = 100
+_TRANSCRIPT_FIELDS = ("transcript", "rollout", "db")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
@@ -40,6 +43,8 @@ class AuthoredText:
     """Digest of the whole text; empty if that is unknown."""
     kind: str = ""
     """Digest of type, origin, expiry, cues and replaced memories; empty if that is unknown."""
+    address: str = ""
+    """Digest of its project, session and transcript; empty if it has no transcript, or that is unknown."""
 
 
 class AuthoredMemories:
@@ -55,6 +60,8 @@ class AuthoredMemories:
         self._file = AppendLog(folder / AUTHORED_FILE, _parse_line, is_long=True, is_optional=True)
         self._lines: tuple[tuple[str, AuthoredText], ...] = ()
         self._known_texts: dict[str, AuthoredText] = {}
+        self._lookups = 0
+        self._content: tuple[FileStamp | None, bytes] = (None, b"")
 
     @property
     def token(self) -> str:
@@ -65,8 +72,8 @@ class AuthoredMemories:
         """Return True if anything was ever registered, or older memories were adopted."""
         return self._file.path.exists()
 
-    def record(self, memories: Iterable[NewMemory]) -> None:
-        """Register memories, which have ids; they are on disk when this returns."""
+    def record(self, memories: Iterable[NewMemory], project: str = "") -> None:
+        """Register memories of a project, which have ids; they are on disk when this returns."""
         at = datetime.now(UTC).isoformat(timespec="seconds")
         self._file.append(
             {
@@ -75,6 +82,7 @@ class AuthoredMemories:
                 "whole": _whole_digest(memory.text),
                 "kind": _anchor_digest(_to_anchor(memory)),
                 "at": at,
+                **_address_field(memory, project),
             }
             for memory in memories
         )
@@ -89,24 +97,56 @@ class AuthoredMemories:
 
     def wrote(self, anchor: Anchor, text: str) -> bool:
         """Return True if a memory was written here with this anchor, and its text begins like this one."""
-        known = self._known().get(anchor.memory)
+        known = self._find(anchor.memory)
         if known is None or known.text != author_digest(text):
             return False
         return not known.kind or known.kind == _anchor_digest(anchor)
 
     def wrote_all(self, anchor: Anchor, text: str) -> bool:
         """Return True if a memory was written here with this anchor and exactly this text, markup aside."""
-        known = self._known().get(anchor.memory)
+        known = self._find(anchor.memory)
         if known is None or not self.wrote(anchor, text):
             return False
         return known.whole == _whole_digest(text) if known.whole else "<!--" not in text
 
+    def wrote_address(self, anchor: Anchor, project: str) -> bool:
+        """Return True if a memory was written here, in this project, with this session and transcript."""
+        known = self._find(anchor.memory)
+        if known is None or not known.address:
+            return False
+        return known.address == _address_digest(project, anchor.session, anchor.transcript)
+
     def knows(self, memory: str) -> bool:
         """Return True if a memory with this id was written here, whatever its text is now."""
-        return memory in self._known()
+        return self._find(memory) is not None
+
+    def _find(self, memory: str) -> AuthoredText | None:
+        """Return what is registered of a memory.
+
+        The first lookups of a process read single lines: a command asks for a few memories of very many.
+        """
+        self._lookups += 1
+        if self._lookups > _MAX_SINGLE_LOOKUPS or not memory:
+            return self._known().get(memory)
+        stamp, (known_stamp, data) = self._file.stamp(), self._content
+        if known_stamp != stamp:
+            try:
+                data = self._file.path.read_bytes()
+            except OSError:
+                return self._known().get(memory)
+            self._content = (stamp, data)
+        start = data.rfind(b'{"memory": %b,' % json.dumps(memory, ensure_ascii=False).encode("utf-8", "replace"))
+        end = data.find(b"\n", start)
+        if start < 0 or end < 0:  # text after the last newline is torn
+            return None
+        try:
+            return _parse_line(json.loads(data[start:end]))[1]
+        except (ValueError, KeyError, TypeError):
+            return self._known().get(memory)
 
     def _known(self) -> Mapping[str, AuthoredText]:
         with self._lock:
+            self._content = (None, b"")
             lines = self._file.lines()
             if lines is not self._lines:
                 self._known_texts, self._lines = dict(lines), lines
@@ -137,6 +177,16 @@ def _anchor_digest(anchor: Anchor) -> str:
     return short_hash("\0".join((anchor.type, anchor.origin, anchor.expires, replaced, *sorted(set(anchor.cues)))))
 
 
+def _address_digest(project: str, session: str, transcript: str) -> str:
+    return short_hash(f"{project}\0{session}\0{transcript}")
+
+
+def _address_field(memory: NewMemory, project: str) -> dict[str, str]:
+    source = dict(memory.source)
+    transcript = next((source[dialect] for dialect in _TRANSCRIPT_FIELDS if dialect in source), "")
+    return {"address": _address_digest(project, source.get("session", ""), transcript)} if transcript else {}
+
+
 def _to_anchor(memory: NewMemory) -> Anchor:
     return Anchor(
         memory=memory.id,
@@ -149,5 +199,5 @@ def _to_anchor(memory: NewMemory) -> Anchor:
 
 
 def _parse_line(entry: Any) -> tuple[str, AuthoredText]:
-    texts = (str(entry["text"]), str(entry.get("whole", "")), str(entry.get("kind", "")))
+    texts = (str(entry["text"]), *(str(entry.get(name, "")) for name in ("whole", "kind", "address")))
     return str(entry["memory"]), AuthoredText(*texts)

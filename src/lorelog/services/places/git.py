@@ -30,11 +30,27 @@ def find_worktree(start: str) -> tuple[str, str, bool]:
     if path.isfile(current):
         current = path.dirname(current)
     for directory in walk_up(current):
-        common = git_folders(directory)[1]  # of a working tree's top, or of a bare repository
+        own, common = git_folders(directory)  # of a working tree's top, or of a bare repository
         if common:
             identity = _project_directory(common)
+            if not _is_acknowledged(directory, own, common, identity):
+                return directory, directory, True
             return identity, identity if directory == common else directory, True
     return current, current, False
+
+
+def _is_acknowledged(directory: str, own: str, common: str, identity: str) -> bool:
+    """Return whether a repository has the directory as one of its working trees.
+
+    A `.git` file or link can name any repository, and an archive can contain one: its directory must not become part of
+    somebody else's project. A linked worktree is listed in its repository, with the path of its `.git` file.
+    """
+    if own == common:
+        return directory == common or identity in (directory, common)
+    back = read_small_file(path.join(own, "gitdir")).strip()
+    if not back or "\0" in back or path.dirname(own) != path.join(common, "worktrees"):
+        return False
+    return path.realpath(path.join(own, back)) == path.join(directory, ".git")
 
 
 def git_folders(root: str) -> tuple[str, str]:
@@ -102,7 +118,7 @@ def _project_directory(common: str) -> str:
     match = re.search(r"^\s*worktree\s*=\s*(.+?)\s*$", read_small_file(path.join(common, "config")), re.MULTILINE)
     if match and "\0" not in match[1]:
         worktree = path.realpath(path.join(common, match[1].strip('"')))
-        if path.isdir(worktree):
+        if resolve_pointer_file(path.join(worktree, ".git"), "gitdir:", worktree) == common:
             return worktree
     return common
 

@@ -19,9 +19,10 @@ from lorelog.ingest.transcripts.conversation import (
     read_conversation_head,
 )
 from lorelog.ingest.transcripts.json_files import open_database, table_columns
+from lorelog.services.memories.transcript_access import host_data_folder
 
 # Patterns with `**` in folders of tens of thousands of files: `os` and `glob` rather than pathlib.
-# ruff: noqa: PTH111, PTH113, PTH118, PTH119, PTH120, PTH207
+# ruff: noqa: PTH113, PTH118, PTH119, PTH120, PTH207
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,26 +51,26 @@ def find_host_sessions(host: str, environment: Mapping[str, str]) -> Iterator[Ho
 
 
 def _claude_sessions(environment: Mapping[str, str]) -> Iterator[HostSession]:
-    base = environment.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
+    base = host_data_folder("claude", environment)
     for path in _files_by_age(os.path.join(base, "projects", "*", "*.jsonl")):
         yield from _sessions_in_file("claude", path)
 
 
 def _codex_sessions(environment: Mapping[str, str]) -> Iterator[HostSession]:
-    base = environment.get("CODEX_HOME") or os.path.expanduser("~/.codex")
+    base = host_data_folder("codex", environment)
     for folder in ("sessions", "archived_sessions"):
         for path in _files_by_age(os.path.join(base, folder, "**", "*.jsonl*")):
             yield from _sessions_in_file("codex", path)
 
 
 def _opencode_sessions(environment: Mapping[str, str]) -> Iterator[HostSession]:
-    base = environment.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+    base = host_data_folder("opencode", environment)
     for path in _files_by_age(os.path.join(base, "opencode", "opencode*.db")):
         yield from _sessions_in_database("opencode", path, "")
 
 
 def _openclaw_sessions(environment: Mapping[str, str]) -> Iterator[HostSession]:
-    base = environment.get("OPENCLAW_STATE_DIR") or os.path.expanduser("~/.openclaw")
+    base = host_data_folder("openclaw", environment)
     for path in _files_by_age(os.path.join(base, "agents", "*", "sessions", "*.jsonl")):
         agent = os.path.basename(os.path.dirname(os.path.dirname(path)))
         yield from _sessions_in_file("openclaw", path, agent)

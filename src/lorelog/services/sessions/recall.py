@@ -16,7 +16,7 @@ from pathlib import Path
 from lorelog.core.code import UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import Hit, SearchReply, SupportingRecord
-from lorelog.core.record import CANDIDATE_TRUST, UNTRUSTED_ORIGINS, Trust, TrustTier
+from lorelog.core.record import CANDIDATE_TRUST, REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS, Trust, TrustTier
 from lorelog.services.sessions.captures import open_captures
 from lorelog.services.sessions.prompt_rules import prompted_memories
 from lorelog.services.sessions.topics import MAX_TOPIC_MEMORIES, TOPIC_PREFIX, TopicMatch
@@ -152,7 +152,9 @@ def _from_topic(match: TopicMatch) -> RecalledMemory:
 def _to_recalled_memory(hit: Hit) -> RecalledMemory:
     text = hit.snippet if len(hit.snippet) <= MAX_TEXT_CHARS else hit.snippet[: MAX_TEXT_CHARS - 1] + "…"
     own = hit.anchor.origin if hit.anchor is not None else ""
-    origin = (own if own in UNTRUSTED_ORIGINS else "foreign") if hit.trust.tainted else ""
+    origin = own if own == REPOSITORY_ORIGIN else ""
+    if hit.trust.tainted:
+        origin = own if own in UNTRUSTED_ORIGINS else "foreign"
     # A record is cited by its id: its page in the index is of no use to an agent.
     is_record = hit.trust.tier in {TrustTier.CANONICAL, TrustTier.VERIFIED} and bool(hit.grounding)
     return RecalledMemory(

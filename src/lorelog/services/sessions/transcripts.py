@@ -1,7 +1,7 @@
 """Locate a transcript by path, memory id or OpenClaw URL, and read the turns around the one that a memory comes from.
 
-Only files that the caller names, or that the anchor of an indexed memory names, are read. An anchor is text in somebody's notes and may
-name any file, but nothing is shown of a file that is not a transcript.
+Only files that the caller names are read, and those that `TranscriptAccess` lets the anchor of an indexed memory name: an anchor is text in
+somebody's notes and may name any file. Secrets are redacted in what is shown.
 
 A conversation is read from its beginning, record by record, and only the turns to be shown are kept: the size of a transcript costs
 time, not memory. Long texts are truncated; a note in the reply then states the limits.
@@ -13,18 +13,22 @@ import difflib
 import json
 import os
 import re
+import stat
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from lorelog.core.document import Chunk
+from lorelog.core.document import Anchor, Chunk
 from lorelog.core.errors import LorelogError, NotFound, SourceError, UsageError
+from lorelog.core.memory import ExpandReply
 from lorelog.core.ports import Store
 from lorelog.core.session import TranscriptReply, TranscriptTurn
 from lorelog.ingest.files import printable_path
+from lorelog.ingest.redaction.redact import redact
+from lorelog.ingest.redaction.repeated import known_value_redactor
 from lorelog.ingest.transcripts.conversation import Conversation, open_conversation
 from lorelog.ingest.transcripts.json_files import open_regular_file
 from lorelog.ingest.transcripts.turns import (
@@ -37,12 +41,15 @@ from lorelog.ingest.transcripts.turns import (
 )
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.memories.expand import expand
+from lorelog.services.memories.transcript_access import TranscriptAccess
 
 _OPENCLAW = "openclaw-session"
 _DATABASE = Path("agent") / "openclaw-agent.sqlite"
 _PLAIN_NAME = re.compile(r"[\w.:@-]+")
 """Sessions and agents become part of a path: without a slash they cannot lead elsewhere."""
 _MAX_SESSION_LIST_BYTES = 64 * 1024 * 1024
+_BYTES_PER_TOKEN = 2.7
+"""Of a transcript, mostly JSON: 2.5 to 2.9 on eight of Claude Code and OpenCode, with Claude 2's tokenizer."""
 _ENTRY_SPAN = timedelta(minutes=1)
 """An entry's heading has minute precision; its turn may have begun within that minute."""
 
@@ -58,21 +65,38 @@ class TranscriptLocation:
     """When the memory was written, in UTC, for anchors without a turn."""
 
 
-def locate_transcript(place: str, store: Store, directory: str | None) -> TranscriptLocation:
-    """Return the transcript at a path or URL, or of a chunk or memory id; without a directory only ids are accepted."""
+FollowAnchor = Callable[[ExpandReply], TranscriptLocation | None]
+"""Returns the transcript that a memory's anchor names; None if it may not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptSources:
+    """Where transcripts are looked up for a caller."""
+
+    store: Store
+    follow: FollowAnchor
+    directory: str | None = None
+    """Base of the caller's relative paths. None if the caller may not name files: then only ids are accepted."""
+    patterns: Sequence[str] = ()
+    """The user's own patterns of secrets."""
+
+
+def locate_transcript(place: str, sources: TranscriptSources) -> TranscriptLocation:
+    """Return the transcript at a path or URL, or of a chunk or memory id."""
+    store, directory, follow = sources.store, sources.directory, sources.follow
     place = place.strip()
     if not place:
         raise UsageError("a transcript's path or a memory's id is needed", hint="'lorelog search' shows ids")
     if "\0" in place:
         raise UsageError("a path must not contain NUL bytes")
     if directory is None:
-        return _locate_memory(place, store)
+        return _locate_memory(place, store, follow)
     if "://" in place:
         return _locate_address(place, "")
     if place.startswith(("~", ".")) or "/" in place or os.sep in place:
         return _locate_path(place, directory)
     try:
-        return _locate_memory(place, store)
+        return _locate_memory(place, store, follow)
     except NotFound as error:
         if os.path.lexists(os.path.join(directory, place.rpartition("#")[0] or place)):  # noqa: PTH118
             return _locate_path(place, directory)
@@ -90,18 +114,53 @@ def _locate_path(name: str, directory: str) -> TranscriptLocation:
     return TranscriptLocation(path)
 
 
-def _locate_memory(identity: str, store: Store) -> TranscriptLocation:
-    try:
-        reply = expand(identity, store, lines=0)
-    except RuntimeError as error:  # a home directory that does not exist
-        raise SourceError(f"the anchor of {identity} cannot be followed: {error}") from error
-    chunk = reply.chunk.chunk
-    anchor = chunk.anchor
-    if anchor is None or not reply.transcript:
+def _locate_memory(identity: str, store: Store, follow: FollowAnchor) -> TranscriptLocation:
+    reply = expand(identity, store, lines=0)
+    if reply.chunk.chunk.anchor is None or not reply.transcript:
         raise SourceError(
             f"{reply.chunk.id} has no anchor that names a conversation",
             hint="entries that were captured from a session have one; 'lorelog expand' shows the section",
         )
+    location = follow(reply)
+    if location is None:  # the same error for a file that exists and one that does not
+        raise SourceError(
+            f"the conversation of {reply.chunk.id} cannot be shown: its anchor names neither a conversation that was captured "
+            "on this machine nor one that a host keeps for this project",
+            hint="a person can name the file in a shell: lorelog transcript PATH",
+        )
+    return location
+
+
+def checked_follow(access: TranscriptAccess) -> FollowAnchor:
+    """Return a function that follows the anchors which `access` allows."""
+
+    def follow(reply: ExpandReply) -> TranscriptLocation | None:
+        try:
+            location = locate_anchor(reply)
+        except LorelogError:
+            return None
+        path = access.resolve(reply.chunk, location.path, location.session)
+        return replace(location, path=path) if path else None
+
+    return follow
+
+
+def describe_transcript(reply: ExpandReply, follow: FollowAnchor) -> ExpandReply:
+    """Return an expanded section with the size of its conversation, if that may be read."""
+    location = follow(reply) if reply.transcript else None
+    try:
+        status = Path(location.path).stat() if location else None
+    except (OSError, ValueError):
+        status = None
+    if status is None or not stat.S_ISREG(status.st_mode):
+        return reply
+    return replace(reply, transcript_exists=True, transcript_tokens=round(status.st_size / _BYTES_PER_TOKEN))
+
+
+def locate_anchor(reply: ExpandReply) -> TranscriptLocation:
+    """Return the transcript that a memory's anchor names, whether it may be read or not."""
+    chunk = reply.chunk.chunk
+    anchor = chunk.anchor or Anchor()
     written_at = "" if anchor.turn else _entry_time(chunk)
     if "://" in reply.transcript:
         location = _locate_address(reply.transcript, anchor.session)
@@ -200,19 +259,17 @@ _MAX_IDS_KEPT = 10_000
 """Ids to suggest for a wrong one."""
 
 
-def read_transcript(
-    place: str, store: Store, *, turn: str = "", context: int = 3, directory: str | None
-) -> TranscriptReply:
+def read_transcript(place: str, sources: TranscriptSources, *, turn: str = "", context: int = 3) -> TranscriptReply:
     """Return a turn and `context` turns before and after it; without a turn, the last turns.
 
-    `place` is a path, absolute or relative to `directory`, or the id of a chunk or memory, whose anchor names the conversation and its turn.
+    `place` is a path, absolute or relative to the caller's directory, or the id of a chunk or memory, whose anchor names the conversation and its turn.
     Without a directory only an id is accepted: the caller may not name files. A session in a database is named as `FILE#SESSION`. A turn
-    may be named by a prefix of its id, or by any name that the host has for something in it.
+    may be named by a prefix of its id, or by any name that the host has for something in it. Secrets are redacted.
     """
     if not 0 <= context <= MAX_CONTEXT:
         raise UsageError(f"--context must be 0 to {MAX_CONTEXT}: {context}")
     turn = turn.strip()
-    location = locate_transcript(place, store, directory)
+    location = locate_transcript(place, sources)
     if turn:
         location = replace(location, turn=turn, written_at="")
     conversation = open_conversation(location.path, location.session, location.turn)
@@ -234,7 +291,7 @@ def read_transcript(
             f"{len(window.ambiguous)} turns have a name that starts with {location.turn!r}: {', '.join(window.ambiguous[:5])}",
             hint="give more of the id",
         )
-    turns = _fit_turns(window.turns, window.focus)
+    turns = _redact_turns(_fit_turns(window.turns, window.focus), sources.patterns)
     if len(turns) < len(window.turns):
         notes.append(
             f"{len(window.turns) - len(turns)} turns are left out: the limit is {MAX_REPLY_CHARS:,} characters"
@@ -345,6 +402,24 @@ def _fit_turns(turns: tuple[TranscriptTurn, ...], focus: str) -> tuple[Transcrip
             break
         taken.add(index)
     return tuple(turns[index] for index in sorted(taken))
+
+
+def _redact_turns(turns: tuple[TranscriptTurn, ...], patterns: Sequence[str]) -> tuple[TranscriptTurn, ...]:
+    """Return turns without secrets; a secret that is recognized in one place is removed everywhere."""
+    texts = [text for turn in turns for text in _turn_texts(turn)]
+    clean = known_value_redactor(texts, lambda text: redact(text, patterns).text)
+    return tuple(
+        replace(
+            turn,
+            user=clean(turn.user),
+            assistant=clean(turn.assistant),
+            tools=tuple(
+                replace(tool, name=clean(tool.name), input=clean(tool.input), result=clean(tool.result))
+                for tool in turn.tools
+            ),
+        )
+        for turn in turns
+    )
 
 
 def _format_notes(conversation: Conversation, stats: TranscriptStats, turns: tuple[TranscriptTurn, ...]) -> list[str]:

@@ -9,6 +9,8 @@ examples:
   lorelog add "Migrations are append-only" --when-editing 'migrations/**'
   lorelog add "Use pnpm" --type correction --when-running 'npm *'
 
+Passwords, keys and tokens in the text are replaced by [redacted:KIND] before it is written. --keep-secrets keeps them.
+
 An agent is shown the memory when a --when or --on option matches what it does, once per session. Without these options
 this is derived from the text for corrections, preferences, decisions and facts: files, symbols, commands, errors. See
 docs/delivery.md.
@@ -42,8 +44,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="last day it is shown: 2026-12-31, or 14d, 2w, 3m, 1y (from now)",
     )
     add_cue_options(parser)
+    add_keep_secrets(parser)
     parser.add_argument("--global", dest="to_global", action="store_true", help="make it visible in every project")
     add_common(parser)
+
+
+def add_keep_secrets(parser: argparse.ArgumentParser) -> None:
+    """Declare the option that keeps secrets."""
+    parser.add_argument("--keep-secrets", action="store_true", help="do not redact passwords, keys and tokens in TEXT")
 
 
 _CUE_OPTIONS = (
@@ -91,6 +99,7 @@ def run(args: argparse.Namespace) -> int:
         "to_global": args.to_global,
         "expires": args.expires,
         "cues": cues_of(args),
+        "keep_secrets": args.keep_secrets,
     }
     reply = call_operation(args, "memory.add", request, start_daemon=True)
     if args.json:
@@ -104,6 +113,10 @@ def show_added(reply: Json) -> None:
     """Print where a new memory was written."""
     place = f"{short_path(reply['source'])}:{reply['start_line']}-{reply['end_line']}"
     print(f"Remembered in {place}  {reply['id']}".rstrip())
+    if reply["redacted"]:
+        count = sum(reply["redacted"].values())
+        kinds = ", ".join(f"{times} {kind}" for kind, times in sorted(reply["redacted"].items()))
+        print_note(f"Redacted: {kinds}. Run again with --keep-secrets to keep {'it' if count == 1 else 'them'}.")
     admission = reply["admission"]
     if admission["expires"]:
         print_note(f"shown until {admission['expires']}: {admission['reason']}")

@@ -13,7 +13,15 @@ from __future__ import annotations
 
 from lorelog.surfaces.cli.arguments import add_common
 from lorelog.surfaces.cli.client import call_operation
-from lorelog.surfaces.cli.render import one_line, print_json, print_note, printable, short_path, stylize
+from lorelog.surfaces.cli.render import (
+    format_repository,
+    one_line,
+    print_json,
+    print_note,
+    printable,
+    short_path,
+    stylize,
+)
 from lorelog.surfaces.cli.render.records import format_location, format_trust
 
 TYPE_CHECKING = False
@@ -52,6 +60,8 @@ def _show(reply: Json) -> None:
     anchor = reply["anchor"] or {}
     if trust := format_trust(reply["trust"], anchor.get("origin", "")):
         print(trust)
+    if repository := format_repository(reply):
+        print(stylize(repository, "yellow"))
     if anchor.get("session"):
         turn = f"  turn {anchor['turn']}" if anchor.get("turn") else ""
         print(one_line(f"session {anchor['session']}{turn}"))
@@ -72,6 +82,6 @@ def _show(reply: Json) -> None:
 
 def _show_transcript_location(transcript: Json, identity: str) -> None:
     address, tokens = transcript["address"], transcript["tokens"]
-    missing = "" if transcript["exists"] or "://" in address else "  (missing)"
+    missing = "" if transcript["exists"] or "://" in address else "  (not available)"
     cost = "" if tokens is None else f"  ~{tokens:,} tokens: lorelog transcript {identity[:8]}"
     print(one_line(f"transcript {short_path(address)}{missing}{cost}"))

@@ -15,6 +15,7 @@ from lorelog.surfaces.cli.render import (
     format_cues,
     format_labels,
     format_lifecycle,
+    format_repository,
     one_line,
     print_json,
     print_note,
@@ -58,8 +59,9 @@ def _show(reply: Json, identity: str) -> None:
         print("  ".join(part for part in parts if part))
         trust, origin = reply["trust"], (memory["anchor"] or {}).get("origin", "")
         lifecycle = stylize(format_lifecycle(memory.get("fate")), "yellow")
+        repository = stylize(format_repository(memory), "yellow")
         cues = format_cues(memory["anchor"])
-        for line in (lifecycle, format_trust(trust, origin) if trust else "", cues and f"shown on {cues}"):
+        for line in (lifecycle, repository, format_trust(trust, origin) if trust else "", cues and f"shown on {cues}"):
             if line:
                 print(line)
         if memory["heading_path"]:

@@ -175,6 +175,7 @@ def _import_json(file_format: str, report: ImportReport, importer: MemoryImporte
             "added": importer.added,
             "there": importer.already_present,
             "archived": report.archived,
+            "redacted": importer.redacted,
         },
         "problems": [
             *(
@@ -210,6 +211,8 @@ def _show_import(reply: dict[str, Any], *, restored: bool) -> None:
         )
     if reply["redacted"]:
         print_note(f"secrets were removed from {plural(reply['redacted'], 'record')} before they were written")
+    if memories["redacted"]:
+        print_note(f"secrets were removed from {plural(memories['redacted'], 'memory')} before they were written")
     if reply["unsigned"]:
         print_note(
             f"{plural(reply['unsigned'], 'signature')} ignored: the key is unknown or belongs to another project (see 'lorelog identity trust')"

@@ -24,6 +24,7 @@ from lorelog.surfaces.cli.render import (
     format_cues,
     format_labels,
     format_lifecycle,
+    format_repository,
     one_line,
     plural,
     print_json,
@@ -80,6 +81,7 @@ def _show(reply: Json, *, due: bool) -> None:
             excerpt,
             stylize(memory["id"], "dim"),
             format_lifecycle(memory.get("fate")),
+            format_repository(memory),
             stylize(format_cues(memory["anchor"]), "dim"),
         )
         print("  ".join(part for part in parts if part))

@@ -35,6 +35,7 @@ from lorelog.surfaces.cli.render import (
     format_labels,
     format_lifecycle,
     format_origin,
+    format_repository,
     highlight,
     one_line,
     print_json,
@@ -172,7 +173,8 @@ def _show_hit(number: int, hit: Json, record: str, *, explain: bool) -> None:
     path = hit["heading_path"][:1] if record else hit["heading_path"]
     if path:
         print("   " + stylize(one_line(" > ".join(path)), "bold"))
-    for warning in (format_lifecycle(hit.get("fate")), format_freshness(hit.get("freshness"))):
+    warnings = (format_lifecycle(hit.get("fate")), format_freshness(hit.get("freshness")), format_repository(hit))
+    for warning in warnings:
         if warning:
             print("   " + stylize(warning, "yellow"))
     trust = _format_trust(hit)

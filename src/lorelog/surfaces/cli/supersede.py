@@ -11,7 +11,7 @@ examples:
 
 from __future__ import annotations
 
-from lorelog.surfaces.cli.add import add_cue_options, cues_of, read_text, show_added
+from lorelog.surfaces.cli.add import add_cue_options, add_keep_secrets, cues_of, read_text, show_added
 from lorelog.surfaces.cli.arguments import add_common
 from lorelog.surfaces.cli.client import call_operation
 from lorelog.surfaces.cli.render import one_line, print_json, print_note
@@ -30,12 +30,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--tag", action="append", default=[], metavar="TAG", help="a tag (repeatable; default: those of the old one)"
     )
     add_cue_options(parser)
+    add_keep_secrets(parser)
     add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Supersede; fail if the new memory was saved but is not searchable."""
-    request = {"id": args.id, "text": read_text(args.text), "type": args.type, "tags": args.tag, "cues": cues_of(args)}
+    request = {
+        "id": args.id,
+        "text": read_text(args.text),
+        "type": args.type,
+        "tags": args.tag,
+        "cues": cues_of(args),
+        "keep_secrets": args.keep_secrets,
+    }
     reply = call_operation(args, "memory.supersede", request, start_daemon=True)
     if args.json:
         print_json(reply)

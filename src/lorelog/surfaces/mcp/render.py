@@ -18,7 +18,7 @@ from lorelog.surfaces.mcp.short_hits import (
     NOTHING_FOUND,
     NOTICE,
     clean,
-    format_origin,
+    format_foreign,
     format_stale,
     format_trust,
     quote,
@@ -140,7 +140,7 @@ def _slim_hit(hit: JsonMapping) -> dict[str, Any]:
         "type": single_line(hit["type"]),
         "tags": [single_line(tag) for tag in hit["tags"]],
         "worth": format_trust(hit["trust"]),
-        "from": format_origin(hit) if hit["trust"]["tainted"] else "",
+        "from": format_foreign(hit),
         "stale": format_stale(hit.get("freshness"))[:_MAX_STALE_CHARS],
         "text": clean(packed["text"] if packed else hit["snippet"]),
         "within": packed["within"] if packed else "",
@@ -163,7 +163,7 @@ def _render_hit(number: int, hit: JsonMapping) -> str:
     if hit.get("within"):
         lines.append(f"Its text is in the section of {hit['within']}.")
     elif hit.get("text"):
-        lines += [f"From {hit['from']}, quoted:"] if hit.get("from") else []
+        lines += [f"{hit['from']}, quoted:"] if hit.get("from") else []
         lines.append(quote(hit["text"]))
     if "get_memory_tokens" in hit:
         lines.append(f"get_memory id {hit['id']} (~{hit['get_memory_tokens']:,} tokens)")
@@ -182,12 +182,12 @@ def render_section(reply: JsonMapping) -> ToolResult:
     """Render a section."""
     transcript = reply["transcript"]
     tags = [f"#{single_line(tag)}" for tag in reply["tags"]]
-    worth, origin = format_trust(reply["trust"]), format_origin(reply) if reply["trust"]["tainted"] else ""
+    worth, origin = format_trust(reply["trust"]), format_foreign(reply)
     labels = [reply["date"].replace("T", " "), single_line(reply["type"]), *tags, f"**{worth}**" if worth else ""]
     content = clean(reply["content"])
     too_long = len(reply["content"]) > MAX_QUOTE_CHARS
     lines = [NOTICE, " | ".join(filter(None, [f"**File:** {_format_location(reply)}", *labels]))]
-    lines += [*([f"From {origin}, quoted:"] if origin else []), quote(content)]
+    lines += [*([f"{origin}, quoted:"] if origin else []), quote(content)]
     notes = list(reply["notes"])
     if too_long:
         notes.append(f"cut: the section has about {reply['tokens']:,} tokens; 'lines' reads a part of it")
@@ -223,9 +223,13 @@ def _render_turn(turn: JsonMapping, reply: JsonMapping) -> str:
 def render_add(reply: JsonMapping) -> ToolResult:
     """Render the location of a new memory."""
     text = f"Remembered in {_format_location(reply)}, id {reply['id'] or reply['memory']}."
-    return _result_with_notes(
-        text, {"id": reply["id"], "memory": reply["memory"], "file": _format_location(reply)}, reply["notes"]
-    )
+    structured: dict[str, Any] = {"id": reply["id"], "memory": reply["memory"], "file": _format_location(reply)}
+    notes = list(reply["notes"])
+    if reply["redacted"]:
+        structured["redacted"] = reply["redacted"]
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(reply["redacted"].items()))
+        notes.insert(0, f"redacted before writing: {kinds}")
+    return _result_with_notes(text, structured, notes)
 
 
 def render_index(reply: JsonMapping) -> ToolResult:

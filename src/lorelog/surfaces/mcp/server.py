@@ -98,8 +98,8 @@ _log = logging.getLogger(__name__)
 
 
 def build_server(call: CallOperation, caller: ClientIdentity) -> Server[Any]:
-    """Return a server that calls operations for one client, which counts as an agent."""
-    handlers = _McpHandlers(call, replace(caller, agent=caller.agent or "an MCP client"))
+    """Return a server that calls operations for one client, which counts as an agent and may not name files to read."""
+    handlers = _McpHandlers(call, replace(caller, agent=caller.agent or "an MCP client", names_files=False))
     return Server(
         "lorelog",
         version=VERSION,

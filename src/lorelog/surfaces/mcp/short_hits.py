@@ -46,8 +46,8 @@ def _render_hit(number: int, hit: JsonMapping, shorten: Callable[[str], str] | N
     stale = format_stale(hit.get("freshness"))
     if stale:
         lines.append(f"Out of date: {stale[:_MAX_STALE_CHARS]}")
-    if hit["trust"]["tainted"]:
-        lines.append(f"From {format_origin(hit)}, quoted:")
+    if label := format_foreign(hit):
+        lines.append(f"{label}, quoted:")
     if heading and heading.replace(" > ", " ") != date:  # headings of a journal are dates and times
         lines.append(quote(_cut(single_line(heading), _MAX_HEADING_CHARS)))
     lines.append(quote(_cut(clean(hit["snippet"]), _MAX_TEXT_CHARS)))
@@ -85,6 +85,13 @@ def format_origin(hit: JsonMapping) -> str:
     """Return the origin of tainted text, as far as its anchor names one."""
     origin = (hit["anchor"] or {}).get("origin", "")
     return {"tool": "a tool", "import": "an import"}.get(origin, "a tool or an import")
+
+
+def format_foreign(hit: JsonMapping) -> str:
+    """Return where text comes from that is not the user's or an agent's own; empty for other text."""
+    if hit["trust"]["tainted"]:
+        return f"From {format_origin(hit)}"
+    return "Came with the repository" if hit.get("origin") == "repository" else ""
 
 
 def format_stale(freshness: JsonMapping | None) -> str:

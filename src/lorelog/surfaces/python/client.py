@@ -291,10 +291,12 @@ class Lorelog:
         to_global: bool = False,
         expires: Day = "",
         cues: Names = (),
+        keep_secrets: bool = False,
     ) -> AddReply:
         """Append a memory to today's journal. It is searchable when this returns, until the day it `expires`.
 
-        `cues` say when an agent is shown it: `path=src/db/**`, `command=npm *`; see docs/delivery.md.
+        `cues` say when an agent is shown it: `path=src/db/**`, `command=npm *`; see docs/delivery.md. Secrets in the
+        text are redacted, and `redacted` of the reply counts them; `keep_secrets` keeps those of a person's own text.
         """
         return self._run(
             handlers.add,
@@ -305,14 +307,17 @@ class Lorelog:
             to_global=to_global,
             expires=expires,
             cues=cues,
+            keep_secrets=keep_secrets,
         )
 
-    def add_batch(self, texts: Iterable[str | Mapping[str, Any]], *, to_global: bool = False) -> Sequence[AddReply]:
+    def add_batch(
+        self, texts: Iterable[str | Mapping[str, Any]], *, to_global: bool = False, keep_secrets: bool = False
+    ) -> Sequence[AddReply]:
         """Append several memories, all or none: texts, or mappings with text, type, tags, origin, expires and cues."""
         if isinstance(texts, str):
             texts = [texts]
         memories = [{"text": text} if isinstance(text, str) else _with_tag_list(text) for text in texts]
-        return self._run(handlers.add_batch, memories=memories, to_global=to_global)
+        return self._run(handlers.add_batch, memories=memories, to_global=to_global, keep_secrets=keep_secrets)
 
     def delete(self, identity: str | Identified) -> DeleteReply:
         """Hide a memory from every search and list; its file is not changed."""
@@ -331,10 +336,18 @@ class Lorelog:
         tags: Names = (),
         origin: OriginName = "user",
         cues: Names = (),
+        keep_secrets: bool = False,
     ) -> SupersedeReply:
-        """Replace a memory by a new one and hide the old one."""
+        """Replace a memory by a new one and hide the old one. Secrets in the text are redacted, as in `add`."""
         return self._run(
-            handlers.supersede, id=id_of(identity), text=text, type=type, tags=tags, origin=origin, cues=cues
+            handlers.supersede,
+            id=id_of(identity),
+            text=text,
+            type=type,
+            tags=tags,
+            origin=origin,
+            cues=cues,
+            keep_secrets=keep_secrets,
         )
 
     def set_expiry(
@@ -524,7 +537,9 @@ class Lorelog:
         """Run a handler with this object's engine. Values that are None or UNSET count as not given."""
         operation = operation_of(handler)
         request = read_request(operation, to_arguments(operation.request, values))
-        context = RequestContext(working_directory(), progress=progress, meter=self._dispatcher.meter)
+        context = RequestContext(
+            working_directory(), environment=dict(os.environ), progress=progress, meter=self._dispatcher.meter
+        )
         return handler(self._engine, request, context)
 
     def _run_dispatched(self, name: str, arguments: Mapping[str, Any], /) -> Any:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from lorelog.core.document import StoredChunk
 from lorelog.core.errors import LorelogError, StoreBusy, UsageError
-from lorelog.core.memory import NewMemory
+from lorelog.core.memory import AddReply, NewMemory
 from lorelog.core.paths import is_below
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.record import UNTRUSTED_ORIGINS, Json, Record, RecordDraft, signed_bytes
@@ -54,12 +54,14 @@ _LEADING_COMMENT = re.compile(r"\A\s*<!--.*?-->[ \t]*\n?", re.DOTALL)
 class MemoryImporter:
     """Adds memories. `add` writes a batch, all or none; `knows` is True for ids of present and deleted memories."""
 
-    def __init__(self, add: Callable[[Sequence[NewMemory]], object], knows: Callable[[str], bool]) -> None:
+    def __init__(self, add: Callable[[Sequence[NewMemory]], Sequence[AddReply]], knows: Callable[[str], bool]) -> None:
         self._add = add
         self._is_known = knows
         self.added = 0
         self.already_present = 0
         self.refused = 0
+        self.redacted = 0
+        """Memories from which secrets were removed."""
         self.problems: list[str] = []
 
     def add_new(self, memories: Sequence[ForeignMemory]) -> None:
@@ -77,8 +79,9 @@ class MemoryImporter:
 
     def _write(self, batch: Sequence[NewMemory]) -> None:
         try:
-            self._add(batch)
+            replies = self._add(batch)
             self.added += len(batch)
+            self.redacted += sum(bool(reply.redacted) for reply in replies)
         except UsageError as error:
             if len(batch) > 1:  # only a single write shows which memory was rejected
                 for memory in batch:

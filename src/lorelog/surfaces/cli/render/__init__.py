@@ -81,6 +81,11 @@ def format_origin(origin: str) -> str:
     return {"tool": "a tool", "import": "an import"}.get(origin, "elsewhere")
 
 
+def format_repository(chunk: Mapping[str, Any]) -> str:
+    """Return the label of text that came with the repository, or ''."""
+    return "came with the repository" if chunk.get("origin") == "repository" else ""
+
+
 def format_lifecycle(fate: Mapping[str, Any] | None) -> str:
     """Return whether a memory was superseded, expires or is due for review, or ''."""
     if not fate:

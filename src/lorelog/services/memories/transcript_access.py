@@ -1,0 +1,84 @@
+"""Decides which conversations may be read because the anchor of a memory names them.
+
+An anchor is text in a file. The file may have come with a repository or over HTTP, and then the anchor can name any file
+of this machine: the conversation of another project, for example. So an anchor is followed in two cases only: capture on
+this machine wrote it, or it leads into a host's own folder of transcripts, to a conversation of the memory's project.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from lorelog.core.document import StoredChunk
+from lorelog.core.errors import LorelogError
+from lorelog.core.paths import is_below
+from lorelog.ingest.transcripts.conversation import open_conversation, read_conversation_head
+from lorelog.services.memory_state.authored import AuthoredMemories
+from lorelog.services.places.project import apply_scope_file, find_project, find_scope_file
+
+# ruff: noqa: PTH111, PTH117, PTH118
+
+_DATA_FOLDERS = {
+    "claude": ("CLAUDE_CONFIG_DIR", "~/.claude"),
+    "codex": ("CODEX_HOME", "~/.codex"),
+    "opencode": ("XDG_DATA_HOME", "~/.local/share"),
+    "openclaw": ("OPENCLAW_STATE_DIR", "~/.openclaw"),
+}
+_TRANSCRIPT_FOLDERS = (
+    ("claude", "projects"),
+    ("codex", "sessions"),
+    ("codex", "archived_sessions"),
+    ("opencode", "opencode"),
+    ("openclaw", "agents"),
+)
+
+
+def host_data_folder(host: str, environment: Mapping[str, str]) -> str:
+    """Return the folder in which a host keeps its data."""
+    variable, default = _DATA_FOLDERS[host]
+    return environment.get(variable) or os.path.expanduser(default)
+
+
+class TranscriptAccess:
+    """Follows the anchors of one tenant's memories."""
+
+    def __init__(self, authored: AuthoredMemories, environment: Mapping[str, str]) -> None:
+        self._authored = authored
+        folders = (os.path.join(host_data_folder(host, environment), name) for host, name in _TRANSCRIPT_FOLDERS)
+        self._folders = tuple(map(os.path.realpath, folders))
+        self._projects: dict[tuple[str, str], str] = {}
+
+    def resolve(self, stored: StoredChunk, path: str, session: str) -> str:
+        """Return the real path of the transcript that a memory's anchor names; empty if it may not be read.
+
+        The result does not depend on whether any other file exists.
+        """
+        try:
+            real = os.path.realpath(path)
+            anchor = stored.chunk.anchor
+            if anchor is not None and os.path.isabs(path) and self._authored.wrote_address(anchor, stored.project):
+                return real
+            if not stored.project or not any(is_below(real, folder) for folder in self._folders):
+                return ""
+            return real if self._project_of(real, session) == stored.project else ""
+        except (OSError, ValueError):  # a name that is too long, or has NUL bytes
+            return ""
+
+    def _project_of(self, path: str, session: str) -> str:
+        """Return the project of a conversation; empty if that is unknown."""
+        key = (path, session)
+        if key not in self._projects:
+            self._projects[key] = _find_conversation_project(path, session)
+        return self._projects[key]
+
+
+def _find_conversation_project(path: str, session: str) -> str:
+    try:
+        directory = read_conversation_head(open_conversation(path, session)).directory
+        if not directory or not os.path.isabs(directory):
+            return ""
+        project, scope = find_project(directory), find_scope_file(directory)
+        return (apply_scope_file(scope, project) if scope else project).id
+    except LorelogError:
+        return ""

@@ -1,0 +1,171 @@
+"""Secrets in added text: redacted on every channel before anything is written, and kept only for a person who asks."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.surfaces.conftest import Shell, write
+
+from lorelog import Lorelog
+from lorelog.core.errors import UsageError
+from lorelog.operations.dispatch import ClientIdentity, Dispatcher
+from lorelog.surfaces.mcp.calls import call_tool
+from lorelog.wiring import ResourcePool
+
+KEY = "AKIA" + "QYLPMN5HHHFPZAM2"
+KIND = "aws-access-key-id"
+TEXT = f"The deploy user has the key {KEY} in production."
+
+Dispatch = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def dispatch(project: Path) -> Iterator[Dispatch]:
+    """Calls an operation as a person, or as another client."""
+    pool = ResourcePool()
+    dispatcher = Dispatcher(pool.engine)
+    person = ClientIdentity(os.path.realpath(project), dict(os.environ))
+
+    def call(name: str, arguments: dict[str, Any], **client: Any) -> dict[str, Any]:
+        return dispatcher.call(name, arguments, replace(person, **client))
+
+    yield call
+    pool.close()
+
+
+def files_with(word: str, *folders: Path) -> list[str]:
+    return [
+        str(path)
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file() and word.encode() in path.read_bytes()
+    ]
+
+
+def add_by_shell(shell: Shell, dispatch: Dispatch, project: Path) -> Any:
+    done = shell("add", TEXT)
+    assert f"Redacted: 1 {KIND}. Run again with --keep-secrets to keep it." in done.err
+    return shell("add", f"Again: {TEXT}", "--json").json["redacted"]
+
+
+def add_by_mcp(shell: Shell, dispatch: Dispatch, project: Path) -> Any:
+    result = call_tool(
+        "add_memory", {"text": TEXT}, lambda op, arguments: dispatch(op, arguments, agent="an MCP client")
+    )
+    assert f"Note: redacted before writing: 1 {KIND}" in result.text
+    return result.structured["redacted"]
+
+
+def add_by_http(shell: Shell, dispatch: Dispatch, project: Path) -> Any:
+    return dispatch("memory.add", {"text": TEXT, "origin": "user"}, own=False)["redacted"]
+
+
+def add_by_python(shell: Shell, dispatch: Dispatch, project: Path) -> Any:
+    with Lorelog(project=project) as memory:
+        return dict(memory.add(TEXT, origin="tool").redacted)
+
+
+def add_batch(shell: Shell, dispatch: Dispatch, project: Path) -> Any:
+    first, second = dispatch("memory.add_batch", {"memories": [{"text": TEXT}, {"text": "Otters hold hands."}]})[
+        "memories"
+    ]
+    assert second["redacted"] == {}
+    return first["redacted"]
+
+
+def add_names(shell: Shell, dispatch: Dispatch, project: Path) -> Any:
+    request = {"text": "Otters hold hands.", "tags": ["otter", KEY], "cues": [f"command=aws {KEY}"]}
+    reply = dispatch("memory.add", request)
+    assert dispatch("memory.get", {"id": reply["id"]})["memory"]["tags"] == ["otter"]
+    return {KIND: reply["redacted"][KIND] // 2}
+
+
+def supersede(shell: Shell, dispatch: Dispatch, project: Path) -> Any:
+    old = dispatch("memory.add", {"text": "Otters hold hands."})["id"]
+    return dispatch("memory.supersede", {"id": old, "text": TEXT})["redacted"]
+
+
+def import_memories(shell: Shell, dispatch: Dispatch, project: Path) -> Any:
+    file = write(project.parent / "theirs.json", json.dumps({"omf": "1.0", "memories": [{"content": TEXT}]}))
+    reply = shell("ledger", "import", file, "--json").json
+    return {KIND: reply["memories"]["redacted"]}
+
+
+def add_guard(shell: Shell, dispatch: Dispatch, project: Path) -> Any:
+    reply = dispatch("guard.add", {"command": "aws *", "message": TEXT})
+    assert reply["notes"] == [f"redacted before writing: 1 {KIND}"]
+    return {KIND: reply["guard"]["message"].count("[redacted:")}
+
+
+def decide(shell: Shell, dispatch: Dispatch, project: Path) -> Any:
+    reply = dispatch("artifact.decision", {"summary": TEXT})
+    return {KIND: int(f"1 {KIND}" in str(reply["notes"]))}
+
+
+def start_task(shell: Shell, dispatch: Dispatch, project: Path) -> Any:
+    reply = dispatch("task.start", {"goal": TEXT})
+    return {KIND: int(f"1 {KIND}" in str(reply["notes"]))}
+
+
+CHANNELS = [
+    *(add_by_shell, add_by_mcp, add_by_http, add_by_python, add_batch, add_names),
+    *(supersede, import_memories, add_guard, decide, start_task),
+]
+
+
+@pytest.mark.parametrize("channel", CHANNELS, ids=lambda channel: channel.__name__)
+def test_a_secret_is_in_no_file(
+    shell: Shell, dispatch: Dispatch, project: Path, home: Path, channel: Callable[..., Any]
+) -> None:
+    """The reply counts what was redacted, and neither the home nor the project has the secret afterwards."""
+    assert channel(shell, dispatch, project) == {KIND: 1}
+
+    assert files_with(KEY, home, project) == []
+    assert files_with("redacted:" if channel is not add_names else "otter", home, project)
+
+
+def test_a_person_keeps_a_secret(shell: Shell, project: Path, home: Path) -> None:
+    """With --keep-secrets the text is written as it is, by `add`, `supersede` and Python."""
+    done = shell("add", TEXT, "--keep-secrets", "--json")
+    assert done.json["redacted"] == {}
+    replaced = shell("supersede", done.json["id"], f"New: {TEXT}", "--keep-secrets", "--json")
+    assert replaced.json["redacted"] == {}
+    with Lorelog(project=project) as memory:
+        assert memory.add(f"Python: {TEXT}", keep_secrets=True).redacted == {}
+
+    (journal,) = (project / ".lorelog" / "memory").glob("*.md")
+    assert journal.read_text().count(KEY) == 3
+
+
+@pytest.mark.parametrize("client", [{"agent": "an MCP client"}, {"own": False}, {"environment": "CLAUDECODE"}])
+@pytest.mark.parametrize("op", ["memory.add", "memory.add_batch", "memory.supersede"])
+def test_others_cannot_keep_a_secret(
+    dispatch: Dispatch, project: Path, home: Path, client: dict[str, Any], op: str
+) -> None:
+    """MCP, HTTP and an agent's shell are refused, and nothing is written."""
+    texts: dict[str, dict[str, Any]] = {
+        "memory.add": {"text": TEXT},
+        "memory.add_batch": {"memories": [{"text": TEXT}]},
+    }
+    request: dict[str, Any] = texts.get(op, {"id": "65fcbf6e", "text": TEXT})
+    if "environment" in client:
+        client = {"environment": {**os.environ, client["environment"]: "1"}}
+
+    with pytest.raises(UsageError, match="cannot keep secrets"):
+        dispatch(op, {**request, "keep_secrets": True}, **client)
+
+    assert files_with(KEY, home, project) == []
+
+
+def test_text_of_programs_is_always_redacted(dispatch: Dispatch, project: Path, home: Path) -> None:
+    """Even a person cannot keep secrets in text of an agent, a tool or an import."""
+    for origin in ("agent", "tool", "import"):
+        with pytest.raises(UsageError, match="own text only"):
+            dispatch("memory.add", {"text": TEXT, "origin": origin, "keep_secrets": True})
+    assert files_with(KEY, home, project) == []
