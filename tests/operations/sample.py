@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lorelog.services.backup.archive import BackupWriter
+
 MEMORY = "newt-1"
 """A memory with an id, of the episode `walk`."""
 NOTES = f"""# A
@@ -48,6 +50,7 @@ def write_notes(directory: Path) -> None:
     (directory / "r.tsv").write_text("q\ta.md\t1\n", "utf-8")
     said = {"type": "user", "uuid": "u", "sessionId": "s", "message": {"role": "user", "content": "hi"}}
     (directory / "t.jsonl").write_text(json.dumps(said) + "\n", "utf-8")
+    BackupWriter(directory / "no home").write(directory / "empty.tar.gz")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +139,10 @@ def requests(identity: str, told: Told) -> dict[str, dict[str, Any]]:
         "roots.add": {"paths": ["notes"]},
         "roots.remove": {"paths": ["notes"]},
         "ledger.verify": {"limit": 10},
+        "backup.create": {"file": "home.tar.gz", "dry_run": True},
+        "backup.verify": {"file": "empty.tar.gz"},
+        "backup.restore": {"file": "empty.tar.gz", "dry_run": True},
+        "memory.export": {"format": "jsonl", "all_projects": True},
         "memory.check_store": {},
         "code.index": {"force": True},
         "code.status": {},

@@ -466,7 +466,7 @@ def test_searching_never_waits_for_an_index_run(shell: Shell, good: Path) -> Non
         "import sys\n"
         "from pathlib import Path\n"
         "from lorelog.stores.embedded.connection import hold_lock\n"
-        f"index = Path({str(home / 'tenants' / 'default' / 'index')!r})\n"
+        f"index = Path({str(home / 'cache' / 'default')!r})\n"
         "with hold_lock(index / 'run.lock', wait_s=5), hold_lock(index / 'writer.lock', wait_s=5):\n"
         "    print('held', flush=True)\n"
         "    sys.stdin.read()\n"

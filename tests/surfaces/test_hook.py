@@ -566,6 +566,7 @@ def test_a_prompt_costs_at_most_its_budget(quiet: Path, app: Path) -> None:
 def test_a_log_that_cannot_be_written_hides_nothing(quiet: Path, app: Path) -> None:
     """A rule is shown even if its delivery cannot be logged."""
     files = stands(quiet, app, RULE)
+    Path(files.log).parent.mkdir(parents=True)
     Path(files.log).write_text("in the way", "utf-8")
     asked = {**PAYLOAD, "cwd": str(app), "prompt": "write e2e tests and run them"}
 

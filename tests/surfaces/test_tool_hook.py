@@ -262,7 +262,7 @@ def test_only_a_rule_that_the_session_has_not_seen_holds_a_call(tmp_path: Path) 
 def test_a_call_is_not_held_if_that_cannot_be_recorded(tmp_path: Path) -> None:
     """Where the log cannot be written, the memory is shown and the call runs."""
     context = call(tmp_path, hold="always")
-    (tmp_path / "data" / "t").write_text("a file in the place of the folder")
+    (tmp_path / "data").write_text("a file in the place of the folder")
     text, held = deliver(context, None, [], [RULE])
 
     assert text

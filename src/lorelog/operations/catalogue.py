@@ -20,7 +20,8 @@ from lorelog.operations.operation import SURFACES, Operation
 from lorelog.operations.replies import Json
 
 _FAMILIES = {
-    "memory": ("memory", "store"),
+    "memory": ("memory", "store", "backup"),
+    "backup": ("backup",),
     "roots": ("memory",),
     "session": ("session",),
     "task": ("records",),

@@ -161,6 +161,12 @@ class Ledger:
             head = self._acknowledged_end()
             return verify_chain(self._segments, AcknowledgedLine(head.seq, head.hash, head.segment) if head else None)
 
+    @contextmanager
+    def exclusive(self) -> Iterator[int]:
+        """Keep writers out while all files are copied or replaced; yield the descriptor of the lock file."""
+        with self._translate_errors(), self._exclusive_lock() as lock:
+            yield lock
+
     def _append(self, lock: int, drafts: Sequence[RecordDraft]) -> list[Record]:
         end = self._end(_read_head(lock))
         if end.size >= self._max_segment_bytes:

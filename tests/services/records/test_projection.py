@@ -201,9 +201,9 @@ def test_what_the_ledger_does_not_hold_any_more_is_found_no_more(tmp_path: Path)
     here = tenant(tmp_path / "data" / "t")
     here.book.append([draft("task_start", task="old")])
     here.pages.catch_up()
-    for item in tmp_path.glob("ledger*"):
+    for item in here.folder.glob("ledger*"):
         item.unlink()
-    (new,) = Ledger(tmp_path).append([draft("task_start", task="new")])
+    (new,) = Ledger(here.folder).append([draft("task_start", task="new")])
 
     here.pages.catch_up()
 

@@ -144,7 +144,7 @@ def test_days_that_were_given_later_hold(journals: Path, home: Path) -> None:
         + entry("09:20", "m3", "- someday", more=" expires:1.5.2020"),
         "utf-8",
     )
-    calendar = MemoryDateTable(home / "lifecycle.jsonl")
+    calendar = MemoryDateTable(home / "data" / "t" / "lifecycle.jsonl")
     calendar.record(MemoryDates("m1", expires="2026-11-14"))
     calendar.record(MemoryDates("m1", review_after="2026-11-14"))
     calendar.record(MemoryDates("m2", expires=""))
@@ -152,7 +152,7 @@ def test_days_that_were_given_later_hold(journals: Path, home: Path) -> None:
     text = shown(journals, deletions=str(home / "data" / "t" / "tombstones.jsonl"))
     assert [word for word in ("ended", "prolonged", "someday") if f" {word}\n" in text] == ["prolonged", "someday"]
 
-    with (home / "lifecycle.jsonl").open("a", encoding="utf-8") as file:
+    with (home / "data" / "t" / "lifecycle.jsonl").open("a", encoding="utf-8") as file:
         file.write("broken\n")
     assert "someday" not in shown(journals, deletions=str(home / "data" / "t" / "tombstones.jsonl"))
 

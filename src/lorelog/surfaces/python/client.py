@@ -50,6 +50,7 @@ from lorelog.wiring import open_engine, resolve_location, working_directory
 if TYPE_CHECKING:
     from lorelog.core.memory import CompactReply
     from lorelog.core.session import CaptureReply, SessionStatus, TranscriptReply
+    from lorelog.operations.backup.schema import ExportFormat, ExportReply
     from lorelog.operations.session.schema import WhyHintReply
     from lorelog.operations.store.handlers import CostGroup
     from lorelog.services.evaluation.search_quality import EvaluateReply
@@ -127,6 +128,13 @@ class Lorelog:
         from lorelog.surfaces.python.namespaces import ContextNamespace
 
         return ContextNamespace(self._run_dispatched)
+
+    @cached_property
+    def backup(self) -> namespaces.BackupNamespace:
+        """Operations on backups of the home."""
+        from lorelog.surfaces.python.namespaces import BackupNamespace
+
+        return BackupNamespace(self._run_dispatched)
 
     @cached_property
     def ledger(self) -> namespaces.LedgerNamespace:
@@ -517,6 +525,19 @@ class Lorelog:
     def cost(self, since: Day = "7d", *, by: CostGroup | Iterable[CostGroup] = ()) -> CostReply:
         """Show the cost of models in tokens since a day, and what is left of today's limits."""
         return self._run(store_handlers.report_cost, since=since, by=by)
+
+    def export(
+        self,
+        out: PathArgument | None = None,
+        *,
+        format: ExportFormat = "markdown",  # noqa: A002
+        all_projects: bool = False,
+        since: Day | None = None,
+    ) -> ExportReply:
+        """Export memories as Markdown, or memories and records as JSON Lines: to a file, or into the reply."""
+        from lorelog.operations.backup import handlers as backup_handlers
+
+        return self._run(backup_handlers.export, out=out, format=format, all_projects=all_projects, since=since)
 
     def reset(self) -> None:
         """Delete the index; the files it was made from stay."""

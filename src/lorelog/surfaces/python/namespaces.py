@@ -18,6 +18,8 @@ import msgspec
 from msgspec import Meta
 
 from lorelog.engine import Engine
+from lorelog.operations.backup import handlers as backup_handlers
+from lorelog.operations.backup import schema as backup
 from lorelog.operations.catalogue import operation_of
 from lorelog.operations.code import handlers as code_handlers
 from lorelog.operations.code import schema as code
@@ -153,6 +155,14 @@ class ContextNamespace(OperationNamespace):
     get_files_for_subsystem = method(context.SubsystemRequest, context_handlers.get_files_for_subsystem)
     suggest_agent = method(context.SuggestAgentRequest, context_handlers.suggest_agent)
     agent_context = method(context.AgentContextRequest, context_handlers.agent_context)
+
+
+class BackupNamespace(OperationNamespace):
+    """Operations on backups of the home: all tenants and all known projects."""
+
+    create = method(backup.BackupRequest, backup_handlers.create)
+    verify = method(backup.BackupFileRequest, backup_handlers.verify)
+    restore = method(backup.RestoreRequest, backup_handlers.restore)
 
 
 class LedgerNamespace(OperationNamespace):

@@ -1,0 +1,1 @@
+"""Backup, restore and export: copies of what nothing else can rebuild."""

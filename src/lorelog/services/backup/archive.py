@@ -1,0 +1,422 @@
+"""A backup: one gzipped tar file with a manifest that names every file in it and its SHA-256.
+
+It holds what nothing else can rebuild: the journals of all known projects, the data of all tenants, settings and the
+records of installed hosts; private keys only if asked for. The cache is left out. Every file is copied in a consistent
+state while other processes write: the ledger under its writers' lock, databases by SQLite's online backup, other files
+under a shared lock. Databases that say what was captured are copied before the journals, so that a turn is never named
+as captured whose text is missing. The backup is written under a temporary name and renamed when it is complete.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import io
+import json
+import os
+import sqlite3
+import stat
+import tarfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import quote
+
+from lorelog.core.document import GLOBAL_PROJECT
+from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreDamaged, StoreUnwritable, UsageError
+from lorelog.core.paths import data_folder, is_below
+from lorelog.core.processes import acquire_file_lock
+from lorelog.core.version import VERSION
+from lorelog.records.ledger import Ledger
+from lorelog.services.places.project import Project
+from lorelog.services.places.roots import Roots
+from lorelog.services.places.workspace import Workspace
+
+FORMAT = "lorelog-backup"
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+IDENTITIES = "identities"
+_HOME_FILES = ("config.toml",)
+_HOME_FOLDERS = (IDENTITIES, "hosts", "backups/hosts")
+_PROJECT_SETTINGS = ".lorelog.toml"
+_LEFT_OUT_SUFFIXES = (".lock", ".new", "-wal", "-shm", ".plan")
+_LEFT_OUT_NAMES = frozenset({"ledger.import", "traces.spool"})
+_MAX_MANIFEST_BYTES = 256_000_000
+_BLOCK = 1 << 20
+_TRIES = 20
+_LOCK_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class BackupFile:
+    """One file of a backup."""
+
+    name: str
+    """Name in the archive."""
+    kind: str
+    """`home`, `data` (of a tenant), `journal` (of a project) or `settings` (of a project)."""
+    path: str
+    """Relative to the home, to the tenant's folder, to the journals or to the project."""
+    tenant: str = ""
+    project: str = ""
+    bytes: int = 0
+    sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupManifest:
+    """What a backup holds, and where it comes from."""
+
+    created_at: str
+    home: str
+    lorelog: str = VERSION
+    format: str = FORMAT
+    version: int = FORMAT_VERSION
+    with_keys: bool = False
+    tenants: tuple[str, ...] = ()
+    projects: tuple[str, ...] = ()
+    """Projects whose journals are in it."""
+    counts: dict[str, int] = field(default_factory=dict)
+    files: tuple[BackupFile, ...] = ()
+    problems: tuple[str, ...] = ()
+    """Files that could not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _PlannedFile:
+    """A file to copy, and how to read it."""
+
+    file: BackupFile
+    read: Callable[[], bytes]
+
+
+class BackupWriter:
+    """Writes the backup of a home."""
+
+    def __init__(self, home: Path, *, with_keys: bool = False, projects: Iterable[str] = ()) -> None:
+        """`projects` are backed up even if no root names them."""
+        self._home = home
+        self._with_keys = with_keys
+        self._extra_projects = tuple(projects)
+        self._problems: list[str] = []
+
+    def preview(self) -> BackupManifest:
+        """Return what a backup would hold now, without sizes and hashes."""
+        with TemporaryDirectory(prefix="lorelog-backup-") as scratch:
+            return self._manifest(planned.file for planned in self._plan(Path(scratch)))
+
+    def write(self, target: Path) -> BackupManifest:
+        """Write a backup. Raise UsageError if the file exists, and StoreUnwritable if it cannot be written."""
+        if os.path.lexists(target):
+            raise UsageError(f"{target} exists", hint="choose another name: a backup is never overwritten")
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.partial")
+        try:
+            with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
+                manifest = self._write(temporary, Path(scratch))
+            os.link(temporary, target)  # unlike a rename, it does not replace a file that has appeared meanwhile
+            _sync_folder(target.parent)
+        except OSError as error:
+            raise StoreUnwritable(
+                f"{error.filename or target} cannot be written: {error.strerror or error}",
+                hint="nothing was written; choose a folder that is writable and has space",
+            ) from error
+        finally:
+            with suppress(OSError):
+                temporary.unlink()
+        return manifest
+
+    def _write(self, temporary: Path, scratch: Path) -> BackupManifest:
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as stream:
+            files: list[BackupFile] = []
+            with tarfile.open(fileobj=stream, mode="w:gz", compresslevel=6) as archive:
+                for planned in self._plan(scratch):
+                    content = self._read(planned)
+                    if content is not None:
+                        digest = hashlib.sha256(content).hexdigest()
+                        files.append(BackupFile(**{**asdict(planned.file), "bytes": len(content), "sha256": digest}))
+                        _add_member(archive, planned.file.name, content)
+                manifest = self._manifest(files)
+                _add_member(archive, MANIFEST, json.dumps(asdict(manifest), ensure_ascii=False, indent=1).encode())
+            stream.flush()
+            os.fsync(stream.fileno())
+        return manifest
+
+    def _read(self, planned: _PlannedFile) -> bytes | None:
+        try:
+            return planned.read()
+        except FileNotFoundError:
+            return None  # deleted since it was listed
+        except (OSError, sqlite3.Error, LorelogError) as error:
+            self._problems.append(f"{planned.file.name}: {error}")
+            return None
+
+    def _manifest(self, files: Iterable[BackupFile]) -> BackupManifest:
+        listed = tuple(files)
+        return BackupManifest(
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            home=str(self._home),
+            with_keys=self._with_keys,
+            tenants=tuple(sorted({file.tenant for file in listed if file.tenant})),
+            projects=tuple(sorted({file.project for file in listed if file.project})),
+            counts={
+                "files": len(listed),
+                "journals": sum(
+                    file.kind == "journal" or (file.kind == "data" and file.path.startswith("memory/"))
+                    for file in listed
+                ),
+                "bytes": sum(file.bytes for file in listed),
+            },
+            files=listed,
+            problems=tuple(self._problems),
+        )
+
+    # -- what is in it -----------------------------------------------------------------------------------------------
+
+    def _plan(self, scratch: Path) -> Iterator[_PlannedFile]:
+        yield from self._home_files()
+        for tenant in list_tenants(self._home):
+            folder = Path(data_folder(self._home)) / tenant
+            paths = sorted(_files_below(folder))
+            databases = [path for path in paths if path.suffix == ".db"]
+            for path in databases:
+                yield self._data_file(tenant, folder, path, partial(_copy_database, path, scratch))
+            yield from self._journals(tenant)
+            yield from self._ledger_files(tenant, folder)
+            for path in paths:
+                if path not in databases and not path.name.startswith("ledger"):
+                    yield self._data_file(tenant, folder, path, partial(read_consistently, path))
+
+    def _home_files(self) -> Iterator[_PlannedFile]:
+        folders = [path for name in _HOME_FOLDERS for path in sorted(_files_below(self._home / name))]
+        for path in (*(self._home / name for name in _HOME_FILES), *folders):
+            is_key = path.suffix == ".key" and path.parent.name == IDENTITIES
+            if path.is_file() and (self._with_keys or not is_key):
+                relative = str(path.relative_to(self._home))
+                yield _PlannedFile(
+                    BackupFile(f"home/{relative}", "home", relative),
+                    partial(read_consistently, path),
+                )
+
+    def _journals(self, tenant: str) -> Iterator[_PlannedFile]:
+        for project in self._projects(tenant):
+            number = hashlib.sha256(project.encode()).hexdigest()[:12]
+            folder = project_workspace(self._home, tenant, project).journals
+            if is_below(os.path.realpath(folder), os.path.realpath(project)):
+                for path in sorted(_files_below(folder)):
+                    if path.suffix == ".md":
+                        relative = str(path.relative_to(folder))
+                        name = f"projects/{number}/{tenant}/{relative}"
+                        yield _PlannedFile(
+                            BackupFile(name, "journal", relative, tenant, project),
+                            partial(read_consistently, path),
+                        )
+            settings = Path(project) / _PROJECT_SETTINGS
+            if settings.is_file() and not settings.is_symlink():
+                yield _PlannedFile(
+                    BackupFile(
+                        f"projects/{number}/{tenant}{_PROJECT_SETTINGS}", "settings", _PROJECT_SETTINGS, tenant, project
+                    ),
+                    partial(read_consistently, settings),
+                )
+
+    def _projects(self, tenant: str) -> list[str]:
+        projects = set(self._extra_projects)
+        for name in ("roots.json", "code_roots.json"):
+            try:
+                projects |= {root.project for root in Roots(Path(data_folder(self._home)) / tenant / name).all()}
+            except LorelogError as error:
+                self._problems.append(f"projects of the tenant {tenant}: {error.message}")
+        return sorted(projects - {GLOBAL_PROJECT})
+
+    def _ledger_files(self, tenant: str, folder: Path) -> Iterator[_PlannedFile]:
+        """Copy all segments and the last acknowledged line at one moment; sealed segments do not change any more."""
+        if not (folder / "ledger.jsonl").exists() and not list(folder.glob("ledger-*.jsonl")):
+            return
+        with Ledger(folder).exclusive():
+            names = [path.name for path in folder.glob("ledger-*.jsonl")] + ["ledger.jsonl", "ledger.torn"]
+            changing = {
+                name: (folder / name).read_bytes()
+                for name in ("ledger.jsonl", "ledger.torn", "ledger.lock")
+                if (folder / name).exists()
+            }
+        for name in sorted(names):
+            path = folder / name
+            if path.exists():
+                content = changing.get(name)
+                read = partial(read_consistently, path) if content is None else partial(bytes, content)
+                yield self._data_file(tenant, folder, path, read)
+        yield self._data_file(tenant, folder, folder / "ledger.head", lambda: changing.get("ledger.lock", b""))
+
+    def _data_file(self, tenant: str, folder: Path, path: Path, read: Callable[[], bytes]) -> _PlannedFile:
+        relative = str(path.relative_to(folder))
+        return _PlannedFile(BackupFile(f"data/{tenant}/{relative}", "data", relative, tenant), read)
+
+
+def project_workspace(home: Path, tenant: str, project: str) -> Workspace:
+    """Return the workspace of a project by its directory."""
+    return Workspace(Project(project, project, Path(project).name, git=False), home, tenant)
+
+
+def list_tenants(home: Path) -> list[str]:
+    """Return the tenants of a home."""
+    try:
+        return sorted(entry.name for entry in os.scandir(data_folder(home)) if entry.is_dir())
+    except OSError:
+        return []
+
+
+def read_backup(file: Path, extract_to: Path | None = None) -> BackupManifest:
+    """Check every file of a backup against the manifest, and return it; extract the files if a folder is given.
+
+    Raise NotFound, UsageError for a file that is no backup, and StoreDamaged if it is incomplete or was changed.
+    """
+    digests: dict[str, str] = {}
+    manifest = b""
+    try:
+        with tarfile.open(file, mode="r|gz") as archive:
+            for member in archive:
+                stream = archive.extractfile(member) if member.isreg() else None
+                if stream is None or member.name in digests or not _is_safe_name(member.name):
+                    raise _not_a_backup(file, f"the entry {member.name!r}")
+                if member.name == MANIFEST:
+                    manifest = stream.read(_MAX_MANIFEST_BYTES)
+                else:
+                    digests[member.name] = _digest_stream(
+                        stream, None if extract_to is None else extract_to / member.name
+                    )
+    except FileNotFoundError:
+        raise NotFound(f"there is no file {file}", hint="'lorelog backup FILE' writes one") from None
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        if not digests:
+            raise _not_a_backup(file, str(error)) from error
+        raise StoreDamaged(f"{file} is damaged: {error}", hint="use another copy of the backup") from error
+    except OSError as error:
+        if not digests and error.errno is None:  # gzip: not a gzipped file
+            raise _not_a_backup(file, str(error)) from error
+        raise StoreDamaged(f"{file} cannot be read: {error}", hint="use another copy of the backup") from error
+    return _check_manifest(file, manifest, digests)
+
+
+def _check_manifest(file: Path, content: bytes, digests: dict[str, str]) -> BackupManifest:
+    try:
+        values = json.loads(content)
+        if values["format"] != FORMAT:
+            raise _not_a_backup(file, "its manifest")
+        if values["version"] > FORMAT_VERSION:
+            raise UsageError(
+                f"{file} was written by a newer version ({values['lorelog']})", hint="update lorelog, then restore it"
+            )
+        files = tuple(BackupFile(**entry) for entry in values.pop("files"))
+        for name in ("tenants", "projects", "problems"):
+            values[name] = tuple(values[name])
+        manifest = BackupManifest(**values, files=files)
+    except (ValueError, KeyError, TypeError) as error:
+        raise _not_a_backup(file, "no readable manifest: it is incomplete, or another program's") from error
+    expected = {entry.name: entry.sha256 for entry in files}
+    wrong = sorted(name for name in expected.keys() | digests.keys() if expected.get(name) != digests.get(name))
+    if wrong:
+        raise StoreDamaged(
+            f"{file} is damaged: {wrong[0]} differs from the manifest ({len(wrong)} of {len(expected)} files)",
+            hint="use another copy of the backup",
+        )
+    if not all(
+        _is_safe_name(f"x/{entry.path}") and _is_safe_name(f"x{entry.tenant and '/' + entry.tenant}") for entry in files
+    ):
+        raise _not_a_backup(file, "a path in its manifest")
+    return manifest
+
+
+def _not_a_backup(file: Path, what: str) -> UsageError:
+    return UsageError(f"{file} is not a lorelog backup ({what})", hint="'lorelog backup FILE' writes one")
+
+
+def _is_safe_name(name: str) -> bool:
+    return not name.startswith("/") and "\0" not in name and not {"", ".", ".."} & set(name.split("/"))
+
+
+def _digest_stream(stream: io.BufferedIOBase | object, target: Path | None) -> str:
+    digest = hashlib.sha256()
+    output = None
+    if target is not None:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        output = target.open("xb")
+    try:
+        while block := stream.read(_BLOCK):  # type: ignore[union-attr]
+            digest.update(block)
+            if output is not None:
+                output.write(block)
+    finally:
+        if output is not None:
+            output.close()
+    return digest.hexdigest()
+
+
+def _add_member(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = len(content), 0o600
+    archive.addfile(member, io.BytesIO(content))
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    """Yield the regular files below a folder that belong into a backup; links are not followed."""
+    for parent, folders, names in os.walk(folder):
+        folders.sort()
+        for name in names:
+            path = Path(parent, name)
+            if (
+                not (name.endswith(_LEFT_OUT_SUFFIXES) or name in _LEFT_OUT_NAMES or path.is_symlink())
+                and path.is_file()
+            ):
+                yield path
+
+
+def read_consistently(path: Path) -> bytes:
+    """Return the content of a file at one moment, although others append to it or replace it."""
+    for _ in range(_TRIES):
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(0, "it is not a regular file", str(path))
+            _lock_shared(descriptor, path)
+            before = os.fstat(descriptor)
+            content = stream.read()
+            after = os.fstat(descriptor)
+        if (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns) and len(content) == after.st_size:
+            return content
+    raise StoreBusy(f"{path} keeps changing", hint="close the program that writes it, and try again")
+
+
+def _lock_shared(descriptor: int, path: Path) -> None:
+    """Wait for a writer that holds the file's own lock."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        if not acquire_file_lock(descriptor, _LOCK_S):
+            raise StoreBusy(f"{path} is locked by another process", hint="try again in a moment") from None
+
+
+def _copy_database(path: Path, scratch: Path) -> bytes:
+    """Return a consistent copy of an SQLite database as one file, while others write to it."""
+    copy = scratch / "copy.db"
+    copy.unlink(missing_ok=True)
+    with (
+        closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=_LOCK_S)) as source,
+        closing(sqlite3.connect(copy)) as target,
+    ):
+        source.backup(target)
+        target.execute("PRAGMA journal_mode = DELETE")
+    return copy.read_bytes()
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,492 @@
+"""Restore a backup into an empty home or an existing one, and undo it.
+
+The whole backup is checked before anything is changed. Each file is written completely or not at all, and the file that
+it replaces is copied first, to `backups/restore-…` in the home, with a list of changes for `undo`. Merging a file twice
+changes nothing, so a restore that was killed is completed by running it again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreUnwritable
+from lorelog.core.paths import is_below, tenant_folder
+from lorelog.core.processes import acquire_file_lock
+from lorelog.records.chain import Segments
+from lorelog.records.ledger import Ledger
+from lorelog.services.backup.archive import (
+    IDENTITIES,
+    BackupFile,
+    BackupManifest,
+    project_workspace,
+    read_backup,
+    read_consistently,
+)
+from lorelog.services.backup.merge import (
+    ForgottenMemories,
+    MergedText,
+    merge_captures,
+    merge_journal,
+    merge_lines,
+    read_entries,
+)
+from lorelog.services.places.roots import Roots
+
+UNDO_FOLDER = "backups"
+_UNDO_PREFIX = "restore-"
+_CHANGES = "changes.jsonl"
+_LOCK_S = 10.0
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoredFile:
+    """What was done with one file of the backup."""
+
+    path: str
+    action: str
+    """`created`, `merged`, `unchanged`, `kept` (the one here is another and stays), `skipped` or `failed`."""
+    added: int = 0
+    """Entries, lines or records that were added."""
+    forgotten: int = 0
+    """Entries that stay out because they were forgotten here."""
+    different: tuple[str, ...] = ()
+    """Memories whose text here is another; it is kept."""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreReport:
+    """What a restore did, or would do."""
+
+    created_at: str
+    dry_run: bool
+    undo: str = ""
+    """Folder with the copies of changed files; empty if nothing was changed."""
+    files: tuple[RestoredFile, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def count(self, *actions: str) -> int:
+        """Return the number of files with one of these actions."""
+        return sum(file.action in actions for file in self.files)
+
+
+@dataclass(slots=True)
+class Restorer:
+    """Restores one backup. `projects` maps projects of the backup to where they are now."""
+
+    home: Path
+    projects: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+    patterns: tuple[str, ...] = ()
+    """Regular expressions of additional text to redact from records that are imported."""
+    _undo: _UndoLog | None = None
+    _notes: list[str] = field(default_factory=list)
+    _former_home: str = ""
+
+    def run(self, file: Path) -> RestoreReport:
+        """Restore a backup. Raise an error of `read_backup`, or StoreUnwritable; run it again after that."""
+        try:
+            self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (self.home / "run").mkdir(mode=0o700, exist_ok=True)
+            with _locked(self.home / "run" / "restore.lock"):
+                for left in (self.home / "run").glob("restore-*"):
+                    shutil.rmtree(left, ignore_errors=True)  # of a restore that was killed
+                with TemporaryDirectory(prefix="restore-", dir=self.home / "run") as staged:
+                    return self._restore(file, Path(staged))
+        except OSError as error:
+            raise StoreUnwritable(
+                f"{error.filename or self.home} cannot be written: {error.strerror or error}",
+                hint="files restored so far are complete; free some space or make it writable, and restore again",
+            ) from error
+
+    def _restore(self, file: Path, staged: Path) -> RestoreReport:
+        manifest = read_backup(file, staged)
+        self._former_home = manifest.home
+        if not self.dry_run:
+            self._undo = _UndoLog(self.home, manifest)
+        done = [self._restore_file(entry, staged / entry.name) for entry in self._ordered(manifest)]
+        for tenant in manifest.tenants:
+            done += self._restore_ledger(staged / "data" / tenant, Path(tenant_folder(self.home, tenant)))
+        if any(result.action in {"created", "merged"} for result in done) and not self.dry_run:
+            self._notes.append("'lorelog index' in each project, or the daemon, makes the restored memories searchable")
+        undo = str(self._undo.finish()) if self._undo is not None and self._undo.changes else ""
+        return RestoreReport(
+            created_at=manifest.created_at,
+            dry_run=self.dry_run,
+            undo=undo,
+            files=tuple(done),
+            notes=tuple(self._notes),
+        )
+
+    def _ordered(self, manifest: BackupManifest) -> list[BackupFile]:
+        """Return the files without the ledger; journals first, so that nothing names a memory that is not there yet."""
+        files = [file for file in manifest.files if not (file.kind == "data" and file.path.startswith("ledger"))]
+        return sorted(files, key=lambda file: (file.kind != "journal", file.name))
+
+    # -- one file ----------------------------------------------------------------------------------------------------
+
+    def _restore_file(self, entry: BackupFile, staged: Path) -> RestoredFile:
+        try:
+            if entry.kind in {"journal", "settings"}:
+                return self._restore_project_file(entry, staged)
+            if entry.kind == "home":
+                return self._create(self.home / entry.path, staged)
+            return self._restore_data_file(entry, staged)
+        except LorelogError as error:
+            return RestoredFile(path=entry.path, action="failed", reason=error.message)
+
+    def _restore_data_file(self, entry: BackupFile, staged: Path) -> RestoredFile:
+        folder = Path(tenant_folder(self.home, entry.tenant))
+        target = folder / entry.path
+        forgotten = ForgottenMemories.of_tenant(folder)
+        if entry.path.startswith("memory/") and target.suffix == ".md":
+            return self._merge_journal(target, staged, folder / "memory", ("",), forgotten)
+        if entry.path in {"roots.json", "code_roots.json"}:
+            return self._merge_roots(target, staged)
+        if target.suffix == ".jsonl":
+            return self._merge(target, lambda here: merge_lines(here, staged.read_bytes(), forgotten))
+        if entry.path == "captures.db" and target.exists():
+            return self._merge_captures(target, staged)
+        return self._create(target, staged)
+
+    def _restore_project_file(self, entry: BackupFile, staged: Path) -> RestoredFile:
+        project = self.projects.get(entry.project, entry.project)
+        if not os.path.isdir(project):  # noqa: PTH112
+            hint = f"there is no directory {project}: use --project-map {entry.project}=DIR, or restore again once it exists"
+            return RestoredFile(path=f"{project}/{entry.path}", action="skipped", reason=hint)
+        if entry.kind == "settings":
+            return self._create(Path(project) / entry.path, staged)
+        folder = project_workspace(self.home, entry.tenant, os.path.realpath(project)).journals
+        if not is_below(os.path.realpath(folder / entry.path), os.path.realpath(project)):
+            return RestoredFile(path=str(folder), action="skipped", reason="it is a link that leads out of the project")
+        forgotten = ForgottenMemories.of_tenant(Path(tenant_folder(self.home, entry.tenant)))
+        names = tuple(dict.fromkeys((entry.project, os.path.realpath(project))))
+        return self._merge_journal(folder / entry.path, staged, folder, names, forgotten)
+
+    def _merge_journal(
+        self, target: Path, staged: Path, folder: Path, projects: tuple[str, ...], forgotten: ForgottenMemories
+    ) -> RestoredFile:
+        present: set[str] = set()
+        for path in sorted(folder.rglob("*.md")):
+            if path != target and path.is_file() and not path.is_symlink():
+                for section in read_entries(read_consistently(path).decode("utf-8", "replace")):
+                    present.add(section.memory or section.digest)
+        backup = staged.read_bytes()
+        return self._merge(
+            target,
+            lambda here: merge_journal(
+                here, backup, source=str(target), projects=projects, present=present, forgotten=forgotten
+            ),
+        )
+
+    def _create(self, target: Path, staged: Path) -> RestoredFile:
+        """Write a file that does not exist here; one that does is kept."""
+        if os.path.lexists(target):
+            same = target.is_file() and not target.is_symlink() and _digest(target) == _digest(staged)
+            action, reason = (
+                ("unchanged", "") if same else ("kept", "the file here differs from the backup's, and stays")
+            )
+            return RestoredFile(path=str(target), action=action, reason=reason)
+        return self._merge(target, lambda _: MergedText(staged.read_bytes(), 1))
+
+    def _merge(self, target: Path, merge: Callable[[bytes | None], MergedText]) -> RestoredFile:
+        """Replace a file by its merged content, while others are kept from appending to it."""
+        with _open_locked(target) as here:
+            merged = merge(here)
+            unchanged = merged.content == (here or b"")
+            if not unchanged and not self.dry_run and self._undo is not None:
+                self._undo.record(target, here, merged.content)
+                write_whole_file(target, merged.content, replaces=here is not None)
+        action = "unchanged" if unchanged else "created" if here is None else "merged"
+        return RestoredFile(
+            path=str(target),
+            action=action,
+            added=merged.added,
+            forgotten=merged.forgotten,
+            different=merged.different,
+        )
+
+    def _merge_roots(self, target: Path, staged: Path) -> RestoredFile:
+        known = {root.path for root in Roots(target).all()}
+        fresh = []
+        for root in Roots(staged).all():
+            project = self.projects.get(root.project, root.project)
+            path = self._moved_path(root.path, root.project)
+            if path not in known and os.path.exists(path):  # noqa: PTH110
+                fresh.append(replace(root, path=path, project=project))
+        if fresh and not self.dry_run and self._undo is not None:
+            self._undo.record(target, target.read_bytes() if target.exists() else None, None)
+            Roots(target).remember(fresh)
+        action = "unchanged" if not fresh else "merged" if target.exists() and known else "created"
+        return RestoredFile(path=str(target), action=action, added=len(fresh))
+
+    def _moved_path(self, path: str, project: str) -> str:
+        """Return where a root of the backup is now."""
+        for old, new in ((self._former_home, str(self.home)), (project, self.projects.get(project, project))):
+            if old and is_below(path, old):
+                return new + path[len(old) :]
+        return path
+
+    def _merge_captures(self, target: Path, staged: Path) -> RestoredFile:
+        if self.dry_run or self._undo is None:
+            return RestoredFile(path=str(target), action="merged", reason="rows that are missing would be added")
+        added = merge_captures(target, staged)
+        return RestoredFile(path=str(target), action="merged" if added else "unchanged", added=added)
+
+    # -- the ledger --------------------------------------------------------------------------------------------------
+
+    def _restore_ledger(self, staged: Path, folder: Path) -> list[RestoredFile]:
+        if not staged.is_dir() or not list(staged.glob("ledger*.jsonl")):
+            return []
+        check = Ledger(staged).verify()
+        if check.faults:
+            self._notes.append(
+                f"the ledger of the backup has {len(check.faults)} altered lines; 'lorelog ledger verify' lists them"
+            )
+        path = str(folder / "ledger.jsonl")
+        relation = _compare_streams(Segments(folder), Segments(staged))
+        if relation in {"same", "longer"}:
+            return [RestoredFile(path=path, action="unchanged")]
+        if relation == "diverged":
+            return [self._import_records(staged, folder)]
+        projects = [record.project for record in Ledger(staged).read()]
+        moved = sorted({project for project in projects if project in self.projects})
+        if moved:
+            self._notes.append(f"records keep their project {', '.join(moved)}: 'search --all-projects' finds them")
+        had = sum(1 for _ in Ledger(folder).read()) if folder.is_dir() else 0
+        if not self.dry_run and self._undo is not None:
+            self._extend_ledger(staged, folder)
+        return [RestoredFile(path=path, action="merged" if had else "created", added=len(projects) - had)]
+
+    def _extend_ledger(self, staged: Path, folder: Path) -> None:
+        """Replace a ledger by one that begins with it, segment by segment: after each step it is an unbroken chain."""
+        backup, here = Segments(staged), Segments(folder)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with Ledger(folder).exclusive() as lock:
+            sealed = backup.sealed()
+            numbers = [*sealed, max(sealed, default=0) + 1]
+            for number in numbers:
+                if number in here.sealed():
+                    continue
+                source = backup.sealed_path(number) if number in sealed else backup.open_path
+                content = source.read_bytes() if source.exists() else b""
+                previous = here.open_path.read_bytes() if here.open_path.exists() else None
+                if self._undo is not None:
+                    self._undo.record(here.open_path, previous, content)
+                write_whole_file(here.open_path, content, replaces=previous is not None)
+                if number in sealed:
+                    here.seal(number)
+            head = staged / "ledger.head"
+            if head.exists() and os.fstat(lock).st_size == 0:
+                os.pwrite(lock, head.read_bytes(), 0)
+
+    def _import_records(self, staged: Path, folder: Path) -> RestoredFile:
+        """Append the records that are missing here: two ledgers with different lines cannot become one chain."""
+        from lorelog.services.records.exchange.formats import write_jsonl
+        from lorelog.services.records.exchange.importer import ImportOptions, RecordImporter, read_import_file
+        from lorelog.services.records.keys.keyring import Keyring
+        from lorelog.services.records.store import RecordStore
+
+        exported = staged / "records.jsonl"
+        with exported.open("w", encoding="utf-8") as stream:
+            stream.writelines(write_jsonl(Ledger(staged).read()))
+        keyring = Keyring(self.home / IDENTITIES)
+        store = RecordStore(folder, keyring.signing_key)
+        try:
+            ledger = folder / "ledger.jsonl"
+            before = ledger.read_bytes() if ledger.exists() else None
+            options = ImportOptions(restore=True, dry_run=self.dry_run, patterns=self.patterns)
+            report = RecordImporter(store, keyring, options, lambda _: None).run(
+                lambda: read_import_file(str(exported), "jsonl")
+            )
+            if report.written and self._undo is not None:
+                self._undo.record(ledger, before, ledger.read_bytes())
+        finally:
+            store.close()
+        different = tuple(problem.id for problem in report.problems if problem.id)
+        return RestoredFile(
+            path=str(folder / "ledger.jsonl"),
+            action="merged" if report.written else "unchanged",
+            added=report.written,
+            different=different,
+            reason="the ledger here has other records: missing ones are appended as an import"
+            if report.written
+            else "",
+        )
+
+
+class _UndoLog:
+    """Copies of changed files, and the list of changes, in a folder of the home."""
+
+    def __init__(self, home: Path, manifest: BackupManifest) -> None:
+        digest = hashlib.sha256(repr([file.sha256 for file in manifest.files]).encode()).hexdigest()[:8]
+        folder = home / UNDO_FOLDER / f"{_UNDO_PREFIX}{digest}"
+        number = 1
+        while (folder / "complete").exists():  # an earlier restore of the same backup
+            number += 1
+            folder = folder.with_name(f"{_UNDO_PREFIX}{digest}-{number}")
+        self.folder = folder
+        self.changes = len(_read_changes(folder))
+
+    def record(self, path: Path, previous: bytes | None, content: bytes | None) -> None:
+        """Keep the previous content of a file that is about to be changed. `content` is None if it is not known yet."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        name = ""
+        if previous is not None:
+            name = f"{self.changes:06d}"
+            write_whole_file(self.folder / name, previous, replaces=True)
+        after = "" if content is None else hashlib.sha256(content).hexdigest()
+        line = json.dumps({"path": str(path), "previous": name, "after": after}) + "\n"
+        descriptor = os.open(self.folder / _CHANGES, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(descriptor, line.encode())
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        self.changes += 1
+
+    def finish(self) -> Path:
+        """Mark the restore as complete, and return the folder."""
+        (self.folder / "complete").touch(0o600)
+        return self.folder
+
+
+def undo_restore(home: Path) -> RestoreReport:
+    """Put back the files that the last restore changed; undone again, those of the one before.
+
+    A file that was changed since is kept. Raise NotFound if there is no restore to undo.
+    """
+    folders = [path for path in (home / UNDO_FOLDER).glob(f"{_UNDO_PREFIX}*") if _read_changes(path)]
+    if not folders:
+        raise NotFound("there is no restore to undo", hint=f"restores that can be undone are in {home / UNDO_FOLDER}")
+    folder = max(folders, key=lambda path: (path / _CHANGES).stat().st_mtime_ns)
+    with _locked(home / "run" / "restore.lock"):
+        done = [_undo_change(folder, change) for change in reversed(_read_changes(folder))]
+        (folder / _CHANGES).replace(folder / "undone.jsonl")
+    return RestoreReport(created_at="", dry_run=False, undo=str(folder), files=tuple(done))
+
+
+def _undo_change(folder: Path, change: Mapping[str, str]) -> RestoredFile:
+    path = Path(change["path"])
+    if path.name == "ledger.jsonl":
+        with Ledger(path.parent).exclusive() as lock:
+            done = _put_back(folder, path, change)
+            if done.action == "merged":
+                os.ftruncate(lock, 0)  # the last acknowledged line is one that was restored
+            return done
+    return _put_back(folder, path, change)
+
+
+def _put_back(folder: Path, path: Path, change: Mapping[str, str]) -> RestoredFile:
+    with _open_locked(path) as here:
+        if here is None and change["previous"]:
+            return RestoredFile(path=str(path), action="kept", reason="it was deleted since")
+        if change["after"] and here is not None and hashlib.sha256(here).hexdigest() != change["after"]:
+            return RestoredFile(path=str(path), action="kept", reason="it was changed since the restore")
+        if change["previous"]:
+            write_whole_file(path, (folder / change["previous"]).read_bytes(), replaces=True)
+        elif here is not None:
+            path.unlink()
+    return RestoredFile(path=str(path), action="merged", reason="as before the restore")
+
+
+def _read_changes(folder: Path) -> list[dict[str, str]]:
+    try:
+        lines = (folder / _CHANGES).read_text("utf-8").splitlines()
+    except OSError:
+        return []
+    changes = []
+    for line in lines:
+        with suppress(ValueError):  # a torn last line: its change was not made
+            changes.append(json.loads(line))
+    return changes
+
+
+def write_whole_file(path: Path, content: bytes, *, replaces: bool) -> None:
+    """Write a file completely or not at all. Without `replaces`, a file that has appeared meanwhile is not replaced."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.restoring")
+    mode = path.stat().st_mode & 0o777 if replaces and path.exists() else 0o600
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if replaces:
+            temporary.replace(path)
+        else:
+            os.link(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _open_locked(path: Path) -> Iterator[bytes | None]:
+    """Yield the content of a file, or None if there is none, and keep others from appending to it."""
+    while True:
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except FileNotFoundError:
+            yield None
+            return
+        try:
+            if not acquire_file_lock(descriptor, _LOCK_S):
+                raise StoreBusy(f"{path} is locked by another process", hint="try again in a moment")
+            if os.fstat(descriptor).st_nlink:  # else it was replaced while we waited
+                with os.fdopen(os.dup(descriptor), "rb") as stream:
+                    content = stream.read()
+                yield content
+                return
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise StoreBusy("another restore is running", hint="wait until it has finished") from None
+    finally:
+        os.close(descriptor)
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _compare_streams(here: Segments, backup: Segments) -> str:
+    """Return how the ledger here relates to the backup's: `same`, `longer`, `shorter` or `diverged`."""
+    ours, theirs = _stream(here), _stream(backup)
+    own, other = b"", b""
+    while True:
+        own = own or next(ours, b"")
+        other = other or next(theirs, b"")
+        if not own or not other:
+            return "same" if not own and not other else "longer" if own else "shorter"
+        size = min(len(own), len(other))
+        if own[:size] != other[:size]:
+            return "diverged"
+        own, other = own[size:], other[size:]
+
+
+def _stream(segments: Segments) -> Iterator[bytes]:
+    for path in (*map(segments.sealed_path, segments.sealed()), segments.open_path):
+        if path.exists():
+            with path.open("rb") as stream:
+                while block := stream.read(_BLOCK):
+                    yield block

@@ -1,0 +1,72 @@
+"""Homes with memories and records, for tests of backups."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lorelog import Lorelog
+from lorelog.core.paths import tenant_folder
+from lorelog.records.ledger import Ledger
+
+SETTINGS = {"embedding.provider": "none"}
+
+
+class BackedUpHome:
+    """A home and a project; both may be lost."""
+
+    def __init__(self, home: Path, project: Path) -> None:
+        self.home, self.project = home, project
+        project.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def data(self) -> Path:
+        return Path(tenant_folder(self.home, "default"))
+
+    def open(self) -> Lorelog:
+        return Lorelog(project=self.project, home=self.home, settings=SETTINGS)
+
+    def fill(self) -> BackedUpHome:
+        """Write a memory of the project, a global one, one that is deleted, a judgement and a record."""
+        with self.open() as memory:
+            memory.add("the otter lives in the river")
+            memory.add("I prefer tabs in Makefiles", to_global=True)
+            gone = memory.add("the newt has left", to_global=True)
+            memory.index()
+            memory.delete(gone.id)
+            memory.feedback("otter", memory.search("otter").hits[0], relevant=True)
+            memory.task.start("count the fish")
+        (self.home / "config.toml").write_text("[search]\nk = 7\n", "utf-8")
+        return self
+
+    def found(self) -> list[str]:
+        """Index, and return which of the three words are found."""
+        with self.open() as memory:
+            memory.index()
+            texts = [
+                hit.snippet.replace("«", "").replace("»", "")
+                for word in WORDS
+                for hit in memory.search(word, all_projects=True).hits
+            ]
+            return [word for word in WORDS if any(word in text for text in texts)]
+
+    def records(self) -> list[str]:
+        """Return the ids of all records, after a check of the chain."""
+        ledger = Ledger(self.data)
+        assert ledger.verify().faults == ()
+        return [record.id for record in ledger.read()]
+
+
+WORDS = ("otter", "tabs", "newt", "fish")
+
+
+def data_files(*folders: Path) -> dict[str, bytes]:
+    """Return all files below folders that hold data, by path."""
+    return {
+        str(path): path.read_bytes()
+        for folder in folders
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+        and not path.name.endswith(".lock")
+        and not {"cache", "run", "logs", "backups"} & set(path.parts)
+        and path.name not in {"traces.spool", "ledger.import"}
+    }
