@@ -110,6 +110,33 @@ def test_a_lost_lane_is_rebuilt_from_the_catalog(tmp_path: Path, lost: str) -> N
     assert len(again.dense(vector(1, 9), ALL, 10)) == 2
 
 
+def test_a_purge_leaves_no_byte_of_removed_text_in_any_file(tmp_path: Path) -> None:
+    """Words, content and vectors of a removed chunk are in no file of the index after a purge, readers open or not."""
+    store, reader = open_store(tmp_path), open_store(tmp_path)
+    fill(store, "alpha zebracanary one", "beta two")
+    key = {pending.text: pending.vector_key for pending in store.pending(10)}
+    gone = vector(0.12345, 0.54321, 0.777)
+    with store.writer() as writer:
+        writer.put_vectors({key["alpha zebracanary one"]: gone, key["beta two"]: vector(1, 0, 0)})
+    assert search_texts(reader, "zebracanary")
+    fill(store, "beta two")
+
+    def residues() -> set[str]:
+        needles = (b"zebracanary", gone, key["alpha zebracanary one"].encode())
+        return {
+            path.name for path in tmp_path.rglob("*") if path.is_file() and any(n in path.read_bytes() for n in needles)
+        }
+
+    assert residues()
+
+    with store.writer() as writer:
+        writer.purge([key["alpha zebracanary one"]])
+
+    assert residues() == set()
+    assert search_texts(reader, "zebracanary") == []
+    assert search_texts(reader, "beta") == ["beta two"]
+
+
 def test_a_comparison_tells_of_each_lane(tmp_path: Path) -> None:
     """A comparison reports each missing lane, and changes nothing without `repair`."""
     store = open_store(tmp_path)
