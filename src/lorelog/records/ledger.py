@@ -14,7 +14,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -47,6 +47,10 @@ _LOCK_RETRY_S = 0.002
 _CLOCK_TICK_NS = 50_000_000
 _HEAD_PATTERN = re.compile(rb"(\d{16}) ([0-9a-f]{64}) (\d{9}) (\d{16})\n")
 _UNWRITABLE_HINT = "nothing was written; make it writable, or free some space"
+
+
+DraftSigner = Callable[[RecordDraft], RecordDraft]
+"""Returns a draft with its signature, as `Keyring.sign` does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,20 @@ class Ledger:
             raise UsageError("two records of a batch have the same id", hint="omit the ids to have them generated")
         with self._translate_errors(), self._exclusive_lock() as lock:
             return self._append(lock, drafts)
+
+    def redact(
+        self, ids: Collection[str], *, actor: str, reason: str, sign: DraftSigner | None = None
+    ) -> tuple[Record, ...]:
+        """Replace the texts of records by their hashes, for good, and return these records as they are now.
+
+        A redaction record names them first; if the process ends before the texts are gone, `complete_redactions` or the
+        next write continues. Records that are redacted already are left out. Raise NotFound for an unknown id.
+        """
+        raise NotImplementedError
+
+    def complete_redactions(self) -> int:
+        """Finish an interrupted redaction and return the number of records whose text was removed now."""
+        raise NotImplementedError
 
     def read(self, after: LedgerPosition | None = None) -> Iterator[Record]:
         """Yield the records after a position, in order, skipping lines that are not records."""

@@ -221,6 +221,13 @@ class RecordTables:
             db.execute("INSERT INTO meta VALUES ('generation', ?)", (json.dumps(new_id()),))
             return self._apply(ledger, LedgerPosition(), None)
 
+    def purge(self, ledger: Ledger) -> int:
+        """Rebuild all tables and erase what they held before from the file and its log; return the number of records.
+
+        Raise StoreBusy if another process keeps reading the old log; the tables are rebuilt all the same.
+        """
+        raise NotImplementedError
+
     def position(self) -> LedgerPosition:
         """Return the position in the ledger up to which records have been applied."""
         values = self._meta("position")
