@@ -20,7 +20,7 @@ from lorelog.operations.operation import SURFACES, Operation
 from lorelog.operations.replies import Json
 
 _FAMILIES = {
-    "memory": ("memory", "store"),
+    "memory": ("memory", "store", "forget"),
     "roots": ("memory",),
     "session": ("session",),
     "task": ("records",),

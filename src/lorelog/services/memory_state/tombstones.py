@@ -42,6 +42,8 @@ class Tombstone:
     """ISO time."""
     deleted: bool = True
     """False on a line that undoes an earlier one."""
+    forgotten: bool = False
+    """True if the text was taken out for good: it cannot be restored, and must not be captured again."""
 
     @property
     def name(self) -> str:
@@ -104,6 +106,7 @@ def _parse_tombstone(entry: Any) -> Tombstone:
         ids=tuple(map(str, entry["ids"])),
         at=str(entry["at"]),
         deleted=bool(entry["deleted"]),
+        forgotten=bool(entry.get("forgotten", False)),
     )
 
 
