@@ -129,6 +129,8 @@ class RecordStore:
         with self._lock:
             tables = self._open()
             if self.exists():
+                with suppress(StoreError):  # a read-only home still works; the next writer continues
+                    self.ledger.complete_redactions()
                 tables.catch_up(self.ledger)
             return tables
 
@@ -159,11 +161,17 @@ class RecordStore:
 
         Record pages and digests follow at their next update. `sign` is `Keyring.sign`, where keys are in use.
         """
-        raise NotImplementedError
+        records = self.ledger.redact(ids, actor=actor, reason=reason, sign=sign)
+        self.purge()
+        return records
 
     def purge(self) -> None:
         """Erase from the tables' file and the file of open tasks what the ledger no longer holds."""
-        raise NotImplementedError
+        if not self.exists():
+            return
+        tables = self.tables()
+        rewrite_open_tasks(Path(cache_folder(self._folder)), tables)
+        tables.purge(self.ledger)
 
     def trust(self, ids: Iterable[str]) -> dict[str, Trust]:
         """Return the trust of records by id; unknown ids are omitted."""
