@@ -7,7 +7,7 @@ deleted, and so are in a file but not in the index, are selected, too.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -196,7 +196,7 @@ class Selector:
         if not selection:
             raise NotFound("nothing matches", hint="'lorelog list' and 'lorelog search' show what there is")
         self._add_turns(selection)
-        self._add_summaries(selection)
+        self._add_summaries(selection, wanted)
         return selection
 
     def kept_texts(self, selection: Selection) -> Iterator[tuple[str, FileSection | None]]:
@@ -277,7 +277,8 @@ class Selector:
             if section.turn in turns:
                 selection.add(section)
 
-    def _add_summaries(self, selection: Selection) -> None:
+    def _add_summaries(self, selection: Selection, named: Collection[str]) -> None:
+        """Select the summaries of selected sections. One that is selected only because it repeats them may be reworded."""
         covered = {
             (chunk.content_hash, section.document.project)
             for section in selection.sections.values()
@@ -292,7 +293,8 @@ class Selector:
         sources = {stored.chunk.source for summary in summaries for stored in self._store.find(summary)}
         for section in self.sections(sources) if summaries else ():
             place = (section.key, section.document.source)
-            if section.memory in summaries and place not in selection.sections:
+            if section.memory in summaries and section.key not in named:
+                selection.sections.pop(place, None)
                 selection.summaries[place] = section
 
 
