@@ -457,6 +457,7 @@ class Engine:
                 open_records=self.deps.records.open,
                 drop_caches=clear_all_caches,
                 refresh=self.refresh_delivery,
+                words=self.deps.analyser.words,
                 projects=None if self.defaults.all_projects else self._visible_projects(),
             )
         )

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
@@ -14,7 +11,6 @@ import pytest
 from tests.surfaces.conftest import Outcome, Shell, write
 
 from lorelog.core.caller import AGENT_MARKERS
-from lorelog.core.paths import cache_folder
 from lorelog.services.delivery.guards import GuardConditions, GuardDraft, GuardLog
 from lorelog.services.delivery.log import append_delivery
 from lorelog.services.places.project import find_project

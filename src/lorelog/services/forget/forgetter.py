@@ -91,6 +91,8 @@ class ForgetDeps:
     open_records: Callable[[], OpenRecords]
     drop_caches: Callable[[], None]
     refresh: Callable[[], None]
+    words: Callable[[str], Iterable[str]]
+    """Returns the words of a text as the index has them."""
     projects: tuple[str, ...] | None = None
     """Projects that conditions apply to, unless a query names others; None for all."""
 
@@ -234,10 +236,18 @@ class Forgetter:
             sessions=(query.session,) if query.session and not query.match else (),
             vector_keys=vector_keys,
             quotes=make_quotes(texts, kept, os.urandom(16)),
-            canaries=make_canaries(texts, vector_keys, kept=kept),
+            canaries=make_canaries(
+                texts, vector_keys, vectors=self._vectors(selection), kept=kept, analyse=self._deps.words
+            ),
             selected=count_kinds(selection),
             unreached=self._unreached(entries),
         )
+
+    def _vectors(self, selection: Selection) -> list[bytes]:
+        ids = {identity for section in selection.sections.values() for identity in section.ids}
+        sources = {section.document.source for section in selection.sections.values()}
+        stored = (entry for source in sources for entry in self._deps.store.chunks_of(source))
+        return list(self._deps.store.vectors([entry.key for entry in stored if entry.id in ids]).values())
 
     # -- steps -------------------------------------------------------------------------------------------------------
 
@@ -338,7 +348,7 @@ class Forgetter:
         disposable = [home / "spool", home / "summaries", home / "backups", self._folder / "compact"]
         disposable += [self._deps.workspace.cache_folder, *(place / "wiki" for place in self._project_folders())]
         journals = {entry.project for entry in plan.entries}
-        for path in {Path(residue.path) for residue in self._search(plan).residues}:
+        for path in {_file_of(residue) for residue in self._search(plan).residues}:
             if path.name.startswith(_KEPT_FILES) or path.name.startswith("ledger"):
                 continue
             if any(is_journal(str(path), project, self._deps.workspace) for project in journals):
@@ -394,3 +404,9 @@ class Forgetter:
             residues=report.residues,
             unreadable=report.unreadable,
         )
+
+
+def _file_of(residue: Residue) -> Path:
+    """Return the file of a residue; a member of an archive is named after a `!`."""
+    path = Path(residue.path)
+    return path if path.exists() else Path(residue.path.partition("!")[0])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,7 @@ def write_plan(folder: Path, plan: ForgetPlan) -> Path:
         "vector_keys": plan.vector_keys,
         "quotes": plan.quotes.to_json(),
         "canaries": plan.canaries.to_json(),
+        "short": replace(plan.canaries, fragments=plan.canaries.once).to_json(),
         "key": plan.canaries.key.hex(),
         "selected": dict(plan.selected),
         "unreached": dict(plan.unreached),
@@ -129,6 +130,8 @@ def read_plan(path: Path) -> ForgetPlan:
 def _parse_plan(values: dict[str, Any]) -> ForgetPlan:
     if values["version"] != _VERSION:
         raise ValueError("it is of another version")
+    key = bytes.fromhex(values["key"])
+    short = Canaries.from_json(values["short"], key)
     return ForgetPlan(
         id=values["id"],
         at=values["at"],
@@ -137,7 +140,7 @@ def _parse_plan(values: dict[str, Any]) -> ForgetPlan:
         sessions=tuple(values["sessions"]),
         vector_keys=tuple(values["vector_keys"]),
         quotes=Quotes.from_json(values["quotes"]),
-        canaries=Canaries.from_json(values["canaries"], bytes.fromhex(values["key"])),
+        canaries=replace(Canaries.from_json(values["canaries"], key), once=short.fragments),
         selected=values["selected"],
         unreached=values["unreached"],
     )

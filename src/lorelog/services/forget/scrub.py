@@ -18,6 +18,7 @@ from urllib.parse import quote
 from lorelog.core.errors import StoreBusy
 from lorelog.services.forget.file_edit import replace_file
 from lorelog.services.forget.plan import ForgetPlan
+from lorelog.services.forget.residues import holds_residue
 
 _BUSY_S = 10.0
 _CHECKPOINT_TRIES, _CHECKPOINT_PAUSE_S = 20, 0.1
@@ -28,11 +29,11 @@ DropLine = Callable[[Mapping[str, Any]], bool]
 
 def scrub_tenant_logs(folder: Path, plan: ForgetPlan) -> None:
     """Take the text, and lines about it, out of a tenant's logs."""
-    names, quotes = plan.names, plan.quotes
+    names = plan.names
 
     def is_about(line: Mapping[str, Any]) -> bool:
         named = any(isinstance(value, str) and value in names for value in line.values())
-        return named or any(quotes.occur_in(text) for text in _strings(line))
+        return named or any(quotes_in(text, plan) for text in _strings(line))
 
     for name in ("feedback.jsonl", "lifecycle.jsonl", "authored.jsonl"):
         drop_lines(folder / name, is_about)
@@ -109,12 +110,14 @@ def drop_lines(path: Path, drop: DropLine) -> bool:
 
 
 def _drop_quoting_lines(data: bytes, plan: ForgetPlan) -> bytes:
-    """Return a text without lines that quote; of a text whose lines quote only together, nothing is left."""
+    """Return a text without the lines that quote."""
     lines = data.split(b"\n")
-    kept = [line for line in lines if not plan.quotes.occur_in(line.decode("utf-8", "replace"))]
-    if len(kept) == len(lines):
-        return data
-    return b"\n".join(kept)
+    return b"\n".join(line for line in lines if not quotes_in(line.decode("utf-8", "replace"), plan))
+
+
+def quotes_in(text: str, plan: ForgetPlan) -> bool:
+    """Return True if a text quotes what is forgotten."""
+    return plan.quotes.occur_in(text) or holds_residue(plan.canaries, text.encode("utf-8", "replace"))
 
 
 def _delete_rows(db: sqlite3.Connection, table: str, plan: ForgetPlan) -> int:
@@ -124,7 +127,7 @@ def _delete_rows(db: sqlite3.Connection, table: str, plan: ForgetPlan) -> int:
     gone: list[tuple[Any, ...]] = []
     for row in db.execute(f"SELECT {selected} FROM {_name(table)}"):  # noqa: S608
         texts = [value for value in row[len(keys) :] if isinstance(value, str)]
-        if plan.memories.intersection(texts) or any(plan.quotes.occur_in(text) for text in texts):
+        if plan.memories.intersection(texts) or any(quotes_in(text, plan) for text in texts):
             gone.append(row[: len(keys)])
     condition = " AND ".join(f"{_name(key)} = ?" for key in keys)
     db.executemany(f"DELETE FROM {_name(table)} WHERE {condition}", gone)  # noqa: S608
