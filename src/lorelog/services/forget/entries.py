@@ -26,6 +26,8 @@ from lorelog.services.memory_state.tombstones import Tombstones, deletion_keys, 
 _MAX_SESSION_CHUNKS = 100_000
 _MIN_ID_CHARS = 4
 _PREVIEW_CHARS = 100
+_MIN_HEADING_WORDS = 3
+"""A shorter heading is a title such as `Open questions`, which other files have, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +104,12 @@ class FileSection:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The visible texts of its chunks."""
-        return tuple(chunk.text for chunk in self.chunks)
+        """The visible texts of its chunks, without the heading: in the file an anchor may be between both."""
+        bodies = (
+            chunk.text.partition("\n")[2] if chunk.text.startswith("#") else chunk.text for chunk in self.chunks
+        )
+        heading = self.chunks[0].heading
+        return (*bodies, *([heading] if len(heading.split()) >= _MIN_HEADING_WORDS else []))
 
     def entry(self, action: str = "cut") -> ForgottenEntry:
         """Return what the plan and the reply say about it."""
@@ -180,7 +186,7 @@ class Selector:
             if section.key in wanted or (
                 (section.memory or query.match)
                 and query.admits(
-                    texts=section.texts,
+                    texts=(*section.texts, section.chunks[0].heading),
                     session=section.session,
                     day=section.chunks[0].date,
                     project=section.document.project,
