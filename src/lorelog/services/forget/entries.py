@@ -105,9 +105,7 @@ class FileSection:
     @property
     def texts(self) -> tuple[str, ...]:
         """The visible texts of its chunks, without the heading: in the file an anchor may be between both."""
-        bodies = (
-            chunk.text.partition("\n")[2] if chunk.text.startswith("#") else chunk.text for chunk in self.chunks
-        )
+        bodies = (chunk.text.partition("\n")[2] if chunk.text.startswith("#") else chunk.text for chunk in self.chunks)
         heading = self.chunks[0].heading
         return (*bodies, *([heading] if len(heading.split()) >= _MIN_HEADING_WORDS else []))
 

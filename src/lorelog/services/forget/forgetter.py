@@ -33,7 +33,7 @@ from lorelog.services.indexing.documents import utc_now
 from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones, apply_missed_deletions
 from lorelog.services.places.roots import Root
-from lorelog.services.places.workspace import PLAN_SUFFIX, Workspace
+from lorelog.services.places.workspace import PLAN_SUFFIX, RECEIPT_FOLDER, Workspace
 from lorelog.services.sessions.captures import open_captures
 
 if TYPE_CHECKING:
@@ -153,8 +153,6 @@ class Forgetter:
 
     def receipts(self) -> list[Receipt]:
         """Return all receipts, newest first."""
-        from lorelog.services.forget.receipt import RECEIPT_FOLDER
-
         found: list[Receipt] = []
         for path in (self._folder / RECEIPT_FOLDER).glob("*.json"):
             with suppress(LorelogError):
@@ -325,6 +323,9 @@ class Forgetter:
 
     def _scrub_logs(self, plan: ForgetPlan) -> None:
         scrub.scrub_tenant_logs(self._folder, plan)
+        scrub.scrub_home(self._deps.workspace.home, plan)
+        for folder in self._project_folders():
+            scrub.scrub_texts(folder, plan)
 
     def _refresh_derived(self, plan: ForgetPlan) -> None:
         """Delete the delivery files that mention what is forgotten, write those of this project again, drop caches."""

@@ -15,9 +15,8 @@ from typing import Any
 
 from lorelog.core.errors import StoreDamaged, StoreUnwritable
 from lorelog.services.forget.quotes import Quotes
-from lorelog.services.forget.receipt import RECEIPT_FOLDER
 from lorelog.services.forget.residues import Canaries
-from lorelog.services.places.workspace import PLAN_SUFFIX
+from lorelog.services.places.workspace import PLAN_SUFFIX, RECEIPT_FOLDER
 
 _VERSION = 1
 

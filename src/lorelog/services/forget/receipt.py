@@ -15,8 +15,8 @@ from typing import Any
 
 from lorelog.core.errors import NotFound, StoreUnwritable, UsageError
 from lorelog.services.forget.residues import Canaries, Residue, ResidueReport, find_residues
+from lorelog.services.places.workspace import RECEIPT_FOLDER
 
-RECEIPT_FOLDER = "forgotten"
 _VERSION = 1
 _MAX_BYTES = 64 << 20
 

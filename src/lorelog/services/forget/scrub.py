@@ -41,10 +41,35 @@ def scrub_tenant_logs(folder: Path, plan: ForgetPlan) -> None:
     drop_lines(folder / "guards.jsonl", lambda line: str(line.get("id")) in guards)
     for log in sorted((folder / "deliveries").glob("*.jsonl")):
         drop_lines(log, lambda line: bool(names & set(_strings(line))) or is_about(line))
+    for spool in folder.glob("traces.spool*"):
+        drop_lines(spool, is_about)
     for draft in (folder / "compact").glob("*.json"):
         values = next(_read_lines(draft), {})
         if is_about(values) or plan.contents & set(_strings(values)):
             draft.unlink(missing_ok=True)
+
+
+def scrub_home(home: Path, plan: ForgetPlan) -> None:
+    """Take quotations out of the logs of the daemon and the hooks, waiting events, and requests to plugins."""
+    for folder in ("logs", "spool", "summaries"):
+        for path in sorted((home / folder).rglob("*")):
+            if path.is_file() and _quotes_in_file(path, plan):
+                scrub_file(path, plan, disposable=folder != "logs")
+
+
+def scrub_texts(folder: Path, plan: ForgetPlan) -> None:
+    """Take quotations out of the text files of a folder, such as an agent's context file; not of those below it."""
+    for path in sorted(folder.glob("*")):
+        if path.is_file() and not path.is_symlink() and _quotes_in_file(path, plan):
+            scrub_file(path, plan, disposable=False)
+
+
+def _quotes_in_file(path: Path, plan: ForgetPlan) -> bool:
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return False
+    return any(quotes_in(line.decode("utf-8", "replace"), plan) for line in data.split(b"\n"))
 
 
 def scrub_file(path: Path, plan: ForgetPlan, *, disposable: bool) -> bool:
