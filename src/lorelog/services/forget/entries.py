@@ -21,6 +21,7 @@ from lorelog.ingest.files import read_text
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.services.forget.plan import ForgottenEntry
 from lorelog.services.memories.delete import find_memory
+from lorelog.services.memories.lifecycle import EPISODE_PREFIX
 from lorelog.services.memory_state.tombstones import Tombstones, deletion_keys, omitted_keys
 
 _MAX_SESSION_CHUNKS = 100_000
@@ -180,7 +181,10 @@ class Selector:
         wanted: set[str] = set()
         for identity in query.ids:
             wanted |= self._find(identity, selection)
+        episodes: list[FileSection] = []
         for section in self.sections():
+            if section.memory.startswith(EPISODE_PREFIX):
+                episodes.append(section)
             if section.key in wanted or (
                 (section.memory or query.match)
                 and query.admits(
@@ -201,6 +205,11 @@ class Selector:
             raise NotFound("nothing matches", hint="'lorelog list' and 'lorelog search' show what there is")
         self._add_turns(selection)
         self._add_summaries(selection, wanted)
+        names = {name for section in selection.sections.values() for name in (section.memory, *section.ids) if name}
+        for episode in episodes:
+            place = (episode.key, episode.document.source)
+            if place not in selection.sections and any(name in text for text in episode.texts for name in names):
+                selection.summaries[place] = episode
         return selection
 
     def kept_texts(self, selection: Selection) -> Iterator[tuple[str, FileSection | None]]:
