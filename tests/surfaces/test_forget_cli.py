@@ -183,6 +183,7 @@ def test_a_dry_run_lists_every_entry_and_changes_no_byte(full: Path, shell: Shel
     assert contents(home, project) == before
     assert told["selected"] == {"memories": 2, "turns": 1, "summaries": 1, "records": 1}
     assert {entry["action"] for entry in told["entries"]} == {"cut", "reword"}
+    assert told["references"].keys() == {"feedback", "lifecycle", "guards", "deliveries", "traces"}
     assert SECRET in [entry["preview"] for entry in told["entries"]]
     assert "record: its text is replaced by its hash" in dry.out
     assert str(full) in told["unreached"]

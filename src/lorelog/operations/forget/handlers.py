@@ -83,6 +83,7 @@ class ForgetJson(OperationReply, frozen=True, kw_only=True):
     entries: Sequence[ForgottenEntryJson]
     records: Sequence[str]
     selected: Mapping[str, int]
+    references: Mapping[str, int]
     refused: Reasons
     unreached: Reasons
     also_in: Sequence[str]

@@ -25,7 +25,7 @@ from lorelog.services.forget import scrub
 from lorelog.services.forget.entries import ForgetQuery, Selection, Selector, count_kinds, record_texts
 from lorelog.services.forget.file_edit import group_by_file, replace_file, reword_summary, section_texts, take_out
 from lorelog.services.forget.plan import ForgetPlan, ForgottenEntry, pending_plans, read_plan, write_plan
-from lorelog.services.forget.quotes import long_sequences, make_quotes, shares_sequence
+from lorelog.services.forget.quotes import long_sequences, make_quotes
 from lorelog.services.forget.receipt import Receipt, find_receipt, read_receipt, verify, write_receipt
 from lorelog.services.forget.residues import Residue, ResidueReport, find_residues, make_canaries
 from lorelog.services.forget.unreached import find_unreached, is_journal, refuse_edit
@@ -59,6 +59,8 @@ class ForgetReply:
     records: tuple[str, ...] = ()
     selected: Mapping[str, int] = field(default_factory=dict)
     """Counts by kind."""
+    references: Mapping[str, int] = field(default_factory=dict)
+    """Lines and rows that name or quote it, by file; counted for a dry run."""
     refused: Mapping[str, str] = field(default_factory=dict)
     """Files that must not be edited, with the reason."""
     unreached: Mapping[str, str] = field(default_factory=dict)
@@ -116,23 +118,22 @@ class Forgetter:
 
     def preview(self, query: ForgetQuery, *, edit_files: bool = False) -> ForgetReply:
         """Return what `forget` would take out. Nothing is changed."""
-        selection = self._selector.select(self._scoped(query))
-        entries = self._entries(selection)
+        plan, also_in = self._make_plan(query)
         return ForgetReply(
             dry_run=True,
-            entries=entries,
-            records=tuple(selection.records),
-            selected=count_kinds(selection),
-            refused=self._refused(entries, edit_files=edit_files),
-            unreached=self._unreached(entries),
-            also_in=self._also_in(selection),
+            entries=plan.entries,
+            records=plan.records,
+            selected=plan.selected,
+            references=scrub.count_references(self._folder, plan),
+            refused=self._refused(plan.entries, edit_files=edit_files),
+            unreached=plan.unreached,
+            also_in=also_in,
         )
 
     def forget(self, query: ForgetQuery, *, edit_files: bool = False) -> ForgetReply:
         """Take everything that a query selects out of every file of ours. Raise UsageError if a file is not ours to edit."""
-        selection = self._selector.select(self._scoped(query))
-        entries = self._entries(selection)
-        refused = self._refused(entries, edit_files=edit_files)
+        plan, also_in = self._make_plan(query)
+        refused = self._refused(plan.entries, edit_files=edit_files)
         if refused:
             path, reason = next(iter(refused.items()))
             more = f" (and {len(refused) - 1:,} other files)" if len(refused) > 1 else ""
@@ -140,12 +141,9 @@ class Forgetter:
                 f"{path} is not ours to edit: {reason}{more}",
                 hint="--edit-files takes the text out all the same; nothing was changed",
             )
-        plan = self._plan(query, selection, entries)
-        also_in = self._also_in(selection)
         plan_file = write_plan(self._folder, plan)
         reached("plan")
-        reply = self._run(plan, plan_file)
-        return replace(reply, entries=entries, also_in=also_in)
+        return replace(self._run(plan, plan_file), also_in=also_in)
 
     def complete(self) -> list[ForgetReply]:
         """Complete interrupted forgets."""
@@ -200,33 +198,28 @@ class Forgetter:
         wrote = self._deps.authored.knows
         return refuse_edit(entries, self._deps.workspace, wrote=wrote, edit_files=edit_files)
 
-    def _unreached(self, entries: tuple[ForgottenEntry, ...]) -> dict[str, str]:
-        return find_unreached(entries, str(getattr(self._deps.store, "place", "")))
-
-    def _also_in(self, selection: Selection) -> tuple[str, ...]:
-        sequences = long_sequences(self._texts(selection))
-        found: dict[str, None] = {}
-        for text, section in self._selector.kept_texts(selection) if sequences else ():
-            if section is not None and len(found) < _MAX_ALSO_IN and shares_sequence(text, sequences):
-                place = f"{section.document.source}:{section.chunks[0].start_line}"
-                found[section.memory or place] = None
-        return tuple(found)
-
     def _texts(self, selection: Selection) -> list[str]:
         sections = [text for section in selection.sections.values() for text in section.texts]
         return [*sections, *(text for record in selection.records.values() for text in record_texts(record))]
 
-    def _plan(self, query: ForgetQuery, selection: Selection, entries: tuple[ForgottenEntry, ...]) -> ForgetPlan:
-        chunks = [chunk for section in selection.sections.values() for chunk in section.chunks]
+    def _make_plan(self, query: ForgetQuery) -> tuple[ForgetPlan, tuple[str, ...]]:
+        """Return the plan for a query, and other memories that repeat parts of the text and stay."""
+        selection = self._selector.select(self._scoped(query))
+        entries = self._entries(selection)
         cut = {entry.key for entry in entries if entry.action == "cut"}
         struck = [section for section in selection.summaries.values() if section.key in cut]
         texts = [*self._texts(selection), *(text for section in struck for text in section.texts)]
         if query.match:
             texts.append(query.match)
-        chunks += [chunk for section in selection.summaries.values() for chunk in section.chunks]
-        vector_keys = tuple(dict.fromkeys(chunk.vector_key for chunk in chunks))
-        kept = [text for text, _ in self._selector.kept_texts(selection)]
-        return ForgetPlan(
+        sections = [*selection.sections.values(), *selection.summaries.values()]
+        vector_keys = tuple(dict.fromkeys(chunk.vector_key for section in sections for chunk in section.chunks))
+        repeated, kept = long_sequences(self._texts(selection)), []
+        also_in: dict[str, None] = {}
+        for text, other in self._selector.kept_texts(selection):
+            kept.append(text)
+            if other is not None and len(also_in) < _MAX_ALSO_IN and repeated.find(text):
+                also_in[other.memory or f"{other.document.source}:{other.chunks[0].start_line}"] = None
+        plan = ForgetPlan(
             id=new_id(),
             at=utc_now(),
             entries=entries,
@@ -238,8 +231,9 @@ class Forgetter:
                 texts, vector_keys, vectors=self._vectors(selection), kept=kept, analyse=self._deps.words
             ),
             selected=count_kinds(selection),
-            unreached=self._unreached(entries),
+            unreached=find_unreached(entries, str(getattr(self._deps.store, "place", ""))),
         )
+        return plan, tuple(also_in)
 
     def _vectors(self, selection: Selection) -> list[bytes]:
         ids = {identity for section in selection.sections.values() for identity in section.ids}

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from typing import Any
+from zlib import crc32
 
 WINDOW = 4
 _MIN_CHARS = 8
@@ -31,6 +32,8 @@ class Quotes:
     digests: frozenset[str]
     sizes: tuple[int, ...]
     """Lengths of the sequences, in words."""
+    firsts: frozenset[int]
+    """16-bit checksums of their first words: most words begin no sequence, and this is checked first."""
 
     def occur_in(self, text: str) -> bool:
         """Return True if a text quotes a forgotten one."""
@@ -41,39 +44,60 @@ class Quotes:
         digest = partial(_digest, self.key)
         return any(
             digest(words[start : start + size]) in self.digests
+            for start, word in enumerate(words)
+            if _checksum(word) in self.firsts
             for size in self.sizes
-            for start in range(len(words) - size + 1)
+            if start + size <= len(words)
         )
 
     def to_json(self) -> dict[str, Any]:
         """Return the digests and their key."""
-        return {"key": self.key.hex(), "digests": sorted(self.digests), "sizes": list(self.sizes)}
+        return {
+            "key": self.key.hex(),
+            "digests": sorted(self.digests),
+            "sizes": list(self.sizes),
+            "firsts": sorted(self.firsts),
+        }
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Quotes:
         """Return what `to_json` described."""
-        return cls(bytes.fromhex(values["key"]), frozenset(values["digests"]), tuple(map(int, values["sizes"])))
+        sizes, firsts = tuple(map(int, values["sizes"])), frozenset(map(int, values["firsts"]))
+        return cls(bytes.fromhex(values["key"]), frozenset(values["digests"]), sizes, firsts)
 
 
 def make_quotes(texts: Iterable[str], kept: Iterable[str], key: bytes) -> Quotes:
     """Return the digests of texts, without those of sequences that a kept text contains, too."""
-    sequences = {sequence for text in texts for sequence in _sequences(text)}
+    finder = SequenceFinder(sequence for text in texts for sequence in _sequences(text))
+    left = set(finder.sequences)
     for text in kept:
-        sequences -= _find_sequences(text, sequences)
+        left -= finder.find(text)
+    digests = frozenset(_digest(key, sequence) for sequence in left)
     return Quotes(
-        key, frozenset(_digest(key, sequence) for sequence in sequences), tuple(sorted({*map(len, sequences)}))
+        key, digests, tuple(sorted({*map(len, left)})), frozenset(_checksum(sequence[0]) for sequence in left)
     )
 
 
-def shares_sequence(text: str, others: frozenset[tuple[str, ...]]) -> bool:
-    """Return True if a text contains one of the word sequences."""
-    return bool(_find_sequences(text, others))
-
-
-def long_sequences(texts: Iterable[str], size: int = 8) -> frozenset[tuple[str, ...]]:
-    """Return all sequences of `size` words: text that shares one repeats a part of these texts."""
+def long_sequences(texts: Iterable[str], size: int = 8) -> SequenceFinder:
+    """Return a finder of all sequences of `size` words: text that shares one repeats a part of these texts."""
     split = [_split_words(text) for text in texts]
-    return frozenset(tuple(words[at : at + size]) for words in split for at in range(len(words) - size + 1))
+    return SequenceFinder(tuple(words[at : at + size]) for words in split for at in range(len(words) - size + 1))
+
+
+class SequenceFinder:
+    """Finds word sequences in texts. Most words of most texts begin none, which is checked first."""
+
+    def __init__(self, sequences: Iterable[tuple[str, ...]]) -> None:
+        self.sequences = frozenset(sequences)
+        self._sizes = {*map(len, self.sequences)}
+        self._firsts = {sequence[0] for sequence in self.sequences}
+
+    def find(self, text: str) -> set[tuple[str, ...]]:
+        """Return the sequences that a text contains."""
+        words = _split_words(text)
+        places = [at for at, word in enumerate(words) if word in self._firsts]
+        windows = (tuple(words[at : at + size]) for at in places for size in self._sizes)
+        return {window for window in windows if window in self.sequences}
 
 
 def _sequences(text: str) -> Iterator[tuple[str, ...]]:
@@ -88,20 +112,16 @@ def _sequences(text: str) -> Iterator[tuple[str, ...]]:
             yield tuple(key_words)
 
 
-def _find_sequences(text: str, sequences: Iterable[tuple[str, ...]]) -> set[tuple[str, ...]]:
-    sequences = sequences if isinstance(sequences, set | frozenset) else set(sequences)
-    sizes, firsts = {*map(len, sequences)}, {sequence[0] for sequence in sequences}
-    words = _split_words(text)
-    windows = (tuple(words[at : at + size]) for at, word in enumerate(words) if word in firsts for size in sizes)
-    return {window for window in windows if window in sequences}
-
-
 def _split_words(text: str) -> list[str]:
     return _WORD.findall(text.casefold())
 
 
 def _digest(key: bytes, words: Iterable[str]) -> str:
     return blake2b(" ".join(words).encode("utf-8", "replace"), key=key, digest_size=8).hexdigest()
+
+
+def _checksum(word: str) -> int:
+    return crc32(word.encode("utf-8", "replace")) & 0xFFFF
 
 
 def _unescape(match: re.Match[str]) -> str:

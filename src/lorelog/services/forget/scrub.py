@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -29,24 +29,40 @@ DropLine = Callable[[Mapping[str, Any]], bool]
 
 def scrub_tenant_logs(folder: Path, plan: ForgetPlan) -> None:
     """Take the text, and lines about it, out of a tenant's logs."""
-    names = plan.names
 
     def is_about(line: Mapping[str, Any]) -> bool:
-        named = any(isinstance(value, str) and value in names for value in line.values())
-        return named or any(quotes_in(text, plan) for text in _strings(line))
+        return _is_about(line, plan)
 
-    for name in ("feedback.jsonl", "lifecycle.jsonl", "authored.jsonl"):
-        drop_lines(folder / name, is_about)
+    logs = [folder / name for name in ("feedback.jsonl", "lifecycle.jsonl", "authored.jsonl")]
+    for log in (*logs, *folder.glob("traces.spool*"), *sorted((folder / "deliveries").glob("*.jsonl"))):
+        drop_lines(log, is_about)
     guards = {str(line.get("id")) for line in _read_lines(folder / "guards.jsonl") if is_about(line)}
     drop_lines(folder / "guards.jsonl", lambda line: str(line.get("id")) in guards)
-    for log in sorted((folder / "deliveries").glob("*.jsonl")):
-        drop_lines(log, lambda line: bool(names & set(_strings(line))) or is_about(line))
-    for spool in folder.glob("traces.spool*"):
-        drop_lines(spool, is_about)
     for draft in (folder / "compact").glob("*.json"):
         values = next(_read_lines(draft), {})
         if is_about(values) or plan.contents & set(_strings(values)):
             draft.unlink(missing_ok=True)
+
+
+def _is_about(line: Mapping[str, Any], plan: ForgetPlan) -> bool:
+    """Return True if a line names what is forgotten, or quotes it."""
+    texts = list(_strings(line))
+    return bool(plan.names.intersection(texts)) or quotes_in(texts, plan)
+
+
+def count_references(folder: Path, plan: ForgetPlan) -> dict[str, int]:
+    """Return how many lines and rows of a tenant's logs and traces name or quote what is forgotten. Changes nothing."""
+    logs = ["feedback.jsonl", "lifecycle.jsonl", "guards.jsonl", "traces.spool"]
+    counts = {name: sum(_is_about(line, plan) for line in _read_lines(folder / name)) for name in logs}
+    deliveries = (folder / "deliveries").glob("*.jsonl")
+    counts["deliveries"] = sum(_is_about(line, plan) for log in deliveries for line in _read_lines(log))
+    traces = folder / "traces.db"
+    if traces.exists():
+        wal = traces.with_name("traces.db-wal")
+        mode = "ro" if wal.exists() and wal.stat().st_size else "ro&immutable=1"
+        with closing(sqlite3.connect(f"file:{quote(str(traces))}?mode={mode}", uri=True, timeout=_BUSY_S)) as db:
+            counts["traces"] = sum(len(_find_rows(db, table, plan)[1]) for table in _tables(db))
+    return {name.removesuffix(".jsonl"): count for name, count in counts.items() if count}
 
 
 def scrub_home(home: Path, plan: ForgetPlan) -> None:
@@ -69,7 +85,7 @@ def _quotes_in_file(path: Path, plan: ForgetPlan) -> bool:
         data = path.read_bytes()
     except OSError:
         return False
-    return any(quotes_in(line.decode("utf-8", "replace"), plan) for line in data.split(b"\n"))
+    return any(quotes_in([line.decode("utf-8", "replace")], plan) for line in data.split(b"\n"))
 
 
 def scrub_file(path: Path, plan: ForgetPlan, *, disposable: bool) -> bool:
@@ -137,26 +153,35 @@ def drop_lines(path: Path, drop: DropLine) -> bool:
 def _drop_quoting_lines(data: bytes, plan: ForgetPlan) -> bytes:
     """Return a text without the lines that quote."""
     lines = data.split(b"\n")
-    return b"\n".join(line for line in lines if not quotes_in(line.decode("utf-8", "replace"), plan))
+    return b"\n".join(line for line in lines if not quotes_in([line.decode("utf-8", "replace")], plan))
 
 
-def quotes_in(text: str, plan: ForgetPlan) -> bool:
-    """Return True if a text quotes what is forgotten."""
-    return plan.quotes.occur_in(text) or holds_residue(plan.canaries, text.encode("utf-8", "replace"))
+def quotes_in(texts: Sequence[str], plan: ForgetPlan) -> bool:
+    """Return True if one of some texts quotes what is forgotten."""
+    if any(plan.quotes.occur_in(text) for text in texts):
+        return True
+    return holds_residue(plan.canaries, "\0".join(texts).encode("utf-8", "replace"))
 
 
 def _delete_rows(db: sqlite3.Connection, table: str, plan: ForgetPlan) -> int:
-    columns = [str(row[1]) for row in db.execute(f"PRAGMA table_info({_name(table)})")]
-    keys = [str(row[1]) for row in db.execute(f"PRAGMA table_info({_name(table)})") if row[5]] or ["rowid"]
+    keys, rows = _find_rows(db, table, plan)
+    condition = " AND ".join(f"{_name(key)} = ?" for key in keys)
+    db.executemany(f"DELETE FROM {_name(table)} WHERE {condition}", rows)  # noqa: S608
+    return len(rows)
+
+
+def _find_rows(db: sqlite3.Connection, table: str, plan: ForgetPlan) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Return the key columns of a table, and the keys of rows that name or quote what is forgotten."""
+    info = db.execute(f"PRAGMA table_info({_name(table)})").fetchall()
+    columns = [str(row[1]) for row in info]
+    keys = [str(row[1]) for row in info if row[5]] or ["rowid"]
     selected = ", ".join(map(_name, (*keys, *columns)))
-    gone: list[tuple[Any, ...]] = []
+    memories, gone = plan.memories, []
     for row in db.execute(f"SELECT {selected} FROM {_name(table)}"):  # noqa: S608
         texts = [value for value in row[len(keys) :] if isinstance(value, str)]
-        if plan.memories.intersection(texts) or any(quotes_in(text, plan) for text in texts):
+        if memories.intersection(texts) or quotes_in(texts, plan):
             gone.append(row[: len(keys)])
-    condition = " AND ".join(f"{_name(key)} = ?" for key in keys)
-    db.executemany(f"DELETE FROM {_name(table)} WHERE {condition}", gone)  # noqa: S608
-    return len(gone)
+    return keys, gone
 
 
 def _delete_all(db: sqlite3.Connection, table: str, _: ForgetPlan) -> int:

@@ -102,7 +102,11 @@ def _show_preview(preview: Mapping[str, Any]) -> None:
     for record in preview["records"][:_MAX_SHOWN]:
         print(f"{record}  record: its text is replaced by its hash")
     counts = ", ".join(f"{count:,} {kind}" for kind, count in preview["selected"].items())
-    print(f"Would go: {counts}; with their vectors, traces, deliveries, feedback, guards and cached answers.")
+    references = ", ".join(f"{count:,} in {name}" for name, count in preview["references"].items())
+    print(
+        f"Would go: {counts}, their vectors and cached answers"
+        + (f"; lines about it: {references}." if references else ".")
+    )
     for path, reason in preview["refused"].items():
         print_note(f"refused: {short_path(path)}: {reason}")
     _show_rest(preview)
