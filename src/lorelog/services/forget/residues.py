@@ -407,6 +407,11 @@ def find_residues(
     return ResidueReport(search.files, search.bytes, tuple(found), tuple(search.unreadable))
 
 
+def holds_residue(canaries: Canaries, data: bytes) -> bool:
+    """Return True if some bytes hold a fragment of the texts."""
+    return bool(_ResidueSearch(canaries).scan(data))
+
+
 def _walk(place: Path, unreadable: list[str]) -> Iterator[Path]:
     if not place.is_dir() or place.is_symlink():
         yield place
@@ -430,7 +435,7 @@ class _ResidueSearch:
     def search_file(self, path: Path, size: int) -> None:
         self.files += 1
         self.bytes += size
-        self._add(path, "file name", self._scan(str(path.name).encode("utf-8", "replace")))
+        self._add(path, "file name", self.scan(str(path.name).encode("utf-8", "replace")))
         if not size:
             return
         with path.open("rb") as file, closing(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) as data:
@@ -439,7 +444,7 @@ class _ResidueSearch:
             for start in range(0, size, _BLOCK_BYTES):
                 end = min(size, start + _BLOCK_BYTES)
                 block = data[start : min(size, end + self._canaries.max_length)]
-                self._add(path, "sqlite page" if is_database else "", self._scan(block, end - start))
+                self._add(path, "sqlite page" if is_database else "", self.scan(block, end - start))
         if head.startswith(b"SQLite format 3\0"):
             self._search_rows(path)
         elif head.startswith(b"{") and path.name == "meta.json" and any(path.parent.glob("*.term")):
@@ -451,7 +456,7 @@ class _ResidueSearch:
         for own, count in forms.items():
             self.found[str(path), own if own.startswith("vector") else form or own] += count
 
-    def _scan(self, block: bytes, size: int | None = None) -> Counter[str]:
+    def scan(self, block: bytes, size: int | None = None) -> Counter[str]:
         """Return the fragments that begin in the first `size` bytes, by form."""
         found: Counter[str] = Counter()
         size = len(block) if size is None else size
@@ -509,9 +514,9 @@ class _ResidueSearch:
             rest += piece
             if len(rest) > _BLOCK_BYTES:
                 cut = len(rest) - self._canaries.max_length
-                self._add(path, form, self._scan(rest, cut))
+                self._add(path, form, self.scan(rest, cut))
                 rest = rest[cut:]
-        self._add(path, form, self._scan(rest))
+        self._add(path, form, self.scan(rest))
 
     def _search_decoded(self, path: Path) -> None:
         with path.open("rb") as file:
