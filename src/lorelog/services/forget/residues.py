@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     Table = np.ndarray[Any, np.dtype[np.bool_]]
 
 FRAGMENT_BYTES = 24
+_MAX_FRAGMENT_CHARS = 200
+"""A longer one is mostly white space."""
 _STRIDE_BYTES = 64
 _MAX_FRAGMENTS = 1_024
 """Per text; a longer text has them farther apart."""
@@ -217,11 +219,10 @@ def make_canaries(
     key = secrets.token_bytes(32)
     chosen = {text: _choose_fragments(text) for text in dict.fromkeys(texts)}
     whole = {text for text, pieces in chosen.items() if not pieces}
-    for other in kept:
-        known = {other, _collapse(other)}
-        for text, pieces in chosen.items():
-            chosen[text] = {piece for piece in pieces if all(piece not in stays for stays in known)}
-        whole = {text for text in whole if all(text.strip() not in stays for stays in known)}
+    digests = {
+        piece: [_digest(form, data, key) for form, data in _forms(piece)] for piece in set().union(*chosen.values())
+    }
+    whole, shared = _find_shared(Canaries(key, tuple(each for some in digests.values() for each in some)), whole, kept)
     keep: set[CanaryFragment] = set()
     once: set[CanaryFragment] = set()
     short = 0
@@ -229,7 +230,8 @@ def make_canaries(
         is_short = len(text.strip().encode("utf-8", "replace")) < _MIN_RECEIPT_BYTES
         short += is_short
         for piece in pieces:
-            (once if is_short else keep).update(_digest(form, data, key) for form, data in _forms(piece))
+            if not any(each.digest in shared for each in digests[piece]):
+                (once if is_short else keep).update(digests[piece])
     for form, values in (("vector key", [name.encode() for name in vector_keys]), ("vector", vectors)):
         for value in values:
             if len(data := bytes(value[:FRAGMENT_BYTES])) >= 2 * _PREFIX_BYTES and any(data):
@@ -248,6 +250,17 @@ def make_canaries(
         tuple(exact),
         tuple(words)[:_MAX_WORDS],
     )
+
+
+def _find_shared(canaries: Canaries, whole: set[str], kept: Iterable[str]) -> tuple[set[str], set[str]]:
+    """Return the whole texts that no kept text holds, and the digests of fragments that some kept text holds."""
+    search = _ResidueSearch(canaries)
+    shared: set[str] = set()
+    for text in kept:
+        for form in {text, _collapse(text)}:
+            shared.update(fragment.digest for fragment in search.matches(form.encode("utf-8", "replace")))
+            whole = {each for each in whole if each.strip() not in form}
+    return whole, shared
 
 
 def _choose_fragments(text: str) -> set[str]:
@@ -285,7 +298,7 @@ def _continues(letter: str) -> bool:
 def _cut_fragment(text: str, start: int) -> str:
     """Return the shortest fragment from a position with enough bytes in every form; empty at the end of the text."""
     end = start + 8
-    while end <= len(text):
+    while end <= min(len(text), start + _MAX_FRAGMENT_CHARS):
         fragment = text[start:end]
         joined = end < len(text) and _continues(text[end])
         if not joined and not fragment[-1].isspace():
@@ -458,7 +471,18 @@ class _ResidueSearch:
 
     def scan(self, block: bytes, size: int | None = None) -> Counter[str]:
         """Return the fragments that begin in the first `size` bytes, by form."""
-        found: Counter[str] = Counter()
+        size = len(block) if size is None else size
+        found = Counter(fragment.form for fragment in self.matches(block, size))
+        for text in self._canaries.exact:
+            place = block.find(text)
+            while 0 <= place < size:
+                if _is_whole_word(block, place, place + len(text)):
+                    found["bytes"] += 1
+                place = block.find(text, place + 1)
+        return found
+
+    def matches(self, block: bytes, size: int | None = None) -> Iterator[CanaryFragment]:
+        """Yield the fragments that begin in the first `size` bytes."""
         size = len(block) if size is None else size
         for place in self._candidates(block):
             prefix = _hash_prefix(block[place : place + _PREFIX_BYTES], self._canaries.multiplier)
@@ -467,14 +491,7 @@ class _ResidueSearch:
                 if 0 <= start < size:
                     fragment = digests.get(_keyed_digest(block[start : start + length], self._canaries.key))
                     if fragment is not None:
-                        found[fragment.form] += 1
-        for text in self._canaries.exact:
-            place = block.find(text)
-            while 0 <= place < size:
-                if _is_whole_word(block, place, place + len(text)):
-                    found["bytes"] += 1
-                place = block.find(text, place + 1)
-        return found
+                        yield fragment
 
     def _candidates(self, block: bytes) -> list[int]:
         """Return the multiples of 8 where the next 8 bytes have the hash of a fragment's bytes."""
