@@ -245,9 +245,13 @@ def test_trust_never_rises_by_a_redaction(tmp_path: Path) -> None:
     assert trust[support.id].promotion is Promotion.REFUSED
     assert trust[against.id].reason.startswith("redacted")
     assert trust[against.id].requires_verification
-    key[support.id] = "k1"  # the same key as the claim's: refused before its text is gone, and after
-    ledger.redact([claim.id], actor="mara", reason="r")
-    assert assess_records(ledger.read(), signer)[support.id].promotion is Promotion.REFUSED
+    # Signed with the same key as the claim: refused while the claim's text is there, and after it is gone.
+    (other,) = ledger.append([draft("evidence", agent="mara")])
+    (again,) = ledger.append([draft("review", {"summary": "yes"}, agent="ann", reply_to=other.id, supports_claim=True)])
+    key |= {other.id: "k1", again.id: "k1"}
+    assert assess_records(ledger.read(), signer)[again.id].promotion is Promotion.REFUSED
+    ledger.redact([other.id], actor="mara", reason="r")
+    assert assess_records(ledger.read(), signer)[again.id].promotion is Promotion.REFUSED
 
 
 def test_a_full_disk_while_redacting_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -389,6 +389,8 @@ _UNSEARCHED_FIELDS = frozenset(
 
 def search_text(record: Record) -> str:
     """Return the searchable text of a record: the main fields first, then the others with their names."""
+    if record.redacted:  # hashes are not useful search terms
+        return f"{record.kind.replace('_', ' ')}: redacted"
     texts = {
         name: text
         for name in FIELDS

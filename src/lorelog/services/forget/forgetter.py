@@ -256,7 +256,6 @@ class Forgetter:
             self._scrub_databases,
             self._scrub_logs,
             self._refresh_derived,
-            self._scrub_found,
         ):
             step(plan)
             reached(step.__name__)
@@ -337,13 +336,13 @@ class Forgetter:
         self._deps.drop_caches()
         self._deps.refresh()
 
-    def _scrub_found(self, plan: ForgetPlan) -> None:
+    def _scrub_found(self, plan: ForgetPlan, report: ResidueReport) -> None:
         """Take out what a search still finds: in logs, waiting events, context files, backups, temporary files."""
         home = self._deps.workspace.home
         disposable = [home / "spool", home / "summaries", home / "backups", self._folder / "compact"]
         disposable += [self._deps.workspace.cache_folder, *(place / "wiki" for place in self._project_folders())]
         journals = {entry.project for entry in plan.entries}
-        for path in {_file_of(residue) for residue in self._search(plan).residues}:
+        for path in {_file_of(residue) for residue in report.residues}:
             if path.name.startswith(_KEPT_FILES) or path.name.startswith("ledger"):
                 continue
             if any(is_journal(str(path), project, self._deps.workspace) for project in journals):
@@ -376,6 +375,10 @@ class Forgetter:
 
     def _prove(self, plan: ForgetPlan, path: Path) -> ForgetReply:
         report = self._search(plan)
+        if report.residues:
+            self._scrub_found(plan, report)
+            reached("_scrub_found")
+            report = self._search(plan)
         receipt = Receipt(
             id=plan.id,
             at=plan.at,

@@ -1,8 +1,9 @@
 """Search files for residues of forgotten text, without keeping the text.
 
 Canaries are fragments of the text, some 24 bytes long and some 64 bytes apart, in every form in which a file may hold
-them: other encodings and normal forms, lower case, JSON and HTML escapes. Only keyed digests of them are kept. A fragment
-is found by a hash of its first 8 bytes, which numpy computes at every offset, and confirmed by its digest.
+them: other encodings and normal forms, lower case, JSON and HTML escapes. Only keyed digests of them are kept. Wherever a
+fragment begins, one of its first 8 offsets is a multiple of 8 in the file: numpy hashes the 8 bytes there, a table tells
+whether a fragment has them, and the fragment's digest confirms it.
 
 Every file is searched as it is, so pages of a database that were freed but not erased are searched too, and then once
 more with its content decoded: rows of SQLite, members of archives, compressed streams. A tantivy index stores no text,
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     Table = np.ndarray[Any, np.dtype[np.bool_]]
 
 FRAGMENT_BYTES = 24
+_MAX_FRAGMENT_CHARS = 200
+"""A longer one is mostly white space."""
 _STRIDE_BYTES = 64
 _MAX_FRAGMENTS = 1_024
 """Per text; a longer text has them farther apart."""
@@ -50,9 +53,9 @@ _MIN_RECEIPT_BYTES = 48
 _MIN_TEXT_BYTES = 6
 """A shorter text is in too many files by chance."""
 _PREFIX_BYTES = 8
-_PREFIX_BITS = 20
+_PREFIX_BITS = 22
 _DIGEST_BYTES = 16
-_BLOCK_BYTES = 4 << 20
+_BLOCK_BYTES = 1 << 20
 _MAX_WORDS = 2_000
 _MAX_DEPTH = 3
 _MAX_DECODED_BYTES = 4 << 30
@@ -131,8 +134,8 @@ class CanaryFragment:
 
     form: str
     length: int
-    prefix: int
-    """A hash of its first 8 bytes, of 20 bits."""
+    prefixes: tuple[int, ...]
+    """Hashes of the 8 bytes at each of its first 8 offsets; -1 for bytes that are all zero."""
     digest: str
 
 
@@ -157,21 +160,26 @@ class Canaries:
 
     def to_json(self) -> dict[str, Any]:
         """Return the digests as JSON, without the key and without short texts."""
-        rows = [[each.form, each.length, each.prefix, each.digest] for each in self.fragments]
+        rows = [[each.form, each.length, each.prefixes, each.digest] for each in self.fragments]
         return {"texts": self.texts, "short": self.short, "skipped": self.skipped, "fragments": rows}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any], key: bytes) -> Canaries:
         """Return the canaries of a receipt. Raise ValueError, KeyError or TypeError for other values."""
-        fragments = tuple(CanaryFragment(str(f), int(n), int(p), str(d)) for f, n, p, d in values["fragments"])
+        fragments = tuple(
+            CanaryFragment(str(form), int(length), tuple(map(int, prefixes)), str(digest))
+            for form, length, prefixes, digest in values["fragments"]
+        )
         return cls(key, fragments, int(values["texts"]), int(values["short"]), int(values["skipped"]))
 
     @cached_property
-    def by_prefix(self) -> dict[int, dict[int, dict[str, CanaryFragment]]]:
-        """The fragments by prefix, length and digest."""
-        found: dict[int, dict[int, dict[str, CanaryFragment]]] = {}
+    def by_prefix(self) -> dict[int, dict[tuple[int, int], dict[str, CanaryFragment]]]:
+        """The fragments by prefix, then by the prefix's offset and the length, then by digest."""
+        found: dict[int, dict[tuple[int, int], dict[str, CanaryFragment]]] = {}
         for each in (*self.fragments, *self.once):
-            found.setdefault(each.prefix, {}).setdefault(each.length, {})[each.digest] = each
+            for offset, prefix in enumerate(each.prefixes):
+                if prefix >= 0:
+                    found.setdefault(prefix, {}).setdefault((offset, each.length), {})[each.digest] = each
         return found
 
     @cached_property
@@ -211,11 +219,10 @@ def make_canaries(
     key = secrets.token_bytes(32)
     chosen = {text: _choose_fragments(text) for text in dict.fromkeys(texts)}
     whole = {text for text, pieces in chosen.items() if not pieces}
-    for other in kept:
-        known = {other, _collapse(other)}
-        for text, pieces in chosen.items():
-            chosen[text] = {piece for piece in pieces if all(piece not in stays for stays in known)}
-        whole = {text for text in whole if all(text.strip() not in stays for stays in known)}
+    digests = {
+        piece: [_digest(form, data, key) for form, data in _forms(piece)] for piece in set().union(*chosen.values())
+    }
+    whole, shared = _find_shared(Canaries(key, tuple(each for some in digests.values() for each in some)), whole, kept)
     keep: set[CanaryFragment] = set()
     once: set[CanaryFragment] = set()
     short = 0
@@ -223,10 +230,11 @@ def make_canaries(
         is_short = len(text.strip().encode("utf-8", "replace")) < _MIN_RECEIPT_BYTES
         short += is_short
         for piece in pieces:
-            (once if is_short else keep).update(_digest(form, data, key) for form, data in _forms(piece))
+            if not any(each.digest in shared for each in digests[piece]):
+                (once if is_short else keep).update(digests[piece])
     for form, values in (("vector key", [name.encode() for name in vector_keys]), ("vector", vectors)):
         for value in values:
-            if len(data := bytes(value[:FRAGMENT_BYTES])) >= _PREFIX_BYTES and any(data):
+            if len(data := bytes(value[:FRAGMENT_BYTES])) >= 2 * _PREFIX_BYTES and any(data):
                 keep.add(_digest(form, data, key))
     usable = [text.strip() for text in whole if len(text.strip().encode("utf-8", "replace")) >= _MIN_TEXT_BYTES]
     exact = {data for text in usable for _, data in _forms(text)}
@@ -242,6 +250,17 @@ def make_canaries(
         tuple(exact),
         tuple(words)[:_MAX_WORDS],
     )
+
+
+def _find_shared(canaries: Canaries, whole: set[str], kept: Iterable[str]) -> tuple[set[str], set[str]]:
+    """Return the whole texts that no kept text holds, and the digests of fragments that some kept text holds."""
+    search = _ResidueSearch(canaries)
+    shared: set[str] = set()
+    for text in kept:
+        for form in {text, _collapse(text)}:
+            shared.update(fragment.digest for fragment in search.matches(form.encode("utf-8", "replace")))
+            whole = {each for each in whole if each.strip() not in form}
+    return whole, shared
 
 
 def _choose_fragments(text: str) -> set[str]:
@@ -279,7 +298,7 @@ def _continues(letter: str) -> bool:
 def _cut_fragment(text: str, start: int) -> str:
     """Return the shortest fragment from a position with enough bytes in every form; empty at the end of the text."""
     end = start + 8
-    while end <= len(text):
+    while end <= min(len(text), start + _MAX_FRAGMENT_CHARS):
         fragment = text[start:end]
         joined = end < len(text) and _continues(text[end])
         if not joined and not fragment[-1].isspace():
@@ -324,7 +343,7 @@ def _forms(text: str) -> Iterator[tuple[str, bytes]]:
     for form, variant in candidates:
         for encoding in ("utf-8", "utf-16-le", "utf-16-be") if form == "bytes" else ("utf-8",):
             data = variant.encode(encoding, "replace")
-            if data not in seen and any(data[:_PREFIX_BYTES]):
+            if data not in seen:
                 seen.add(data)
                 yield (form if encoding == "utf-8" else "utf-16"), data
 
@@ -334,9 +353,14 @@ def _multiplier(key: bytes) -> int:
 
 
 def _digest(form: str, data: bytes, key: bytes) -> CanaryFragment:
-    number = int.from_bytes(data[:_PREFIX_BYTES].ljust(_PREFIX_BYTES, b"\0"), "little")
-    prefix = (number * _multiplier(key) & (1 << 64) - 1) >> (64 - _PREFIX_BITS)
-    return CanaryFragment(form, len(data), prefix, _keyed_digest(data, key))
+    factor = _multiplier(key)
+    prefixes = [_hash_prefix(data[offset : offset + _PREFIX_BYTES], factor) for offset in range(_PREFIX_BYTES)]
+    return CanaryFragment(form, len(data), tuple(prefixes), _keyed_digest(data, key))
+
+
+def _hash_prefix(data: bytes, factor: int) -> int:
+    number = int.from_bytes(data, "little")
+    return (number * factor & (1 << 64) - 1) >> (64 - _PREFIX_BITS) if number else -1
 
 
 def _keyed_digest(data: bytes | memoryview, key: bytes) -> str:
@@ -447,16 +471,8 @@ class _ResidueSearch:
 
     def scan(self, block: bytes, size: int | None = None) -> Counter[str]:
         """Return the fragments that begin in the first `size` bytes, by form."""
-        found: Counter[str] = Counter()
         size = len(block) if size is None else size
-        for offset in self._candidates(block):
-            if offset >= size:
-                continue
-            prefix = self._prefix(block, offset)
-            for length, digests in self._canaries.by_prefix.get(prefix, {}).items():
-                fragment = digests.get(_keyed_digest(block[offset : offset + length], self._canaries.key))
-                if fragment is not None:
-                    found[fragment.form] += 1
+        found = Counter(fragment.form for fragment in self.matches(block, size))
         for text in self._canaries.exact:
             place = block.find(text)
             while 0 <= place < size:
@@ -465,25 +481,30 @@ class _ResidueSearch:
                 place = block.find(text, place + 1)
         return found
 
-    def _prefix(self, block: bytes, offset: int) -> int:
-        number = int.from_bytes(block[offset : offset + _PREFIX_BYTES], "little")
-        return (number * self._canaries.multiplier & (1 << 64) - 1) >> (64 - _PREFIX_BITS)
+    def matches(self, block: bytes, size: int | None = None) -> Iterator[CanaryFragment]:
+        """Yield the fragments that begin in the first `size` bytes."""
+        size = len(block) if size is None else size
+        for place in self._candidates(block):
+            prefix = _hash_prefix(block[place : place + _PREFIX_BYTES], self._canaries.multiplier)
+            for (offset, length), digests in self._canaries.by_prefix.get(prefix, {}).items():
+                start = place - offset
+                if 0 <= start < size:
+                    fragment = digests.get(_keyed_digest(block[start : start + length], self._canaries.key))
+                    if fragment is not None:
+                        yield fragment
 
     def _candidates(self, block: bytes) -> list[int]:
-        """Return the offsets whose prefix hash belongs to a fragment."""
+        """Return the multiples of 8 where the next 8 bytes have the hash of a fragment's bytes."""
         import numpy as np
 
         if len(block) < _PREFIX_BYTES or not self._canaries.by_prefix:
             return []
-        table, factor = self._canaries.table, np.uint64(self._canaries.multiplier)
-        shift = np.uint64(64 - _PREFIX_BITS)
-        offsets: list[int] = []
-        for start in range(min(_PREFIX_BYTES, len(block) - _PREFIX_BYTES + 1)):
-            numbers = np.frombuffer(block, dtype="<u8", count=(len(block) - start) // _PREFIX_BYTES, offset=start)
-            hashes = (numbers * factor) >> shift
-            hits = np.flatnonzero(table[hashes])
-            offsets += (hits * _PREFIX_BYTES + start).tolist()
-        return offsets
+        numbers = np.frombuffer(block, dtype="<u8", count=len(block) // _PREFIX_BYTES)
+        hashes = numbers * np.uint64(self._canaries.multiplier)
+        hashes >>= np.uint64(64 - _PREFIX_BITS)
+        hits = np.flatnonzero(np.take(self._canaries.table, hashes.view(np.int64), mode="clip"))
+        places: list[int] = (hits[numbers[hits] != 0] * _PREFIX_BYTES).tolist()
+        return places
 
     def _search_rows(self, path: Path) -> None:
         """Search the rows of a database: a value that spans pages is not in one piece in the file."""
