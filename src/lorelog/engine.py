@@ -22,7 +22,7 @@ from lorelog.core.query import Filters, Hit, LifecycleState, SearchReply
 from lorelog.services.pipeline.dependencies import EngineDefaults, EngineDeps
 from lorelog.services.places.project import visible_projects
 from lorelog.services.places.roots import Root, Roots, RootStatus
-from lorelog.services.places.workspace import Workspace
+from lorelog.services.places.workspace import Workspace, has_pending_plans
 from lorelog.services.records.pages import RecordPages
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from lorelog.services.context.scope import ContextScope
     from lorelog.services.delivery.ownership import Ownership
     from lorelog.services.evaluation.search_quality import EvaluateReply, EvaluationOptions
+    from lorelog.services.forget.forgetter import Forgetter
     from lorelog.services.indexing.incremental import FileChanges
     from lorelog.services.indexing.run import IndexJob
     from lorelog.services.maintenance.index import IndexMaintenance
@@ -57,6 +58,9 @@ if TYPE_CHECKING:
     from lorelog.services.sessions.recall import RecalledMemory, UserPrompt
     from lorelog.services.sessions.topics import TopicReader
     from lorelog.services.traces.recorder import TraceStore
+
+
+INTERRUPTED_FORGET = "a forget was interrupted: its text may still be found; 'lorelog forget --complete' takes it out"
 
 
 class Engine:
@@ -154,6 +158,8 @@ class Engine:
         """Embed records and topics, and check the code that memories mention, as long as `go_on` returns True."""
         from lorelog.services.maintenance.index import run_background_work
 
+        with suppress(LorelogError):
+            self.complete_forgets()
         run_background_work(
             self._record_pages,
             store=self.store,
@@ -214,6 +220,8 @@ class Engine:
         code = partial(self.code, all_projects=all_projects)
         pipeline = SearchPipeline(self._searcher(self.embedder), self._record_pages, self.store, code)
         reply = pipeline.search(query, options)
+        if self.has_interrupted_forget():
+            reply = replace(reply, notes=(*reply.notes, INTERRUPTED_FORGET))
         return replace(reply, hits=self._with_origins(reply.hits)) if reply.hits else self._explain_empty(reply)
 
     def _explain_empty(self, reply: SearchReply) -> SearchReply:
@@ -473,6 +481,36 @@ class Engine:
             scope_filters=self._scoped,
             refresh=self.refresh_delivery,
         )
+
+    def forgetter(self) -> Forgetter:
+        """Return what takes text out for good."""
+        from lorelog.retrieval.cache import clear_all_caches
+        from lorelog.services.forget.forgetter import ForgetDeps, Forgetter
+
+        return Forgetter(
+            ForgetDeps(
+                store=self.store,
+                workspace=self.place,
+                tombstones=self._tombstones(),
+                authored=self._authored(),
+                job=self._job,
+                pages=self._record_pages,
+                open_records=self.deps.records.open,
+                drop_caches=clear_all_caches,
+                refresh=self.refresh_delivery,
+                words=self.deps.analyser.words,
+                projects=None if self.defaults.all_projects else self._visible_projects(),
+            )
+        )
+
+    def complete_forgets(self) -> None:
+        """Complete forgets that were interrupted; cheap if there are none."""
+        if self.has_interrupted_forget():
+            self.forgetter().complete()
+
+    def has_interrupted_forget(self) -> bool:
+        """Return True if a forget was interrupted, and text is left that should be gone."""
+        return has_pending_plans(str(self.place.tenant_folder))
 
     def capture_context(self) -> CaptureContext:
         """Return the dependencies of session capture, for this project and tenant."""

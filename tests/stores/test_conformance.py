@@ -856,3 +856,21 @@ def test_a_remark_is_kept_and_changes_the_revision(store: Store) -> None:
     assert store.get_note("known") == "4.5 300"
     assert store.get_note("other") == ""
     assert store.revision() != before
+
+
+def test_a_purge_leaves_what_is_in_use_and_drops_the_vectors_of_what_is_gone(store: Store) -> None:
+    """After a purge the removed text is not found and its vector is unknown; everything else answers as before."""
+    put(store, update("/a.md", ["alpha one", "beta two"]), update("/b.md", ["alpha three"]))
+    embed(store, **{"alpha one": (1, 0), "beta two": (0, 1), "alpha three": (1, 1)})
+    gone, kept = (chunk("/a.md", text).vector_key for text in ("beta two", "alpha one"))
+    put(store, update("/a.md", ["alpha one"]))
+
+    with store.writer() as writer:
+        writer.purge([gone, kept])
+
+    assert texts(store, "beta") == []
+    assert sorted(texts(store, "alpha")) == ["alpha one", "alpha three"]
+    assert near(store, 1, 0) == ["alpha one", "alpha three"]
+    assert store.missing_vectors([gone, kept]) == {gone}
+    put(store, update("/c.md", ["beta four"]))
+    assert texts(store, "beta") == ["beta four"]

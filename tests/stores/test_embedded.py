@@ -110,6 +110,30 @@ def test_a_lost_lane_is_rebuilt_from_the_catalog(tmp_path: Path, lost: str) -> N
     assert len(again.dense(vector(1, 9), ALL, 10)) == 2
 
 
+def test_a_purge_leaves_no_byte_of_removed_text_in_any_file(tmp_path: Path) -> None:
+    """Content, words and vector of a removed chunk are in no file of the index after a purge; readers may be open."""
+    store, reader = open_store(tmp_path), open_store(tmp_path)
+    text = "alpha zebracanary one"
+    fill(store, text, "beta two")
+    (stored,) = store.fetch([hit.key for hit in store.lexical([Term("zebracanary")], ALL, 10)]).values()
+    needles = (b"zebracanary", vector(1, len(text)), stored.chunk.vector_key.encode())
+    assert search_texts(reader, "zebracanary")
+    fill(store, "beta two")
+
+    def residues() -> set[str]:
+        files = [path for path in tmp_path.rglob("*") if path.is_file()]
+        return {path.name for path in files if any(needle in path.read_bytes() for needle in needles)}
+
+    assert residues()
+
+    with store.writer() as writer:
+        writer.purge([stored.chunk.vector_key])
+
+    assert residues() == set()
+    assert search_texts(reader, "zebracanary") == []
+    assert search_texts(reader, "beta") == ["beta two"]
+
+
 def test_a_comparison_tells_of_each_lane(tmp_path: Path) -> None:
     """A comparison reports each missing lane, and changes nothing without `repair`."""
     store = open_store(tmp_path)

@@ -36,6 +36,9 @@ TYPED = {
     "memory.add": "add",
     "memory.add_batch": "batch",
     "memory.delete": "delete",
+    "memory.forget": "forget",
+    "memory.forget_verify": "forget",
+    "memory.forget_receipts": "forget",
     "memory.restore": "restore",
     "memory.supersede": "supersede",
     "memory.set_expiry": "expire",
@@ -185,6 +188,9 @@ def test_an_operation_is_reached_from_everywhere(op: str, ways: dict[str, Ask], 
     identity = first("memory.search", {"query": "otter"})["hits"][0]["id"]
     if op == "memory.restore":
         first("memory.delete", {"id": identity})
+    if op == "memory.forget_verify":
+        memory = first("memory.add", {"text": "Soon forgotten: the otter's holt is below the third weir."})["memory"]
+        first("memory.forget", {"ids": [memory], "confirm": True})
     asked = requests(identity, tell(first))[op]
     answers: dict[str, Any] = {}
 

@@ -325,6 +325,14 @@ class StoreWriter(Protocol):
         """Drop vectors unused for a day, and merge small segments of the lanes."""
         ...
 
+    def purge(self, vector_keys: Iterable[str]) -> None:
+        """Leave no bytes of removed chunks in any file of the index, nor of these vectors unless a chunk uses them.
+
+        A database or search lane only marks what it removed; this rewrites their files. Takes as long as a rebuild
+        of the lanes. A remote lane deletes and flushes its rows; when their bytes go is the server's decision.
+        """
+        ...
+
 
 class Catalog(Protocol):
     """The contents of the index. Reads see the last completed write of any process and never wait for a writer."""

@@ -17,6 +17,12 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 DIGEST_KIND = "digest"
 """Kind of texts compiled from records; readable, never accepted as input."""
 
+REDACTION_KIND = "redaction"
+"""Kind of the records that name redacted records. Only the ledger writes them."""
+
+UNPAGED_KINDS = frozenset({DIGEST_KIND, REDACTION_KIND})
+"""Kinds without content of their own: neither pages nor digests are made of them."""
+
 DIGEST_MARK = "<!-- lorelog:digest"
 """Prefix of every text compiled from records, so that it is never taken for a statement by someone."""
 
@@ -94,6 +100,8 @@ class Record(RecordContent):
     """SHA-256 of its line."""
     verified: bool = False
     """True if the ledger's chain is intact up to this line. It says nothing about the content."""
+    redacted: bool = False
+    """True if its texts were replaced by their hashes; `hash` is that of the original line."""
 
     def text(self, name: str) -> str:
         """Return a text field; empty if it is missing."""
@@ -126,6 +134,9 @@ class Trust:
 
 
 CANDIDATE_TRUST = Trust(TrustTier.CANDIDATE, "matched by its text; not backed by a record", requires_verification=True)
+REDACTED_TRUST = Trust(
+    TrustTier.CANDIDATE, "redacted: its text was removed, and only its hash is left", requires_verification=True
+)
 DIGEST_TRUST = Trust(
     TrustTier.DIGEST,
     "compiled from records; check the cited records before relying on it",

@@ -20,7 +20,7 @@ from lorelog.operations.operation import SURFACES, Operation
 from lorelog.operations.replies import Json
 
 _FAMILIES = {
-    "memory": ("memory", "store", "backup"),
+    "memory": ("memory", "store", "backup", "forget"),
     "backup": ("backup",),
     "roots": ("memory",),
     "session": ("session",),

@@ -128,6 +128,7 @@ class Dispatcher:
             return operation.handler(engine, request, context)
         with self._write_queue.acquire(engine.place.tenant_folder, context.progress) as slot:
             writer = engine.with_embedder(slot.wrap_embedder)
+            _complete_forgets(writer)
             return operation.handler(writer, request, replace(context, yield_write_slot=slot.released))
 
     def _trace_refusal(
@@ -136,6 +137,13 @@ class Dispatcher:
         """Trace an invalid request in the caller's own project: the one it names may be what is invalid."""
         with suppress(LorelogError), self._engine_for(OperationRequest(), caller) as engine:
             _trace_call(engine, CallEvent(operation.name, arguments, 0.0, error))
+
+
+def _complete_forgets(engine: Engine) -> None:
+    """Complete an interrupted forget before the next write. If that is impossible now, the write goes on."""
+    if engine.has_interrupted_forget():
+        with suppress(LorelogError):
+            engine.complete_forgets()
 
 
 def _trace_call(engine: Engine, event: CallEvent) -> None:

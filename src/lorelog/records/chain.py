@@ -23,10 +23,18 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lorelog.core.errors import StoreIncompatible, UsageError
-from lorelog.core.record import MAX_NESTING, Record, RecordDraft, exceeds_max_nesting
+from lorelog.core.record import MAX_NESTING, REDACTION_KIND, Record, RecordDraft, exceeds_max_nesting
+from lorelog.records.redaction import (
+    HASH_PATTERN,
+    REDACTED_KEY,
+    LineRedaction,
+    RedactionIndex,
+    parse_redactions,
+    redact_values,
+)
 
 _SEALED = re.compile(r"ledger-(\d{6,})\.jsonl")
 _BLOCK = 65536
@@ -77,6 +85,14 @@ class Segments:
                 return descriptor
             os.close(descriptor)
         return None
+
+    def stamp(self) -> tuple[int, int, int, int]:
+        """Return a value that changes when the open file does."""
+        try:
+            status = self.open_path.lstat()
+        except FileNotFoundError:
+            return len(self.sealed()), 0, 0, 0
+        return len(self.sealed()), status.st_ino, status.st_size, status.st_mtime_ns
 
     def seal(self, number: int) -> None:
         """Rename the open file to its sealed name. `restore_modes` completes an interrupted call."""
@@ -160,8 +176,16 @@ class LedgerLine:
 
     values: Mapping[str, Any]
     hash: str
+    """The hash by which the next line refers to it: for a redacted line, that of the original line."""
     is_intact: bool
     """True if the line's own checksum matches."""
+    own_hash: str = ""
+    """The hash of the line as it is now."""
+
+    @property
+    def is_redacted(self) -> bool:
+        """True if the line claims to be redacted; only a redaction record proves it."""
+        return self.hash != self.own_hash
 
     @property
     def seq(self) -> int:
@@ -200,6 +224,7 @@ class LedgerLine:
             signature=get("signature", ""),
             hash=self.hash,
             verified=verified,
+            redacted=self.is_redacted,
         )
 
 
@@ -221,8 +246,7 @@ def encode_line(draft: RecordDraft, seq: int, prev: str, more: int = 0) -> bytes
     if more:
         values["more"] = more
     try:
-        text = json.dumps(values, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
-        rest = text.encode()[1:]
+        rest = _encode_rest(values)
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(
             f"this {draft.kind} cannot be encoded: {error}",
@@ -233,7 +257,24 @@ def encode_line(draft: RecordDraft, seq: int, prev: str, more: int = 0) -> bytes
             f"this {draft.kind} is too long ({len(rest)} bytes)",
             hint=f"the limit is {MAX_RECORD_BYTES} bytes per record",
         )
+    return _add_checksum(rest)
+
+
+def _encode_rest(values: Mapping[str, Any]) -> bytes:
+    """Return the line's JSON after its opening brace, where the checksum belongs."""
+    text = json.dumps(values, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    return text.encode()[1:]
+
+
+def _add_checksum(rest: bytes) -> bytes:
     return _LINE_PREFIX + hashlib.sha256(rest).hexdigest()[:_CHECKSUM_CHARS].encode() + b'",' + rest
+
+
+def redact_line(line: LedgerLine, raw: bytes) -> tuple[bytes, LineRedaction]:
+    """Return a line without its texts, and the entry that a redaction record needs for it."""
+    values, texts = redact_values(line.values, raw)
+    redacted = _add_checksum(_encode_rest(values))
+    return redacted, LineRedaction(line.values["id"], line.seq, hash_line(raw), hash_line(redacted), texts)
 
 
 def hash_line(line: bytes) -> str:
@@ -258,7 +299,14 @@ def decode_line(line: bytes) -> LedgerLine | None:
         raise StoreIncompatible(
             f"record {values['seq']} was written by a newer lorelog (format {values['v']})", hint="upgrade lorelog"
         )
-    return LedgerLine(values, hash_line(line), is_intact)
+    own = hash_line(line)
+    return LedgerLine(values, values.get(REDACTED_KEY, own) if is_intact else own, is_intact, own)
+
+
+def chain_hash(raw: bytes) -> str:
+    """Return the hash by which the next line refers to this one, which may be redacted."""
+    line = decode_line(raw) if REDACTED_KEY.encode() in raw else None
+    return hash_line(raw) if line is None else line.hash
 
 
 def _reject_constant(constant: str) -> float:
@@ -286,6 +334,9 @@ def _is_record(values: object) -> bool:
         number = values.get(name, 0 if name == "more" else None)
         if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < _MAX_SEQ:
             return False
+    redacted = values.get(REDACTED_KEY)
+    if redacted is not None and not (isinstance(redacted, str) and HASH_PATTERN.fullmatch(redacted)):
+        return False
     claim, fields = values.get("supports_claim"), values.get("fields", {})
     return (claim is None or isinstance(claim, bool)) and isinstance(fields, dict)
 
@@ -321,11 +372,13 @@ class LedgerEntry:
 
 def walk_entries(segments: Segments, after: LedgerPosition) -> Iterator[LedgerEntry]:
     """Yield the lines after a position. An incomplete batch at the end is omitted."""
-    chain = _ChainState(after)
+    chain = _ChainState(after, _RedactionLookup(segments))
     number = after.segment
     while True:
         is_last = number > max(segments.sealed(), default=0)
         descriptor = segments.open(number)
+        if descriptor is not None and chain.offset:
+            chain.offset = _find_resume_offset(descriptor, chain)
         if descriptor is None and is_last:
             return
         if descriptor is None:
@@ -341,6 +394,47 @@ def walk_entries(segments: Segments, after: LedgerPosition) -> Iterator[LedgerEn
         if not is_last:  # otherwise it was sealed while it was read, and may contain more lines
             number += 1
             chain.offset = chain.count = 0
+
+
+def _find_resume_offset(descriptor: int, chain: _ChainState) -> int:
+    """Return where the line after the last one read begins; it moves if lines before it are redacted meanwhile."""
+    last = next(read_lines_backward(descriptor, chain.offset), None)
+    if last is not None and last[1] == chain.offset and chain_hash(last[0]) == chain.last:
+        return chain.offset
+    for raw, end, _ in read_lines(os.dup(descriptor)):
+        if chain_hash(raw) == chain.last:
+            return end
+    return chain.offset
+
+
+class _RedactionLookup:
+    """The redaction records of a ledger, read when the first redacted line is met."""
+
+    def __init__(self, segments: Segments) -> None:
+        self._segments = segments
+        self._stamp: object = None
+        self._index = RedactionIndex(())
+
+    def fault(self, line: LedgerLine) -> str:
+        """Return why a redacted line does not count; empty if it does."""
+        found = self._index.fault(line.values, line.own_hash)
+        if found and (stamp := self._segments.stamp()) != self._stamp:  # never read, or a redaction was added since
+            self._stamp = stamp
+            self._index = RedactionIndex(iter_redaction_records(self._segments))
+            found = self._index.fault(line.values, line.own_hash)
+        return found
+
+
+def iter_redaction_records(segments: Segments) -> Iterator[Record]:
+    """Yield the redaction records of the whole ledger, without decoding other lines."""
+    needle = f'"kind":"{REDACTION_KIND}"'.encode()
+    for number in range(1, max(segments.sealed(), default=0) + 2):
+        descriptor = segments.open(number)
+        for raw, _, is_complete in read_lines(descriptor) if descriptor is not None else ():
+            if needle in raw and is_complete:
+                line = decode_line(raw)
+                if line is not None and line.is_intact and line.values["kind"] == REDACTION_KIND:
+                    yield line.record()
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,7 +476,8 @@ def _segment_entries(
 class _ChainState:
     """The values that the next line must match."""
 
-    def __init__(self, after: LedgerPosition) -> None:
+    def __init__(self, after: LedgerPosition, redactions: _RedactionLookup) -> None:
+        self._redactions = redactions
         self.seq, self.hash, self.last, self.intact = after.seq, after.hash, after.hash, after.intact
         self.offset, self.count = after.offset, 0
 
@@ -417,7 +512,7 @@ class _ChainState:
             return f"it is record {line.seq} instead of record {expected}: repeated, moved or inserted"
         if self.hash and line.prev != self.hash:
             return f"it does not follow the previous line: one of the two was replaced, or record {self.seq} rewritten"
-        return ""
+        return self._redactions.fault(line) if line.is_redacted else ""
 
 
 def _format_missing(first: int, last: int) -> str:
@@ -443,6 +538,8 @@ class LedgerVerification:
     """The first record that does not count as verified; 0 if all do."""
     torn: int = 0
     """Bytes of an incomplete batch at the end. They were never acknowledged, so they are not a fault."""
+    redacted: int = 0
+    """Lines whose texts were removed, with a record of it."""
 
     @property
     def ok(self) -> bool:
@@ -461,7 +558,7 @@ class AcknowledgedLine:
 
 def verify_chain(segments: Segments, acknowledged: AcknowledgedLine | None) -> LedgerVerification:
     """Read the whole ledger and check every line, including that the last acknowledged one is there."""
-    seen: dict[str, str] = {}
+    seen: dict[str, _SeenLine] = {}
     faults: list[LedgerFault] = []
     lines = first_bad = 0
     is_known = acknowledged is None
@@ -469,23 +566,39 @@ def verify_chain(segments: Segments, acknowledged: AcknowledgedLine | None) -> L
         missing = range(max(segments.sealed(), default=0) + 1, acknowledged.segment)
         faults += [LedgerFault(segments.sealed_path(number).name, 0, MISSING_SEGMENT) for number in missing]
     position = LedgerPosition()
+    redacted: set[str] = set()
+    redactions: list[LineRedaction] = []
     for entry in walk_entries(segments, position):
+        if entry.record is not None and not entry.fault:
+            redactions += parse_redactions(entry.record)
+            if entry.record.redacted:
+                redacted.add(entry.record.hash)
         if entry.fault:
             first_bad = first_bad or position.seq + 1
             faults.append(LedgerFault(entry.file, entry.line, _describe_fault(entry, seen)))
         position = entry.position
         lines += entry.line > 0
-        seen.setdefault(position.hash, f"line {entry.line} of {entry.file}")
+        seen.setdefault(position.hash, _SeenLine(entry.file, entry.line))
         is_known |= acknowledged is not None and (position.seq, position.hash) == (acknowledged.seq, acknowledged.hash)
     if not is_known and acknowledged is not None:
         faults += _tail_faults(segments, position, acknowledged.seq, counted=bool(faults))
         first_bad = first_bad or min(position.seq + 1, acknowledged.seq)
-    return LedgerVerification(lines, tuple(faults), first_bad, _count_torn_bytes(segments, position))
+    for redaction in redactions:
+        if redaction.original in seen and redaction.original not in redacted:
+            where = seen[redaction.original]
+            faults.append(LedgerFault(where.file, where.line, "its text was redacted, but is there"))
+            first_bad = min(filter(None, (first_bad, redaction.seq)))
+    return LedgerVerification(lines, tuple(faults), first_bad, _count_torn_bytes(segments, position), len(redacted))
 
 
-def _describe_fault(entry: LedgerEntry, seen: dict[str, str]) -> str:
-    before = seen.get(entry.position.hash, "") if entry.line else ""
-    return f"it repeats {before}" if before else entry.fault
+class _SeenLine(NamedTuple):
+    file: str
+    line: int
+
+
+def _describe_fault(entry: LedgerEntry, seen: dict[str, _SeenLine]) -> str:
+    before = seen.get(entry.position.hash) if entry.line else None
+    return f"it repeats line {before.line} of {before.file}" if before else entry.fault
 
 
 def _tail_faults(segments: Segments, end: LedgerPosition, seq: int, *, counted: bool) -> Iterator[LedgerFault]:

@@ -19,7 +19,7 @@ from lorelog.core.processes import enable_wal
 from lorelog.core.record import Json, Record
 from lorelog.records.trust import source_ids
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 APPLICATION_ID = 0x6C6F7265  # "lore"
 SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -27,7 +27,8 @@ CREATE TABLE records (
     place INTEGER PRIMARY KEY, id TEXT NOT NULL, seq INTEGER NOT NULL, kind TEXT NOT NULL, at TEXT NOT NULL,
     project TEXT NOT NULL, task TEXT NOT NULL, thread TEXT NOT NULL, agent TEXT NOT NULL, session TEXT NOT NULL,
     reply_to TEXT NOT NULL, relation TEXT NOT NULL, supports_claim INTEGER, supersedes TEXT NOT NULL, origin TEXT NOT NULL,
-    status TEXT NOT NULL, fields TEXT NOT NULL, signature TEXT NOT NULL, hash TEXT NOT NULL, verified INTEGER NOT NULL
+    status TEXT NOT NULL, fields TEXT NOT NULL, signature TEXT NOT NULL, hash TEXT NOT NULL, verified INTEGER NOT NULL,
+    redacted INTEGER NOT NULL
 );
 CREATE INDEX records_by_id ON records (id);
 CREATE INDEX records_by_task ON records (task, place);
@@ -63,7 +64,7 @@ CREATE INDEX relations_by_target ON relations (target, place);
 TABLES = ("records", "tasks", "runs", "datasets", "entities", "challenges", "contributors", "relations", "meta")
 COLUMNS = (
     *("id", "seq", "kind", "at", "project", "task", "thread", "agent", "session", "reply_to", "relation"),
-    *("supports_claim", "supersedes", "origin", "status", "fields", "signature", "hash", "verified"),
+    *("supports_claim", "supersedes", "origin", "status", "fields", "signature", "hash", "verified", "redacted"),
 )
 _INSERT = f"INSERT INTO records ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 _ENCODE_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -105,6 +106,7 @@ def row_to_record(row: tuple[object, ...]) -> Record:
         "supports_claim": None if claim is None else bool(claim),
         "fields": json.loads(str(values["fields"])),
         "verified": bool(values["verified"]),
+        "redacted": bool(values["redacted"]),
     }
     return Record(**values)  # type: ignore[arg-type]
 
@@ -255,6 +257,7 @@ def _connect(path: Path | None) -> sqlite3.Connection:
         enable_wal(db, _BUSY_TIMEOUT_S)
         # Derived data: changes lost in a power failure are applied again.
         db.execute("PRAGMA synchronous = NORMAL")
+        db.execute("PRAGMA secure_delete = ON")  # rows are only deleted by a rebuild, often because text was redacted
         db.execute("PRAGMA cache_size = -32768")  # keeps the indexes cached while a long ledger is replayed
         _create_schema(db)
     except BaseException:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
-from lorelog.core.record import DIGEST_KIND, Record, Trust
+from lorelog.core.record import UNPAGED_KINDS, Record, Trust
 from lorelog.records.digests import (
     DIGEST_TITLES,
     Digest,
@@ -53,7 +53,7 @@ RevisedKinds = Mapping[str, str]
 def newest_first(records: Iterable[Record]) -> list[Record]:
     """Return records without digests and duplicates, the newest first."""
     unique = {record.id: record for record in sorted(records, key=attrgetter("seq"), reverse=True)}
-    return [record for record in unique.values() if record.kind != DIGEST_KIND]
+    return [record for record in unique.values() if record.kind not in UNPAGED_KINDS]
 
 
 def failure_items(records: Iterable[Record], revised: RevisedKinds) -> list[DigestItem]:

@@ -14,7 +14,16 @@ from enum import StrEnum
 
 from lorelog.core.errors import UsageError
 from lorelog.core.ids import new_id
-from lorelog.core.record import DIGEST_KIND, MAX_NESTING, ORIGINS, Json, Record, RecordDraft, exceeds_max_nesting
+from lorelog.core.record import (
+    DIGEST_KIND,
+    MAX_NESTING,
+    ORIGINS,
+    REDACTION_KIND,
+    Json,
+    Record,
+    RecordDraft,
+    exceeds_max_nesting,
+)
 
 MAX_SUMMARY_BYTES = 500
 MAX_CONTENT_BYTES = 256 * 1024
@@ -269,6 +278,8 @@ def complete_draft(draft: RecordDraft, parent: Record | None = None) -> RecordDr
 def _kind_rules(kind: str) -> RecordKindSpec:
     if kind == DIGEST_KIND:
         raise UsageError("digests are compiled from records and cannot be written", hint="write records instead")
+    if kind == REDACTION_KIND:
+        raise UsageError("redaction records are written by the ledger only", hint="use 'lorelog forget'")
     check_kind(kind)
     return KINDS[kind]
 
@@ -378,6 +389,8 @@ _UNSEARCHED_FIELDS = frozenset(
 
 def search_text(record: Record) -> str:
     """Return the searchable text of a record: the main fields first, then the others with their names."""
+    if record.redacted:  # hashes are not useful search terms
+        return f"{record.kind.replace('_', ' ')}: redacted"
     texts = {
         name: text
         for name in FIELDS

@@ -14,15 +14,15 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lorelog.core.errors import StoreBusy, StoreUnwritable, UsageError
+from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
-from lorelog.core.record import Record, RecordDraft
+from lorelog.core.record import REDACTION_KIND, Json, Record, RecordDraft
 from lorelog.records.chain import (
     GENESIS_HASH,
     AcknowledgedLine,
@@ -30,15 +30,20 @@ from lorelog.records.chain import (
     LedgerPosition,
     LedgerVerification,
     Segments,
+    chain_hash,
     decode_line,
     encode_line,
     hash_line,
+    iter_redaction_records,
+    read_lines,
     read_lines_backward,
+    redact_line,
     sync_directory,
     verify_chain,
     walk_entries,
 )
 from lorelog.records.kinds import check_draft
+from lorelog.records.redaction import MAX_REDACTIONS_PER_RECORD, LineRedaction, parse_redactions
 
 MAX_SEGMENT_BYTES = 64 * 1024 * 1024
 """A segment of this size is sealed before the next write."""
@@ -47,6 +52,34 @@ _LOCK_RETRY_S = 0.002
 _CLOCK_TICK_NS = 50_000_000
 _HEAD_PATTERN = re.compile(rb"(\d{16}) ([0-9a-f]{64}) (\d{9}) (\d{16})\n")
 _UNWRITABLE_HINT = "nothing was written; make it writable, or free some space"
+
+
+DraftSigner = Callable[[RecordDraft], RecordDraft]
+"""Returns a draft with its signature, as `Keyring.sign` does."""
+
+
+@dataclass(frozen=True, slots=True)
+class RedactionAuthor:
+    """Who redacts, why, and how the redaction record is signed."""
+
+    name: str
+    reason: str
+    sign: DraftSigner | None = None
+
+    def draft(self, redactions: Sequence[LineRedaction]) -> RecordDraft:
+        """Return the redaction record for some lines, signed where keys are in use."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        entries: list[Json] = [redaction.to_json() for redaction in redactions]
+        draft = RecordDraft(
+            REDACTION_KIND,
+            id=new_id(),
+            at=now,
+            agent=self.name,
+            origin="user",
+            status="recorded",
+            fields={"reason": self.reason, "redactions": entries},
+        )
+        return self.sign(draft) if self.sign else draft
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +103,8 @@ class Ledger:
         self._segments = Segments(folder)
         self._lock = folder / "ledger.lock"
         self._torn = folder / "ledger.torn"
+        self._redacting = folder / "ledger.redacting"
+        """Exists while texts are removed, so that the next writer continues after a crash."""
         self._max_segment_bytes = max_segment_bytes
 
     def append(self, drafts: Sequence[RecordDraft]) -> list[Record]:
@@ -86,7 +121,37 @@ class Ledger:
         if len({draft.id for draft in drafts}) < len(drafts):
             raise UsageError("two records of a batch have the same id", hint="omit the ids to have them generated")
         with self._translate_errors(), self._exclusive_lock() as lock:
+            self._complete_redactions(lock)
             return self._append(lock, drafts)
+
+    def redact(
+        self, ids: Collection[str], *, actor: str, reason: str, sign: DraftSigner | None = None
+    ) -> tuple[Record, ...]:
+        """Replace the texts of records by their hashes, for good, and return these records as they are now.
+
+        A redaction record names them first. If the process ends before the texts are gone, `complete_redactions` or the
+        next write continues. Records that are redacted already are left out. Raise NotFound for an unknown id.
+        """
+        if not ids:
+            return ()
+        with self._translate_errors(), self._exclusive_lock() as lock:
+            self._complete_redactions(lock)
+            found = self._find_redactions(frozenset(ids))
+            if found:
+                self._write_redactions(lock, found, RedactionAuthor(actor, reason, sign))
+        redacted = {redaction.original for redaction in found}
+        return tuple(record for record in self.read() if record.hash in redacted)
+
+    def has_pending_redactions(self) -> bool:
+        """Return True if a redaction was interrupted, so that texts may still be there."""
+        return self._redacting.exists()
+
+    def complete_redactions(self) -> int:
+        """Finish an interrupted redaction and return the number of records whose text was removed now."""
+        if not self.has_pending_redactions():
+            return 0
+        with self._translate_errors(), self._exclusive_lock() as lock:
+            return self._complete_redactions(lock)
 
     def read(self, after: LedgerPosition | None = None) -> Iterator[Record]:
         """Yield the records after a position, in order, skipping lines that are not records."""
@@ -117,7 +182,7 @@ class Ledger:
                 last = next(read_lines_backward(descriptor, position.offset), None)
             finally:
                 os.close(descriptor)
-        return last is not None and last[1] == position.offset and hash_line(last[0]) == position.hash
+        return last is not None and last[1] == position.offset and chain_hash(last[0]) == position.hash
 
     def segment_stat(self, segment: int) -> tuple[int, int, int] | None:
         """Return a segment's inode, size and modification time; None if it does not exist."""
@@ -184,6 +249,113 @@ class Ledger:
             os.pwrite(lock, after.to_bytes(), 0)
         return [decoded.record() for line in lines if (decoded := decode_line(line)) is not None]
 
+    def _find_redactions(self, ids: frozenset[str]) -> list[LineRedaction]:
+        """Return what a redaction of these records has to name; the ones that are redacted already are left out."""
+        found: list[LineRedaction] = []
+        known: set[str] = set()
+        for raw in self._iter_raw_lines():
+            line = decode_line(raw)
+            if line is None or line.values["id"] not in ids:
+                continue
+            if line.values["kind"] == REDACTION_KIND:
+                raise UsageError(f"{line.values['id']} is a redaction record and cannot be redacted")
+            known.add(line.values["id"])
+            if not line.is_redacted:
+                found.append(redact_line(line, raw)[1])
+        missing = sorted(ids - known)
+        if missing:
+            raise NotFound(f"there is no record {missing[0]}", hint="nothing was redacted; see 'lorelog task list'")
+        return found
+
+    def _write_redactions(self, lock: int, redactions: Sequence[LineRedaction], author: RedactionAuthor) -> int:
+        """Append the redaction records, then remove the texts."""
+        drafts = [
+            author.draft(redactions[start : start + MAX_REDACTIONS_PER_RECORD])
+            for start in range(0, len(redactions), MAX_REDACTIONS_PER_RECORD)
+        ]
+        os.close(_open_for_writing(self._redacting))
+        sync_directory(self.folder)
+        try:
+            self._append(lock, drafts)
+        except BaseException:
+            self._redacting.unlink()  # nothing was written
+            raise
+        removed, _ = self._remove_texts(lock, {redaction.original: redaction for redaction in redactions})
+        return removed
+
+    def _complete_redactions(self, lock: int) -> int:
+        if not self.has_pending_redactions():
+            return 0
+        named = {
+            redaction.original: redaction
+            for record in iter_redaction_records(self._segments)
+            for redaction in parse_redactions(record)
+        }
+        removed, different = self._remove_texts(lock, named)
+        if different:  # another version, which removes other texts, wrote the redaction record
+            removed += self._write_redactions(
+                lock, different, RedactionAuthor("", "an interrupted redaction continues")
+            )
+        return removed
+
+    def _remove_texts(self, lock: int, redactions: Mapping[str, LineRedaction]) -> tuple[int, list[LineRedaction]]:
+        """Rewrite the segments that hold one of these lines, each one atomically.
+
+        Return the number of lines, and those whose redacted form is not the one that was named; they are not changed.
+        """
+        removed, different = 0, list[LineRedaction]()
+        for number in range(1, max(self._segments.sealed(), default=0) + 2):
+            removed += self._rewrite_segment(number, redactions, different)
+        head = _read_head(lock)
+        if head is not None:
+            size, _ = self._size()
+            with suppress(OSError):
+                os.pwrite(lock, replace(head, size=size).to_bytes(), 0)
+        self._redacting.unlink(missing_ok=True)
+        sync_directory(self.folder)
+        return removed, different
+
+    def _rewrite_segment(
+        self, number: int, redactions: Mapping[str, LineRedaction], different: list[LineRedaction]
+    ) -> int:
+        descriptor = self._segments.open(number)
+        if descriptor is None:
+            return 0
+        lines: list[bytes] = []
+        removed = 0
+        for raw, _, is_complete in read_lines(descriptor):
+            line = decode_line(raw) if hash_line(raw) in redactions else None
+            new = raw
+            if line is not None and not line.is_redacted:
+                new, done = redact_line(line, raw)
+                if done.redacted == redactions[done.original].redacted:
+                    removed += 1
+                else:
+                    different.append(done)
+                    new = raw
+            lines.append(new + b"\n" if is_complete else new)
+        if removed:
+            self._replace_segment(self.folder / self._segments.name(number), b"".join(lines))
+        return removed
+
+    def _replace_segment(self, path: Path, text: bytes) -> None:
+        temporary = path.with_name(f"{path.name}.new")
+        temporary.unlink(missing_ok=True)
+        descriptor = _open_for_writing(temporary)
+        try:
+            _write_all(descriptor, text)
+            os.fchmod(descriptor, stat.S_IMODE(path.lstat().st_mode))
+        finally:
+            os.close(descriptor)
+        temporary.replace(path)
+        sync_directory(self.folder)
+
+    def _iter_raw_lines(self) -> Iterator[bytes]:
+        for number in range(1, max(self._segments.sealed(), default=0) + 2):
+            descriptor = self._segments.open(number)
+            if descriptor is not None:
+                yield from (raw for raw, _, is_complete in read_lines(descriptor) if is_complete)
+
     def _write(self, size: int, text: bytes) -> None:
         path = self._segments.open_path
         descriptor = _open_for_writing(path)
@@ -239,7 +411,7 @@ class Ledger:
                     if number == segment and line is not None and line.remaining_in_batch:
                         continue  # the batch was never completed
                     seq = line.seq if line is not None and line.is_intact else self._last_seq()
-                    return _LedgerEnd(segment, end if number == segment else 0, seq, hash_line(raw))
+                    return _LedgerEnd(segment, end if number == segment else 0, seq, chain_hash(raw))
             finally:
                 os.close(descriptor)
         return _LedgerEnd(segment, 0)

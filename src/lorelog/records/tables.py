@@ -18,6 +18,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from lorelog.core.errors import StoreBusy
 from lorelog.core.ids import new_id
 from lorelog.core.record import Record
 from lorelog.records.chain import LedgerPosition
@@ -220,6 +221,19 @@ class RecordTables:
                 db.execute(f"DELETE FROM {table}")
             db.execute("INSERT INTO meta VALUES ('generation', ?)", (json.dumps(new_id()),))
             return self._apply(ledger, LedgerPosition(), None)
+
+    def purge(self, ledger: Ledger) -> int:
+        """Rebuild all tables and erase what they held before from the file and its log; return the number of records.
+
+        Raise StoreBusy if another process keeps reading the old log; the tables are rebuilt all the same.
+        """
+        count = self.rebuild(ledger)
+        with self._translate_errors():
+            for statement in ("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
+                row = self._db.execute(statement).fetchone()
+                if row is not None and row[0]:
+                    raise StoreBusy(f"{self._path} is read by another process", hint="its log still holds old text")
+        return count
 
     def position(self) -> LedgerPosition:
         """Return the position in the ledger up to which records have been applied."""
@@ -474,16 +488,18 @@ class RecordTables:
     def _apply(self, ledger: Ledger, after: LedgerPosition, limit: int | None) -> int:
         stamps = self._stamps()
         count, position = 0, after
+        before = ledger.segment_stat(position.segment)
         for entry in ledger.walk(after):
             for segment in range(position.segment, entry.position.segment):
-                stamps[str(segment)] = ledger.segment_stat(segment)
+                stamps[str(segment)] = _select_stamp(before, ledger.segment_stat(segment))
+                before = ledger.segment_stat(segment + 1)
             position = entry.position
             if entry.record is not None:
                 insert_record(self._db, entry.record)
                 count += 1
                 if count == limit:
                     break
-        stamps[str(position.segment)] = ledger.segment_stat(position.segment)
+        stamps[str(position.segment)] = _select_stamp(before, ledger.segment_stat(position.segment))
         for name, value in (("position", asdict(position)), ("stamps", stamps)):
             self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, json.dumps(value)))
         return count
@@ -530,6 +546,11 @@ class RecordTables:
                 yield
             except (sqlite3.Error, OSError) as error:
                 raise translate_error(error, self._path) from error
+
+
+def _select_stamp(before: tuple[int, ...] | None, after: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """Return a segment's stamp after it was read; the one before if a redaction replaced the file meanwhile."""
+    return before if before and after and before[0] != after[0] else after
 
 
 def _batches(ids: Iterable[str]) -> Iterator[list[str]]:

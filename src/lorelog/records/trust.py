@@ -15,7 +15,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from lorelog.core.record import DIGEST_KIND, DIGEST_TRUST, UNTRUSTED_ORIGINS, Promotion, Record, Trust, TrustTier
+from lorelog.core.record import (
+    DIGEST_KIND,
+    DIGEST_TRUST,
+    REDACTED_TRUST,
+    UNTRUSTED_ORIGINS,
+    Promotion,
+    Record,
+    Trust,
+    TrustTier,
+)
 
 COUNTERSIGNING_KINDS = frozenset({"review", "revision", "verification", "decision"})
 """Kinds that can support another record."""
@@ -88,8 +97,8 @@ def assess_trust(
     signer: SigningKeyLookup = no_signing_key,
 ) -> Trust:
     """Return the trust of a record. `parent` is the record of the same tenant that it replies to."""
-    if record.kind == DIGEST_KIND:
-        return replace(DIGEST_TRUST, tainted=evidence.tainted)
+    if record.kind == DIGEST_KIND or record.redacted:
+        return replace(REDACTED_TRUST if record.redacted else DIGEST_TRUST, tainted=evidence.tainted)
     promotion, why = _assess_promotion(record, parent, evidence, signer)
     key = signer(record)
     trust = Trust(
@@ -189,6 +198,8 @@ def _refusal_reason(record: Record, parent: Record | None, evidence: TrustEviden
     reasons = (
         (not (record.verified and parent.verified), "the ledger is broken at or before it"),
         (parent.kind == DIGEST_KIND, "it replies to a digest"),
+        # The parent's key is unknown now, and may have been the same.
+        (parent.redacted, "the text of the record it replies to was redacted"),
         (parent.seq >= record.seq, "it replies to a record that was written after it"),
         (evidence.superseded, f"the record it replies to had already been superseded by {evidence.superseded}"),
         (evidence.withdrawn, f"its writer has withdrawn it in {evidence.withdrawn}"),
@@ -245,6 +256,8 @@ def _find_withdrawals(by_id: Mapping[str, Record], signer: SigningKeyLookup) -> 
 def _is_withdrawal(later: Record, support: Record, signer: SigningKeyLookup) -> bool:
     if later.seq <= support.seq:
         return False
+    if later.redacted:  # its signature is gone, and its withdrawal must not be undone by that
+        return later.origin != "import"
     key = signer(support)
     return signer(later) == key if key else later.origin != "import"
 

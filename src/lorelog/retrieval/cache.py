@@ -31,6 +31,7 @@ from sys import getsizeof
 from threading import Lock
 from time import monotonic
 from typing import NamedTuple
+from weakref import WeakSet
 
 from lorelog.core.document import ChunkKey, StoredChunk
 from lorelog.core.options import CacheOptions, SearchOptions
@@ -115,6 +116,9 @@ def normalize_wording(query: str) -> tuple[str, ...]:
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
+_CACHES: WeakSet[AnswerCache | HotChunkCache] = WeakSet()
+
+
 class _CachedAnswer(NamedTuple):
     reply: SearchReply
     vector: Vector | None
@@ -125,6 +129,7 @@ class AnswerCache:
     """Replies of one store, in order of last use. Threads may share it."""
 
     def __init__(self, options: CacheOptions, clock: Clock | None = None) -> None:
+        _CACHES.add(self)
         self._options = options
         self._clock = clock or monotonic
         self._lock = Lock()
@@ -198,6 +203,12 @@ class AnswerCache:
     def _most_hits(self) -> int:
         return _MEAN_HITS_PER_ANSWER * self._options.answers_entries
 
+    def clear(self) -> None:
+        """Drop all replies."""
+        with self._lock:
+            self._answers.clear()
+            self._kin.clear()
+
     def _use_revision(self, revision: str) -> None:
         if revision != self._revision:
             self._count(stale=len(self._answers))
@@ -268,6 +279,7 @@ class HotChunkCache:
     """
 
     def __init__(self, max_bytes: int) -> None:
+        _CACHES.add(self)
         self._max_bytes = max_bytes
         self._lock = Lock()
         self._revision = ""
@@ -326,6 +338,13 @@ class HotChunkCache:
         with self._lock:
             return self._counts._replace(hot_chunks=len(self._once) + len(self._often), hot_bytes=self._bytes)
 
+    def clear(self) -> None:
+        """Drop all chunks."""
+        with self._lock:
+            self._once.clear()
+            self._often.clear()
+            self._bytes = self._often_bytes = 0
+
     def _use_revision(self, revision: str) -> None:
         if revision != self._revision:
             chunk_count = len(self._once) + len(self._often)
@@ -369,3 +388,9 @@ class Caches(NamedTuple):
             return counts
         hot = self.hot.counters()
         return CacheCounters(*(count + other for count, other in zip(counts, hot, strict=True)))
+
+
+def clear_all_caches() -> None:
+    """Drop what the caches of all engines hold: a forgotten text must not stay in the memory of a process."""
+    for cache in list(_CACHES):
+        cache.clear()

@@ -174,6 +174,16 @@ class MemoryWriter:
         """Do nothing: unused vectors may be kept for a day, here they are kept for ever."""
         self._check_is_writer()
 
+    def purge(self, vector_keys: Iterable[str]) -> None:
+        """Drop unused vectors; nothing else is kept of removed chunks."""
+        self._check_is_writer()
+        unused = set(vector_keys) - {entry.chunk.vector_key for entry in self._store._entries.values()}
+        sets = self._store._vector_sets
+        for vectors in filter(None, (sets.served, sets.shadow, sets.previous)):
+            for key in unused:
+                vectors.pop(key, None)
+        self._store._writes += 1
+
     def _check_is_writer(self) -> None:
         if self._store._written_by is not self:
             raise AssertionError("a writer was used outside its context")

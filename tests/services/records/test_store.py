@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 from tests.records.drafts import draft
 
+from lorelog.core.paths import cache_folder
 from lorelog.core.record import TrustTier
 from lorelog.records.ledger import Ledger
+from lorelog.services.records.keys.keyring import KeyFolder, Keyring, SignatureState, check_ledger
 from lorelog.services.records.store import RecordStore
+from lorelog.services.sessions.recent import OPEN_TASKS_FILE
 
 
 def test_asking_an_empty_home_makes_no_file(tmp_path: Path) -> None:
@@ -80,3 +83,24 @@ def test_tables_that_cannot_be_written_are_made_in_memory(tmp_path: Path) -> Non
     (later,) = book.append([draft("task_start")])
     assert book.tables().get(later.id) is not None
     assert book.tables().position().seq == 2
+
+
+def test_a_redaction_reaches_every_derived_file(tmp_path: Path) -> None:
+    """A redaction is signed where keys are in use, and leaves no text in ledger, tables, log or list of open tasks."""
+    KeyFolder(tmp_path / "keys").create("mara")
+    keyring = Keyring(tmp_path / "keys", "mara")
+    book = RecordStore(tmp_path / "tenant", keyring.signing_key)
+    (start,) = book.append([keyring.sign(draft("task_start", {"goal": "ask why the walrus sleeps"}))])
+    (progress,) = book.append([draft("task_progress", {"next_step": "wake the walrus"}, task=start.task)])
+    cache = Path(cache_folder(tmp_path / "tenant"))
+    book.purge()  # the list of open tasks needs its folder
+    assert b"walrus" in (cache / OPEN_TASKS_FILE).read_bytes()
+
+    book.redact([start.id, progress.id], actor="mara", reason="asked to", sign=keyring.sign)
+    files = [path for path in (tmp_path / "tenant").rglob("*") if path.is_file()]
+    assert {"ledger.jsonl", "records.db", OPEN_TASKS_FILE} <= {path.name for path in files}
+    assert not [path.name for path in files if b"walrus" in path.read_bytes()]
+    check = check_ledger(book, keyring, 10)
+    assert (check.ok, check.chain.redacted, check.states[SignatureState.VALID], check.states.total()) == (True, 2, 1, 1)
+    assert book.trust([start.id])[start.id].reason.startswith("redacted")
+    book.close()

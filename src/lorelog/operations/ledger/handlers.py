@@ -56,6 +56,7 @@ class VerifyReply(OperationReply, frozen=True, kw_only=True):
 
     ok: bool
     records: int
+    redacted: int
     first_unverified: int
     torn_bytes: int
     fault_count: int
@@ -78,6 +79,7 @@ def verify(engine: Engine, request: VerifyRequest, call: RequestContext) -> Veri
     return VerifyReply(
         ok=check.ok,
         records=chain.lines,
+        redacted=chain.redacted,
         first_unverified=chain.first_bad_seq,
         torn_bytes=chain.torn,
         fault_count=len(chain.faults),

@@ -88,6 +88,8 @@ def restore_memory(identity: str, store: Store, tombstones: Tombstones, job: Ind
     if not stones and not undone:
         short = f"; at least {_MIN_PREFIX_CHARS} characters are needed" if len(identity) < _MIN_PREFIX_CHARS else ""
         raise NotFound(f"nothing deleted has an id that starts with {identity!r}{short}", hint="'lorelog get ID' tells")
+    if any(stone.forgotten for stone in stones):
+        raise UsageError(f"{identity} was forgotten for good", hint="its text is gone; add it again if you have it")
     keys = {stone.key for stone in (*stones, *undone)}
     with store.writer(wait_s=_WAIT_S) as writer:
         in_sync = is_in_sync(store, tombstones)

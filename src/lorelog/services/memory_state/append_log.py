@@ -90,17 +90,25 @@ class AppendLog(Generic[LineT]):
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-                _append_text(descriptor, text.encode("utf-8", "replace"))
-            finally:
-                os.close(descriptor)
+            while not self._append(text.encode("utf-8", "replace")):
+                pass  # `lorelog forget` has just replaced the file
         except OSError as error:
             raise StoreUnwritable(
                 f"{self.path} cannot be written: {error.strerror}", hint="nothing was changed; make the file writable"
             ) from error
         self._seen = None
+
+    def _append(self, data: bytes) -> bool:
+        """Append to the file; return False if another process replaced it while we waited for the lock."""
+        descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if not os.fstat(descriptor).st_nlink:
+                return False
+            _append_text(descriptor, data)
+        finally:
+            os.close(descriptor)
+        return True
 
     def _read(self) -> tuple[LineT, ...]:
         """Return the lines of the last read and those after it; all are read again if the file is another one."""

@@ -24,6 +24,20 @@ RECORD_PAGES = "records"
 """Searchable pages of records, below a tenant's cache folder."""
 
 
+RECEIPT_FOLDER = "forgotten"
+"""Receipts of forgotten text, and the plans of interrupted forgets, in a tenant's folder."""
+PLAN_SUFFIX = ".plan"
+
+
+def has_pending_plans(tenant_folder: str) -> bool:
+    """Return True if a forget was interrupted. Asked by every operation, so it costs one system call."""
+    try:
+        names = os.listdir(os.path.join(tenant_folder, RECEIPT_FOLDER))  # noqa: PTH118, PTH208
+    except OSError:
+        return False
+    return any(name.endswith(PLAN_SUFFIX) for name in names)
+
+
 @dataclass(frozen=True, slots=True)
 class Workspace:
     """The project that commands run in and the tenant that memories are kept for."""

@@ -27,7 +27,7 @@ from lorelog.core.errors import StoreBusy, StoreError, StoreUnwritable
 from lorelog.core.options import ChunkOptions
 from lorelog.core.paths import cache_folder, is_below
 from lorelog.core.ports import DocumentUpdate, Store, StoreWriter
-from lorelog.core.record import DIGEST_KIND, UNTRUSTED_ORIGINS, Record
+from lorelog.core.record import UNPAGED_KINDS, UNTRUSTED_ORIGINS, Record
 from lorelog.records.kinds import search_text
 from lorelog.records.tables import RecordTables
 from lorelog.services.indexing.documents import DocumentBuilder, utc_now
@@ -161,7 +161,7 @@ class _RecordPage:
         return [
             record
             for record in records
-            if first[record.id] is record and record.kind != DIGEST_KIND and _RecordPage.of(record) == self
+            if first[record.id] is record and record.kind not in UNPAGED_KINDS and _RecordPage.of(record) == self
         ]
 
 
@@ -256,7 +256,7 @@ class RecordProjection:
         changed, held = 0, 0
         updates: list[DocumentUpdate] = []
         touched: list[Document] = []
-        for page in dict.fromkeys(_RecordPage.of(record) for record in records if record.kind != DIGEST_KIND):
+        for page in dict.fromkeys(_RecordPage.of(record) for record in records if record.kind not in UNPAGED_KINDS):
             update = self._update_page(page, tables)
             if isinstance(update, DocumentUpdate):
                 updates.append(update)
@@ -301,7 +301,7 @@ class RecordProjection:
         current = {
             str(_RecordPage.of(record).path(self._folder))
             for record in _iter_records(tables)
-            if record.kind != DIGEST_KIND
+            if record.kind not in UNPAGED_KINDS
         }
         gone = [source for source in self.sources() if source not in current]
         if gone:

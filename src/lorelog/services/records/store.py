@@ -13,7 +13,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
@@ -22,7 +22,7 @@ from typing import Any
 from lorelog.core.errors import LorelogError, StoreError, StoreUnwritable
 from lorelog.core.paths import cache_folder
 from lorelog.core.record import UNTRUSTED_ORIGINS, Record, RecordDraft, Trust
-from lorelog.records.ledger import Ledger
+from lorelog.records.ledger import DraftSigner, Ledger
 from lorelog.records.tables import RecordQuery, RecordTables
 from lorelog.records.trust import SigningKeyLookup, assess_records, no_signing_key
 from lorelog.services.sessions.recent import MAX_OPEN_TASKS_BYTES, OPEN_TASKS_FILE, merge_task_lines
@@ -129,6 +129,8 @@ class RecordStore:
         with self._lock:
             tables = self._open()
             if self.exists():
+                with suppress(StoreError):  # a read-only home still works; the next writer continues
+                    self.ledger.complete_redactions()
                 tables.catch_up(self.ledger)
             return tables
 
@@ -151,6 +153,25 @@ class RecordStore:
         else:
             append_open_tasks(index, records)
         return records
+
+    def redact(
+        self, ids: Collection[str], *, actor: str, reason: str, sign: DraftSigner | None = None
+    ) -> tuple[Record, ...]:
+        """Remove the texts of records from the ledger, the tables and the file of open tasks.
+
+        Record pages and digests follow at their next update. `sign` is `Keyring.sign`, where keys are in use.
+        """
+        records = self.ledger.redact(ids, actor=actor, reason=reason, sign=sign)
+        self.purge()
+        return records
+
+    def purge(self) -> None:
+        """Erase from the tables' file and the file of open tasks what the ledger no longer holds."""
+        if not self.exists():
+            return
+        tables = self.tables()
+        rewrite_open_tasks(Path(cache_folder(self._folder)), tables)
+        tables.purge(self.ledger)
 
     def trust(self, ids: Iterable[str]) -> dict[str, Trust]:
         """Return the trust of records by id; unknown ids are omitted."""

@@ -55,8 +55,8 @@ CREATE TABLE shown (
 """
 _COLUMNS = ("memory", "host", "session", "turn", "time", "journal", "texts", "calls", "state", "entry")
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM turns"  # noqa: S608
-WRITING, DONE, EMPTY = "writing", "done", "empty"
-"""States of a turn: being written to a journal, written, or without content to remember."""
+WRITING, DONE, EMPTY, FORGOTTEN = "writing", "done", "empty", "forgotten"
+"""States of a turn: being written to a journal, written, without content to remember, or taken out for good."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +206,18 @@ class CaptureDatabase:
                 db.execute("INSERT OR REPLACE INTO turns VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
                 if row.state == DONE:
                     db.execute("UPDATE hosts SET last_capture = ? WHERE host = ?", (now, row.host))
+
+    def forget(self, memories: Iterable[str], sessions: Iterable[str] = ()) -> None:
+        """Mark turns as forgotten, so that they are not captured again, and leave no bytes of their entries."""
+        with self._write_transaction() as db:
+            update = "UPDATE turns SET state = ?, entry = '' WHERE"
+            db.executemany(f"{update} memory = ?", [(FORGOTTEN, memory) for memory in memories])
+            for session in sessions:
+                db.execute(f"{update} session = ?", (FORGOTTEN, session))
+                db.execute("DELETE FROM left_open WHERE session = ?", (session,))
+        with self._translate_errors():
+            self._connection.execute("VACUUM")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def status(self, since: float) -> tuple[HostCaptures, ...]:
         """Return the captures of each host: in total, and since a time."""

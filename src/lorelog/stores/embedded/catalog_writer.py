@@ -28,7 +28,7 @@ from lorelog.core.ports import DocumentUpdate, Vector
 from lorelog.stores.embedded import catalog_reader, change_log, rows
 from lorelog.stores.embedded.catalog_reader import CatalogReader
 from lorelog.stores.embedded.change_log import CatalogLane
-from lorelog.stores.embedded.connection import transaction, translate_method_errors
+from lorelog.stores.embedded.connection import rewrite_database, transaction, translate_method_errors
 
 
 class ShadowVectors:
@@ -312,6 +312,23 @@ class CatalogWriter:
             change_log.trim(self._database, followed)
         self._database.execute("PRAGMA optimize")
         self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    @translate_method_errors
+    def purge(self, vector_keys: Iterable[str]) -> None:
+        """Delete unused vectors, rewrite the lanes and the catalog, and empty the write-ahead log."""
+        with self._write_transaction():
+            self._database.executemany(
+                "DELETE FROM vectors WHERE key = ? AND NOT EXISTS (SELECT 1 FROM chunks WHERE vector_key = key)",
+                [(key,) for key in vector_keys],
+            )
+        followed = self._update_lanes()
+        for lane in dict.fromkeys((self._lexical, self._dense)):
+            lane.purge(self._database)
+        self._dense.forget_others()
+        with transaction(self._database):
+            change_log.trim(self._database, followed)
+        rewrite_database(self._database)
+        self.swept = True  # the codes of a large lane are built after the write
 
     @translate_method_errors
     def record_lane_owner(self, keeper: str) -> None:

@@ -154,6 +154,10 @@ class CatalogLane(Protocol):
         """Drop data of vectors that the index does not serve."""
         ...
 
+    def purge(self, database: sqlite3.Connection) -> None:
+        """Rewrite the lane's files from the catalog, so that nothing of removed rows is left in them."""
+        ...
+
     def revision(self) -> str:
         """Return a token that identifies the lane's state."""
         ...

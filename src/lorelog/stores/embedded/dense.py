@@ -412,6 +412,15 @@ class DenseLane:
             self._save(replace(state, count=count, dead=dead, applied=changes.head))
         return changes.head
 
+    def purge(self, database: sqlite3.Connection) -> None:
+        """Rewrite the matrix without removed lines, and drop the codes, which are built again after the write."""
+        space = database.execute("SELECT id, dimension FROM spaces WHERE name = ?", (self._space,)).fetchone()
+        self.close()
+        if space is not None:
+            self._rebuild(database, *space)
+        for left in self._home.glob("*.codes"):
+            left.unlink(missing_ok=True)
+
     def _rebuild(self, database: sqlite3.Connection, space: int, dimension: int) -> int:
         last = change_log.last_sequence(database)
         name = os.urandom(4).hex()

@@ -138,6 +138,11 @@ class LexicalLane:
         self.close()
         self._state_path.unlink(missing_ok=True)
 
+    def purge(self, database: sqlite3.Connection) -> None:
+        """Rebuild the lane: tantivy marks a document as deleted, and its words stay in the segment until that is merged."""
+        self.close()
+        self._rebuild(database)
+
     def _rebuild(self, database: sqlite3.Connection) -> int:
         import shutil
 

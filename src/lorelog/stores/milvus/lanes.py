@@ -311,6 +311,20 @@ class MilvusLanes:
         touched, self._touched = self._touched, set()
         self._collections.flush(sorted(touched))
 
+    def purge(self, database: sqlite3.Connection) -> None:
+        """Flush the deletions, rewrite the word statistics, and drop files of the embedded lanes, which are not in use.
+
+        When the deleted rows leave the server's disk is decided by its compaction.
+        """
+        import shutil
+
+        state = self._state()
+        if state is not None:
+            self._collections.flush(sorted(set(state.collections.values())))
+        self._lexicon.purge()
+        for lane in ("lexical", "dense"):
+            shutil.rmtree(self._owner.folder / lane, ignore_errors=True)
+
     # -- sharing -----------------------------------------------------------------------------------------------------
 
     def is_published(self) -> bool:

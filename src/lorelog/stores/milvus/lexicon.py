@@ -21,7 +21,7 @@ from lorelog.core.ports import MIN_BM25_WORDS, Analyser
 from lorelog.core.processes import enable_wal
 from lorelog.core.query import Candidate, Term
 from lorelog.stores.embedded import change_log
-from lorelog.stores.embedded.connection import transaction, translate_errors
+from lorelog.stores.embedded.connection import rewrite_database, transaction, translate_errors
 
 _K1, _B = 1.2, 0.75
 
@@ -191,6 +191,11 @@ class Lexicon:
     def set_applied(self, applied: int) -> None:
         with self._open_writer() as words, transaction(words):
             self._set_fact(words, "applied", str(applied))
+
+    def purge(self) -> None:
+        """Rewrite the file, so that no words of removed rows are left in it."""
+        with self._open_writer() as words, translate_errors(self._path):
+            rewrite_database(words)
 
     def recreate(self) -> None:
         """Delete all content and start over."""

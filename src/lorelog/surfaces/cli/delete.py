@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     if reply["changed"]:
         print(
             f"Hidden: {plural(reply['chunks'], 'chunk')} of {short_path(reply['source'])}. "
-            f"The file is unchanged; 'lorelog restore {reply['id'][:8]}' shows it again."
+            f"The file is unchanged; 'lorelog restore {reply['id'][:8]}' shows it again, 'lorelog forget' takes it out for good."
         )
     for text in reply["notes"]:
         print_note(text)

@@ -98,7 +98,8 @@ def _show_verification(reply: dict[str, Any]) -> None:
         print("Nothing is recorded yet.")
         return
     signed = reply["signatures"]
-    counts = f"{plural(reply['records'], 'record')}, {signed['signed']:,} signed, {signed['valid']:,} of them valid."
+    counts = f"{plural(reply['records'], 'record')}, {signed['signed']:,} signed, {signed['valid']:,} of them valid"
+    counts += f", {reply['redacted']:,} redacted." if reply["redacted"] else "."
     if reply["first_unverified"]:
         print(f"{counts} Records from {reply['first_unverified']:,} on cannot be verified.")
     else:

@@ -38,6 +38,7 @@ COMMANDS = {
     "get": "Show one memory by its id",
     "add": "Add a memory to today's journal",
     "delete": "Hide a memory from search (its file is kept)",
+    "forget": "Take text out for good, and prove it",
     "restore": "Restore a deleted memory, or a backup",
     "supersede": "Replace a memory with a new one",
     "expire": "Set a memory's expiry or review date",

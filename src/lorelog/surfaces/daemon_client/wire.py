@@ -29,6 +29,7 @@ NON_IDEMPOTENT = frozenset(
     {
         *("memory.add", "memory.add_batch", "memory.supersede", "memory.consolidate_episode"),
         *("add", "add_batch", "supersede", "consolidate_episode"),
+        *("memory.forget", "forget"),  # a second call would not find what the first one took out
         *("memory.compact", "compact"),  # repeating it would pay for a model call twice
         *("task.start", "task.progress", "task.run_start", "task.run_finish", "task.add_evidence", "task.finish"),
         *("artifact.create", "artifact.review", "artifact.revision", "artifact.decision", "artifact.verification"),

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from msgspec import UNSET, UnsetType
 
+from lorelog.core.errors import LorelogError
 from lorelog.core.memory import (
     AddReply,
     DeleteReply,
@@ -40,6 +41,7 @@ from lorelog.core.query import Filters, Fusion, Lane, SearchReply, TrustFilter
 from lorelog.engine import Engine
 from lorelog.operations.catalogue import operation_of
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher, read_request
+from lorelog.operations.forget import handlers as forget_handlers
 from lorelog.operations.memory import handlers
 from lorelog.operations.operation import RequestContext
 from lorelog.operations.session import handlers as session_handlers
@@ -54,6 +56,9 @@ if TYPE_CHECKING:
     from lorelog.operations.session.schema import WhyHintReply
     from lorelog.operations.store.handlers import CostGroup
     from lorelog.services.evaluation.search_quality import EvaluateReply
+    from lorelog.services.forget.forgetter import ForgetReply
+    from lorelog.services.forget.receipt import Receipt
+    from lorelog.services.forget.residues import ResidueReport
     from lorelog.services.llm.receipts import CostReply
     from lorelog.services.places.roots import RootStatus
     from lorelog.services.sessions.recall import RecalledMemory
@@ -331,6 +336,42 @@ class Lorelog:
         """Hide a memory from every search and list; its file is not changed."""
         return self._run(handlers.delete, id=id_of(identity))
 
+    def forget(
+        self,
+        *identities: str | Identified,
+        match: str = "",
+        session: str = "",
+        since: Day | None = None,
+        until: Day | None = None,
+        all_projects: bool = False,
+        dry_run: bool = False,
+        confirm: bool = False,
+        edit_files: bool = False,
+        complete: bool = False,
+    ) -> ForgetReply:
+        """Take text out of every file, for good, and prove it; `confirm` is required, `dry_run` only tells."""
+        return self._run(
+            forget_handlers.forget,
+            ids=[id_of(identity) for identity in identities],
+            match=match,
+            session=session,
+            since=since,
+            until=until,
+            all_projects=all_projects,
+            dry_run=dry_run,
+            confirm=confirm,
+            edit_files=edit_files,
+            complete=complete,
+        )
+
+    def forget_verify(self, receipt: str = "last") -> tuple[Receipt, ResidueReport]:
+        """Search again for what was forgotten, by its receipt; return the receipt and what was found."""
+        return self._run(forget_handlers.verify_forget, receipt=receipt)
+
+    def forget_receipts(self) -> Sequence[Receipt]:
+        """Return the receipts of forgotten text, newest first."""
+        return self._run(forget_handlers.list_receipts)
+
     def restore(self, identity: str | Identified) -> DeleteReply:
         """Show a deleted memory again."""
         return self._run(handlers.restore, id=id_of(identity))
@@ -561,6 +602,9 @@ class Lorelog:
         context = RequestContext(
             working_directory(), environment=dict(os.environ), progress=progress, meter=self._dispatcher.meter
         )
+        if operation.writes and self._engine.has_interrupted_forget():
+            with suppress(LorelogError):
+                self._engine.complete_forgets()
         return handler(self._engine, request, context)
 
     def _run_dispatched(self, name: str, arguments: Mapping[str, Any], /) -> Any:

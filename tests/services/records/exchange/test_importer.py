@@ -647,3 +647,28 @@ def test_a_large_file_does_not_fill_the_memory(form: str, tmp_path: Path) -> Non
     )
 
     assert int(told.stdout) < 4_000_000
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_an_import_never_brings_redacted_text_back(tmp_path: Path, form: str) -> None:
+    """An old copy of a redacted record is refused, even as a backup; a redacted export is imported without its texts."""
+    here, there = Home(tmp_path / "here"), Home(tmp_path / "there")
+    kept, gone = here.write(draft("task_start"), draft("evidence", {"summary": "the walrus sleeps"}))
+    old = here.export(form)
+    old = old.rename(old.with_name(f"old-{old.name}"))
+    here.book.redact([gone.id], actor="mara", reason="asked to")
+
+    report = here.take(old, BACKUP)
+    assert (report.written, report.refused, report.already_present) == (0, 1, 1)
+    assert report.problems[0].message == "its text was redacted here"
+    new = here.export(form)
+    assert b"walrus" not in new.read_bytes()
+    assert here.take(new, BACKUP).already_present == 2
+
+    assert there.take(new, BACKUP).written == 2
+    assert there.book.ledger.verify().ok
+    there_record = there.book.tables().get(gone.id)
+    assert there_record is not None
+    assert there_record.origin == "import"
+    assert there.book.tables().get(kept.id) is not None
+    assert b"walrus" not in b"".join(path.read_bytes() for path in (tmp_path / "here" / "tenant").rglob("*.*"))

@@ -29,6 +29,7 @@ from lorelog.ingest.transcripts.json_files import read_members
 from lorelog.ingest.transcripts.turns import TranscriptStats
 from lorelog.records.chain import LINE_FORMAT_VERSION, MAX_RECORD_BYTES, decode_line
 from lorelog.records.kinds import FIELDS, search_text
+from lorelog.records.redaction import REDACTED_KEY
 from lorelog.services.records.markdown import strip_control_chars
 
 _TEXT_FIELDS = (
@@ -36,7 +37,7 @@ _TEXT_FIELDS = (
     *("origin", "status", "signature"),
 )
 _REQUIRED_FIELDS = ("id", "at", "kind")
-_LEDGER_FIELDS = ("#", "v", "seq", "prev", "more")
+_LEDGER_FIELDS = ("#", "v", "seq", "prev", "more", REDACTED_KEY)
 UNVERIFIED_FIELD = "unverified"
 """Marks a record after a break in its ledger's hash chain; it is not restored as one's own backup."""
 MAX_LINE_BYTES = 2 * MAX_RECORD_BYTES
@@ -73,6 +74,8 @@ class ImportItem:
     memory: ForeignMemory | None = None
     problem: str = ""
     unverified: bool = False
+    redacted: bool = False
+    """Whether its texts had been replaced by their hashes."""
     archived: bool = False
     """Whether the other program had archived it."""
 
@@ -87,6 +90,8 @@ def record_to_json(record: Record) -> dict[str, Any]:
         values["fields"] = dict(record.fields)
     if not record.verified:
         values[UNVERIFIED_FIELD] = True
+    if record.redacted:
+        values[REDACTED_KEY] = record.hash
     return values
 
 
@@ -146,7 +151,8 @@ def parse_import_line(place: int, text: bytes) -> ImportItem:
         return ImportItem(place=place, problem=error.message)
     except (ValueError, RecursionError):
         return ImportItem(place=place, problem="it is not valid JSON")
-    return ImportItem(place=place, draft=draft, unverified=values.get(UNVERIFIED_FIELD) is True)
+    unverified, redacted = values.get(UNVERIFIED_FIELD) is True, REDACTED_KEY in values
+    return ImportItem(place=place, draft=draft, unverified=unverified, redacted=redacted)
 
 
 def read_bounded_lines(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:

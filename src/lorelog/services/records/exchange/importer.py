@@ -7,6 +7,10 @@ cannot show that the parent was changed on the way. Secrets are always removed, 
 
 Imported memories are added like any new memory, with the origin `import`. Their id is derived from the text, so
 importing a file twice adds them once, and a memory deleted here stays deleted.
+
+A record that was redacted here stays redacted: an older copy of it is refused. A record that was redacted in the other
+ledger is imported without its texts and always counts as imported; that ledger's redaction records are left out, since
+they are about its lines.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from lorelog.core.errors import LorelogError, StoreBusy, UsageError
 from lorelog.core.memory import AddReply, NewMemory
 from lorelog.core.paths import is_below
 from lorelog.core.processes import acquire_file_lock
-from lorelog.core.record import UNTRUSTED_ORIGINS, Json, Record, RecordDraft, signed_bytes
+from lorelog.core.record import REDACTION_KIND, UNTRUSTED_ORIGINS, Json, Record, RecordDraft, signed_bytes
 from lorelog.ingest.redaction.redact import redact
 from lorelog.ingest.transcripts.json_files import open_stream, read_file_head
 from lorelog.records.chain import GENESIS_HASH, encode_line
@@ -224,6 +228,7 @@ class _KnownRecord:
     digest: bytes
     foreign: bool
     proven: bool
+    redacted: bool = False
 
 
 class RecordImporter:
@@ -296,12 +301,17 @@ class RecordImporter:
 
     def _known_record(self, record: RecordDraft | Record) -> _KnownRecord:
         return _KnownRecord(
-            _record_digest(record), foreign=record.origin in UNTRUSTED_ORIGINS, proven=self._is_proven(record)
+            _record_digest(record),
+            foreign=record.origin in UNTRUSTED_ORIGINS,
+            proven=self._is_proven(record),
+            redacted=isinstance(record, Record) and record.redacted,
         )
 
     def _select_draft(self, item: ImportItem, known: Mapping[str, _KnownRecord]) -> RecordDraft | None:
         """Return the draft to write; None if the item is present already or rejected."""
         report, draft = self._report, item.draft
+        if draft is not None and draft.kind == REDACTION_KIND:
+            return None
         name = draft.id if draft is not None else ""
         try:
             if draft is None:
@@ -313,6 +323,11 @@ class RecordImporter:
             encode_line(prepared, 1, GENESIS_HASH)
             before = known.get(draft.id)
             if before is not None:
+                if before.redacted and not item.redacted:
+                    raise UsageError("its text was redacted here")
+                if before.redacted:
+                    report.already_present += 1
+                    return None
                 if before.digest not in {_record_digest(draft), _record_digest(prepared)}:
                     raise UsageError("a record with this id exists and differs")
                 report.already_present += 1
@@ -335,7 +350,7 @@ class RecordImporter:
         project = self._options.project
         moved = project is not None and bool(draft.project) and draft.project != project
         prepared = replace(draft, project=project or "") if moved else draft
-        if self._options.restore and not item.unverified:
+        if self._options.restore and not item.unverified and not item.redacted:
             return replace(prepared, signature="") if moved or changed else prepared
         parent = known.get(draft.reply_to)
         # The parent must be the one the writer saw, as far as that can be proven.

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from lorelog.core.errors import ConfigError, NotFound, StoreUnwritable, UsageError
+from lorelog.core.errors import ConfigError, NotFound, StoreError, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
 from lorelog.core.record import Record, RecordDraft, signed_bytes
 from lorelog.records.chain import LedgerVerification
@@ -517,6 +517,8 @@ class LedgerCheck:
 
 def check_ledger(store: RecordStore, keyring: Keyring, limit: int) -> LedgerCheck:
     """Check the hash chain and then the signatures, reading the ledger twice."""
+    with suppress(StoreError):  # a redaction that cannot be completed now is a fault
+        store.ledger.complete_redactions()
     chain = store.ledger.verify()
     states: Counter[SignatureState] = Counter()
     unproven: list[UnprovenSignature] = []

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from lorelog.core.record import DIGEST_KIND, DIGEST_MARK, Record, Trust
+from lorelog.core.record import DIGEST_MARK, UNPAGED_KINDS, Record, Trust
 from lorelog.records.digest_builders import DigestScope, TaskResume, build_brief, build_library, build_resume
 from lorelog.records.digests import Digest, DigestLine, DigestRole
 from lorelog.records.tables import RecordTables, Task
@@ -318,7 +318,7 @@ def _load_records(store: RecordStore, tables: RecordTables) -> WikiRecords:
     for record in records:
         first.setdefault(record.id, record)
     trust = assess_records(records, store.signer)
-    return WikiRecords({id_: record for id_, record in first.items() if record.kind != DIGEST_KIND}, trust)
+    return WikiRecords({id_: record for id_, record in first.items() if record.kind not in UNPAGED_KINDS}, trust)
 
 
 def _render_pages(

@@ -1,0 +1,225 @@
+"""Requests, replies and handlers of `memory.forget`, `memory.forget_verify` and `memory.forget_receipts`.
+
+A handler's docstring is the help text of its operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
+
+from lorelog.core.errors import UsageError
+from lorelog.engine import Engine
+from lorelog.operations.arguments import parse_past_day
+from lorelog.operations.operation import RequestContext
+from lorelog.operations.replies import OperationReply, reply_from
+from lorelog.operations.requests import EmptyRequest, OperationRequest, Since, Text, Until, Words
+
+if TYPE_CHECKING:
+    from lorelog.services.forget.forgetter import ForgetReply
+    from lorelog.services.forget.receipt import Receipt
+    from lorelog.services.forget.residues import Residue, ResidueReport
+
+_PERSON_HINT = "a person does this in a terminal of their own; 'lorelog delete' hides a memory"
+Reasons = Mapping[str, str]
+
+
+class ForgetRequest(OperationRequest, frozen=True, kw_only=True):
+    """What to forget: ids, or everything that meets all given conditions."""
+
+    ids: Annotated[Words, Meta(description="Ids of memories, chunks or records, or their first characters.")] = []
+    match: Annotated[Text, Meta(description="Entries that contain this text, in any case.")] = ""
+    session: Annotated[
+        Annotated[str, Meta(max_length=200)], Meta(description="Entries that were captured from this session.")
+    ] = ""
+    since: Since = None
+    until: Until = None
+    all_projects: Annotated[bool, Meta(description="Conditions apply to every project, not only to this one.")] = False
+    dry_run: Annotated[bool, Meta(description="Only tell what would be taken out. Nothing is changed.")] = False
+    confirm: Annotated[bool, Meta(description="Required unless dry_run: there is no way back.")] = False
+    edit_files: Annotated[
+        bool, Meta(description="Also edit notes outside the journals, and files that came with the repository.")
+    ] = False
+    complete: Annotated[bool, Meta(description="Complete interrupted forgets, and forget nothing else.")] = False
+
+
+class VerifyForgetRequest(OperationRequest, frozen=True, kw_only=True):
+    """The receipt to check."""
+
+    receipt: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=4096)],
+        Meta(description="A receipt's id, its first characters, its path, or `last`."),
+    ] = "last"
+
+
+class ForgottenEntryJson(OperationReply, frozen=True, kw_only=True):
+    """A section that is taken out of a file, or a summary that is reworded without it."""
+
+    memory: str
+    source: str
+    start_line: int
+    end_line: int
+    day: str
+    action: str
+    preview: str
+
+
+class ResidueJson(OperationReply, frozen=True, kw_only=True):
+    """Forgotten text that a file still holds."""
+
+    path: str
+    form: str
+    count: int
+
+
+class ForgetJson(OperationReply, frozen=True, kw_only=True):
+    """What is taken out, what stays and why, and the proof."""
+
+    ok: bool
+    dry_run: bool
+    message: str
+    entries: Sequence[ForgottenEntryJson]
+    records: Sequence[str]
+    selected: Mapping[str, int]
+    references: Mapping[str, int]
+    refused: Reasons
+    unreached: Reasons
+    also_in: Sequence[str]
+    receipt: str
+    searched_files: int
+    residues: Sequence[ResidueJson]
+    unreadable: Sequence[str]
+    notes: Sequence[str]
+
+
+class ForgetProofJson(OperationReply, frozen=True, kw_only=True):
+    """A receipt, and what a new search finds."""
+
+    ok: bool
+    id: str
+    at: str
+    message: str
+    selected: Mapping[str, int]
+    places: Sequence[str]
+    unreached: Reasons
+    searched_files: int
+    residues: Sequence[ResidueJson]
+    unreadable: Sequence[str]
+
+
+class ForgetReceiptJson(OperationReply, frozen=True, kw_only=True):
+    """A receipt of forgotten text."""
+
+    id: str
+    at: str
+    ok: bool
+    selected: Mapping[str, int]
+    searched_files: int
+
+
+class ForgetReceiptsJson(OperationReply, frozen=True, kw_only=True):
+    """Receipts, newest first."""
+
+    receipts: Sequence[ForgetReceiptJson]
+
+
+def forget(engine: Engine, request: ForgetRequest, call: RequestContext) -> ForgetReply:
+    """Take text out of every file of lorelog, for good, and prove it.
+
+    Removes the entry from its journal or note, and from index, vectors, summaries, traces, feedback, logs and caches;
+    ledger records keep their chain with the text replaced by its hash. Then all files are searched for the text, and a
+    receipt tells how many hold it. Conversations of hosts and Git history are named, not changed.
+    """
+    from lorelog.services.forget.entries import ForgetQuery
+    from lorelog.services.forget.forgetter import ForgetReply
+
+    if request.complete:
+        replies = engine.forgetter().complete()
+        return replies[-1] if replies else ForgetReply(dry_run=False, notes=("no forget was interrupted",))
+    query = ForgetQuery(
+        ids=tuple(request.ids),
+        match=request.match,
+        session=request.session,
+        since=parse_past_day(request.since) if request.since else "",
+        until=parse_past_day(request.until) if request.until else "",
+        projects=None if request.all_projects else (),
+    )
+    query.check()
+    if request.dry_run:
+        return engine.forgetter().preview(query, edit_files=request.edit_files)
+    if call.agent and call.own:
+        raise UsageError(f"an agent ({call.agent}) cannot forget for good", hint=_PERSON_HINT)
+    if not request.confirm:
+        raise UsageError("there is no way back from forgetting", hint="set confirm, or dry_run to see what would go")
+    engine.place.create()
+    return engine.forgetter().forget(query, edit_files=request.edit_files)
+
+
+def verify_forget(engine: Engine, request: VerifyForgetRequest, call: RequestContext) -> tuple[Receipt, ResidueReport]:
+    """Search again for text that was forgotten, by its receipt.
+
+    Do so after a sync, a restored backup or a `git pull`: they may bring files back.
+    """
+    if not call.own and ("/" in request.receipt or "\\" in request.receipt):
+        raise UsageError("a path is not accepted here", hint="give the id of a receipt")
+    return engine.forgetter().verify(request.receipt)
+
+
+def list_receipts(engine: Engine, request: EmptyRequest, call: RequestContext) -> Sequence[Receipt]:
+    """List the receipts of forgotten text, newest first."""
+    return engine.forgetter().receipts()
+
+
+def forget_json(reply: ForgetReply, _: object = None) -> ForgetJson:
+    """Return a reply with its verdict."""
+    return reply_from(
+        reply,
+        ForgetJson,
+        message="" if reply.dry_run or not reply.receipt else _proof(reply.residues, reply.searched_files),
+        entries=[reply_from(entry, ForgottenEntryJson) for entry in reply.entries],
+        residues=_residues(reply.residues),
+    )
+
+
+def proof_json(proof: tuple[Receipt, ResidueReport], _: object = None) -> ForgetProofJson:
+    """Return a receipt and the result of a new search."""
+    receipt, report = proof
+    return ForgetProofJson(
+        ok=report.ok,
+        id=receipt.id,
+        at=receipt.at,
+        message=_proof(report.residues, report.files),
+        selected=receipt.selected,
+        places=receipt.places,
+        unreached=receipt.unreachable,
+        searched_files=report.files,
+        residues=_residues(report.residues),
+        unreadable=report.unreadable,
+    )
+
+
+def receipts_json(receipts: Sequence[Receipt], _: object = None) -> ForgetReceiptsJson:
+    """Return receipts as a list."""
+    return ForgetReceiptsJson(
+        receipts=[
+            ForgetReceiptJson(
+                id=receipt.id,
+                at=receipt.at,
+                ok=receipt.report.ok,
+                selected=receipt.selected,
+                searched_files=receipt.report.files,
+            )
+            for receipt in receipts
+        ]
+    )
+
+
+def _proof(residues: Sequence[Residue], files: int) -> str:
+    count = sum(residue.count for residue in residues)
+    return f"forgotten: {count:,} {'residue' if count == 1 else 'residues'} in {files:,} files"
+
+
+def _residues(residues: Sequence[Residue]) -> list[ResidueJson]:
+    return [reply_from(residue, ResidueJson) for residue in residues]

@@ -1,0 +1,349 @@
+"""Select what to forget: sections of indexed files, records, and whatever repeats them.
+
+A section is identified as for `delete`: by the id of its memory, or by its project, headings and text. Sections that were
+deleted, and so are in a file but not in the index, are selected, too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lorelog.core.document import GLOBAL_PROJECT, TURN_TYPE, Chunk, Document, FileStamp, SourceFile
+from lorelog.core.errors import NotFound, SourceError, UsageError
+from lorelog.core.options import ChunkOptions
+from lorelog.core.ports import Store
+from lorelog.core.query import Filters
+from lorelog.core.record import Record
+from lorelog.ingest.files import read_text
+from lorelog.ingest.markdown import chunk_markdown
+from lorelog.services.forget.plan import ForgottenEntry
+from lorelog.services.memories.delete import find_memory
+from lorelog.services.memories.lifecycle import EPISODE_PREFIX
+from lorelog.services.memory_state.tombstones import Tombstones, deletion_keys, omitted_keys
+
+_MAX_SESSION_CHUNKS = 100_000
+_MIN_ID_CHARS = 4
+_PREVIEW_CHARS = 100
+_MIN_HEADING_WORDS = 3
+"""A shorter heading is a title such as `Open questions`, which other files have, too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetQuery:
+    """What to forget. All conditions except ids must hold."""
+
+    ids: tuple[str, ...] = ()
+    match: str = ""
+    """A part of the text, in any case."""
+    session: str = ""
+    since: str = ""
+    """ISO day."""
+    until: str = ""
+    projects: tuple[str, ...] | None = ()
+    """Restricts everything but ids; None for all projects, empty for those visible from the current one."""
+
+    def check(self) -> None:
+        """Raise UsageError unless something is named."""
+        if not (self.ids or self.match.strip() or self.session or self.since or self.until):
+            raise UsageError("nothing is named", hint="give ids, --match TEXT, --session ID or --since DAY")
+        if self.match and len("".join(self.match.split())) < _MIN_ID_CHARS:
+            raise UsageError(
+                f"{self.match!r} is too short",
+                hint=f"at least {_MIN_ID_CHARS} characters, so that not everything matches",
+            )
+
+    @property
+    def has_conditions(self) -> bool:
+        """True if entries are selected by what they contain, and not by ids alone."""
+        return bool(self.match or self.session or self.since or self.until)
+
+    def admits(self, *, texts: Iterable[str], session: str, day: str, project: str) -> bool:
+        """Return True if an entry with these properties is selected."""
+        if self.projects is not None and project not in self.projects:
+            return False
+        wanted = self.match.casefold()
+        return (
+            self.has_conditions
+            and (not wanted or any(wanted in text.casefold() for text in texts))
+            and (not self.session or session == self.session)
+            and (not self.since or day[:10] >= self.since)
+            and (not self.until or "" < day[:10] <= self.until)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FileSection:
+    """A section of an indexed file."""
+
+    key: str
+    """From `deletion_keys`."""
+    document: Document
+    chunks: tuple[Chunk, ...]
+    ids: tuple[str, ...] = ()
+    """Chunk ids, if it is indexed."""
+
+    @property
+    def memory(self) -> str:
+        """The memory's id; empty for a section without one."""
+        anchor = self.chunks[0].anchor
+        return anchor.memory if anchor is not None else ""
+
+    @property
+    def session(self) -> str:
+        """The session it was captured from."""
+        anchor = self.chunks[0].anchor
+        return anchor.session if anchor is not None else ""
+
+    @property
+    def turn(self) -> tuple[str, str] | None:
+        """Session and turn, if it is the note of a turn."""
+        anchor = self.chunks[0].anchor
+        return (anchor.session, anchor.turn) if anchor and anchor.turn and anchor.type == TURN_TYPE else None
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The visible texts of its chunks, without the heading: in the file an anchor may be between both."""
+        bodies = (chunk.text.partition("\n")[2] if chunk.text.startswith("#") else chunk.text for chunk in self.chunks)
+        heading = self.chunks[0].heading
+        return (*bodies, *([heading] if len(heading.split()) >= _MIN_HEADING_WORDS else []))
+
+    def entry(self, action: str = "cut") -> ForgottenEntry:
+        """Return what the plan and the reply say about it."""
+        first, last = self.chunks[0], self.chunks[-1]
+        anchor = first.anchor
+        lines = [line.strip() for line in first.text.splitlines() if line.strip() and not line.startswith("#")]
+        return ForgottenEntry(
+            key=self.key,
+            memory=self.memory,
+            source=self.document.source,
+            project=self.document.project,
+            root=self.document.root,
+            action=action,
+            ids=self.ids,
+            contents=tuple(chunk.content_hash for chunk in self.chunks),
+            session=self.session,
+            transcript=anchor.transcript if anchor is not None else "",
+            start_line=first.start_line,
+            end_line=last.end_line,
+            day=first.date[:10],
+            preview=(lines[0] if lines else first.heading)[:_PREVIEW_CHARS],
+        )
+
+
+@dataclass(slots=True)
+class Selection:
+    """What a query selects."""
+
+    sections: dict[tuple[str, str], FileSection] = field(default_factory=dict)
+    """By key and file."""
+    summaries: dict[tuple[str, str], FileSection] = field(default_factory=dict)
+    """Sections that summarize a selected one."""
+    records: dict[str, Record] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.sections or self.records)
+
+    @property
+    def contents(self) -> frozenset[str]:
+        """Content hashes of the selected chunks."""
+        return frozenset(chunk.content_hash for section in self.sections.values() for chunk in section.chunks)
+
+    def add(self, section: FileSection) -> None:
+        """Select a section."""
+        self.sections[section.key, section.document.source] = section
+
+
+class Selector:
+    """Selects from one tenant's files and records."""
+
+    def __init__(
+        self,
+        store: Store,
+        tombstones: Tombstones,
+        chunking: ChunkOptions,
+        *,
+        is_page: Callable[[str], bool],
+        records: Callable[[], Iterable[Record]],
+    ) -> None:
+        self._store = store
+        self._tombstones = tombstones
+        self._chunking = chunking
+        self._is_page = is_page
+        self._records = records
+
+    def select(self, query: ForgetQuery) -> Selection:
+        """Return everything that a query selects. Raise NotFound if an id is unknown, or if nothing matches."""
+        query.check()
+        selection = Selection()
+        wanted: set[str] = set()
+        for identity in query.ids:
+            wanted |= self._find(identity, selection)
+        episodes: list[FileSection] = []
+        for section in self.sections():
+            if section.memory.startswith(EPISODE_PREFIX):
+                episodes.append(section)
+            if section.key in wanted or (
+                (section.memory or query.match)
+                and query.admits(
+                    texts=(*section.texts, section.chunks[0].heading),
+                    session=section.session,
+                    day=section.chunks[0].date,
+                    project=section.document.project,
+                )
+            ):
+                selection.add(section)
+        if query.has_conditions:
+            for record in self._records():
+                if query.admits(
+                    texts=record_texts(record), session=record.session, day=record.at, project=record.project
+                ):
+                    selection.records[record.id] = record
+        if not selection:
+            raise NotFound("nothing matches", hint="'lorelog list' and 'lorelog search' show what there is")
+        self._add_turns(selection)
+        self._add_summaries(selection, wanted)
+        names = {name for section in selection.sections.values() for name in (section.memory, *section.ids) if name}
+        for episode in episodes:
+            place = (episode.key, episode.document.source)
+            if place not in selection.sections and any(name in text for text in episode.texts for name in names):
+                selection.summaries[place] = episode
+        return selection
+
+    def kept_texts(self, selection: Selection) -> Iterator[tuple[str, FileSection | None]]:
+        """Yield the texts that stay, each with its section unless it is of a record."""
+        for section in self.sections():
+            place = (section.key, section.document.source)
+            if place not in selection.sections and place not in selection.summaries:
+                for text in section.texts:
+                    yield text, section
+        for record in self._records():
+            if record.id not in selection.records:
+                for text in record_texts(record):
+                    yield text, None
+
+    def sections(self, sources: Iterable[str] | None = None) -> Iterator[FileSection]:
+        """Yield the sections of all indexed files, or of some, without record pages."""
+        wanted = None if sources is None else frozenset(sources)
+        for document in self._store.documents():
+            if (wanted is None or document.source in wanted) and not self._is_page(document.source):
+                yield from self._sections_of(document)
+
+    def _sections_of(self, document: Document) -> Iterator[FileSection]:
+        stored = self._store.chunks_of(document.source)
+        ids = {(entry.chunk.start_line, entry.chunk.content_hash): entry.id for entry in stored}
+        chunks = tuple(entry.chunk for entry in stored)
+        if omitted_keys(document):
+            chunks = read_chunks(document.source, self._chunking) or chunks
+        grouped: dict[str, list[Chunk]] = {}
+        for chunk, key in zip(chunks, deletion_keys(chunks, document.project), strict=True):
+            grouped.setdefault(key, []).append(chunk)
+        for key, group in grouped.items():
+            found = (ids.get((chunk.start_line, chunk.content_hash), "") for chunk in group)
+            yield FileSection(key, document, tuple(group), tuple(filter(None, found)))
+
+    def _find(self, identity: str, selection: Selection) -> set[str]:
+        """Return the deletion key of an id, or select the record with it."""
+        try:
+            chunk = find_memory(identity, self._store)
+        except NotFound as error:
+            stones = [stone for stone in self._tombstones.find(identity) if not stone.forgotten]
+            if stones and len(identity) >= _MIN_ID_CHARS:
+                return {stone.key for stone in stones[:1]}
+            self._find_record(identity, selection, error)
+            return set()
+        if self._is_page(chunk.chunk.source):
+            from lorelog.services.records.projection import decode_anchor_id
+
+            anchor = chunk.chunk.anchor
+            self._find_record(decode_anchor_id(anchor.memory) if anchor else identity, selection, None)
+            return set()
+        stored = self._store.chunks_of(chunk.chunk.source)
+        keys = deletion_keys((other.chunk for other in stored), chunk.project)
+        return {key for other, key in zip(stored, keys, strict=True) if other.id == chunk.id}
+
+    def _find_record(self, identity: str, selection: Selection, error: NotFound | None) -> None:
+        prefix = identity.strip()
+        found = [
+            record
+            for record in (self._records() if len(prefix) >= _MIN_ID_CHARS else ())
+            if record.id.startswith(prefix)
+        ]
+        exact = [record for record in found if record.id == prefix]
+        if len(found) > 1 and not exact:
+            raise UsageError(f"{len(found)} records have an id that starts with {prefix!r}", hint="give more of the id")
+        if not found:
+            raise error or NotFound(f"there is no record {prefix!r}")
+        selection.records[(exact or found)[0].id] = (exact or found)[0]
+
+    def _add_turns(self, selection: Selection) -> None:
+        """Select the other parts and versions of selected notes of turns: they repeat each other."""
+        turns = {section.turn for section in selection.sections.values() if section.turn}
+        sources = {
+            stored.chunk.source
+            for session in {turn[0] for turn in turns if turn}
+            for stored in self._store.session_chunks(session, Filters(), _MAX_SESSION_CHUNKS)
+        }
+        for section in self.sections(sources) if turns else ():
+            if section.turn in turns:
+                selection.add(section)
+
+    def _add_summaries(self, selection: Selection, named: Collection[str]) -> None:
+        """Select the summaries of selected sections. One that is selected only because it repeats them may be reworded."""
+        covered = {
+            (chunk.content_hash, section.document.project)
+            for section in selection.sections.values()
+            for chunk in section.chunks
+        }
+        summaries = {
+            link.summary
+            for link in self._store.summary_links()
+            for content, project in covered
+            if content in link.covers and link.project in (project, GLOBAL_PROJECT)
+        }
+        sources = {stored.chunk.source for summary in summaries for stored in self._store.find(summary)}
+        for section in self.sections(sources) if summaries else ():
+            place = (section.key, section.document.source)
+            if section.memory in summaries and section.key not in named:
+                selection.sections.pop(place, None)
+                selection.summaries[place] = section
+
+
+def read_chunks(source: str, chunking: ChunkOptions) -> tuple[Chunk, ...]:
+    """Return the chunks of a file as it is now, deleted ones included; none if it cannot be read."""
+    try:
+        stamp = FileStamp.from_stat(os.stat(source))  # noqa: PTH116
+        text = read_text(SourceFile(source, str(Path(source).parent), stamp)).text
+    except (OSError, SourceError):
+        return ()
+    return chunk_markdown(text, source, chunking).chunks
+
+
+def record_texts(record: Record) -> list[str]:
+    """Return the texts that the author of a record wrote."""
+    texts: list[str] = [record.status] if record.status else []
+    pending: list[object] = list(record.fields.values())
+    while pending:
+        value = pending.pop()
+        if isinstance(value, str):
+            texts.append(value)
+        elif isinstance(value, Mapping):
+            pending += value.values()
+        elif isinstance(value, Sequence):
+            pending += value
+    return texts
+
+
+def count_kinds(selection: Selection) -> dict[str, int]:
+    """Return how many of each kind are selected, for the receipt."""
+    sections = selection.sections.values()
+    counts = {
+        "memories": sum(bool(section.memory) for section in sections),
+        "sections": sum(not section.memory for section in sections),
+        "turns": len({section.turn for section in sections if section.turn}),
+        "summaries": len(selection.summaries),
+        "records": len(selection.records),
+    }
+    return {name: count for name, count in counts.items() if count}

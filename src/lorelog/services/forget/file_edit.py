@@ -1,0 +1,214 @@
+"""Take sections out of a Markdown file, and leave every other byte as it is.
+
+A journal is also written by other lorelog processes, which honour its lock, and by editors, which do not. So the file is
+replaced under its lock; if its content changed meanwhile, the edit is made again from the new content.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from lorelog.core.errors import StoreBusy, StoreUnwritable
+from lorelog.core.options import ChunkOptions
+from lorelog.core.processes import acquire_file_lock
+from lorelog.ingest.markdown import chunk_markdown
+from lorelog.ingest.outline import read_outline, read_sections
+from lorelog.services.forget.plan import ForgottenEntry, sync_folder
+from lorelog.services.memory_state.tombstones import deletion_keys
+
+_LOCK_WAIT_S = 10.0
+_MAX_TRIES = 5
+_BOM = b"\xef\xbb\xbf"
+_CITATION = re.compile(r"\[([0-9a-f]{8,64}(?:, [0-9a-f]{8,64})*)\]\s*$")
+_EXTRACTED = re.compile(r"^(Summary of )(?:1 chunk|[\d,]+ chunks)(\b.*, in their own sentences\.)$", re.MULTILINE)
+"""First line of a summary whose lines are sentences of one source each."""
+_EMPTY_COVERS = "<!-- -->"
+_HASH = re.compile(r"\b[0-9a-f]{16,64}\b")
+
+EditBytes = Callable[[bytes], bytes]
+
+
+def take_out(
+    data: bytes, entries: Sequence[ForgottenEntry], contents: Collection[str], chunking: ChunkOptions
+) -> bytes:
+    """Return the content of a file without some sections, and with some summaries reworded.
+
+    Sections that the file no longer contains are ignored. `contents` are the hashes that summaries must not cover.
+    """
+    lines = data.split(b"\n")
+    kept: list[bytes] = []
+    position = 0
+    for first, end, entry in _find_sections(data, entries, chunking):
+        kept += lines[position:first]
+        new = ""
+        if entry.action == "reword":
+            new = reword_summary(b"\n".join(lines[first:end]).decode("utf-8", "replace"), contents)
+        if new:
+            kept += new.encode().split(b"\n")
+        elif end == len(lines):
+            kept.append(b"")  # the line before keeps its end
+        position = end
+    result = b"\n".join([*kept, *lines[position:]])
+    return _BOM + result if data.startswith(_BOM) and not result.startswith(_BOM) else result
+
+
+def section_texts(data: bytes, entries: Sequence[ForgottenEntry], chunking: ChunkOptions) -> dict[str, str]:
+    """Return the lines of sections, as they are in the file, by their keys."""
+    lines = data.split(b"\n")
+    return {
+        entry.key: b"\n".join(lines[first:end]).decode("utf-8", "replace")
+        for first, end, entry in _find_sections(data, entries, chunking)
+    }
+
+
+def _find_sections(
+    data: bytes, entries: Sequence[ForgottenEntry], chunking: ChunkOptions
+) -> list[tuple[int, int, ForgottenEntry]]:
+    """Return the first line and the line after the end of sections, in order."""
+    keys = {entry.key: entry for entry in entries}
+    text = data.removeprefix(_BOM).decode("utf-8", "replace").replace("\r\n", "\n")
+    outline = read_outline(text)
+    firsts = [section.first for section in read_sections(outline)]
+    chunks = chunk_markdown(text, entries[0].source, chunking).chunks
+    found: dict[int, tuple[int, int, ForgottenEntry]] = {}
+    for chunk, key in zip(chunks, deletion_keys(chunks, entries[0].project), strict=True):
+        if key in keys:
+            index = bisect_right(firsts, chunk.start_line - 1) - 1
+            end = firsts[index + 1] if index + 1 < len(firsts) else data.count(b"\n") + 1
+            found[firsts[index]] = (firsts[index], end, keys[key])
+    return [found[first] for first in sorted(found)]
+
+
+def reword_summary(text: str, contents: Collection[str]) -> str:
+    """Return a summary of extracted sentences without those of forgotten sources; empty if none is left.
+
+    Each line of such a summary is a sentence of the sources that it cites, so what is left is the summary of the others.
+    A summary that a model worded may mix its sources in every line and cannot be reworded: it gives an empty text, too.
+    """
+    if not _EXTRACTED.search(text):
+        return ""
+    kept: list[str] = []
+    cited = 0
+    for line in text.split("\n"):
+        match = _CITATION.search(line) if line.startswith("- ") else None
+        labels = match[1].split(", ") if match else []
+        if any(content.startswith(label) for label in labels for content in contents):
+            continue
+        cited += bool(labels)
+        line = _without_covers(line, contents) if line.startswith("<!--") else line  # noqa: PLW2901
+        if line != _EMPTY_COVERS:
+            kept.append(line)
+    if not cited:
+        return ""
+    left = len({covered for line in kept if line.startswith("<!--") for covered in _covered(line)})
+    chunks = "1 chunk" if left == 1 else f"{left:,} chunks"
+    return _EXTRACTED.sub(lambda match: f"{match[1]}{chunks}{match[2]}", "\n".join(kept))
+
+
+def replace_file(path: Path, edit: EditBytes) -> bool:
+    """Replace a file's content by what `edit` returns; return False if that changes nothing.
+
+    Raise StoreUnwritable or StoreBusy, and then the file is as it was.
+    """
+    try:
+        for _ in range(_MAX_TRIES):
+            changed = _replace_locked(path, edit)
+            if changed is not None:
+                return changed
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise StoreUnwritable(
+            f"{path} cannot be replaced: {error.strerror or error}", hint="make the file and its folder writable"
+        ) from error
+    raise StoreBusy(f"{path} is changed repeatedly by another program", hint="close it there, then try again")
+
+
+def _replace_locked(path: Path, edit: EditBytes) -> bool | None:
+    """Replace a file once; return None if another program changed it meanwhile."""
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(0, "it is not a regular file")
+        if not acquire_file_lock(descriptor, _LOCK_WAIT_S):
+            raise StoreBusy(f"{path} is locked by another program", hint="try again")
+        if not _is_same(path, descriptor):
+            return None
+        before = _read_all(descriptor)
+        after = edit(before)
+        if after == before:
+            return False
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
+        try:
+            _write_copy(temporary, after, status)
+            if not _is_same(path, descriptor) or _read_all(descriptor) != before:
+                return None
+            temporary.replace(path)
+        finally:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+        sync_folder(path.parent)
+        late = _read_all(descriptor)
+        if late != before:  # a program without the lock wrote to the old file in the last moment
+            _write_copy(temporary, edit(late), status)
+            temporary.replace(path)
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def _write_copy(path: Path, data: bytes, status: os.stat_result) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fchmod(file.fileno(), stat.S_IMODE(status.st_mode))
+        if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
+            with suppress(OSError):
+                os.fchown(file.fileno(), status.st_uid, status.st_gid)
+        os.fsync(file.fileno())
+
+
+def _read_all(descriptor: int) -> bytes:
+    parts, offset = [], 0
+    while part := os.pread(descriptor, 1 << 20, offset):
+        parts.append(part)
+        offset += len(part)
+    return b"".join(parts)
+
+
+def _is_same(path: Path, descriptor: int) -> bool:
+    ours = os.fstat(descriptor)
+    try:
+        current = path.lstat()
+    except FileNotFoundError:
+        return False
+    return (ours.st_dev, ours.st_ino) == (current.st_dev, current.st_ino)
+
+
+def _without_covers(line: str, contents: Collection[str]) -> str:
+    """Return an anchor line without forgotten hashes."""
+    if "covers:" not in line:
+        return line
+    before, _, rest = line.partition("covers:")
+    hashes, space, end = rest.partition(" ")
+    kept = [digest for digest in hashes.split(",") if digest not in contents]
+    return f"{before}covers:{','.join(kept)}{space}{end}" if kept else f"{before.rstrip()}{space}{end}"
+
+
+def _covered(line: str) -> list[str]:
+    return _HASH.findall(line.partition("covers:")[2])
+
+
+def group_by_file(entries: Sequence[ForgottenEntry]) -> Mapping[str, list[ForgottenEntry]]:
+    """Return the entries of each file."""
+    files: dict[str, list[ForgottenEntry]] = {}
+    for entry in entries:
+        files.setdefault(entry.source, []).append(entry)
+    return files

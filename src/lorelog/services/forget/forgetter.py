@@ -1,0 +1,410 @@
+"""Forget: select, plan, take the text out of every place, and prove that it is gone.
+
+The plan is on disk before anything changes. Each step can be repeated, so an interrupted forget is completed by the next
+command that writes. The order matters: tombstones first, so that neither an index run nor a capture brings the text back
+while it is being taken out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lorelog.core.document import FileStamp, SourceFile
+from lorelog.core.errors import LorelogError, NotFound, StoreUnwritable, UsageError
+from lorelog.core.ids import new_id
+from lorelog.core.paths import is_below
+from lorelog.core.ports import Store
+from lorelog.core.record import Record
+from lorelog.services.forget import scrub
+from lorelog.services.forget.entries import ForgetQuery, Selection, Selector, count_kinds, record_texts
+from lorelog.services.forget.file_edit import group_by_file, replace_file, reword_summary, section_texts, take_out
+from lorelog.services.forget.plan import ForgetPlan, ForgottenEntry, pending_plans, read_plan, write_plan
+from lorelog.services.forget.quotes import long_sequences, make_quotes
+from lorelog.services.forget.receipt import Receipt, find_receipt, read_receipt, verify, write_receipt
+from lorelog.services.forget.residues import Residue, ResidueReport, find_residues, make_canaries
+from lorelog.services.forget.unreached import find_unreached, is_journal, refuse_edit
+from lorelog.services.indexing.documents import utc_now
+from lorelog.services.indexing.run import IndexJob, IndexRun
+from lorelog.services.memory_state.tombstones import Tombstone, Tombstones, apply_missed_deletions
+from lorelog.services.places.roots import Root
+from lorelog.services.places.workspace import PLAN_SUFFIX, RECEIPT_FOLDER, Workspace
+from lorelog.services.sessions.captures import open_captures
+
+if TYPE_CHECKING:
+    from lorelog.services.memory_state.authored import AuthoredMemories
+    from lorelog.services.pipeline.dependencies import OpenRecords
+    from lorelog.services.records.pages import RecordPages
+
+_WRITER_WAIT_S = 30.0
+_MAX_ALSO_IN = 20
+_REASON = "forgotten"
+_NOT_OURS = ("models", "ollama", "run")
+"""Folders of the home that hold no text of memories, and may be large."""
+_KEPT_FILES = ("catalog.db", "records.db", "captures.db", "tombstones.jsonl", "roots.json", "config.toml")
+"""Files with a step of their own, or without text of memories: they are never edited by what is found in them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetReply:
+    """What a forget would take out, or took out, and the proof."""
+
+    dry_run: bool
+    entries: tuple[ForgottenEntry, ...] = ()
+    records: tuple[str, ...] = ()
+    selected: Mapping[str, int] = field(default_factory=dict)
+    """Counts by kind."""
+    references: Mapping[str, int] = field(default_factory=dict)
+    """Lines and rows that name or quote it, by file; counted for a dry run."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Files that must not be edited, with the reason."""
+    unreached: Mapping[str, str] = field(default_factory=dict)
+    """Places that hold the text and stay as they are, with the reason."""
+    also_in: tuple[str, ...] = ()
+    """Other memories that repeat parts of it, and are not forgotten."""
+    receipt: str = ""
+    """Path of the receipt."""
+    searched_files: int = 0
+    residues: tuple[Residue, ...] = ()
+    unreadable: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """True if nothing is left."""
+        return not self.residues and not self.unreadable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetDeps:
+    """What a forget needs of an engine."""
+
+    store: Store
+    workspace: Workspace
+    tombstones: Tombstones
+    authored: AuthoredMemories
+    job: Callable[[tuple[Root, ...]], IndexJob]
+    pages: RecordPages
+    open_records: Callable[[], OpenRecords]
+    drop_caches: Callable[[], None]
+    refresh: Callable[[], None]
+    words: Callable[[str], Iterable[str]]
+    """Returns the words of a text as the index has them."""
+    projects: tuple[str, ...] | None = None
+    """Projects that conditions apply to, unless a query names others; None for all."""
+
+
+def reached(step: str) -> None:
+    """Do nothing; a test replaces it to interrupt a forget after a step."""
+
+
+class Forgetter:
+    """Forgets text of one tenant."""
+
+    def __init__(self, deps: ForgetDeps) -> None:
+        self._deps = deps
+        self._folder = deps.workspace.tenant_folder
+        self._chunking = deps.job(()).chunking
+        self._selector = Selector(
+            deps.store, deps.tombstones, self._chunking, is_page=deps.pages.holds, records=self._records
+        )
+
+    # -- commands ----------------------------------------------------------------------------------------------------
+
+    def preview(self, query: ForgetQuery, *, edit_files: bool = False) -> ForgetReply:
+        """Return what `forget` would take out. Nothing is changed."""
+        plan, also_in = self._make_plan(query)
+        return ForgetReply(
+            dry_run=True,
+            entries=plan.entries,
+            records=plan.records,
+            selected=plan.selected,
+            references=scrub.count_references(self._folder, plan),
+            refused=self._refused(plan.entries, edit_files=edit_files),
+            unreached=plan.unreached,
+            also_in=also_in,
+        )
+
+    def forget(self, query: ForgetQuery, *, edit_files: bool = False) -> ForgetReply:
+        """Take everything that a query selects out of every file of ours. Raise UsageError if a file is not ours to edit."""
+        plan, also_in = self._make_plan(query)
+        refused = self._refused(plan.entries, edit_files=edit_files)
+        if refused:
+            path, reason = next(iter(refused.items()))
+            more = f" (and {len(refused) - 1:,} other files)" if len(refused) > 1 else ""
+            raise UsageError(
+                f"{path} is not ours to edit: {reason}{more}",
+                hint="--edit-files takes the text out all the same; nothing was changed",
+            )
+        plan_file = write_plan(self._folder, plan)
+        reached("plan")
+        return replace(self._run(plan, plan_file), also_in=also_in)
+
+    def complete(self) -> list[ForgetReply]:
+        """Complete interrupted forgets."""
+        return [self._run(read_plan(path), path) for path in pending_plans(self._folder)]
+
+    def receipts(self) -> list[Receipt]:
+        """Return all receipts, newest first."""
+        found: list[Receipt] = []
+        for path in (self._folder / RECEIPT_FOLDER).glob("*.json"):
+            with suppress(LorelogError):
+                found.append(read_receipt(path))
+        return sorted(found, key=lambda receipt: receipt.at, reverse=True)
+
+    def verify(self, name: str) -> tuple[Receipt, ResidueReport]:
+        """Search again for what a receipt is about; `last` is the newest receipt."""
+        if name == "last":
+            receipts = self.receipts()
+            if not receipts:
+                raise NotFound("nothing was forgotten yet", hint="'lorelog forget' writes a receipt")
+            receipt = receipts[0]
+        else:
+            receipt = read_receipt(find_receipt(self._folder, name))
+        return receipt, verify(receipt, keep=self._searches)
+
+    # -- planning ----------------------------------------------------------------------------------------------------
+
+    def _scoped(self, query: ForgetQuery) -> ForgetQuery:
+        return replace(query, projects=self._deps.projects) if query.projects == () else query
+
+    def _records(self) -> Iterable[Record]:
+        book = self._deps.open_records().book
+        return book.ledger.read() if book.exists() else ()
+
+    def _entries(self, selection: Selection) -> tuple[ForgottenEntry, ...]:
+        """Return the entries to take out; a summary keeps its other lines if it can be reworded."""
+        entries = [section.entry() for section in selection.sections.values()]
+        for section in selection.summaries.values():
+            entry = section.entry("reword")
+            text = self._read_texts([entry]).get(entry.key, "")
+            entries.append(entry if reword_summary(text, selection.contents) else replace(entry, action="cut"))
+        return tuple(entries)
+
+    def _read_texts(self, entries: Iterable[ForgottenEntry]) -> dict[str, str]:
+        """Return the texts of entries as they are in their files, by key."""
+        texts: dict[str, str] = {}
+        for source, own in group_by_file(list(entries)).items():
+            with suppress(OSError):
+                texts |= section_texts(Path(source).read_bytes(), own, self._chunking)
+        return texts
+
+    def _refused(self, entries: tuple[ForgottenEntry, ...], *, edit_files: bool) -> dict[str, str]:
+        wrote = self._deps.authored.knows
+        return refuse_edit(entries, self._deps.workspace, wrote=wrote, edit_files=edit_files)
+
+    def _texts(self, selection: Selection) -> list[str]:
+        sections = [text for section in selection.sections.values() for text in section.texts]
+        return [*sections, *(text for record in selection.records.values() for text in record_texts(record))]
+
+    def _make_plan(self, query: ForgetQuery) -> tuple[ForgetPlan, tuple[str, ...]]:
+        """Return the plan for a query, and other memories that repeat parts of the text and stay."""
+        selection = self._selector.select(self._scoped(query))
+        entries = self._entries(selection)
+        cut = {entry.key for entry in entries if entry.action == "cut"}
+        struck = [section for section in selection.summaries.values() if section.key in cut]
+        texts = [*self._texts(selection), *(text for section in struck for text in section.texts)]
+        if query.match:
+            texts.append(query.match)
+        sections = [*selection.sections.values(), *selection.summaries.values()]
+        vector_keys = tuple(dict.fromkeys(chunk.vector_key for section in sections for chunk in section.chunks))
+        repeated, kept = long_sequences(self._texts(selection)), []
+        also_in: dict[str, None] = {}
+        for text, other in self._selector.kept_texts(selection):
+            kept.append(text)
+            if other is not None and len(also_in) < _MAX_ALSO_IN and repeated.find(text):
+                also_in[other.memory or f"{other.document.source}:{other.chunks[0].start_line}"] = None
+        plan = ForgetPlan(
+            id=new_id(),
+            at=utc_now(),
+            entries=entries,
+            records=tuple(selection.records),
+            sessions=(query.session,) if query.session and not query.match else (),
+            vector_keys=vector_keys,
+            quotes=make_quotes(texts, kept, os.urandom(16)),
+            canaries=make_canaries(
+                texts, vector_keys, vectors=self._vectors(selection), kept=kept, analyse=self._deps.words
+            ),
+            selected=count_kinds(selection),
+            unreached=find_unreached(entries, str(getattr(self._deps.store, "place", ""))),
+        )
+        return plan, tuple(also_in)
+
+    def _vectors(self, selection: Selection) -> list[bytes]:
+        ids = {identity for section in selection.sections.values() for identity in section.ids}
+        sources = {section.document.source for section in selection.sections.values()}
+        stored = (entry for source in sources for entry in self._deps.store.chunks_of(source))
+        return list(self._deps.store.vectors([entry.key for entry in stored if entry.id in ids]).values())
+
+    # -- steps -------------------------------------------------------------------------------------------------------
+
+    def _run(self, plan: ForgetPlan, path: Path) -> ForgetReply:
+        with ExitStack() as locks:
+            if (self._folder / "captures.db").exists():
+                locks.enter_context(locks.enter_context(open_captures(self._folder)).exclusive())
+            for step in (self._add_tombstones, self._mark_captures, self._edit_files):
+                step(plan)
+                reached(step.__name__)
+        for step in (
+            self._redact_records,
+            self._remove_from_index,
+            self._scrub_databases,
+            self._scrub_logs,
+            self._refresh_derived,
+        ):
+            step(plan)
+            reached(step.__name__)
+        return self._prove(plan, path)
+
+    def _add_tombstones(self, plan: ForgetPlan) -> None:
+        known = {stone.key for stone in self._deps.tombstones.all() if stone.forgotten}
+        cut = {entry.key: entry for entry in plan.entries if entry.action == "cut" and entry.key not in known}
+        if cut:
+            self._deps.tombstones.append(
+                Tombstone(entry.key, entry.memory, entry.source, entry.ids, plan.at, forgotten=True)
+                for entry in cut.values()
+            )
+
+    def _mark_captures(self, plan: ForgetPlan) -> None:
+        if (self._folder / "captures.db").exists():
+            with open_captures(self._folder) as captures:
+                captures.forget(plan.memories, plan.sessions)
+
+    def _edit_files(self, plan: ForgetPlan) -> None:
+        for source, entries in group_by_file(plan.entries).items():
+            replace_file(
+                Path(source), partial(take_out, entries=entries, contents=plan.contents, chunking=self._chunking)
+            )
+
+    def _redact_records(self, plan: ForgetPlan) -> None:
+        if not plan.records:
+            return
+        records = self._deps.open_records()
+        actor = records.keyring.name or records.agent or "lorelog"
+        sign = records.keyring.sign if records.keyring.name else None
+        records.book.redact(plan.records, actor=actor, reason=_REASON, sign=sign)
+        records.book.purge()
+
+    def _remove_from_index(self, plan: ForgetPlan) -> None:
+        store, job = self._deps.store, self._deps.job(())
+        with store.writer(wait_s=_WRITER_WAIT_S) as writer:
+            apply_missed_deletions(store, writer, self._deps.tombstones)
+        files, roots = [], {}
+        for source, entries in group_by_file(plan.entries).items():
+            with suppress(OSError):
+                files.append(SourceFile(source, entries[0].root, FileStamp.from_stat(Path(source).lstat())))
+                roots[entries[0].root] = Root(entries[0].root, entries[0].project)
+        if files:
+            IndexRun(store, None, replace(job, roots=tuple(roots.values()), force=True)).over_files(files)
+        if plan.records:
+            self._deps.pages.catch_up()
+        with store.writer(wait_s=_WRITER_WAIT_S) as writer:
+            writer.purge(plan.vector_keys)
+
+    def _scrub_databases(self, plan: ForgetPlan) -> None:
+        """Take rows out of the traces, and empty the cache of mentions, whose rows do not say which memory they are of."""
+        from lorelog.services.freshness.targets import CACHE_FILE
+
+        for database in sorted(self._folder.glob("traces*.db")):
+            scrub.scrub_database(database, plan)
+        scrub.scrub_database(self._deps.workspace.cache_folder / CACHE_FILE, plan, every_row_of=("targets",))
+
+    def _scrub_logs(self, plan: ForgetPlan) -> None:
+        scrub.scrub_tenant_logs(self._folder, plan)
+        scrub.scrub_home(self._deps.workspace.home, plan)
+        for folder in self._project_folders():
+            scrub.scrub_texts(folder, plan)
+
+    def _refresh_derived(self, plan: ForgetPlan) -> None:
+        """Delete the delivery files that mention what is forgotten, write those of this project again, drop caches."""
+        from lorelog.services.delivery.guards import GuardLog
+
+        names = [name.encode() for name in plan.names]
+        for file in (self._deps.workspace.cache_folder / "delivery").glob("*"):
+            with suppress(OSError):
+                data = file.read_bytes()
+                if any(name in data for name in names) or plan.quotes.occur_in(data.decode("utf-8", "replace")):
+                    file.unlink(missing_ok=True)
+        guards = GuardLog(self._folder / "guards.jsonl")
+        if guards.path.exists():
+            guards.refresh_snapshot()
+        self._deps.drop_caches()
+        self._deps.refresh()
+
+    def _scrub_found(self, plan: ForgetPlan, report: ResidueReport) -> None:
+        """Take out what a search still finds: in logs, waiting events, context files, backups, temporary files."""
+        home = self._deps.workspace.home
+        disposable = [home / "spool", home / "summaries", home / "backups", self._folder / "compact"]
+        disposable += [self._deps.workspace.cache_folder, *(place / "wiki" for place in self._project_folders())]
+        journals = {entry.project for entry in plan.entries}
+        for path in {_file_of(residue) for residue in report.residues}:
+            if path.name.startswith(_KEPT_FILES) or path.name.startswith("ledger"):
+                continue
+            if any(is_journal(str(path), project, self._deps.workspace) for project in journals):
+                continue
+            is_temporary = path.suffix in {".tmp", ".new", ".part"}
+            is_disposable = is_temporary or any(is_below(str(path), str(folder)) for folder in disposable)
+            with suppress(StoreUnwritable):  # it is reported as a residue
+                scrub.scrub_file(path, plan, disposable=is_disposable)
+
+    # -- proof -------------------------------------------------------------------------------------------------------
+
+    def _places(self, plan: ForgetPlan) -> list[Path]:
+        sources = [Path(source) for source in group_by_file(plan.entries)]
+        folders = [self._deps.workspace.home, *self._project_folders({entry.project for entry in plan.entries})]
+        return [*folders, *(source for source in sources if not any(is_below(str(source), str(f)) for f in folders))]
+
+    def _project_folders(self, projects: Iterable[str] = ()) -> list[Path]:
+        roots = dict.fromkeys((self._deps.workspace.project.id, self._deps.workspace.project.root, *projects))
+        return [folder for root in roots if root and (folder := Path(root) / ".lorelog").is_dir()]
+
+    def _searches(self, path: Path) -> bool:
+        """Return False for plans, which hold the keys of vectors until the forget is done, and for models."""
+        home = str(self._deps.workspace.home)
+        if path.suffix == PLAN_SUFFIX:
+            return False
+        return not any(is_below(str(path), os.path.join(home, name)) for name in _NOT_OURS)  # noqa: PTH118
+
+    def _search(self, plan: ForgetPlan) -> ResidueReport:
+        return find_residues(plan.canaries, self._places(plan), keep=self._searches)
+
+    def _prove(self, plan: ForgetPlan, path: Path) -> ForgetReply:
+        report = self._search(plan)
+        if report.residues:
+            self._scrub_found(plan, report)
+            reached("_scrub_found")
+            report = self._search(plan)
+        receipt = Receipt(
+            id=plan.id,
+            at=plan.at,
+            selected=plan.selected,
+            places=tuple(map(str, self._places(plan))),
+            canaries=plan.canaries,
+            report=report,
+            unreachable=plan.unreached,
+        )
+        written = write_receipt(self._folder, receipt)
+        reached("receipt")
+        path.unlink(missing_ok=True)
+        return ForgetReply(
+            dry_run=False,
+            entries=plan.entries,
+            records=plan.records,
+            selected=plan.selected,
+            unreached=plan.unreached,
+            receipt=str(written),
+            searched_files=report.files,
+            residues=report.residues,
+            unreadable=report.unreadable,
+        )
+
+
+def _file_of(residue: Residue) -> Path:
+    """Return the file of a residue; a member of an archive is named after a `!`."""
+    path = Path(residue.path)
+    return path if path.exists() else Path(residue.path.partition("!")[0])

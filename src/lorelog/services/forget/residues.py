@@ -1,0 +1,659 @@
+"""Search files for residues of forgotten text, without keeping the text.
+
+Canaries are fragments of the text, some 24 bytes long and some 64 bytes apart, in every form in which a file may hold
+them: other encodings and normal forms, lower case, JSON and HTML escapes. Only keyed digests of them are kept. Wherever a
+fragment begins, one of its first 8 offsets is a multiple of 8 in the file: numpy hashes the 8 bytes there, a table tells
+whether a fragment has them, and the fragment's digest confirms it.
+
+Every file is searched as it is, so pages of a database that were freed but not erased are searched too, and then once
+more with its content decoded: rows of SQLite, members of archives, compressed streams. A tantivy index stores no text,
+only words: a word of the forgotten text is a residue if no visible document has it, but a segment still does.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import html
+import json
+import lzma
+import mmap
+import os
+import re
+import secrets
+import sqlite3
+import stat
+import tarfile
+import tempfile
+import unicodedata
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Table = np.ndarray[Any, np.dtype[np.bool_]]
+
+FRAGMENT_BYTES = 24
+_MAX_FRAGMENT_CHARS = 200
+"""A longer one is mostly white space."""
+_STRIDE_BYTES = 64
+_MAX_FRAGMENTS = 1_024
+"""Per text; a longer text has them farther apart."""
+_MIN_RECEIPT_BYTES = 48
+"""A digest of a shorter text could be found by guessing, so a receipt has none."""
+_MIN_TEXT_BYTES = 6
+"""A shorter text is in too many files by chance."""
+_PREFIX_BYTES = 8
+_PREFIX_BITS = 22
+_DIGEST_BYTES = 16
+_BLOCK_BYTES = 1 << 20
+_MAX_WORDS = 2_000
+_MAX_DEPTH = 3
+_MAX_DECODED_BYTES = 4 << 30
+"""Per file; more is a bomb, or must be searched where it is unpacked."""
+_WORD = re.compile(r"[^\W_]{4,}")
+_COMMON_WORDS = frozenset(
+    [
+        "about",
+        "after",
+        "again",
+        "also",
+        "been",
+        "before",
+        "between",
+        "both",
+        "could",
+        "does",
+        "done",
+        "each",
+        "from",
+        "have",
+        "here",
+        "into",
+        "just",
+        "like",
+        "made",
+        "make",
+        "many",
+        "more",
+        "most",
+        "much",
+        "must",
+        "only",
+        "other",
+        "over",
+        "same",
+        "should",
+        "some",
+        "such",
+        "than",
+        "that",
+        "their",
+        "them",
+        "then",
+        "there",
+        "these",
+        "they",
+        "this",
+        "those",
+        "through",
+        "under",
+        "until",
+        "very",
+        "well",
+        "were",
+        "what",
+        "when",
+        "where",
+        "which",
+        "while",
+        "will",
+        "with",
+        "would",
+        "your",
+        "true",
+        "false",
+        "null",
+        "none",
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryFragment:
+    """A fragment of forgotten text in one form, as a digest."""
+
+    form: str
+    length: int
+    prefixes: tuple[int, ...]
+    """Hashes of the 8 bytes at each of its first 8 offsets; -1 for bytes that are all zero."""
+    digest: str
+
+
+@dataclass(frozen=True)
+class Canaries:
+    """Digests of fragments of forgotten texts. `to_json` contains neither the texts nor the key."""
+
+    key: bytes = field(repr=False)
+    """Secret: without it nothing can be guessed from the digests."""
+    fragments: tuple[CanaryFragment, ...]
+    texts: int = 0
+    short: int = 0
+    """Texts that are too short for a receipt, and are searched for only once."""
+    skipped: int = 0
+    """Texts too short to be searched for at all."""
+    once: tuple[CanaryFragment, ...] = field(default=(), repr=False)
+    """Fragments of the short texts; not part of the JSON."""
+    exact: tuple[bytes, ...] = field(default=(), repr=False)
+    """Texts shorter than a fragment; not part of the JSON."""
+    words: tuple[str, ...] = field(default=(), repr=False)
+    """Words of the texts as a tantivy index has them; not part of the JSON."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the digests as JSON, without the key and without short texts."""
+        rows = [[each.form, each.length, each.prefixes, each.digest] for each in self.fragments]
+        return {"texts": self.texts, "short": self.short, "skipped": self.skipped, "fragments": rows}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any], key: bytes) -> Canaries:
+        """Return the canaries of a receipt. Raise ValueError, KeyError or TypeError for other values."""
+        fragments = tuple(
+            CanaryFragment(str(form), int(length), tuple(map(int, prefixes)), str(digest))
+            for form, length, prefixes, digest in values["fragments"]
+        )
+        return cls(key, fragments, int(values["texts"]), int(values["short"]), int(values["skipped"]))
+
+    @cached_property
+    def by_prefix(self) -> dict[int, dict[tuple[int, int], dict[str, CanaryFragment]]]:
+        """The fragments by prefix, then by the prefix's offset and the length, then by digest."""
+        found: dict[int, dict[tuple[int, int], dict[str, CanaryFragment]]] = {}
+        for each in (*self.fragments, *self.once):
+            for offset, prefix in enumerate(each.prefixes):
+                if prefix >= 0:
+                    found.setdefault(prefix, {}).setdefault((offset, each.length), {})[each.digest] = each
+        return found
+
+    @cached_property
+    def max_length(self) -> int:
+        """The length of the longest fragment."""
+        lengths = [each.length for each in (*self.fragments, *self.once)] + [len(text) for text in self.exact]
+        return max(lengths, default=0)
+
+    @cached_property
+    def table(self) -> Table:
+        """Whether a prefix hash belongs to a fragment, by the hash."""
+        import numpy as np
+
+        table = np.zeros(1 << _PREFIX_BITS, dtype=np.bool_)
+        table[list(self.by_prefix)] = True
+        return table
+
+    @cached_property
+    def multiplier(self) -> int:
+        """The odd number that hashes prefixes."""
+        return _multiplier(self.key)
+
+
+def make_canaries(
+    texts: Sequence[str],
+    vector_keys: Sequence[str] = (),
+    *,
+    vectors: Sequence[bytes] = (),
+    kept: Iterable[str] = (),
+    analyse: Callable[[str], Iterable[str]] | None = None,
+) -> Canaries:
+    """Return the canaries of texts, of the content keys of their vectors, and of the vectors' bytes.
+
+    `kept` are texts that stay: a fragment that is also in one of them proves nothing and is left out. `analyse` returns
+    the words of a text as the index has them.
+    """
+    key = secrets.token_bytes(32)
+    chosen = {text: _choose_fragments(text) for text in dict.fromkeys(texts)}
+    whole = {text for text, pieces in chosen.items() if not pieces}
+    digests = {
+        piece: [_digest(form, data, key) for form, data in _forms(piece)] for piece in set().union(*chosen.values())
+    }
+    whole, shared = _find_shared(Canaries(key, tuple(each for some in digests.values() for each in some)), whole, kept)
+    keep: set[CanaryFragment] = set()
+    once: set[CanaryFragment] = set()
+    short = 0
+    for text, pieces in chosen.items():
+        is_short = len(text.strip().encode("utf-8", "replace")) < _MIN_RECEIPT_BYTES
+        short += is_short
+        for piece in pieces:
+            if not any(each.digest in shared for each in digests[piece]):
+                (once if is_short else keep).update(digests[piece])
+    for form, values in (("vector key", [name.encode() for name in vector_keys]), ("vector", vectors)):
+        for value in values:
+            if len(data := bytes(value[:FRAGMENT_BYTES])) >= 2 * _PREFIX_BYTES and any(data):
+                keep.add(_digest(form, data, key))
+    usable = [text.strip() for text in whole if len(text.strip().encode("utf-8", "replace")) >= _MIN_TEXT_BYTES]
+    exact = {data for text in usable for _, data in _forms(text)}
+    words = dict.fromkeys(word for text in chosen for word in (analyse(text) if analyse else ()))
+    order = ("form", "length", "digest")
+    return Canaries(
+        key,
+        tuple(sorted(keep, key=lambda each: [getattr(each, name) for name in order])),
+        len(chosen),
+        short,
+        len(whole) - len(usable),
+        tuple(once),
+        tuple(exact),
+        tuple(words)[:_MAX_WORDS],
+    )
+
+
+def _find_shared(canaries: Canaries, whole: set[str], kept: Iterable[str]) -> tuple[set[str], set[str]]:
+    """Return the whole texts that no kept text holds, and the digests of fragments that some kept text holds."""
+    search = _ResidueSearch(canaries)
+    shared: set[str] = set()
+    for text in kept:
+        for form in {text, _collapse(text)}:
+            shared.update(fragment.digest for fragment in search.matches(form.encode("utf-8", "replace")))
+            whole = {each for each in whole if each.strip() not in form}
+    return whole, shared
+
+
+def _choose_fragments(text: str) -> set[str]:
+    """Return distinctive fragments spread over a text in each of its normal forms."""
+    fragments: set[str] = set()
+    for variant in {text, unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text)}:
+        size = len(variant.encode("utf-8", "replace"))
+        stride = max(_STRIDE_BYTES, size // _MAX_FRAGMENTS)
+        due, passed, last = 0, 0, 0
+        for start in _word_starts(variant):
+            passed += len(variant[last:start].encode("utf-8", "replace"))
+            last = start
+            if passed < due:
+                continue
+            fragment = _cut_fragment(variant, start)
+            if fragment and _is_distinctive(fragment):
+                fragments.add(fragment)
+                due = passed + stride
+    return fragments
+
+
+def _word_starts(text: str) -> Iterator[int]:
+    """Yield where words begin, and places inside words that are as long as a fragment (scripts without spaces)."""
+    for match in re.finditer(r"\S+", text):
+        for start in range(match.start(), match.end(), 16):
+            if start == match.start() or not _continues(text[start]):
+                yield start
+
+
+def _continues(letter: str) -> bool:
+    """Return True for a character that normal forms join with the one before it."""
+    return unicodedata.combining(letter) > 0 or "\u1160" <= letter <= "\u11ff"
+
+
+def _cut_fragment(text: str, start: int) -> str:
+    """Return the shortest fragment from a position with enough bytes in every form; empty at the end of the text."""
+    end = start + 8
+    while end <= min(len(text), start + _MAX_FRAGMENT_CHARS):
+        fragment = text[start:end]
+        joined = end < len(text) and _continues(text[end])
+        if not joined and not fragment[-1].isspace():
+            least = min(
+                len(_collapse(unicodedata.normalize(form, fragment)).encode("utf-8", "replace"))
+                for form in ("NFC", "NFD")
+            )
+            if least >= FRAGMENT_BYTES:
+                return fragment
+        end += 1
+    return ""
+
+
+def _is_distinctive(fragment: str) -> bool:
+    """Return True if a fragment has a word that is not one of the most common ones, and is not mostly punctuation."""
+    folded = fragment.casefold()
+    words = [word for word in _WORD.findall(folded) if word not in _COMMON_WORDS and not word.isdigit()]
+    letters = sum(letter.isalnum() for letter in fragment)
+    return (bool(words) and 2 * letters >= len(fragment)) or (letters >= 8 and not fragment.isascii())
+
+
+def _collapse(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _forms(text: str) -> Iterator[tuple[str, bytes]]:
+    """Yield a fragment in every form in which a file may hold it, each one once."""
+    seen: set[bytes] = set()
+    escaped = json.dumps(text)[1:-1]
+    candidates = (
+        ("bytes", text),
+        ("spaces joined", _collapse(text)),
+        ("lower-case", text.lower()),
+        ("lower-case", _collapse(text).lower()),
+        ("case-folded", _collapse(text).casefold()),
+        ("json-escaped", escaped),
+        ("json-escaped", json.dumps(text, ensure_ascii=False)[1:-1]),
+        ("json-escaped", json.dumps(escaped)[1:-1]),
+        ("html-escaped", html.escape(text)),
+        ("html-escaped", html.escape(text, quote=False)),
+    )
+    for form, variant in candidates:
+        for encoding in ("utf-8", "utf-16-le", "utf-16-be") if form == "bytes" else ("utf-8",):
+            data = variant.encode(encoding, "replace")
+            if data not in seen:
+                seen.add(data)
+                yield (form if encoding == "utf-8" else "utf-16"), data
+
+
+def _multiplier(key: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(b"prefix", key=key, digest_size=8).digest(), "little") | 1
+
+
+def _digest(form: str, data: bytes, key: bytes) -> CanaryFragment:
+    factor = _multiplier(key)
+    prefixes = [_hash_prefix(data[offset : offset + _PREFIX_BYTES], factor) for offset in range(_PREFIX_BYTES)]
+    return CanaryFragment(form, len(data), tuple(prefixes), _keyed_digest(data, key))
+
+
+def _hash_prefix(data: bytes, factor: int) -> int:
+    number = int.from_bytes(data, "little")
+    return (number * factor & (1 << 64) - 1) >> (64 - _PREFIX_BITS) if number else -1
+
+
+def _keyed_digest(data: bytes | memoryview, key: bytes) -> str:
+    return hashlib.blake2b(data, key=key, digest_size=_DIGEST_BYTES).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Residue:
+    """Forgotten text that a file still holds."""
+
+    path: str
+    form: str
+    """How the file holds it: `bytes`, `json-escaped`, `sqlite page`, `sqlite row`, `gzip`, `tantivy word`, …"""
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResidueReport:
+    """Result of a search for residues."""
+
+    files: int
+    bytes: int
+    residues: tuple[Residue, ...] = ()
+    unreadable: tuple[str, ...] = ()
+    """Files that could not be read whole, each with the reason."""
+
+    @property
+    def ok(self) -> bool:
+        """True if everything was read and nothing was found."""
+        return not self.residues and not self.unreadable
+
+
+def _search_every_file(path: Path) -> bool:
+    return True
+
+
+def find_residues(
+    canaries: Canaries, places: Sequence[Path], *, keep: Callable[[Path], bool] = _search_every_file
+) -> ResidueReport:
+    """Search every file below the places. `keep(path)` is True for the files to search. Links are not followed."""
+    search = _ResidueSearch(canaries)
+    seen: set[tuple[int, int]] = set()
+    for place in places:
+        for path in _walk(place, search.unreadable):
+            if not keep(path):
+                continue
+            try:
+                status = path.lstat()
+                if stat.S_ISREG(status.st_mode) and (status.st_dev, status.st_ino) not in seen:
+                    seen.add((status.st_dev, status.st_ino))
+                    search.search_file(path, status.st_size)
+            except FileNotFoundError:
+                continue  # removed meanwhile: nothing is left of it
+            except OSError as error:
+                search.unreadable.append(f"{path}: {error.strerror or error}")
+    found = [Residue(path, form, count) for (path, form), count in sorted(search.found.items())]
+    return ResidueReport(search.files, search.bytes, tuple(found), tuple(search.unreadable))
+
+
+def holds_residue(canaries: Canaries, data: bytes) -> bool:
+    """Return True if some bytes hold a fragment of the texts."""
+    return bool(_ResidueSearch(canaries).scan(data))
+
+
+def _walk(place: Path, unreadable: list[str]) -> Iterator[Path]:
+    if not place.is_dir() or place.is_symlink():
+        yield place
+        return
+    for folder, folders, names in os.walk(
+        place, onerror=lambda error: unreadable.append(f"{error.filename}: {error.strerror}")
+    ):
+        folders.sort()
+        yield from (Path(folder, name) for name in sorted(names))
+
+
+class _ResidueSearch:
+    """One search: what was read, and what was found by path and form."""
+
+    def __init__(self, canaries: Canaries) -> None:
+        self._canaries = canaries
+        self.files = self.bytes = 0
+        self.found: Counter[tuple[str, str]] = Counter()
+        self.unreadable: list[str] = []
+
+    def search_file(self, path: Path, size: int) -> None:
+        self.files += 1
+        self.bytes += size
+        self._add(path, "file name", self.scan(str(path.name).encode("utf-8", "replace")))
+        if not size:
+            return
+        with path.open("rb") as file, closing(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) as data:
+            head = data[:512]
+            is_database = head.startswith(b"SQLite format 3\0") or path.name.endswith(("-wal", "-journal"))
+            for start in range(0, size, _BLOCK_BYTES):
+                end = min(size, start + _BLOCK_BYTES)
+                block = data[start : min(size, end + self._canaries.max_length)]
+                self._add(path, "sqlite page" if is_database else "", self.scan(block, end - start))
+        if head.startswith(b"SQLite format 3\0"):
+            self._search_rows(path)
+        elif head.startswith(b"{") and path.name == "meta.json" and any(path.parent.glob("*.term")):
+            self._search_words(path.parent)
+        else:
+            self._search_decoded(path)
+
+    def _add(self, path: Path | str, form: str, forms: Counter[str]) -> None:
+        for own, count in forms.items():
+            self.found[str(path), own if own.startswith("vector") else form or own] += count
+
+    def scan(self, block: bytes, size: int | None = None) -> Counter[str]:
+        """Return the fragments that begin in the first `size` bytes, by form."""
+        size = len(block) if size is None else size
+        found = Counter(fragment.form for fragment in self.matches(block, size))
+        for text in self._canaries.exact:
+            place = block.find(text)
+            while 0 <= place < size:
+                if _is_whole_word(block, place, place + len(text)):
+                    found["bytes"] += 1
+                place = block.find(text, place + 1)
+        return found
+
+    def matches(self, block: bytes, size: int | None = None) -> Iterator[CanaryFragment]:
+        """Yield the fragments that begin in the first `size` bytes."""
+        size = len(block) if size is None else size
+        for place in self._candidates(block):
+            prefix = _hash_prefix(block[place : place + _PREFIX_BYTES], self._canaries.multiplier)
+            for (offset, length), digests in self._canaries.by_prefix.get(prefix, {}).items():
+                start = place - offset
+                if 0 <= start < size:
+                    fragment = digests.get(_keyed_digest(block[start : start + length], self._canaries.key))
+                    if fragment is not None:
+                        yield fragment
+
+    def _candidates(self, block: bytes) -> list[int]:
+        """Return the multiples of 8 where the next 8 bytes have the hash of a fragment's bytes."""
+        import numpy as np
+
+        if len(block) < _PREFIX_BYTES or not self._canaries.by_prefix:
+            return []
+        numbers = np.frombuffer(block, dtype="<u8", count=len(block) // _PREFIX_BYTES)
+        hashes = numbers * np.uint64(self._canaries.multiplier)
+        hashes >>= np.uint64(64 - _PREFIX_BITS)
+        hits = np.flatnonzero(np.take(self._canaries.table, hashes.view(np.int64), mode="clip"))
+        places: list[int] = (hits[numbers[hits] != 0] * _PREFIX_BYTES).tolist()
+        return places
+
+    def _search_rows(self, path: Path) -> None:
+        """Search the rows of a database: a value that spans pages is not in one piece in the file."""
+        # Without a log, SQLite must not create one to read the file.
+        mode = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "mode=ro&immutable=1"
+        try:
+            with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=5)) as db:
+                db.text_factory = bytes
+                tables = [row[0].decode() for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+                for table in tables:
+                    quoted = table.replace('"', '""')
+                    self._search_stream(path, "sqlite row", _iter_values(db.execute(f'SELECT * FROM "{quoted}"')))  # noqa: S608
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            self.unreadable.append(f"{path}: its rows cannot be read: {error}")
+
+    def _search_stream(self, path: Path | str, form: str, pieces: Iterable[bytes]) -> None:
+        """Search pieces of one stream; fragments may span two of them."""
+        rest, total = b"", 0
+        for piece in pieces:
+            total += len(piece)
+            if total > _MAX_DECODED_BYTES:
+                self.unreadable.append(f"{path}: it unpacks to more than {_MAX_DECODED_BYTES >> 30} GiB")
+                return
+            rest += piece
+            if len(rest) > _BLOCK_BYTES:
+                cut = len(rest) - self._canaries.max_length
+                self._add(path, form, self.scan(rest, cut))
+                rest = rest[cut:]
+        self._add(path, form, self.scan(rest))
+
+    def _search_decoded(self, path: Path) -> None:
+        with path.open("rb") as file:
+            try:
+                self._search_packed(str(path), file, 0)
+            except (
+                OSError,
+                EOFError,
+                ValueError,
+                zlib.error,
+                lzma.LZMAError,
+                tarfile.TarError,
+                zipfile.BadZipFile,
+                RuntimeError,
+            ) as error:
+                self.unreadable.append(f"{path}: it cannot be unpacked: {error}")
+
+    def _search_packed(self, name: str, file: IO[bytes], depth: int) -> None:
+        """Search what a compressed file or an archive holds, and archives in it."""
+        head = file.read(512)
+        file.seek(0)
+        opener = next((_OPENERS[magic] for magic in _OPENERS if head.startswith(magic)), None)
+        if depth >= _MAX_DEPTH:
+            if opener is not None:
+                self.unreadable.append(f"{name}: archives in archives in archives")
+        elif head.startswith(b"\x28\xb5\x2f\xfd"):
+            self.unreadable.append(f"{name}: compressed with zstd")
+        elif opener is not None:
+            form, open_file = opener
+            with open_file(file) as unpacked:
+                self._search_member(name, form, unpacked, depth)
+        elif head.startswith(b"PK\x03\x04"):
+            with zipfile.ZipFile(file) as archive:
+                for info in archive.infolist():
+                    with archive.open(info) as member:
+                        self._search_member(f"{name}!{info.filename}", "zip", member, depth)
+        elif head[257:262] == b"ustar":
+            with tarfile.open(fileobj=file, mode="r:") as archive:
+                for entry in archive:
+                    member_file = archive.extractfile(entry)
+                    if member_file is not None:
+                        self._search_member(f"{name}!{entry.name}", "tar", member_file, depth)
+        elif head[:2] in {b"x\x01", b"x\x9c", b"x\xda"}:
+            self._search_stream(name, "zlib", _iter_inflated(file))
+
+    def _search_member(self, name: str, form: str, stream: IO[bytes], depth: int) -> None:
+        """Unpack to a file without a name, search it, and search what it packs."""
+        with tempfile.TemporaryFile() as unpacked:
+            self._search_stream(name, form, _copy_blocks(stream, unpacked))
+            unpacked.seek(0)
+            self._search_packed(name, unpacked, depth + 1)
+
+    def _search_words(self, folder: Path) -> None:
+        """Look up the words of the texts in an index, in deleted documents too."""
+        if not self._canaries.words:
+            return
+        import tantivy
+
+        with tempfile.TemporaryDirectory(prefix="lorelog-") as links:  # tantivy locks the folder even to read
+            for file in folder.iterdir():
+                if not file.name.endswith(".lock"):
+                    Path(links, file.name).symlink_to(file.absolute())
+            try:
+                index = tantivy.Index.open(links)
+                index.reload()
+                searcher = index.searcher()
+                for word in self._canaries.words:
+                    if searcher.doc_freq("body", word) and not _count_visible(index, searcher, word):
+                        self.found[str(folder), "tantivy word"] += 1
+            except ValueError as error:
+                self.unreadable.append(f"{folder}: the index cannot be opened: {error}")
+
+
+def _count_visible(index: Any, searcher: Any, word: str) -> int:
+    import tantivy
+
+    query = tantivy.Query.term_query(index.schema, "body", word)
+    return int(searcher.search(query, limit=1, count=True).count)
+
+
+def _is_whole_word(block: bytes, start: int, end: int) -> bool:
+    """Return True if no letter or digit continues the text on either side."""
+    before, after = block[max(0, start - 1) : start], block[end : end + 1]
+    return not (before.isalnum() and block[start : start + 1].isalnum()) and not (
+        after.isalnum() and block[end - 1 : end].isalnum()
+    )
+
+
+def _iter_values(rows: Iterable[Sequence[object]]) -> Iterator[bytes]:
+    buffer: list[bytes] = []
+    size = 0
+    for row in rows:
+        for value in row:
+            if isinstance(value, bytes):
+                buffer.append(value)
+                size += len(value) + 1
+        if size > 1 << 20:
+            yield b"\0".join(buffer) + b"\0"
+            buffer, size = [], 0
+    yield b"\0".join(buffer)
+
+
+def _copy_blocks(stream: IO[bytes], copy: IO[bytes]) -> Iterator[bytes]:
+    while block := stream.read(1 << 20):
+        copy.write(block)
+        yield block
+
+
+def _iter_inflated(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield what a zlib stream holds; nothing more after its end, or if it only looks like one."""
+    inflater = zlib.decompressobj()
+    while block := file.read(1 << 16):
+        try:
+            yield inflater.decompress(block)
+        except zlib.error:
+            return
+
+
+_OPENERS: Mapping[bytes, tuple[str, Callable[[IO[bytes]], Any]]] = {
+    b"\x1f\x8b": ("gzip", lambda file: gzip.GzipFile(fileobj=file, mode="rb")),
+    b"BZh": ("bzip2", bz2.BZ2File),
+    b"\xfd7zXZ\0": ("xz", lzma.LZMAFile),
+}
