@@ -20,7 +20,7 @@ ROOT = "/work/app"
 
 def made(folder: Path, action: str = "block", project: str = ROOT, **conditions: Any) -> str:
     """Return the log with one guard of a person that is on."""
-    log = GuardLog(folder / "guards.jsonl")
+    log = GuardLog(folder / "data" / "t" / "guards.jsonl")
     draft = GuardDraft(conditions=GuardConditions(**conditions), message="use pnpm", action=action, project=project)
     log.enable(log.add(draft, "person").guard, "person")
     return str(log.path)

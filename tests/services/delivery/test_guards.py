@@ -27,7 +27,7 @@ def draft(command: str = "npm *", action: str = "warn", **fields: Any) -> GuardD
 
 @pytest.fixture
 def log(tmp_path: Path) -> GuardLog:
-    return GuardLog(tmp_path / "guards.jsonl")
+    return GuardLog(tmp_path / "data" / "t" / "guards.jsonl")
 
 
 def test_a_guard_is_off_until_it_is_switched_on(log: GuardLog) -> None:

@@ -34,7 +34,7 @@ def entry(time: str, memory: str, *lines: str, more: str = "") -> str:
 
 
 def shown(journals: Path, budget: int = 600, deletions: str = "") -> str:
-    tenant = str(Path(deletions).parent) if deletions else str(journals.parents[2] / "data" / "none")
+    tenant = str(Path(deletions).parent) if deletions else str(journals.parents[1] / "data" / "none")
     files = DeliveryFiles(tenant, str(journals.parents[1]))
     own_all(files.own, journals)
     sources = SessionStartSources(str(journals.parents[1]), (str(journals),), deletions, files)

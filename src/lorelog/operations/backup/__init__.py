@@ -19,7 +19,6 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         schema.BackupReply,
         handlers.create,
         errors=(StoreUnwritable, StoreBusy),
-        once=True,
         absent=_ABSENT,
     ),
     Operation(

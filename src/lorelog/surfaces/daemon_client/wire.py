@@ -34,7 +34,7 @@ NON_IDEMPOTENT = frozenset(
         *("task.start", "task.progress", "task.run_start", "task.run_finish", "task.add_evidence", "task.finish"),
         *("artifact.create", "artifact.review", "artifact.revision", "artifact.decision", "artifact.verification"),
         *("artifact.find_related", "guard.dismiss"),
-        *("backup.create", "backup.restore"),  # a file that exists; an undo that undoes the restore before it
+        "backup.restore",  # a second undo would undo the restore before it
     }
 )
 """Operations that must not be repeated when the reply is lost. Repeating any other operation is harmless."""
