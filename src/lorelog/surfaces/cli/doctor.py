@@ -1,18 +1,23 @@
 """Check index, daemon, agents' hosts and settings, and suggest fixes.
 
 Each line is one check: ok, warn or fail, with a hint what to do. A failed one makes the exit status 1. Besides the index the checks are
-free disk space, whether the home is writable and private, the end of the ledger, and lines that cannot be read. For the embedding model the checks are its key,
-package and files (no server is contacted) and whether a change of model was left unfinished; for configured language models,
+free disk space, whether the home is writable and private, the end of the ledger, and lines that cannot be read. For the
+embedding model the checks are its key, package and files (no server is contacted) and whether a change of model was left unfinished; for configured language models,
 their key or program. --daemon checks only the daemon and shows its process, memory use, watched files and last error.
 Nothing is started or changed without --repair.
 
 --store checks the catalog and compares it with the search index row by row: the rows in Milvus if store.uri is set, else the
 vector files, by their checksums and with the vectors in the catalog. --repair fixes the differences without embedding anything again.
 
+--chaos tries the promises on this machine, in temporary homes: verbs that write are killed at random moments, the disk is
+full, the home is read-only, files are lost, cut or changed. It prints what held, and takes a few minutes. Your own memories are not
+touched.
+
 examples:
   lorelog doctor
   lorelog doctor --store --repair
   lorelog doctor --daemon
+  lorelog doctor --chaos --cycles 100
   lorelog doctor --json
 """
 
@@ -41,6 +46,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--daemon", action="store_true", help="check only the daemon, in detail")
     parser.add_argument("--store", action="store_true", help="only compare the catalog with the search index")
     parser.add_argument("--repair", action="store_true", help="with --store: fix the differences")
+    parser.add_argument(
+        "--chaos", action="store_true", help="try kills, a full disk and damaged files in temporary homes"
+    )
+    parser.add_argument("--cycles", type=int, metavar="N", help="with --chaos: kills of each verb (10)")
     add_common(parser)
 
 
@@ -48,6 +57,12 @@ def run(args: argparse.Namespace) -> int:
     """Run the checks and print them."""
     if args.repair and not args.store:
         raise UsageError("--repair requires --store", hint="lorelog doctor --store --repair")
+    if args.chaos:
+        from lorelog.surfaces.cli.chaos.report import run_chaos
+
+        return run_chaos(args)
+    if args.cycles is not None:
+        raise UsageError("--cycles requires --chaos", hint="lorelog doctor --chaos --cycles 100")
     if args.store:
         return _print_report(args, _check_store(args), None)
     checks = []

@@ -306,8 +306,42 @@ class BackupTrial(KillTrial):
     @staticmethod
     def _check_file(place: TrialHome, file: Path, word: str) -> Iterator[str]:
         with place.open() as memory:
-            if not memory.call("backup.verify", {"file": str(file)})["ok"] or not _count_in(file, word):
+            memory.call("backup.verify", {"file": str(file)})  # raises StoreDamaged
+        if not _count_in(file, word):
+            yield "lost"
+
+
+class RestoreBackupTrial(KillTrial):
+    """`restore FILE`: repeated after a kill, a new home has every memory once and a ledger that verifies."""
+
+    verb = "restore backup"
+
+    def prepare(self, place: TrialHome, word: str) -> dict[str, Any]:
+        file, target = place.root / f"{word}.tar.gz", TrialHome(place.root / word)
+        with place.open() as memory:
+            memory.add(f"The {word} sleeps at noon.")
+            memory.task.start(goal=f"Feed the {word}")
+            memory.call("backup.create", {"file": str(file)})
+        target.project.mkdir(parents=True)
+        return {"file": str(file), "project_map": {str(place.project): str(target.project)}}
+
+    def act(self, place: TrialHome, word: str, given: dict[str, Any], report: Report) -> None:
+        with TrialHome(place.root / word).open() as memory:
+            memory.call("backup.restore", given)
+            report("restored")
+
+    def check(self, place: TrialHome, word: str, given: dict[str, Any], *, acknowledged: bool) -> Iterator[str]:
+        target = TrialHome(place.root / word)
+        with target.open() as memory:
+            memory.call("backup.restore", given)
+            if not memory.call("ledger.verify")["ok"]:
                 yield "lost"
+        lines = sum(word in line for path in target.home.rglob("ledger*.jsonl") for line in path.open(encoding="utf-8"))
+        if lines != 1:
+            yield "twice" if lines else "lost"
+        yield from _check_journal(target, word, expected=True)
+        shutil.rmtree(target.root)
+        Path(given["file"]).unlink()
 
 
 TRIALS: tuple[KillTrial, ...] = (
@@ -318,6 +352,7 @@ TRIALS: tuple[KillTrial, ...] = (
     RestoreTrial(),
     ForgetTrial(),
     BackupTrial(),
+    RestoreBackupTrial(),
 )
 
 
