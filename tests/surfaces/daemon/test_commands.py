@@ -107,7 +107,7 @@ def test_the_readme_flow_stays_healthy_while_the_index_is_locked(warm: Warm, she
     shutil.copytree(FORTNIGHT / "memory", memory)
     assert shell("index", "memory").status == 0
     eventually(lambda: str(memory) in ((warm.status()["watch"] or {}).get("roots") or []), "it is watched")
-    (lock,) = (home / "data").rglob("run.lock")
+    (lock,) = (home / "cache").rglob("run.lock")
     with hold_lock(lock, wait_s=30):
         (memory / "new.md").write_text("# New\n\nthe quokka smiles\n", "utf-8")
         eventually(lambda: warm.status()["watch"]["waiting_for"], "the watcher waits for the lock")

@@ -89,7 +89,7 @@ class Workspace:
     def create(self) -> None:
         """Create the home and the tenant's folder, accessible to their owner only."""
         try:
-            for folder in (self.home, Path(data_folder(self.home)), self.tenant_folder):
+            for folder in (self.home, Path(data_folder(self.home)), self.tenant_folder, self.cache_folder.parent):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise StoreUnwritable(
