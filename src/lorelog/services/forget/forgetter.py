@@ -8,6 +8,7 @@ while it is being taken out.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lorelog.core.document import FileStamp, SourceFile
-from lorelog.core.errors import LorelogError, NotFound, StoreUnwritable, UsageError
+from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Store
@@ -24,7 +25,7 @@ from lorelog.core.record import Record
 from lorelog.services.forget import scrub
 from lorelog.services.forget.entries import ForgetQuery, Selection, Selector, count_kinds, record_texts
 from lorelog.services.forget.file_edit import group_by_file, replace_file, reword_summary, section_texts, take_out
-from lorelog.services.forget.plan import ForgetPlan, ForgottenEntry, pending_plans, read_plan, write_plan
+from lorelog.services.forget.plan import ForgetPlan, ForgottenEntry, pending_plans, plan_lock, read_plan, write_plan
 from lorelog.services.forget.quotes import long_sequences, make_quotes
 from lorelog.services.forget.receipt import Receipt, find_receipt, read_receipt, verify, write_receipt
 from lorelog.services.forget.residues import Residue, ResidueReport, find_residues, make_canaries
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 _WRITER_WAIT_S = 30.0
 _MAX_ALSO_IN = 20
+_MAX_SEARCHES, _SEARCH_PAUSE_S = 3, 0.5
 _REASON = "forgotten"
 _NOT_OURS = ("models", "ollama", "run")
 """Folders of the home that hold no text of memories, and may be large."""
@@ -141,21 +143,26 @@ class Forgetter:
                 f"{path} is not ours to edit: {reason}{more}",
                 hint="--edit-files takes the text out all the same; nothing was changed",
             )
-        plan_file = write_plan(self._folder, plan)
-        reached("plan")
-        return replace(self._run(plan, plan_file), also_in=also_in)
+        with plan_lock(self._folder, _WRITER_WAIT_S) as is_held:
+            if not is_held:
+                raise StoreBusy("another process is forgetting something", hint="nothing was changed; try again")
+            plan_file = write_plan(self._folder, plan)
+            reached("plan")
+            return replace(self._run(plan, plan_file), also_in=also_in)
 
     def complete(self) -> list[ForgetReply]:
-        """Complete interrupted forgets."""
-        return [self._run(read_plan(path), path) for path in pending_plans(self._folder)]
+        """Complete interrupted forgets, unless another process is doing that."""
+        with plan_lock(self._folder, 0.0) as is_held:
+            plans = pending_plans(self._folder) if is_held else []
+            return [self._run(read_plan(path), path) for path in plans]
 
     def receipts(self) -> list[Receipt]:
-        """Return all receipts, newest first."""
+        """Return all receipts, newest first: their ids are in order of time."""
         found: list[Receipt] = []
         for path in (self._folder / RECEIPT_FOLDER).glob("*.json"):
             with suppress(LorelogError):
                 found.append(read_receipt(path))
-        return sorted(found, key=lambda receipt: receipt.at, reverse=True)
+        return sorted(found, key=lambda receipt: receipt.id, reverse=True)
 
     def verify(self, name: str) -> tuple[Receipt, ResidueReport]:
         """Search again for what a receipt is about; `last` is the newest receipt."""
@@ -375,9 +382,12 @@ class Forgetter:
 
     def _prove(self, plan: ForgetPlan, path: Path) -> ForgetReply:
         report = self._search(plan)
-        if report.residues:
+        for _ in range(_MAX_SEARCHES):
+            if report.ok:
+                break
             self._scrub_found(plan, report)
             reached("_scrub_found")
+            time.sleep(_SEARCH_PAUSE_S if report.unreadable else 0.0)  # an index run may have replaced a file meanwhile
             report = self._search(plan)
         receipt = Receipt(
             id=plan.id,

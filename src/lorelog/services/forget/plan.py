@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from lorelog.core.errors import StoreDamaged, StoreUnwritable
+from lorelog.core.processes import acquire_file_lock
 from lorelog.services.forget.quotes import Quotes
 from lorelog.services.forget.residues import Canaries
 from lorelog.services.places.workspace import PLAN_SUFFIX, RECEIPT_FOLDER
@@ -155,6 +157,23 @@ def _parse_entry(values: dict[str, Any]) -> ForgottenEntry:
 def pending_plans(folder: Path) -> list[Path]:
     """Return the plans of interrupted forgets, oldest first."""
     return sorted((folder / RECEIPT_FOLDER).glob(f"*{PLAN_SUFFIX}"))
+
+
+@contextmanager
+def plan_lock(folder: Path, wait_s: float) -> Iterator[bool]:
+    """Yield True while holding the lock of a tenant's plans; False if another thread or process holds it for too long."""
+    path = folder / RECEIPT_FOLDER / "lock"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreUnwritable(
+            f"{path} cannot be created: {error.strerror or error}", hint="nothing was changed; make the folder writable"
+        ) from error
+    try:
+        yield acquire_file_lock(descriptor, wait_s)
+    finally:
+        os.close(descriptor)
 
 
 def sync_folder(folder: Path) -> None:
