@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-rest test-all test-local e2e lint fix docs plugins plugins-check bench bench-latency bench-hooks bench-records bench-words bench-quality bench-redaction bench-scale bench-milvus bench-code bench-freshness bench-delivery lock clean
+.PHONY: help demo test test-rest test-all test-local e2e lint fix docs plugins plugins-check bench bench-latency bench-hooks bench-records bench-words bench-quality bench-redaction bench-scale bench-milvus bench-code bench-freshness bench-delivery bench-safety lock clean
 
 help:  ## show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -96,6 +96,11 @@ bench-freshness: $(VENV)/.ready  ## what memories know of refactored code (make 
 
 bench-delivery: $(VENV)/.ready  ## what agents are shown, and when (make bench-delivery ARGS='--data DIR --out FILE'; --data is a folder with real transcripts)
 	$(BIN)/python -m bench.delivery $(ARGS)
+
+bench-safety: $(VENV)/.ready  ## secrets, hostile inputs and kills (make bench-safety ARGS='--cycles 100')
+	$(BIN)/python -m bench.safety.secrets
+	$(BIN)/python -m bench.safety.hostile
+	$(BIN)/python -m bench.safety.kills $(ARGS)
 
 lock:  ## pin every dependency anew, by name and hash
 	$(PYTHON) -m venv .bench/uv

@@ -144,7 +144,7 @@ def test_a_proposal_is_switched_on_by_its_id(
         (("--path", "**"), "16 of 16 everyday edits"),
         (("--command", "?*"), "28 of 28 everyday commands"),
         (("--tool", "*"), "44 of 44 everyday calls"),
-        ((), "0 of 0"),
+        ((), "matches every call"),
     ],
 )
 def test_a_guard_that_matches_everything_is_refused_with_the_count(

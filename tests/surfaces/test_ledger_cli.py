@@ -161,6 +161,7 @@ def test_what_was_deleted_is_not_brought_back(shell: Shell, tmp_path: Path) -> N
         "added": 0,
         "there": 1,
         "archived": 0,
+        "redacted": 0,
     }
     assert shell("search", "heron", "--json").json["hits"] == []
 

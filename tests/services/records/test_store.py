@@ -89,15 +89,15 @@ def test_a_redaction_reaches_every_derived_file(tmp_path: Path) -> None:
     """A redaction is signed where keys are in use, and leaves no text in ledger, tables, log or list of open tasks."""
     KeyFolder(tmp_path / "keys").create("mara")
     keyring = Keyring(tmp_path / "keys", "mara")
-    book = RecordStore(tmp_path / "tenant", keyring.signing_key)
+    book = RecordStore(tmp_path / "data" / "t", keyring.signing_key)
     (start,) = book.append([keyring.sign(draft("task_start", {"goal": "ask why the walrus sleeps"}))])
     (progress,) = book.append([draft("task_progress", {"next_step": "wake the walrus"}, task=start.task)])
-    cache = Path(cache_folder(tmp_path / "tenant"))
+    cache = Path(cache_folder(tmp_path / "data" / "t"))
     book.purge()  # the list of open tasks needs its folder
     assert b"walrus" in (cache / OPEN_TASKS_FILE).read_bytes()
 
     book.redact([start.id, progress.id], actor="mara", reason="asked to", sign=keyring.sign)
-    files = [path for path in (tmp_path / "tenant").rglob("*") if path.is_file()]
+    files = [path for name in ("data", "cache") for path in (tmp_path / name).rglob("*") if path.is_file()]
     assert {"ledger.jsonl", "records.db", OPEN_TASKS_FILE} <= {path.name for path in files}
     assert not [path.name for path in files if b"walrus" in path.read_bytes()]
     check = check_ledger(book, keyring, 10)

@@ -228,8 +228,11 @@ class BackupWriter:
     def _projects(self, tenant: str) -> list[str]:
         projects = set(self._extra_projects)
         for name in ("roots.json", "code_roots.json"):
+            roots = Roots(Path(data_folder(self._home)) / tenant / name)
             try:
-                projects |= {root.project for root in Roots(Path(data_folder(self._home)) / tenant / name).all()}
+                projects |= {root.project for root in roots.all()}
+                if damage := roots.damage():
+                    self._problems.append(f"projects of the tenant {tenant}: {damage}")
             except LorelogError as error:
                 self._problems.append(f"projects of the tenant {tenant}: {error.message}")
         return sorted(projects - {GLOBAL_PROJECT})
