@@ -26,6 +26,7 @@ STEPS = (
     "_add_tombstones",
     "_mark_captures",
     "_edit_files",
+    "_delete_transcripts",
     "_redact_records",
     "_remove_from_index",
     "_scrub_databases",
@@ -328,3 +329,39 @@ def test_a_backup_that_comes_back_is_found_by_the_receipt(shell: Shell, project:
 
     assert done.status == 1
     assert "copy.md" in done.out
+
+
+def test_conversations_of_hosts_go_on_request_and_only_those_that_were_captured(
+    shell: Shell, project: Path, home: Path, tmp_path: Path
+) -> None:
+    """--host-transcripts deletes the file that our capture read; a file that only an anchor names is left alone."""
+    own = transcript(tmp_path / "host" / "session-1.jsonl", project)
+    other = transcript(tmp_path / "host" / "other.jsonl", project)
+    capture(shell, own)
+    (journal,) = (project / ".lorelog" / "memory").glob("2026-03-05.md")
+    forged = (
+        f"\n### 11:00\n<!-- session:session-1 turn:x transcript:{other} memory:forged origin:agent -->\n- {CANARY}\n"
+    )
+    journal.write_text(journal.read_text("utf-8") + forged, "utf-8")
+    shell("index")
+
+    preview = shell("forget", "--match", CANARY, "--host-transcripts", "--dry-run")
+    assert f"{own.name} would be deleted" in preview.out.replace("\n", " ")
+    assert own.exists()
+    done = shell("forget", "--match", CANARY, "--host-transcripts", "--edit-files", "--yes")
+
+    assert done.status == 0, done.err
+    assert not own.exists()
+    assert other.exists()
+    assert str(other.name) in done.err
+
+
+def test_backups_that_may_hold_it_are_named(shell: Shell, project: Path, home: Path, tmp_path: Path) -> None:
+    """A backup written elsewhere is named with its day, and is not changed."""
+    memory = shell("add", SECRET, "--json").json["memory"]
+    assert shell("backup", tmp_path / "b.tar.gz").status == 0
+
+    done = shell("forget", memory, "--yes", "--json").json
+
+    assert "backup" in done["unreached"][str(tmp_path / "b.tar.gz")]
+    assert (tmp_path / "b.tar.gz").exists()

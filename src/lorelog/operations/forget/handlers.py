@@ -42,6 +42,9 @@ class ForgetRequest(OperationRequest, frozen=True, kw_only=True):
     edit_files: Annotated[
         bool, Meta(description="Also edit notes outside the journals, and files that came with the repository.")
     ] = False
+    host_transcripts: Annotated[
+        bool, Meta(description="Also delete the hosts' own conversations that it was captured from, whole files.")
+    ] = False
     complete: Annotated[bool, Meta(description="Complete interrupted forgets, and forget nothing else.")] = False
 
 
@@ -86,6 +89,7 @@ class ForgetJson(OperationReply, frozen=True, kw_only=True):
     references: Mapping[str, int]
     refused: Reasons
     unreached: Reasons
+    transcripts: Sequence[str]
     also_in: Sequence[str]
     receipt: str
     searched_files: int
@@ -130,7 +134,8 @@ def forget(engine: Engine, request: ForgetRequest, call: RequestContext) -> Forg
 
     Removes the entry from its journal or note, and from index, vectors, summaries, traces, feedback, logs and caches;
     ledger records keep their chain with the text replaced by its hash. Then all files are searched for the text, and a
-    receipt tells how many hold it. Conversations of hosts and Git history are named, not changed.
+    receipt tells how many hold it. Conversations of hosts
+    are deleted only on request; Git history is named, not changed.
     """
     from lorelog.services.forget.entries import ForgetQuery
     from lorelog.services.forget.forgetter import ForgetReply
@@ -148,13 +153,17 @@ def forget(engine: Engine, request: ForgetRequest, call: RequestContext) -> Forg
     )
     query.check()
     if request.dry_run:
-        return engine.forgetter().preview(query, edit_files=request.edit_files)
+        return engine.forgetter().preview(
+            query, edit_files=request.edit_files, host_transcripts=request.host_transcripts
+        )
     if call.agent and call.own:
         raise UsageError(f"an agent ({call.agent}) cannot forget for good", hint=_PERSON_HINT)
     if not request.confirm:
         raise UsageError("there is no way back from forgetting", hint="set confirm, or dry_run to see what would go")
     engine.place.create()
-    return engine.forgetter().forget(query, edit_files=request.edit_files)
+    if request.host_transcripts and not call.own:
+        raise UsageError("files of hosts are not deleted from here", hint=_PERSON_HINT)
+    return engine.forgetter().forget(query, edit_files=request.edit_files, host_transcripts=request.host_transcripts)
 
 
 def verify_forget(engine: Engine, request: VerifyForgetRequest, call: RequestContext) -> tuple[Receipt, ResidueReport]:

@@ -14,9 +14,11 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import sqlite3
 import stat
 import tarfile
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
@@ -50,6 +52,9 @@ _MAX_MANIFEST_BYTES = 256_000_000
 _BLOCK = 1 << 20
 _TRIES = 20
 _LOCK_S = 10.0
+_STALE_PARTIAL_S = 3600.0
+"""Age after which nobody writes to an unfinished backup any more."""
+_WRITTEN_BACKUPS = "backups/written.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +119,14 @@ class BackupWriter:
         """Write a backup. Raise UsageError if the file exists, and StoreUnwritable if it cannot be written."""
         if os.path.lexists(target):
             raise UsageError(f"{target} exists", hint="choose another name: a backup is never overwritten")
+        _remove_partial_files(target)
         temporary = target.with_name(f".{target.name}.{os.getpid()}.partial")
         try:
             with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
                 manifest = self._write(temporary, Path(scratch))
             os.link(temporary, target)  # unlike a rename, it does not replace a file that has appeared meanwhile
             _sync_folder(target.parent)
+            _note_backup(self._home, target)
         except OSError as error:
             raise StoreUnwritable(
                 f"{error.filename or target} cannot be written: {error.strerror or error}",
@@ -423,3 +430,40 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _remove_partial_files(target: Path) -> None:
+    """Remove what earlier writers of the same backup left behind when they were killed: it holds memories."""
+    for path in target.parent.glob(f".{target.name}.*"):
+        with suppress(OSError):
+            if time.time() - path.lstat().st_mtime < _STALE_PARTIAL_S:
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif path.suffix == ".partial":
+                path.unlink()
+
+
+def _note_backup(home: Path, target: Path) -> None:
+    """Note where a backup was written, so that `forget` can name it."""
+    line = json.dumps({"at": datetime.now(UTC).isoformat(timespec="seconds"), "file": os.path.realpath(target)})
+    with suppress(OSError):
+        (home / "backups").mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        with os.fdopen(os.open(home / _WRITTEN_BACKUPS, flags, 0o600), "w", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+
+def written_backups(home: Path) -> dict[str, str]:
+    """Return the backups that were written from this home and still exist, each with its time."""
+    found: dict[str, str] = {}
+    try:
+        lines = (home / _WRITTEN_BACKUPS).read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return found
+    for line in lines:
+        with suppress(ValueError, KeyError, TypeError):
+            values = json.loads(line)
+            if os.path.isfile(values["file"]):  # noqa: PTH113
+                found[str(values["file"])] = str(values["at"])
+    return found

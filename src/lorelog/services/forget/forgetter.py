@@ -29,7 +29,7 @@ from lorelog.services.forget.plan import ForgetPlan, ForgottenEntry, pending_pla
 from lorelog.services.forget.quotes import long_sequences, make_quotes
 from lorelog.services.forget.receipt import Receipt, find_receipt, read_receipt, verify, write_receipt
 from lorelog.services.forget.residues import Residue, ResidueReport, find_residues, make_canaries
-from lorelog.services.forget.unreached import find_unreached, is_journal, refuse_edit
+from lorelog.services.forget.unreached import find_own_transcripts, find_unreached, is_journal, refuse_edit
 from lorelog.services.indexing.documents import utc_now
 from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones, apply_missed_deletions
@@ -67,6 +67,8 @@ class ForgetReply:
     """Files that must not be edited, with the reason."""
     unreached: Mapping[str, str] = field(default_factory=dict)
     """Places that hold the text and stay as they are, with the reason."""
+    transcripts: tuple[str, ...] = ()
+    """Conversations of hosts that are deleted with it."""
     also_in: tuple[str, ...] = ()
     """Other memories that repeat parts of it, and are not forgotten."""
     receipt: str = ""
@@ -118,9 +120,9 @@ class Forgetter:
 
     # -- commands ----------------------------------------------------------------------------------------------------
 
-    def preview(self, query: ForgetQuery, *, edit_files: bool = False) -> ForgetReply:
+    def preview(self, query: ForgetQuery, *, edit_files: bool = False, host_transcripts: bool = False) -> ForgetReply:
         """Return what `forget` would take out. Nothing is changed."""
-        plan, also_in = self._make_plan(query)
+        plan, also_in = self._make_plan(query, host_transcripts=host_transcripts)
         return ForgetReply(
             dry_run=True,
             entries=plan.entries,
@@ -129,12 +131,16 @@ class Forgetter:
             references=scrub.count_references(self._folder, plan),
             refused=self._refused(plan.entries, edit_files=edit_files),
             unreached=plan.unreached,
+            transcripts=plan.transcripts,
             also_in=also_in,
         )
 
-    def forget(self, query: ForgetQuery, *, edit_files: bool = False) -> ForgetReply:
-        """Take everything that a query selects out of every file of ours. Raise UsageError if a file is not ours to edit."""
-        plan, also_in = self._make_plan(query)
+    def forget(self, query: ForgetQuery, *, edit_files: bool = False, host_transcripts: bool = False) -> ForgetReply:
+        """Take everything that a query selects out of every file of ours. Raise UsageError if a file is not ours to edit.
+
+        With `host_transcripts` the conversations that our own capture read are deleted, whole.
+        """
+        plan, also_in = self._make_plan(query, host_transcripts=host_transcripts)
         refused = self._refused(plan.entries, edit_files=edit_files)
         if refused:
             path, reason = next(iter(refused.items()))
@@ -209,7 +215,7 @@ class Forgetter:
         sections = [text for section in selection.sections.values() for text in section.texts]
         return [*sections, *(text for record in selection.records.values() for text in record_texts(record))]
 
-    def _make_plan(self, query: ForgetQuery) -> tuple[ForgetPlan, tuple[str, ...]]:
+    def _make_plan(self, query: ForgetQuery, *, host_transcripts: bool) -> tuple[ForgetPlan, tuple[str, ...]]:
         """Return the plan for a query, and other memories that repeat parts of the text and stay."""
         selection = self._selector.select(self._scoped(query))
         entries = self._entries(selection)
@@ -226,6 +232,8 @@ class Forgetter:
             kept.append(text)
             if other is not None and len(also_in) < _MAX_ALSO_IN and repeated.find(text):
                 also_in[other.memory or f"{other.document.source}:{other.chunks[0].start_line}"] = None
+        transcripts = find_own_transcripts(entries, self._deps.authored) if host_transcripts else ()
+        unreached = find_unreached(entries, self._deps.workspace.home, str(getattr(self._deps.store, "place", "")))
         plan = ForgetPlan(
             id=new_id(),
             at=utc_now(),
@@ -238,7 +246,8 @@ class Forgetter:
                 texts, vector_keys, vectors=self._vectors(selection), kept=kept, analyse=self._deps.words
             ),
             selected=count_kinds(selection),
-            unreached=find_unreached(entries, str(getattr(self._deps.store, "place", ""))),
+            unreached={place: reason for place, reason in unreached.items() if place not in transcripts},
+            transcripts=transcripts,
         )
         return plan, tuple(also_in)
 
@@ -254,7 +263,7 @@ class Forgetter:
         with ExitStack() as locks:
             if (self._folder / "captures.db").exists():
                 locks.enter_context(locks.enter_context(open_captures(self._folder)).exclusive())
-            for step in (self._add_tombstones, self._mark_captures, self._edit_files):
+            for step in (self._add_tombstones, self._mark_captures, self._edit_files, self._delete_transcripts):
                 step(plan)
                 reached(step.__name__)
         for step in (
@@ -287,6 +296,15 @@ class Forgetter:
             replace_file(
                 Path(source), partial(take_out, entries=entries, contents=plan.contents, chunking=self._chunking)
             )
+
+    def _delete_transcripts(self, plan: ForgetPlan) -> None:
+        for path in plan.transcripts:
+            try:
+                Path(path).unlink(missing_ok=True)
+            except OSError as error:
+                raise StoreUnwritable(
+                    f"{path} cannot be deleted: {error.strerror or error}", hint="'lorelog forget --complete' goes on"
+                ) from error
 
     def _redact_records(self, plan: ForgetPlan) -> None:
         if not plan.records:
@@ -359,6 +377,10 @@ class Forgetter:
             with suppress(StoreUnwritable):  # it is reported as a residue
                 scrub.scrub_file(path, plan, disposable=is_disposable)
 
+    def _backups(self) -> set[str]:
+        """Return the files below our own folder of backups, which are deleted if they hold the text."""
+        return {str(path) for path in (self._deps.workspace.home / "backups").rglob("*") if path.is_file()}
+
     # -- proof -------------------------------------------------------------------------------------------------------
 
     def _places(self, plan: ForgetPlan) -> list[Path]:
@@ -381,7 +403,7 @@ class Forgetter:
         return find_residues(plan.canaries, self._places(plan), keep=self._searches)
 
     def _prove(self, plan: ForgetPlan, path: Path) -> ForgetReply:
-        report = self._search(plan)
+        report, backups = self._search(plan), self._backups()
         for _ in range(_MAX_SEARCHES):
             if report.ok:
                 break
@@ -407,6 +429,8 @@ class Forgetter:
             records=plan.records,
             selected=plan.selected,
             unreached=plan.unreached,
+            transcripts=plan.transcripts,
+            notes=tuple(f"{path} held it and was deleted" for path in sorted(backups - self._backups())),
             receipt=str(written),
             searched_files=report.files,
             residues=report.residues,

@@ -64,6 +64,8 @@ class ForgetPlan:
     selected: Mapping[str, int] = field(default_factory=dict)
     unreached: Mapping[str, str] = field(default_factory=dict)
     """Places that hold the text and stay as they are, with the reason."""
+    transcripts: tuple[str, ...] = ()
+    """Conversations of hosts that are deleted, because the user asked for it."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -99,6 +101,7 @@ def write_plan(folder: Path, plan: ForgetPlan) -> Path:
         "key": plan.canaries.key.hex(),
         "selected": dict(plan.selected),
         "unreached": dict(plan.unreached),
+        "transcripts": plan.transcripts,
     }
     path = folder / RECEIPT_FOLDER / f"{plan.id}{PLAN_SUFFIX}"
     temporary = path.with_suffix(".new")
@@ -144,6 +147,7 @@ def _parse_plan(values: dict[str, Any]) -> ForgetPlan:
         canaries=replace(Canaries.from_json(values["canaries"], key), once=short.fragments),
         selected=values["selected"],
         unreached=values["unreached"],
+        transcripts=tuple(values["transcripts"]),
     )
 
 

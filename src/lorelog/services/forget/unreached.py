@@ -6,6 +6,7 @@ Also decides which files are ours to edit.
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,8 +14,10 @@ from urllib.parse import unquote, urlsplit
 
 from lorelog.code.git import Git
 from lorelog.core.paths import is_below
+from lorelog.services.backup.archive import written_backups
 from lorelog.services.forget.file_edit import group_by_file
 from lorelog.services.forget.plan import ForgottenEntry
+from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.places.git import find_worktree
 from lorelog.services.places.workspace import DEFAULT_TENANT, JOURNALS, TENANTS, Workspace
 
@@ -75,13 +78,41 @@ def is_journal(source: str, project: str, workspace: Workspace) -> bool:
     return any(is_below(source, os.path.realpath(folder)) for folder in folders)
 
 
-def find_unreached(entries: Sequence[ForgottenEntry], store_place: str) -> dict[str, str]:
-    """Return places that keep the text: conversations of hosts, Git history, a remote store. Takes some seconds at most."""
+def find_own_transcripts(entries: Sequence[ForgottenEntry], authored: AuthoredMemories) -> tuple[str, ...]:
+    """Return the files of conversations that our own capture read; not those that only an anchor names, which may lie."""
+    return tuple(
+        dict.fromkeys(
+            path
+            for entry in entries
+            if (path := _local_path(entry))
+            and entry.transcript == path
+            and authored.wrote_transcript(entry.memory, entry.project, entry.session, entry.transcript)
+            and _is_own_file(path)
+        )
+    )
+
+
+def _is_own_file(path: str) -> bool:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and path.endswith(".jsonl") and status.st_uid == os.geteuid()
+
+
+def find_unreached(entries: Sequence[ForgottenEntry], home: Path, store_place: str) -> dict[str, str]:
+    """Return places that keep the text: conversations of hosts, backups, Git history, a remote store.
+
+    Takes some seconds at most.
+    """
     places: dict[str, str] = {}
     for entry in entries:
         transcript = _local_path(entry)
         if transcript and os.path.exists(transcript):  # noqa: PTH110
-            places[transcript] = "the host's own conversation; delete it, or this session, in the host"
+            places[transcript] = "the host's own conversation; --host-transcripts deletes it, or delete it in the host"
+    for backup, written_at in written_backups(home).items():
+        if not is_below(backup, str(home)):
+            places[backup] = f"a backup of {written_at[:10]}, which may hold it: write a new one and delete this one"
     deadline = time.monotonic() + _GIT_DEADLINE_S
     for source, own in group_by_file(entries).items():
         places |= _git_history(source, own, deadline)

@@ -111,10 +111,12 @@ class AuthoredMemories:
 
     def wrote_address(self, anchor: Anchor, project: str) -> bool:
         """Return True if a memory was written here, in this project, with this session and transcript."""
-        known = self._find(anchor.memory)
-        if known is None or not known.address:
-            return False
-        return known.address == _address_digest(project, anchor.session, anchor.transcript)
+        return self.wrote_transcript(anchor.memory, project, anchor.session, anchor.transcript)
+
+    def wrote_transcript(self, memory: str, project: str, session: str, transcript: str) -> bool:
+        """Return True if a memory was written here, in this project, with this session and transcript."""
+        known = self._find(memory)
+        return known is not None and known.address == _address_digest(project, session, transcript)
 
     def knows(self, memory: str) -> bool:
         """Return True if a memory with this id was written here, whatever its text is now."""

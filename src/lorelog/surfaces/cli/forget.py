@@ -3,7 +3,7 @@
 Shows what would go and asks first. Then the entry leaves its journal or note, the index, vectors, summaries, traces,
 feedback, logs and caches; records in the ledger keep their place with the text replaced by its hash. Afterwards all
 files are searched for the text: "forgotten: 0 residues in N files". What lorelog cannot change is named: conversations
-kept by the agents' hosts, Git history, other machines.
+kept by the agents' hosts (unless --host-transcripts deletes them), backups, Git history, other machines.
 
 examples:
   lorelog forget 65fcbf6e --dry-run
@@ -46,6 +46,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--edit-files", action="store_true", help="also edit notes outside the journals, and files of the repository"
     )
+    parser.add_argument(
+        "--host-transcripts", action="store_true", help="also delete the agents' own conversations it comes from, whole"
+    )
     parser.add_argument("--complete", action="store_true", help="complete a forget that was interrupted")
     parser.add_argument("--verify", metavar="RECEIPT", help="search again for what was forgotten ('last': the newest)")
     parser.add_argument("--list", action="store_true", help="list the receipts")
@@ -75,7 +78,8 @@ def _request(args: argparse.Namespace) -> dict[str, Any]:
     given: dict[str, Any] = {name: value for name, value in fields.items() if value}
     if not given and not args.ids:
         raise UsageError("nothing is named", hint="give ids, --match TEXT, --session ID or --since DAY")
-    return {**given, "ids": args.ids, "all_projects": args.all_projects, "edit_files": args.edit_files}
+    flags = {name: getattr(args, name) for name in ("all_projects", "edit_files", "host_transcripts")}
+    return {**given, "ids": args.ids, **flags}
 
 
 def _confirm(preview: Mapping[str, Any]) -> bool:
@@ -107,6 +111,8 @@ def _show_preview(preview: Mapping[str, Any]) -> None:
         f"Would go: {counts}, their vectors and cached answers"
         + (f"; lines about it: {references}." if references else ".")
     )
+    for path in preview["transcripts"]:
+        print(f"The whole conversation {short_path(path)} would be deleted.")
     for path, reason in preview["refused"].items():
         print_note(f"refused: {short_path(path)}: {reason}")
     _show_rest(preview)
