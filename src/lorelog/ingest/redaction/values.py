@@ -97,6 +97,7 @@ _NAME_AND_NUMBER = re.compile(
 _CODE_LIKE = re.compile(r"[(\[{<>\\]|://|^\w+=|=[\"']|->|::|^[./~@#]|&\w+;|@[\w-]+\.[a-z]")
 
 
+@lru_cache(maxsize=2048)
 def is_human_password(value: str) -> bool:
     """Return True if a word combines letters, digits and signs as passwords of people do: `Winter-2025`, `Tr0ub4dor&3x`.
 
