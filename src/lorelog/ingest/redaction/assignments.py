@@ -184,6 +184,8 @@ def _name_level(name: str) -> tuple[int, str]:
     if not words or words[-1] in _METADATA_WORDS or name.strip("-.$_") in {"PWD", "OLDPWD"}:
         return _LEVEL_NONE
     last = words[-1]
+    if last in _AMBIGUOUS_PASSWORD_NAMES and name[0].isdigit():
+        return _LEVEL_NONE  # random text
     if last in _PASSWORD_WORDS or last.endswith(("password", "passwd", "passphrase")):
         return _LEVEL_PASSWORD, "password"
     return _LEVEL_NONE if "public" in words or "publishable" in words else _key_name_level(words, last)
@@ -299,11 +301,20 @@ def _is_secret(name: str, level: int, span: _ValueSpan) -> bool:
     return is_secret and value.lower() != name.lower() and not is_placeholder(value)
 
 
+_NUMBERED_TYPE = re.compile(r"[A-Za-z]+\$[0-9]{1,2}\Z")  # a bundler's name for a type: `OAuthCredential$1`
+
+
 def _is_mixed_secret(value: str, *, literal: bool) -> bool:
     if literal and (_is_mixed(value) or value.count("\\x") >= 6):
         return True
     both_cases = value != value.lower() and value != value.upper()
-    return len(value) >= 12 and both_cases and is_human_password(value) and _is_mixed(value)
+    return (
+        len(value) >= 12
+        and not _NUMBERED_TYPE.match(value)
+        and both_cases
+        and is_human_password(value)
+        and _is_mixed(value)
+    )
 
 
 def _is_told(value: str, level: int) -> bool:
@@ -317,6 +328,7 @@ _EMAIL = re.compile(r"@[\w-]+\.\w")
 _PASSWORD_VOCABULARY = re.compile(
     r"pass|pwd|secret|token|key|cred|auth|login|user|input|field|test|required|invalid", re.IGNORECASE
 )
+_HEX_NUMBER = re.compile(r"0[xX][0-9a-fA-F]{1,8}\Z")
 _DIGIT_OR_SYMBOL = re.compile(r"[0-9!@#$%^&+=~?]")
 _BRACKETED = re.compile(r"\[[^\]]*\]$|\([^)]*\)$")
 _REFERENCE_VALUE = re.compile(
@@ -330,6 +342,8 @@ def _is_password(value: str, name: str, *, literal: bool) -> bool:
         return literal and "phrase" in name.lower() and value[0].islower() and value[-1] not in ".:!?"
     if is_human_password(value) or looks_random(value, 12):
         return True
+    if not literal and _HEX_NUMBER.match(value):
+        return False
     is_ambiguous = name.strip("-.$_").lower() in _AMBIGUOUS_PASSWORD_NAMES
     if _REFERENCE_VALUE.match(value) or (is_ambiguous and (value.isalpha() or not literal)):
         return False

@@ -123,7 +123,7 @@ def is_signed_key(value: str) -> bool:
         and not any(map(_is_word, _LETTER_RUN.findall(value)))
         and _word_density(value) >= 0.25
         and entropy(value) >= 3.9
-        and not any(part in value.lower() for part in ("xxxx", "example", "your", "..."))
+        and not any(part in value.lower() for part in ("xxxx", "example", "your", "...", "a-z"))
     )
 
 
