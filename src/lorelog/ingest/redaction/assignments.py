@@ -99,6 +99,7 @@ _VENDOR_NAMES = frozenset(
 )
 
 
+_MARKER_START = "[redacted:"
 _LAST_WORDS = frozenset({"key", "keys"})
 _MAX_QUALIFIER_CHARS = max(map(len, _KEY_QUALIFIERS))
 
@@ -133,6 +134,8 @@ def assignment_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
 
 def _secret_span_at(text: str, at: int, after: re.Match[str]) -> SecretSpan | None:
     start = _name_start(text, at)
+    if text.startswith(_MARKER_START, max(0, start - len(_MARKER_START))):
+        return None
     name = text[start : after.end(1)]
     if name.lower() in _LAST_WORDS and (earlier := _qualifier_before(text, start)):
         name = f"{earlier}_{name}"  # "the secret access key is"
@@ -365,7 +368,7 @@ def _is_mixed(value: str) -> bool:
 
 _LINE_END = r"(?:\r?\n|\\n)"
 _VALUE_BELOW_NAME = re.compile(
-    rf":\*{{0,2}}[ \t]{{0,4}}([|>][+-]?[0-9]?[ \t]{{0,8}})?{_LINE_END}(?:[>+-]?[ \t]{{0,8}}{_LINE_END})?[>+-]?[ \t]{{0,40}}"
+    rf":(?<=[A-Za-z0-9_.$\"'`*-]:)\*{{0,2}}[ \t]{{0,4}}([|>][+-]?[0-9]?[ \t]{{0,8}})?{_LINE_END}(?:[>+-]?[ \t]{{0,8}}{_LINE_END})?[>+-]?[ \t]{{0,40}}"
     r"([^\s\"'`<>\\]{6,4096}+)(?=([ \t]{0,8}(?:[\r\n\\]|\Z))?)"
 )
 _VARIABLE_BLOCK = re.compile(
@@ -386,7 +389,6 @@ _OBJECT_NAME = re.compile(r"\"([\w.-]{2,64}+)\\?\"[ \t]{0,4}:\s{0,8}\Z", re.ASCI
 _TABLE_CELLS = re.compile(
     r"\|[ \t]{0,40}+([\w.`*-][\w.`* -]{1,63}+)\|[ \t]{0,40}+`?([^\s|`]{12,4096}+)`?[ \t]{0,40}+\|"
 )
-_NAME_END = _NAME_LETTERS | frozenset("\"'`*")
 _TRAILING_NAME = re.compile(r"(?:[A-Za-z]{1,20} )?[\w.$-]{2,64}[\"'`*]{0,2}\Z", re.ASCII)
 
 
@@ -423,7 +425,7 @@ def _value_field_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
 def _below_name_spans(text: str) -> Iterator[SecretSpan]:
     for match in _VALUE_BELOW_NAME.finditer(text):
         before = text[max(0, match.start() - 90) : match.start()]
-        if not before or before[-1] not in _NAME_END or not _has_name_stem(before):
+        if not _has_name_stem(before):
             continue  # in programs, nearly every colon at the end of a line
         name = _TRAILING_NAME.search(before)
         is_alone = match[3] is not None
