@@ -296,8 +296,10 @@ def _is_secret(name: str, level: int, span: _ValueSpan) -> bool:
     elif level == _LEVEL_PASSWORD:
         is_secret = len(value) >= 4 and _is_password(value, name, literal=span.literal)
     elif level == _LEVEL_SECRET:
-        is_secret = looks_random(value, 8 if span.in_query_string else 12) or _is_mixed_secret(
-            value, literal=span.literal
+        is_secret = (
+            looks_random(value, 8 if span.in_query_string else 12)
+            or _is_mixed_secret(value, literal=span.literal)
+            or (span.literal and name.lower().endswith("secret") and is_human_password(value))
         )
     else:
         is_secret = looks_random(value, 24) and not is_fingerprint(value)
@@ -377,8 +379,9 @@ _VARIABLE_BLOCK = re.compile(
     re.ASCII,
 )
 _NAME_VALUE_FIELDS = re.compile(
-    r"\b(?:name|key)[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?([\w.-]{2,64}+)[\"']?[ \t]{0,4}(?:,\s{0,40}|\s{1,40})[\"']?value[\"']?[ \t]{0,4}[:=]"
-    r"[ \t]{0,4}(?:\"([^\"\n]{4,4096}+)\"|'([^'\n]{4,4096}+)'|([^\s\"'`<>\\,}]{4,4096}+))",
+    r"\b(?:name|key)\\?[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\?[\"']?([\w.-]{2,64}+)\\?[\"']?[ \t]{0,4}(?:,\s{0,40}|\s{1,40})"
+    r"\\?[\"']?value\\?[\"']?[ \t]{0,4}[:=][ \t]{0,4}"
+    r"(?:\"([^\"\n]{4,4096}+)\"|'([^'\n]{4,4096}+)'|\\\"([^\"\\\n]{4,4096}+)\\\"|([^\s\"'`<>\\,}]{4,4096}+))",
     re.IGNORECASE | re.ASCII,
 )
 _SESSION_NAME = re.compile(r"sess|^sid$|\.sid$", re.IGNORECASE)

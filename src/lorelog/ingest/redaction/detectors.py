@@ -122,13 +122,13 @@ _COOKIE_HEADER = re.compile(
     r"cookie\\*[\"'`]?(?:[ \t]{0,8}[:=][ \t]{0,8}|[ \t]{1,4}(?=[\"']))\\*[\"'`]?([^\n\"'`\\]{4,8192}+)", re.IGNORECASE
 )
 _COOKIE = re.compile(r"(?:^|;|,)\s{0,4}([\w.%-]{1,128}+)=([^;,\s]{8,4096}+)", re.ASCII)
-_COOKIE_OPTION = re.compile(r"[ \t]-b[ \t]{0,4}[\"']([\w.%-]{1,64}+)=([^;,\s\"']{16,4096}+)", re.ASCII)
+_COOKIE_OPTION = re.compile(r"-b(?<![\w-]-b)[ \t]{0,4}[\"']([\w.%-]{1,64}+)=([^;,\s\"']{16,4096}+)", re.ASCII)
 _COOKIE_ATTRIBUTES = frozenset({"path", "domain", "expires", "max-age", "samesite", "priority"})
 
 
 def cookie_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
     """Find the values of cookies in Cookie and Set-Cookie headers; names and attributes stay."""
-    if " -b" in text:
+    if "-b" in text:
         for match in _COOKIE_OPTION.finditer(text):
             if looks_random(match[2]) and not is_placeholder(match[2]):
                 yield match.start(2), match.end(2), "cookie"
