@@ -125,8 +125,10 @@ def assignment_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
             end = at + len(stem)
             if after and after.end() not in seen:
                 seen.add(after.end())
-                is_short = after[3] is not None and not _TOLD_VALUE.match(text, after.end())
-                if not is_short and (span := _secret_span_at(text, at, after)):
+                is_absent = text.startswith("\n", after.end()) or (
+                    after[3] is not None and not _TOLD_VALUE.match(text, after.end())
+                )
+                if not is_absent and (span := _secret_span_at(text, at, after)):
                     yield span
                     end = span[1]
             at = lowered.find(stem, end)
@@ -427,7 +429,7 @@ def _value_field_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
 
 def _below_name_spans(text: str) -> Iterator[SecretSpan]:
     for match in _VALUE_BELOW_NAME.finditer(text):
-        before = text[max(0, match.start() - 90) : match.start()]
+        before = text[max(0, match.start() - 90) : match.start()].rpartition("\n")[2]
         if not _has_name_stem(before):
             continue  # in programs, nearly every colon at the end of a line
         name = _TRAILING_NAME.search(before)
