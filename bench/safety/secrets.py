@@ -19,7 +19,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from random import Random
 
@@ -135,33 +134,28 @@ def traces_of_log(text: str) -> str:
         )
 
 
-def memory_of_add() -> Channel | None:
-    """The text that `add` writes; None while `add` does not redact."""
-    function = getattr(import_module("lorelog.services.memories.add"), "redact_memory", None)
-    if function is None:
-        return None
+def memory_of_add(text: str) -> str:
+    """The memory that `add` writes, with the secret in its text, its tags and its cues."""
     from lorelog.core.memory import NewMemory
+    from lorelog.services.memories.add import redact_memories
 
-    def add(text: str) -> str:
-        return str(function(NewMemory(text=text, origin="agent")))
-
-    return add
+    memories, _ = redact_memories([NewMemory(text=text, tags=(text,), cues=(f"error={text}",), origin="agent")])
+    return "\n".join(line for memory in memories for line in (memory.text, memory.type, *memory.tags, *memory.cues))
 
 
-def channels() -> dict[str, Channel | None]:
-    """Return the ways by which text is stored; None for one that does not redact yet."""
-    return {
-        "redact": redact_text,
-        "note": note_of_turn,
-        "record": fields_of_record,
-        "debug log": traces_of_log,
-        "add": memory_of_add(),
-    }
+CHANNELS: dict[str, Channel] = {
+    "redact": redact_text,
+    "note": note_of_turn,
+    "record": fields_of_record,
+    "debug log": traces_of_log,
+    "add": memory_of_add,
+}
+"""The ways by which text is stored."""
 
 
 def measure_recall(samples: list[SecretSample], only: str = "", *, details: bool) -> None:
     """Print the share of secrets that are gone, by kind and by channel."""
-    wired = {name: channel for name, channel in channels().items() if channel is not None and only in {"", name}}
+    wired = {name: channel for name, channel in CHANNELS.items() if only in {"", name}}
     missed: dict[str, Counter[str]] = {name: Counter() for name in wired}
     for sample in samples:
         for name, channel in wired.items():
@@ -184,8 +178,6 @@ def measure_recall(samples: list[SecretSample], only: str = "", *, details: bool
         print(f"| **{group or 'all'}** | | {total} | {cells} |")
     overall = 1 - sum(counter.total() for counter in missed.values()) / (len(samples) * len(wired))
     print(f"\nOver all channels: {overall:.2%} of {len(samples):,} secrets in {len(totals)} kinds.")
-    for name in channels().keys() - wired.keys():
-        print(f"Channel `{name}`: not redacted yet, not measured.")
 
 
 def read_texts(folders: list[Path], data: Path | None) -> Iterator[tuple[str, str]]:

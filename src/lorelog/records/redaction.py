@@ -28,10 +28,11 @@ MARKER_PATTERN = re.compile(r"sha256:[0-9a-f]{64}")
 MAX_REDACTIONS_PER_RECORD = 1_000
 _ID_PATTERN = re.compile(r"[^\s\x00-\x1f\x7f]{1,200}")
 _NAME_PATTERN = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
-_STATUSES = frozenset(
+USUAL_STATUSES = frozenset(
     {spec.status for spec in KINDS.values()}
     | {"completed", "failed", "cancelled", "blocked", "abandoned", "done", "open", "pending", "generated"}
 )
+"""Statuses that say nothing about a record's text; they stay when it is redacted."""
 _RELATIONS = frozenset({spec.relation for spec in KINDS.values()} | {"supersedes", "related"})
 _KEPT_LINE_KEYS = (
     *("v", "seq", "id", "prev", "at", "kind", "more", "project", "task", "thread", "reply_to", "supersedes"),
@@ -40,7 +41,7 @@ _KEPT_LINE_KEYS = (
 _KEPT_TEXTS: Mapping[str, Callable[[str], object]] = {
     "agent": _NAME_PATTERN.fullmatch,  # withdrawals are found by the writer's name
     "session": _ID_PATTERN.fullmatch,
-    "status": _STATUSES.__contains__,
+    "status": USUAL_STATUSES.__contains__,
     "relation": _RELATIONS.__contains__,
 }
 """Texts of a line that stay if they have the form of a name or an id, or are one of the usual words."""

@@ -191,3 +191,17 @@ def test_arguments_of_any_kind_are_told_within_bounds() -> None:
     }
     assert len(summarize_arguments({f"f{number}": "x" * 1000 for number in range(1000)})) < 2_000
     assert os.linesep not in summarize_arguments({"id": "a\nb"})
+
+
+@pytest.mark.parametrize("field", ["type", "types", "kind", "status"])
+def test_a_key_in_place_of_a_type_is_not_noted(book: TraceStore, field: str) -> None:
+    """A key given as the type of a memory does not reach the traces; the name of a type does."""
+    key = "ghp_" + "a1B2c3D4e5" * 4
+
+    for value in (key, [key, "note"], key.replace("1", "x"), "decision", ["task:status"]):
+        record_call(lambda: book, "p", CallEvent("memory.add", {field: value}, 0.1, {}))
+
+    spool = book.path.with_name(SPOOL_FILE).read_text()
+    assert "ghp_" not in spool
+    assert "decision" in spool
+    assert "task:status" in spool

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from lorelog.ingest.redaction.detectors import SecretSpan
+from lorelog.ingest.redaction.detectors import SecretSpan, word_matches
 from lorelog.ingest.redaction.values import (
     is_fingerprint,
     is_human_password,
@@ -47,7 +47,12 @@ _TYPE_ANNOTATION = re.compile(
 _QUOTED_VALUE = re.compile(r"([fFrRbBuU]{0,2})([\"'`])((?:\\.|(?!\2)[^\\\n])++)")
 _ESCAPED_VALUE = re.compile(r"[bB]?(\\+[\"'])((?:(?!\1)[^\n])++)")
 _MAX_BARE_CHARS = 160  # enough to judge a value; the redacted span extends to the value's end
-_BARE_VALUE = re.compile(rf"(?![\[({{])[^\s\"'`<>\\]{{1,{_MAX_BARE_CHARS}}}+")
+_BARE_VALUES = {
+    ends: re.compile(rf"(?![\[({{])[^\s\"'`<>\\{re.escape(ends)}]{{1,{_MAX_BARE_CHARS}}}+")
+    for ends in ("", "<", ";", "&#;", ",;)}]")
+}
+"""By the characters that end a value in its place."""
+_TOLD_VALUE = re.compile(r"[A-Za-z]{0,2}\\*[\"'`]|[^\s\"'`<>\\]{6}")
 _BARE_VALUE_REST = re.compile(r"[^\s\"'`<>\\]*+")
 _NAME_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _UPPER_CASE_NAME = re.compile(r"^[A-Z][A-Z0-9_]*$")
@@ -94,8 +99,9 @@ _VENDOR_NAMES = frozenset(
 )
 
 
+_MARKER_START = "[redacted:"
 _LAST_WORDS = frozenset({"key", "keys"})
-_QUALIFIER_BEFORE = re.compile(rf"\b({'|'.join(sorted(_KEY_QUALIFIERS))})[ -]\Z", re.IGNORECASE)
+_MAX_QUALIFIER_CHARS = max(map(len, _KEY_QUALIFIERS))
 
 
 class _ValueSpan(NamedTuple):
@@ -119,7 +125,10 @@ def assignment_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
             end = at + len(stem)
             if after and after.end() not in seen:
                 seen.add(after.end())
-                if span := _secret_span_at(text, at, after):
+                is_absent = text.startswith("\n", after.end()) or (
+                    after[3] is not None and not _TOLD_VALUE.match(text, after.end())
+                )
+                if not is_absent and (span := _secret_span_at(text, at, after)):
                     yield span
                     end = span[1]
             at = lowered.find(stem, end)
@@ -127,9 +136,11 @@ def assignment_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
 
 def _secret_span_at(text: str, at: int, after: re.Match[str]) -> SecretSpan | None:
     start = _name_start(text, at)
+    if text.startswith(_MARKER_START, max(0, start - len(_MARKER_START))):
+        return None
     name = text[start : after.end(1)]
-    if name.lower() in _LAST_WORDS and (earlier := _QUALIFIER_BEFORE.search(text, max(0, start - 24), start)):
-        name = f"{earlier[1]}_{name}"  # "the secret access key is"
+    if name.lower() in _LAST_WORDS and (earlier := _qualifier_before(text, start)):
+        name = f"{earlier}_{name}"  # "the secret access key is"
     level, kind = _name_level(name)
     span = _read_value(text, start, name, after) if level else None
     if not span or not _is_secret(name, level, span):
@@ -146,6 +157,18 @@ def secret_kind(name: str, value: str, *, literal: bool) -> str:
     level, kind = _name_level(name)
     span = _ValueSpan(0, len(value), value, literal, in_query_string=False)
     return kind if level and _is_secret(name, level, span) else ""
+
+
+def _qualifier_before(text: str, start: int) -> str:
+    """Return the word before a name if it says what kind of key the name denotes."""
+    end = first = start - 1
+    if end < 0 or text[end] != " ":
+        return ""
+    lowest = max(0, end - _MAX_QUALIFIER_CHARS - 1)
+    while first > lowest and (text[first - 1].isalnum() or text[first - 1] == "_"):
+        first -= 1
+    word = text[first:end]
+    return word if word.lower() in _KEY_QUALIFIERS else ""
 
 
 def _name_start(text: str, at: int) -> int:
@@ -166,6 +189,8 @@ def _name_level(name: str) -> tuple[int, str]:
     if not words or words[-1] in _METADATA_WORDS or name.strip("-.$_") in {"PWD", "OLDPWD"}:
         return _LEVEL_NONE
     last = words[-1]
+    if last in _AMBIGUOUS_PASSWORD_NAMES and name[0].isdigit():
+        return _LEVEL_NONE  # random text
     if last in _PASSWORD_WORDS or last.endswith(("password", "passwd", "passphrase")):
         return _LEVEL_PASSWORD, "password"
     return _LEVEL_NONE if "public" in words or "publishable" in words else _key_name_level(words, last)
@@ -188,7 +213,9 @@ def _read_value(text: str, start: int, name: str, after: re.Match[str]) -> _Valu
     separator, position = (after[2] or "").strip(), after.end()
     if ":" in separator and (typed := _TYPE_ANNOTATION.match(text, position)):
         position = typed.end()
-    quoted, escaped = _QUOTED_VALUE.match(text, position), _ESCAPED_VALUE.match(text, position)
+    quoted = escaped = None
+    if not text[position : position + 3].isalnum():  # quotes, perhaps after the letters of a prefix
+        quoted, escaped = _QUOTED_VALUE.match(text, position), _ESCAPED_VALUE.match(text, position)
     if quoted and after[3] and (after[3].strip() or (_COMPOUND_NAME.search(name) and not name.startswith("--"))):
         return _ValueSpan(
             quoted.start(3), quoted.end(3), quoted[3], literal=False, in_query_string=False, in_prose=True
@@ -223,33 +250,35 @@ def _is_setter(text: str, start: int, separator: str) -> bool:
 
 def _read_unquoted(text: str, start: int, name: str, after: re.Match[str], *, position: int) -> _ValueSpan | None:
     before = text[max(0, start - 5) : start]
+    equals = after[2] == "="
     if after[4]:
         return _read_bare(text, position, ends="<") if before.endswith("<") and name[-1:].isalnum() else None
     if before.endswith(("?", "&", "&amp;")):
         return _read_bare(text, position, ends="&#;", query=True)
-    if after[2] == "=" and _in_connection_string(text, start):
+    if equals and before[-1:] in _BEFORE_PARAMETER and _in_connection_string(text, start):
         return _read_bare(text, position, ends=";", literal=True)
-    if after[2] == "=" and _UPPER_CASE_NAME.match(name):
+    if equals and name.isupper() and _UPPER_CASE_NAME.match(name):
         return _read_bare(text, position, ends="", literal=True)
-    span = _read_bare(text, position, ends=",;)}]")
-    if span and (parameter := _NEXT_PARAMETER.search(span.value)):
+    span = _read_bare(text, position, ends=",;)}]", in_prose=bool(after[3]) and not name.startswith("--"))
+    if span and "&" in span.value and (parameter := _NEXT_PARAMETER.search(span.value)):
         span = span._replace(end=span.start + parameter.start(), value=span.value[: parameter.start()])
-    return span._replace(in_prose=bool(after[3]) and not name.startswith("--")) if span else None
+    return span
 
 
+_BEFORE_PARAMETER = frozenset({";", " ", "\t"})
 _NEXT_PARAMETER = re.compile(r"&(?=[\w.-]*[=;]|&|\Z|nbsp|#)")
 
 
-def _read_bare(text: str, position: int, *, ends: str, literal: bool = False, query: bool = False) -> _ValueSpan | None:
-    match = _BARE_VALUE.match(text, position)
+def _read_bare(
+    text: str, position: int, *, ends: str, literal: bool = False, query: bool = False, in_prose: bool = False
+) -> _ValueSpan | None:
+    match = _BARE_VALUES[ends].match(text, position)
     value = match[0] if match else ""
-    for end in ends:
-        value = value.partition(end)[0]
     value = value.rstrip(",;" if literal else ".,;)}]")
     if ends == "<":
         literal = text.startswith("</", position + len(value))
         value = value if literal else ""
-    return _ValueSpan(position, position + len(value), value, literal, query) if value else None
+    return _ValueSpan(position, position + len(value), value, literal, query, in_prose) if value else None
 
 
 def _in_connection_string(text: str, start: int) -> bool:
@@ -269,19 +298,30 @@ def _is_secret(name: str, level: int, span: _ValueSpan) -> bool:
     elif level == _LEVEL_PASSWORD:
         is_secret = len(value) >= 4 and _is_password(value, name, literal=span.literal)
     elif level == _LEVEL_SECRET:
-        is_secret = looks_random(value, 8 if span.in_query_string else 12) or _is_mixed_secret(
-            value, literal=span.literal
+        is_secret = (
+            looks_random(value, 8 if span.in_query_string else 12)
+            or _is_mixed_secret(value, literal=span.literal)
+            or (span.literal and name.lower().endswith("secret") and is_human_password(value))
         )
     else:
         is_secret = looks_random(value, 24) and not is_fingerprint(value)
     return is_secret and value.lower() != name.lower() and not is_placeholder(value)
 
 
+_NUMBERED_TYPE = re.compile(r"[A-Za-z]+\$[0-9]{1,2}\Z")  # a bundler's name for a type: `OAuthCredential$1`
+
+
 def _is_mixed_secret(value: str, *, literal: bool) -> bool:
     if literal and (_is_mixed(value) or value.count("\\x") >= 6):
         return True
     both_cases = value != value.lower() and value != value.upper()
-    return len(value) >= 12 and both_cases and is_human_password(value) and _is_mixed(value)
+    return (
+        len(value) >= 12
+        and not _NUMBERED_TYPE.match(value)
+        and both_cases
+        and is_human_password(value)
+        and _is_mixed(value)
+    )
 
 
 def _is_told(value: str, level: int) -> bool:
@@ -295,6 +335,7 @@ _EMAIL = re.compile(r"@[\w-]+\.\w")
 _PASSWORD_VOCABULARY = re.compile(
     r"pass|pwd|secret|token|key|cred|auth|login|user|input|field|test|required|invalid", re.IGNORECASE
 )
+_HEX_NUMBER = re.compile(r"0[xX][0-9a-fA-F]{1,8}\Z")
 _DIGIT_OR_SYMBOL = re.compile(r"[0-9!@#$%^&+=~?]")
 _BRACKETED = re.compile(r"\[[^\]]*\]$|\([^)]*\)$")
 _REFERENCE_VALUE = re.compile(
@@ -308,6 +349,8 @@ def _is_password(value: str, name: str, *, literal: bool) -> bool:
         return literal and "phrase" in name.lower() and value[0].islower() and value[-1] not in ".:!?"
     if is_human_password(value) or looks_random(value, 12):
         return True
+    if not literal and _HEX_NUMBER.match(value):
+        return False
     is_ambiguous = name.strip("-.$_").lower() in _AMBIGUOUS_PASSWORD_NAMES
     if _REFERENCE_VALUE.match(value) or (is_ambiguous and (value.isalpha() or not literal)):
         return False
@@ -318,6 +361,7 @@ def _is_password(value: str, name: str, *, literal: bool) -> bool:
     return len(value) >= 6 and bool(_DIGIT_OR_SYMBOL.search(value)) and not value.isdigit() and not is_name_like(value)
 
 
+@lru_cache(maxsize=2048)
 def _is_mixed(value: str) -> bool:
     """Return True if one word combines letters, digits and symbols."""
     if len(value) < 8 or any(letter.isspace() for letter in value) or _REFERENCE_VALUE.match(value):
@@ -328,7 +372,7 @@ def _is_mixed(value: str) -> bool:
 
 _LINE_END = r"(?:\r?\n|\\n)"
 _VALUE_BELOW_NAME = re.compile(
-    rf":\*{{0,2}}[ \t]{{0,4}}([|>][+-]?[0-9]?[ \t]{{0,8}})?{_LINE_END}(?:[>+-]?[ \t]{{0,8}}{_LINE_END})?[>+-]?[ \t]{{0,40}}"
+    rf":(?<=[A-Za-z0-9_.$\"'`*-]:)\*{{0,2}}[ \t]{{0,4}}([|>][+-]?[0-9]?[ \t]{{0,8}})?{_LINE_END}(?:[>+-]?[ \t]{{0,8}}{_LINE_END})?[>+-]?[ \t]{{0,40}}"
     r"([^\s\"'`<>\\]{6,4096}+)(?=([ \t]{0,8}(?:[\r\n\\]|\Z))?)"
 )
 _VARIABLE_BLOCK = re.compile(
@@ -337,8 +381,9 @@ _VARIABLE_BLOCK = re.compile(
     re.ASCII,
 )
 _NAME_VALUE_FIELDS = re.compile(
-    r"\b(?:name|key)[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?([\w.-]{2,64}+)[\"']?[ \t]{0,4}(?:,\s{0,40}|\s{1,40})[\"']?value[\"']?[ \t]{0,4}[:=]"
-    r"[ \t]{0,4}(?:\"([^\"\n]{4,4096}+)\"|'([^'\n]{4,4096}+)'|([^\s\"'`<>\\,}]{4,4096}+))",
+    r"\b(?:name|key)\\?[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\?[\"']?([\w.-]{2,64}+)\\?[\"']?[ \t]{0,4}(?:,\s{0,40}|\s{1,40})"
+    r"\\?[\"']?value\\?[\"']?[ \t]{0,4}[:=][ \t]{0,4}"
+    r"(?:\"([^\"\n]{4,4096}+)\"|'([^'\n]{4,4096}+)'|\\\"([^\"\\\n]{4,4096}+)\\\"|([^\s\"'`<>\\,}]{4,4096}+))",
     re.IGNORECASE | re.ASCII,
 )
 _SESSION_NAME = re.compile(r"sess|^sid$|\.sid$", re.IGNORECASE)
@@ -352,24 +397,24 @@ _TABLE_CELLS = re.compile(
 _TRAILING_NAME = re.compile(r"(?:[A-Za-z]{1,20} )?[\w.$-]{2,64}[\"'`*]{0,2}\Z", re.ASCII)
 
 
-def separated_value_spans(text: str) -> Iterator[SecretSpan]:
+def separated_value_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
     """Find a value below its name (long YAML values), in a `value` field next to `name`, or in the next table cell."""
     if ":" in text:
         yield from _below_name_spans(text)
     if "variable" in text and "default" in text:
-        for match in _VARIABLE_BLOCK.finditer(text):
+        for match in word_matches(text, text, ("variable",), _VARIABLE_BLOCK):
             if kind := secret_kind(match[1], match[3], literal=True):
                 yield match.start(3), match.end(3), kind
     if "value" in text or "Value" in text:
-        yield from _value_field_spans(text)
+        yield from _value_field_spans(text, lowered)
     if text.count("|") > 2:
         for match in _TABLE_CELLS.finditer(text):
             if looks_random(match[2]) and (kind := secret_kind(_normalize_name(match[1]), match[2], literal=False)):
                 yield match.start(2), match.end(2), kind
 
 
-def _value_field_spans(text: str) -> Iterator[SecretSpan]:
-    for match in _NAME_VALUE_FIELDS.finditer(text):
+def _value_field_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
+    for match in word_matches(text, lowered, ("name", "key"), _NAME_VALUE_FIELDS):
         index = match.lastindex or 0
         kind = secret_kind(match[1], match[index], literal=False)
         if not kind and _SESSION_NAME.search(match[1]) and looks_random(match[index]):
@@ -384,7 +429,10 @@ def _value_field_spans(text: str) -> Iterator[SecretSpan]:
 
 def _below_name_spans(text: str) -> Iterator[SecretSpan]:
     for match in _VALUE_BELOW_NAME.finditer(text):
-        name = _TRAILING_NAME.search(text, max(0, match.start() - 90), match.start())
+        before = text[max(0, match.start() - 90) : match.start()].rpartition("\n")[2]
+        if not _has_name_stem(before):
+            continue  # in programs, nearly every colon at the end of a line
+        name = _TRAILING_NAME.search(before)
         is_alone = match[3] is not None
         if (
             name
@@ -393,6 +441,11 @@ def _below_name_spans(text: str) -> Iterator[SecretSpan]:
             and (kind := secret_kind(_normalize_name(name[0]), match[2], literal=bool(match[1])))
         ):
             yield match.start(2), match.end(2), kind
+
+
+def _has_name_stem(text: str) -> bool:
+    lowered = text.lower()
+    return any(stem in lowered for stem in _NAME_STEMS)
 
 
 def _is_certain(value: str) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from lorelog.ingest.redaction.values import (
     is_fingerprint,
@@ -55,7 +55,7 @@ def private_key_spans(text: str) -> Iterator[SecretSpan]:
 _URL_PASSWORD = re.compile(r"://([^\s/:@\"'<>\\`?#\[\]]{0,128}+):([^\s/@\"'<>`?#]{1,256}+)@(?=[\w\[.$%{-])", re.ASCII)
 # A password in a URL of a database is often not encoded; only a web address has a path, a query and a fragment.
 _DATABASE_PASSWORD = re.compile(
-    r"(?<!http)(?<!https)://([^\s/:@\"'<>\\`?#\[\]]{0,128}+):([^\s/\"'<>`]{1,128})@(?=[\w\[.$%{-])", re.ASCII
+    r"://(?<!http://)(?<!https://)([^\s/:@\"'<>\\`?#\[\]]{0,128}+):([^\s/\"'<>`]{1,128})@(?=[\w\[.$%{-])", re.ASCII
 )
 _URL_TOKEN = re.compile(r"https?://([A-Za-z0-9_.~%-]{16,256}+)@", re.ASCII)
 
@@ -122,13 +122,13 @@ _COOKIE_HEADER = re.compile(
     r"cookie\\*[\"'`]?(?:[ \t]{0,8}[:=][ \t]{0,8}|[ \t]{1,4}(?=[\"']))\\*[\"'`]?([^\n\"'`\\]{4,8192}+)", re.IGNORECASE
 )
 _COOKIE = re.compile(r"(?:^|;|,)\s{0,4}([\w.%-]{1,128}+)=([^;,\s]{8,4096}+)", re.ASCII)
-_COOKIE_OPTION = re.compile(r"[ \t]-b[ \t]{0,4}[\"']([\w.%-]{1,64}+)=([^;,\s\"']{16,4096}+)", re.ASCII)
+_COOKIE_OPTION = re.compile(r"-b(?<![\w-]-b)[ \t]{0,4}[\"']([\w.%-]{1,64}+)=([^;,\s\"']{16,4096}+)", re.ASCII)
 _COOKIE_ATTRIBUTES = frozenset({"path", "domain", "expires", "max-age", "samesite", "priority"})
 
 
 def cookie_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
     """Find the values of cookies in Cookie and Set-Cookie headers; names and attributes stay."""
-    if " -b" in text:
+    if "-b" in text:
         for match in _COOKIE_OPTION.finditer(text):
             if looks_random(match[2]) and not is_placeholder(match[2]):
                 yield match.start(2), match.end(2), "cookie"
@@ -169,10 +169,11 @@ def _command_end(text: str, at: int) -> int:
 
 def command_password_spans(text: str) -> Iterator[SecretSpan]:
     """Find `curl -u user:PASSWORD`, `sshpass -p PASSWORD`, `mysql -pPASSWORD`, `docker login -p PASSWORD`."""
-    for program in _LOGIN_PROGRAMS:
+    letters = option_letters(text)
+    for program in _LOGIN_PROGRAMS if letters & {"u", "U", "-"} else ():
         for match in command_matches(text, program, _USER_FLAG):
             yield from _user_password_spans(match)
-    for program in ("sshpass", "mysql", "mariadb", " login "):
+    for program in ("sshpass", "mysql", "mariadb", " login ") if "p" in letters else ():
         for match in command_matches(text, program, _PASSWORD_FLAG):
             index = match.lastindex or 0
             fits = program == "sshpass" or bool(match[1]) == (program == " login ")
@@ -202,11 +203,21 @@ def word_matches(text: str, lowered: str, words: Iterable[str], pattern: re.Patt
             at = lowered.find(word, match.end() if match else at + len(word))
 
 
+def present_words(lowered: str, words_by_stem: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """Return the words whose stem occurs in a text: one search for several words."""
+    return [word for stem, words in words_by_stem.items() if stem in lowered for word in words]
+
+
+def option_letters(text: str) -> frozenset[str]:
+    """Return the first letters of the command-line options in a text, a hyphen for long ones."""
+    return frozenset(part[:1] for blank in (" -", "\t-") for part in text.split(blank)[1:])
+
+
 _NETRC = re.compile(
     r"\b(?:login|user)[ \t\n]{1,8}[^\s\"'`]{1,128}[ \t\n]{1,8}password[ \t\n]{1,8}([^\s\"'`\\]{3,256}+)", re.ASCII
 )
 _PGPASS = re.compile(
-    r"(?<![\w.*:/@-])[\w.*-]{1,128}+:(?:5432|5433|6432|6543|\*):[\w.*-]{1,64}+:[\w.*@-]{1,64}+:([^\s\"'`\\]{3,256}+)",
+    r"(?<![\w.*:/@-])[\w.*-]{1,128}+:(?:5432|5433|6432|6543|\*):[\w.*-]{1,64}+:[\w.*@-]{1,64}+:([^\s\"'`\\]{3,}+)",
     re.ASCII,
 )
 _CRYPT = "[./A-Za-z0-9]"
@@ -217,7 +228,7 @@ _PASSWORD_HASH = re.compile(
     rf"|argon2(?:id|i|d)\$v=[0-9]{{1,3}}\$m=[0-9,tp=]{{5,40}}\$[A-Za-z0-9+/]{{8,64}}\$[A-Za-z0-9+/]{{16,128}})(?!{_CRYPT})",
     re.ASCII,
 )
-_WALLET_KEY = re.compile(r"(?<![0-9A-Za-z])0x[0-9a-fA-F]{64}(?![0-9A-Za-z])")
+_WALLET_KEY = re.compile(r"0x(?<![0-9A-Za-z]0x)[0-9a-fA-F]{64}(?![0-9A-Za-z])")
 _WALLET_KEY_NAME = re.compile(r"priv(?:ate)?[ _-]?key", re.IGNORECASE)
 _DJANGO_KEY = re.compile(r"django-insecure-[^\s\"'`\\]{30,80}+")
 _WIFI_CODE = re.compile(r"WIFI:(?:[TSH]:[^;\n]{0,64};){0,3}P:((?:[^;\n\\]|\\.){4,64}+);")
@@ -227,7 +238,7 @@ def password_file_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
     """Find passwords in lines of .netrc and .pgpass."""
     if "password" in lowered and ("login" in lowered or "machine" in lowered):
         is_netrc = "machine" in lowered
-        for match in _NETRC.finditer(text):
+        for match in word_matches(text, text, ("login", "user"), _NETRC):
             if not is_placeholder(match[1]) and (is_netrc or not match[1].isalpha()):
                 yield match.start(1), match.end(1), "netrc-password"
     if any(port in text for port in (":5432:", ":5433:", ":6432:", ":6543:", ":*:")):
@@ -256,54 +267,56 @@ def known_form_spans(text: str) -> Iterator[SecretSpan]:
 
 
 _PROGRAM_OPTIONS = tuple(
-    (program, re.compile(option + COMMAND_VALUE, re.ASCII))
-    for program, option in (
-        ("gh secret set", r"[ \t](?:-b|--body)[ \t=]{0,4}"),
-        ("redis-cli", r"[ \t]-a[ \t]{1,4}"),
-        ("mongo", r"[ \t]-p[ \t]{1,4}"),
-        ("zip", r"[ \t]-P[ \t]{0,4}"),
-        ("7z ", r"[ \t]-p"),
-        ("openssl", r"[ \t](?:-k[ \t]{1,4}|-pass(?:in|out)?[ \t]{1,4}pass:)"),
-        ("ssh-keygen", r"[ \t]-[NP][ \t]{1,4}"),
-        ("doctl", r"[ \t](?:-t|--access-token)[ \t=]{1,4}"),
-        ("htpasswd", r"[ \t]-[A-Za-z]{0,4}b[A-Za-z]{0,4}[ \t]{1,4}[^\s]{1,200}+[ \t]{1,4}[^\s]{1,64}+[ \t]{1,4}"),
-        ("sqlplus", r"[ \t][A-Za-z_][\w$#]{0,29}/"),
-        ("sqlldr", r"[ \t](?:userid=)?[A-Za-z_][\w$#]{0,29}/"),
-        ("snmp-server", r"[ \t]community[ \t]{1,4}"),
-        ("username ", r"[ \t](?:password|secret)[ \t]{1,4}[0-9][ \t]{1,4}"),
-        ("enable ", r"\benable[ \t]{1,4}(?:password|secret)[ \t]{1,4}(?:[0-9][ \t]{1,4})?"),
-        ("net user", r"\bnet user[ \t]{1,4}[\w.-]{1,64}+[ \t]{1,4}"),
-        ("net use", r"[ \t]/user:[^\s]{1,64}+[ \t]{1,4}"),
-        ("psexec", r"[ \t]-p[ \t]{1,4}"),
-        ("ldap", r"[ \t]-w[ \t]{1,4}"),
-        ("smbclient", r"[ \t]-U[ \t]{0,4}[\w.\\-]{1,64}+%"),
-        ("freerdp", r"[ \t]/p:"),
-        ("poetry config", r"[ \t]http-basic\.[\w.-]{1,64}+[ \t]{1,4}[^\s]{1,64}+[ \t]{1,4}"),
-        ("poetry publish", r"[ \t]-p[ \t]{1,4}"),
-        ("twine", r"[ \t]-p[ \t]{1,4}"),
-        ("cargo login", r"\bcargo login[ \t]{1,4}"),
-        ("rclone obscure", r"\brclone obscure[ \t]{1,4}"),
-        ("masterauth", r"\bmasterauth[ \t]{1,4}"),
-        ("nmcli", r"[ \t]password[ \t]{1,4}"),
-        ("oathtool", r"[ \t](?:-b|--base32)[ \t]{1,4}"),
-        ("http ", r"[ \t](?:-a|--auth)[ \t=]{1,4}[\"']?[\w.@-]{1,64}+:"),
-        ("ConvertTo-SecureString", r"[ \t](?:-String[ \t]{1,4})?(?=[\"'])"),
-        ("--password-stdin", r"[ \t]{0,4}<<<[ \t]{0,4}"),
+    (program, frozenset(letters), re.compile(option + COMMAND_VALUE, re.ASCII))
+    for program, letters, option in (  # letters: first letters of the option, as in `option_letters`; empty: no option
+        ("gh secret set", "b-", r"[ \t](?:-b|--body)[ \t=]{0,4}"),
+        ("redis-cli", "a", r"[ \t]-a[ \t]{1,4}"),
+        ("mongo", "p", r"[ \t]-p[ \t]{1,4}"),
+        ("zip", "P", r"[ \t]-P[ \t]{0,4}"),
+        ("7z ", "p", r"[ \t]-p"),
+        ("openssl", "kp", r"[ \t](?:-k[ \t]{1,4}|-pass(?:in|out)?[ \t]{1,4}pass:)"),
+        ("ssh-keygen", "NP", r"[ \t]-[NP][ \t]{1,4}"),
+        ("doctl", "t-", r"[ \t](?:-t|--access-token)[ \t=]{1,4}"),
+        ("htpasswd", "", r"[ \t]-[A-Za-z]{0,4}b[A-Za-z]{0,4}[ \t]{1,4}[^\s]{1,200}+[ \t]{1,4}[^\s]{1,64}+[ \t]{1,4}"),
+        ("sqlplus", "", r"[ \t][A-Za-z_][\w$#]{0,29}/"),
+        ("sqlldr", "", r"[ \t](?:userid=)?[A-Za-z_][\w$#]{0,29}/"),
+        ("snmp-server", "", r"[ \t]community[ \t]{1,4}"),
+        ("username ", "", r"[ \t](?:password|secret)[ \t]{1,4}[0-9][ \t]{1,4}"),
+        ("enable ", "", r"\benable[ \t]{1,4}(?:password|secret)[ \t]{1,4}(?:[0-9][ \t]{1,4})?"),
+        ("net user", "", r"\bnet user[ \t]{1,4}[\w.-]{1,64}+[ \t]{1,4}"),
+        ("net use", "", r"[ \t]/user:[^\s]{1,64}+[ \t]{1,4}"),
+        ("psexec", "p", r"[ \t]-p[ \t]{1,4}"),
+        ("ldap", "w", r"[ \t]-w[ \t]{1,4}"),
+        ("smbclient", "U", r"[ \t]-U[ \t]{0,4}[\w.\\-]{1,64}+%"),
+        ("freerdp", "", r"[ \t]/p:"),
+        ("poetry config", "", r"[ \t]http-basic\.[\w.-]{1,64}+[ \t]{1,4}[^\s]{1,64}+[ \t]{1,4}"),
+        ("poetry publish", "p", r"[ \t]-p[ \t]{1,4}"),
+        ("twine", "p", r"[ \t]-p[ \t]{1,4}"),
+        ("cargo login", "", r"\bcargo login[ \t]{1,4}"),
+        ("rclone obscure", "", r"\brclone obscure[ \t]{1,4}"),
+        ("masterauth", "", r"\bmasterauth[ \t]{1,4}"),
+        ("nmcli", "", r"[ \t]password[ \t]{1,4}"),
+        ("oathtool", "b-", r"[ \t](?:-b|--base32)[ \t]{1,4}"),
+        ("http ", "a-", r"[ \t](?:-a|--auth)[ \t=]{1,4}[\"']?[\w.@-]{1,64}+:"),
+        ("ConvertTo-SecureString", "", r"[ \t](?:-String[ \t]{1,4})?(?=[\"'])"),
+        ("--password-stdin", "", r"[ \t]{0,4}<<<[ \t]{0,4}"),
     )
 )
 _PIPED_PHRASE = re.compile(
     r"\b(?:echo|printf)[^|\n\"'\\]{0,12}\\?[\"']([^\"'\\\n]{6,128}+)\\?[\"'][ \t]{0,4}\|[ \t]{0,4}(?:sudo )?cryptsetup"
 )
 _STRING = r"\\?(?:\"([^\"\\\s]{4,256}+)\\?\"|'([^'\\\s]{4,256}+)')"
-_SETTER_NAMES = tuple(
-    f"{name}("
-    for name in ("password", "passwd", "secret", "token", "api_key", "apikey", "access_key", "accesskey", "secretkey")
-)
+_SETTER_NAMES = {
+    **{name: (name,) for name in ("password(", "passwd(", "secret(", "token(")},
+    "key(": ("api_key(", "apikey(", "access_key(", "accesskey(", "secretkey("),
+}
 _SETTER_CALL = re.compile(rf"[a-z_]{{5,10}}+\([ \t]{{0,4}}{_STRING}[ \t]{{0,4}}[,)]", re.IGNORECASE | re.ASCII)
-_LOGIN_NAMES = (
-    *("basicauth(", "basic_auth(", "auth=(", "auth = (", "login(", ".auth(", "getconnection("),
-    *("jwt.sign(", "jwt.verify(", "jwt.encode(", "jwt.decode("),
-)
+_LOGIN_NAMES = {
+    "auth": ("basicauth(", "basic_auth(", "auth=(", "auth = (", ".auth("),
+    "login(": ("login(",),
+    "getconnection(": ("getconnection(",),
+    "jwt.": ("jwt.sign(", "jwt.verify(", "jwt.encode(", "jwt.decode("),
+}
 _LOGIN_CALL = re.compile(
     rf"[\w.= ]{{4,15}}\([^()\n]{{1,160}}?,[ \t]{{0,4}}{_STRING}[ \t]{{0,4}}(?:\)|,[ \t]{{0,4}}[{{\w])", re.ASCII
 )
@@ -318,8 +331,9 @@ _WIF_KEY = re.compile(
     r"(?:\bwif|priv(?:ate)?[ _-]?key)\)?(?:[ \t]{0,4}\(wif\))?[\"']{0,2}[ \t]{0,4}[:= ][ \t]{0,4}[\"']?([5KLc9][1-9A-HJ-NP-Za-km-z]{50,51})(?![A-Za-z0-9])",
     re.IGNORECASE,
 )
-_STELLAR_SEED = re.compile(r"(?<![A-Z0-9])S[A-Z2-7]{55}(?![A-Z0-9=])")
-_ABLY_KEY = re.compile(r"(?<![\w.-])[\w-]{6}\.[\w-]{6}:[\w-]{43}(?![\w-])", re.ASCII)
+_STELLAR_SEED = re.compile(r"S(?<![A-Z0-9]S)[A-Z2-7]{55}(?![A-Z0-9=])")
+_ABLY_KEY = re.compile(r":(?<=(?<![\w.-])[\w-]{6}\.[\w-]{6}:)[\w-]{43}(?![\w-])", re.ASCII)
+_ABLY_NAME_CHARS = 13  # the key's name, before its colon
 _SQL_PASSWORD = re.compile(
     r"\b(?:identified[ \t]{1,4}(?:with[ \t]{1,4}[\w'\"]{1,40}[ \t]{1,4})?by|password)[ \t]{1,4}(?:=[ \t]{1,4})?"
     r"\\?(?:'([^'\n]{4,128}+)'|\"([^\"\\\n]{4,128}+)\\?\")",
@@ -341,7 +355,19 @@ _STDIN_CONSUMERS = (
     "secret put",
     "secret set",
 )
-_SECRET_STORES = ("vault kv put", "vault write", "secrets set", "config:set", "--from-literal", "secrets:set")
+# A text without the stem is not searched for the program.
+_PROGRAM_STEMS = {
+    "sql": ("sqlplus", "sqlldr"),
+    "net use": ("net user", "net use"),
+    "password": ("nmcli", "--password-stdin"),
+}
+_STEM_OF_PROGRAM = {program: stem for stem, programs in _PROGRAM_STEMS.items() for program in programs}
+_SECRET_STORES = {
+    "vault ": ("vault kv put", "vault write"),
+    "secrets": ("secrets set", "secrets:set"),
+    "config:set": ("config:set",),
+    "--from-literal": ("--from-literal",),
+}
 _STORE_ASSIGNMENT = re.compile(rf"[ \t=\"'][A-Za-z_][\w.-]{{0,63}}+={COMMAND_VALUE}", re.ASCII)
 _MAX_LINE_CHARS = 1000
 
@@ -360,11 +386,12 @@ def call_argument_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
     """Find passwords in calls: `setPassword("…")`, `auth=("user", "…")`, `define('AUTH_KEY', '…')`."""
     setters = (
         match
-        for match in word_matches(text, lowered, _SETTER_NAMES, _SETTER_CALL)
+        for match in word_matches(text, lowered, present_words(lowered, _SETTER_NAMES), _SETTER_CALL)
         if lowered[max(0, match.start() - 1) : match.start()] in {".", ">", ":", "_"}
         or lowered.endswith(("set", "with"), 0, match.start())
     )
-    for match in (*setters, *word_matches(text, lowered, _LOGIN_NAMES, _LOGIN_CALL)):
+    logins = word_matches(text, lowered, present_words(lowered, _LOGIN_NAMES), _LOGIN_CALL)
+    for match in (*setters, *logins):
         index = match.lastindex or 0
         value = match[index]
         if (is_human_password(value) or looks_random(value, 12)) and not is_placeholder(value):
@@ -373,7 +400,7 @@ def call_argument_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
         for match in _SALT_DEFINITION.finditer(text):
             if "unique phrase" not in match[1]:
                 yield match.start(1), match.end(1), "secret"
-    if "::set-output" in text or "::add-mask" in text:
+    if "::" in text and ("::set-output" in text or "::add-mask" in text):
         for match in _WORKFLOW_VALUE.finditer(text):
             if not is_placeholder(match[1]):
                 yield match.start(1), match.end(1), "secret"
@@ -388,7 +415,7 @@ def bare_key_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
     if "secret access key [" in lowered:
         for match in _PROMPTED_KEY.finditer(text):
             yield match.start(1), match.end(1), "aws-secret"
-    for match in word_matches(text, lowered, ("wif", "privkey", "priv_key", "private"), _WIF_KEY):
+    for match in word_matches(text, lowered, ("wif", "priv"), _WIF_KEY):
         if looks_random(match[1]):
             yield match.start(1), match.end(1), "wallet-key"
     if "stellar" in lowered or "keypair" in lowered:
@@ -396,25 +423,30 @@ def bare_key_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
             yield match.start(), match.end(), "wallet-key"
     if "ably" in lowered:
         for match in _ABLY_KEY.finditer(text):
-            if looks_random(match[0]):
-                yield match.start(), match.end(), "ably-key"
+            start = match.start() - _ABLY_NAME_CHARS
+            if looks_random(text[start : match.end()]):
+                yield start, match.end(), "ably-key"
 
 
-def command_argument_spans(text: str) -> Iterator[SecretSpan]:
+def command_argument_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
     """Find `gh secret set X -b VALUE`, `echo VALUE | docker login --password-stdin`, `vault kv put path x=VALUE`."""
-    for program, option in _PROGRAM_OPTIONS:
+    letters = option_letters(text)
+    absent = {stem for stem in _PROGRAM_STEMS if stem not in lowered}
+    for program, options, option in _PROGRAM_OPTIONS:
+        if (options and not options & letters) or _STEM_OF_PROGRAM.get(program) in absent:
+            continue
         for match in command_matches(text, program, option):
             index = match.lastindex or 0
             if _is_plausible_password(match[index]):
                 yield match.start(index), match.end(index), "command-password"
-    if any(consumer in text for consumer in _STDIN_CONSUMERS):
+    if "|" in text and ("echo" in text or "printf" in text) and any(word in text for word in _STDIN_CONSUMERS):
         yield from _piped_spans(text)
-    for store in _SECRET_STORES:
+    for store in present_words(text, _SECRET_STORES):
         yield from _store_spans(text, store)
 
 
 def _piped_spans(text: str) -> Iterator[SecretSpan]:
-    for match in _PIPED_SECRET.finditer(text):
+    for match in word_matches(text, text, ("echo", "printf"), _PIPED_SECRET):
         command = match[4]
         index = next(number for number in (1, 2, 3) if match[number])
         if any(consumer in command for consumer in _STDIN_CONSUMERS) and _is_plausible_password(match[index]):

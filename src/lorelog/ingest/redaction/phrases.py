@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lorelog.ingest.redaction.detectors import SecretSpan, word_matches
+from lorelog.ingest.redaction.detectors import SecretSpan, present_words, word_matches
 from lorelog.ingest.redaction.values import is_human_password, is_name_like, is_placeholder, looks_random
 
 _JOINT = r"\\{0,2}[\"'`*]{0,2}[ \t]{0,4}(?:(?:[:=：]|is|was|are|ist|lautet)[ \t]{0,8}|[:=][ \t]{0,4}\\?n?\s{1,40}[>+-]?[ \t]{0,8})"
@@ -45,11 +45,16 @@ _RECOVERY_CODES = re.compile(
 )
 _CODE_WITH_DIGIT = re.compile(r"(?=[a-zA-Z-]{0,20}[0-9])[a-zA-Z0-9-]{6,}")
 
-_PASSWORD_NAMES = (
-    *("passwort", "kennwort", "mot de passe", "mot_de_passe", "motdepasse", "contraseña", "contrasena", "clave"),
-    *("密码", "密碼", "口令", "パスワード", "пароль", "비밀번호", "암호", "senha", "parola d'ordine", "parola chiave"),
-    *("wachtwoord", "hasło", "lösenord", "şifre", "adgangskode", "salasana"),
+_ASCII_PASSWORD_NAMES = {
+    "wort": ("passwort", "kennwort"),
+    "passe": ("mot de passe", "mot_de_passe", "motdepasse"),
+    "parola": ("parola d'ordine", "parola chiave"),
+    **{name: (name,) for name in ("contrasena", "clave", "senha", "wachtwoord", "adgangskode", "salasana")},
+}
+_OTHER_PASSWORD_NAMES = (
+    *("contraseña", "密码", "密碼", "口令", "パスワード", "пароль", "비밀번호", "암호", "hasło", "lösenord", "şifre"),
 )
+_PASSWORD_NAMES = (*(name for names in _ASCII_PASSWORD_NAMES.values() for name in names), *_OTHER_PASSWORD_NAMES)
 _FOREIGN_NAME = re.compile(
     rf"(?:{'|'.join(_PASSWORD_NAMES)})"
     r"[\"'`*]{0,2}(?:[ \t\xa0]{0,4}(?:=>|[:=：])[ \t]{0,8}|[ \t]{0,4}(?:是|为|為|は|が|는|은)[ \t:：]{0,4}"
@@ -72,19 +77,8 @@ _LOGIN_PAIR = re.compile(
 
 
 _PASSPHRASE_NAMES = ("passphrase", "pass phrase", "pass_phrase", "pass-phrase")
-_SEED_NAMES = (
-    "mnemonic",
-    *(
-        f"{word}{joint}"
-        for word in ("seed", "recovery", "backup", "secret", "wallet")
-        for joint in (" ", "_", "-", "phrase")
-    ),
-)
-_CODE_NAMES = tuple(
-    f"{word}{joint}code"
-    for word in ("recovery", "backup", "scratch", "2fa", "rescue", "one-time", "emergency")
-    for joint in (" ", "_", "-", "")
-)
+_SEED_NAMES = ("mnemonic", "seed", "recovery", "backup", "secret", "wallet")
+_CODE_NAMES = ("recovery", "backup", "scratch", "2fa", "rescue", "one-time", "emergency")
 
 
 def phrase_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
@@ -110,7 +104,7 @@ def phrase_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
 def message_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
     """Find passwords that a message tells."""
     if " is " in lowered or " was " in lowered or "->" in text or "=>" in text or "→" in text:
-        yield from _told_spans(word_matches(text, lowered, ("pass", "pw"), _TOLD_PASSWORD))
+        yield from _told_spans(word_matches(text, lowered, ("passw", "passc", "pw"), _TOLD_PASSWORD))
     if "login" in lowered or "cred" in lowered:
         yield from _told_spans(word_matches(text, lowered, ("login", "cred"), _LOGIN_PAIR))
 
@@ -123,7 +117,8 @@ def _told_spans(matches: Iterator[re.Match[str]]) -> Iterator[SecretSpan]:
 
 
 def _foreign_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
-    for match in word_matches(text, lowered, _PASSWORD_NAMES, _FOREIGN_NAME):
+    names = [*present_words(lowered, _ASCII_PASSWORD_NAMES), *(() if text.isascii() else _OTHER_PASSWORD_NAMES)]
+    for match in word_matches(text, lowered, names, _FOREIGN_NAME):
         index = 2 if match[1] else 3
         value = match[index] if match[1] else match[index].rstrip(".,;:)]}")
         is_secret = is_human_password(value) or (looks_random(value, 10) and not is_name_like(value))

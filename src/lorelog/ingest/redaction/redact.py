@@ -42,7 +42,8 @@ from lorelog.ingest.redaction.vendor_rules import matching_rules
 _MAX_MARKER_CHARS = 64
 _MAX_ROUNDS = 8  # real texts need two; the limit is for adversarial ones
 _PRIVATE_TAG = re.compile(
-    r"(?:<|&lt;|\\u003c)(/?)\s{0,8}private(?:\s[^<>]{0,1000})?(?:>|&gt;|\\u003e)", re.IGNORECASE | re.ASCII
+    r"(?:<|&lt;|\\u003c)(/?)\s{0,8}private(?:\s(?:[^<>&\\]|&(?!lt;|gt;)|\\(?!u003[ce])){0,1000}+)?(?:>|&gt;|\\u003e)",
+    re.IGNORECASE | re.ASCII,
 )
 _INVISIBLE_CHARACTERS = "\u00ad\u200b\u200c\u200d\u2060\ufeff"
 _INVISIBLE = re.compile(f"(?<=[!-~])[{_INVISIBLE_CHARACTERS}]+(?=[!-~])")
@@ -66,7 +67,7 @@ def redact(text: str, patterns: Sequence[str] = ()) -> RedactionResult:
     custom = _compile_patterns(tuple(patterns))
     kinds: Counter[str] = Counter()
     for _ in range(_MAX_ROUNDS):
-        text, hidden = _strip_private(text)
+        text, hidden = _strip_private(text) if "private" in text.lower() else (text, 0)
         spans = [*_custom_spans(text, custom), *_visible_spans(text)]
         if hidden:
             kinds["private"] += hidden
@@ -148,7 +149,7 @@ def _secret_spans(text: str) -> Iterator[SecretSpan]:
     yield from cookie_spans(text, lowered)
     yield from command_password_spans(text)
     yield from password_file_spans(text, lowered)
-    yield from command_argument_spans(text)
+    yield from command_argument_spans(text, lowered)
     yield from sql_password_spans(text, lowered)
     yield from call_argument_spans(text, lowered)
     yield from known_form_spans(text)
@@ -156,7 +157,7 @@ def _secret_spans(text: str) -> Iterator[SecretSpan]:
     yield from phrase_spans(text, lowered)
     yield from message_spans(text, lowered)
     yield from _skip_data_uris(text, assignment_spans(text, lowered))
-    yield from _skip_data_uris(text, separated_value_spans(text))
+    yield from _skip_data_uris(text, separated_value_spans(text, lowered))
 
 
 def _vendor_spans(text: str) -> Iterator[SecretSpan]:

@@ -83,10 +83,12 @@ def is_placeholder(value: str) -> bool:
 
 _HUMAN_PASSWORD = re.compile(r"(?=[^0-9]{0,64}[0-9])(?=[^A-Za-z]{0,64}[A-Za-z])[!-~]{6,64}\Z")
 _STRONG_SIGN = re.compile(r"[!@#$%^&*+=~?|;]")
-# Without a strong sign: `Winter-2025`, `Winter2025`, `l4dd3r.957`.
+# Without a strong sign: `Winter-2025`, `Winter2025`, `l4dd3r.957`, `W1nt3R31.c`.
 _WORD_AND_NUMBER = re.compile(
-    r"(?:[A-Z][a-z0-9]{2,14}[-_.](?:[A-Za-z]{3,12})?[0-9]{2,4}[A-Za-z]?|[A-Z][a-z]{3,12}[0-9]{2,4}"
-    r"|(?=[a-z0-9]{5})[a-z]{1,9}[0-9][a-z0-9]{1,9}[a-z][a-z0-9]{0,5}[-_.][0-9]{2,4})\Z"
+    r"(?:[A-Z][a-z0-9]{2,14}[-_.](?:[A-Za-z]{3,12})?[0-9]{2,4}[A-Za-z]?|[A-Z][a-z]{3,12}[0-9]{2,4}[-_]?"
+    r"|(?=[a-z0-9]{5})[a-z]{1,9}[0-9][a-z0-9]{1,9}[a-z][a-z0-9]{0,5}[-_.][0-9]{2,4}"
+    r"|[0-9][a-z][a-z0-9]{2,8}[a-z][-_.][0-9]{2,4}"
+    r"|(?=[0-9]{0,1}[A-Za-z]{1,9}[0-9][A-Za-z])(?=[a-z0-9]{0,12}[A-Z])[A-Za-z0-9]{5,14}[0-9]{2,4}[-_.][A-Za-z0-9]?)\Z"
 )
 _NAME_AND_NUMBER = re.compile(
     r"(?:sha|md|aes|utf|ucs|iso|rfc|base|pbkdf|argon|scrypt|bcrypt|hmac|rsa|des|tls|ssl|http|ipv|python|node|version|ver"
@@ -94,9 +96,10 @@ _NAME_AND_NUMBER = re.compile(
     r"[-_.]?[0-9]{1,4}[-_.a-z0-9]*\Z",
     re.IGNORECASE,
 )
-_CODE_LIKE = re.compile(r"[(\[{<>\\]|://|^\w+=|=[\"']|->|::|^[./~@#]|&\w+;|@[\w-]+\.[a-z]")
+_CODE_LIKE = re.compile(r"[(\[{<>\\]|://|^\w+=[\w./-]*(?:$|[&;,])|=[\"']|->|::|^[./~@#]|&\w+;|@[\w-]+\.[a-z]")
 
 
+@lru_cache(maxsize=2048)
 def is_human_password(value: str) -> bool:
     """Return True if a word combines letters, digits and signs as passwords of people do: `Winter-2025`, `Tr0ub4dor&3x`.
 
@@ -122,7 +125,7 @@ def is_signed_key(value: str) -> bool:
         and not any(map(_is_word, _LETTER_RUN.findall(value)))
         and _word_density(value) >= 0.25
         and entropy(value) >= 3.9
-        and not any(part in value.lower() for part in ("xxxx", "example", "your", "..."))
+        and not any(part in value.lower() for part in ("xxxx", "example", "your", "...", "a-z"))
     )
 
 

@@ -227,7 +227,8 @@ def receipts_json(receipts: Sequence[Receipt], _: object = None) -> ForgetReceip
 
 def _proof(residues: Sequence[Residue], files: int) -> str:
     count = sum(residue.count for residue in residues)
-    return f"forgotten: {count:,} {'residue' if count == 1 else 'residues'} in {files:,} files"
+    verdict = "not forgotten" if count else "forgotten"
+    return f"{verdict}: {count:,} {'residue' if count == 1 else 'residues'} in {files:,} files"
 
 
 def _residues(residues: Sequence[Residue]) -> list[ResidueJson]:

@@ -19,6 +19,7 @@ from lorelog.core.query import Filters
 from lorelog.core.record import Record
 from lorelog.ingest.files import read_text
 from lorelog.ingest.markdown import chunk_markdown
+from lorelog.records.redaction import USUAL_STATUSES
 from lorelog.services.forget.plan import ForgottenEntry
 from lorelog.services.memories.delete import find_memory
 from lorelog.services.memories.lifecycle import EPISODE_PREFIX
@@ -323,7 +324,7 @@ def read_chunks(source: str, chunking: ChunkOptions) -> tuple[Chunk, ...]:
 
 def record_texts(record: Record) -> list[str]:
     """Return the texts that the author of a record wrote."""
-    texts: list[str] = [record.status] if record.status else []
+    texts: list[str] = [] if record.status in USUAL_STATUSES else [record.status]
     pending: list[object] = list(record.fields.values())
     while pending:
         value = pending.pop()

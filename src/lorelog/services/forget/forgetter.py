@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,12 +23,12 @@ from lorelog.core.paths import is_below
 from lorelog.core.ports import Store
 from lorelog.core.record import Record
 from lorelog.services.forget import scrub
-from lorelog.services.forget.entries import ForgetQuery, Selection, Selector, count_kinds, record_texts
+from lorelog.services.forget.entries import FileSection, ForgetQuery, Selection, Selector, count_kinds, record_texts
 from lorelog.services.forget.file_edit import group_by_file, replace_file, reword_summary, section_texts, take_out
 from lorelog.services.forget.plan import ForgetPlan, ForgottenEntry, pending_plans, plan_lock, read_plan, write_plan
-from lorelog.services.forget.quotes import long_sequences, make_quotes
+from lorelog.services.forget.quotes import key_like_words, make_quotes
 from lorelog.services.forget.receipt import Receipt, find_receipt, read_receipt, verify, write_receipt
-from lorelog.services.forget.residues import Residue, ResidueReport, find_residues, make_canaries
+from lorelog.services.forget.residues import FragmentFinder, Residue, ResidueReport, find_residues, make_canaries
 from lorelog.services.forget.unreached import find_own_transcripts, find_unreached, is_journal, refuse_edit
 from lorelog.services.indexing.documents import utc_now
 from lorelog.services.indexing.run import IndexJob, IndexRun
@@ -226,12 +226,16 @@ class Forgetter:
             texts.append(query.match)
         sections = [*selection.sections.values(), *selection.summaries.values()]
         vector_keys = tuple(dict.fromkeys(chunk.vector_key for section in sections for chunk in section.chunks))
-        repeated, kept = long_sequences(self._texts(selection)), []
+        repeats, key_words, kept = FragmentFinder(texts), key_like_words(texts), []
         also_in: dict[str, None] = {}
+        shared_keys: set[str] = set()
         for text, other in self._selector.kept_texts(selection):
             kept.append(text)
-            if other is not None and len(also_in) < _MAX_ALSO_IN and repeated.find(text):
-                also_in[other.memory or f"{other.document.source}:{other.chunks[0].start_line}"] = None
+            if other is not None:
+                shared_keys.update(chunk.vector_key for chunk in other.chunks)
+            if len(also_in) < _MAX_ALSO_IN and (key_words.find(text) or repeats.holds(text)):
+                also_in[_name_section(other) if other is not None else "a record of the ledger"] = None
+        vector_keys = tuple(key for key in vector_keys if key not in shared_keys)  # the same text stays elsewhere
         transcripts = find_own_transcripts(entries, self._deps.authored) if host_transcripts else ()
         unreached = find_unreached(entries, self._deps.workspace.home, str(getattr(self._deps.store, "place", "")))
         plan = ForgetPlan(
@@ -243,7 +247,7 @@ class Forgetter:
             vector_keys=vector_keys,
             quotes=make_quotes(texts, kept, os.urandom(16)),
             canaries=make_canaries(
-                texts, vector_keys, vectors=self._vectors(selection), kept=kept, analyse=self._deps.words
+                texts, vector_keys, vectors=self._vectors(selection, vector_keys), kept=kept, analyse=self._deps.words
             ),
             selected=count_kinds(selection),
             unreached={place: reason for place, reason in unreached.items() if place not in transcripts},
@@ -251,11 +255,13 @@ class Forgetter:
         )
         return plan, tuple(also_in)
 
-    def _vectors(self, selection: Selection) -> list[bytes]:
+    def _vectors(self, selection: Selection, vector_keys: Collection[str]) -> list[bytes]:
+        """Return the vectors of what is forgotten, without those of text that stays elsewhere."""
         ids = {identity for section in selection.sections.values() for identity in section.ids}
         sources = {section.document.source for section in selection.sections.values()}
         stored = (entry for source in sources for entry in self._deps.store.chunks_of(source))
-        return list(self._deps.store.vectors([entry.key for entry in stored if entry.id in ids]).values())
+        keys = [entry.key for entry in stored if entry.id in ids and entry.chunk.vector_key in vector_keys]
+        return list(self._deps.store.vectors(keys).values())
 
     # -- steps -------------------------------------------------------------------------------------------------------
 
@@ -368,7 +374,8 @@ class Forgetter:
         disposable += [self._deps.workspace.cache_folder, *(place / "wiki" for place in self._project_folders())]
         journals = {entry.project for entry in plan.entries}
         for path in {_file_of(residue) for residue in report.residues}:
-            if path.name.startswith(_KEPT_FILES) or path.name.startswith("ledger"):
+            is_kept = path.name.startswith((*_KEPT_FILES, "ledger")) and ".bad-" not in path.name
+            if is_kept:
                 continue
             if any(is_journal(str(path), project, self._deps.workspace) for project in journals):
                 continue
@@ -436,6 +443,11 @@ class Forgetter:
             residues=report.residues,
             unreadable=report.unreadable,
         )
+
+
+def _name_section(section: FileSection) -> str:
+    place = f"{section.document.source}:{section.chunks[0].start_line}"
+    return f"{section.memory} ({place})" if section.memory else place
 
 
 def _file_of(residue: Residue) -> Path:

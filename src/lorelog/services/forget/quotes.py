@@ -78,10 +78,14 @@ def make_quotes(texts: Iterable[str], kept: Iterable[str], key: bytes) -> Quotes
     )
 
 
-def long_sequences(texts: Iterable[str], size: int = 8) -> SequenceFinder:
-    """Return a finder of all sequences of `size` words: text that shares one repeats a part of these texts."""
-    split = [_split_words(text) for text in texts]
-    return SequenceFinder(tuple(words[at : at + size]) for words in split for at in range(len(words) - size + 1))
+def key_like_words(texts: Iterable[str]) -> SequenceFinder:
+    """Return a finder of the words that look like a key, and of short texts: what a person wants gone everywhere."""
+    return SequenceFinder(
+        words
+        for text in texts
+        for piece in (*_KEY_LIKE.findall(text), *([text] if len(_split_words(text)) < WINDOW else []))
+        if (words := tuple(_split_words(piece))) and sum(map(len, words)) >= _MIN_CHARS
+    )
 
 
 class SequenceFinder:

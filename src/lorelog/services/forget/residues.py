@@ -425,6 +425,18 @@ def holds_residue(canaries: Canaries, data: bytes) -> bool:
     return bool(_ResidueSearch(canaries).scan(data))
 
 
+class FragmentFinder:
+    """Tells which of many texts hold a fragment of forgotten ones."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._search = _ResidueSearch(make_canaries(texts))
+
+    def holds(self, text: str) -> bool:
+        """Return True if a text holds a fragment, or a whole short text."""
+        forms = {text, _collapse(text)}
+        return any(self._search.scan(form.encode("utf-8", "replace")) for form in forms)
+
+
 def _walk(place: Path, unreadable: list[str]) -> Iterator[Path]:
     if not place.is_dir() or place.is_symlink():
         yield place

@@ -125,6 +125,9 @@ RECORDED_ARGUMENTS = frozenset(
 )
 """Arguments that are stored if they are a single word. Of all other texts only the length is stored."""
 _SINGLE_WORD = re.compile(r"[\w.:/@~#*+-]{1,160}")
+_KIND_ARGUMENTS = frozenset({"type", "types", "kind", "artifact_kind", "status", "tool_name", "origin"})
+_KIND_WORD = re.compile(r"[^\W\d][^\W\d:.-]{0,23}(?:[_:.-][^\W\d]{1,23}){0,3}")
+"""The name of a kind. A key that is given in its place has digits or is longer; redaction would take too long here."""
 _QUOTED_TEXT = re.compile(r"""(['"`])(.*?)\1""", re.DOTALL)
 _MAX_FIELDS = 30
 _MAX_ITEMS = 10
@@ -161,7 +164,8 @@ def summarize_arguments(arguments: object) -> str:
     for name, value in list(arguments.items())[:_MAX_FIELDS]:
         is_name = isinstance(name, str) and name.isidentifier() and len(name) <= 40
         if is_name and not (value is None or value is False or value in ("", [], {})):
-            summary[name] = _summarize_value(value, verbatim=name in RECORDED_ARGUMENTS)
+            words = _KIND_WORD if name in _KIND_ARGUMENTS else _SINGLE_WORD if name in RECORDED_ARGUMENTS else None
+            summary[name] = _summarize_value(value, words)
     return json.dumps(summary, ensure_ascii=False) if summary else ""
 
 
@@ -216,12 +220,13 @@ def _session_argument(arguments: object) -> str:
     return session if isinstance(session, str) and _SINGLE_WORD.fullmatch(session) else ""
 
 
-def _summarize_value(value: Any, *, verbatim: bool) -> Any:
+def _summarize_value(value: Any, words: re.Pattern[str] | None) -> Any:
+    """Return a number, or a text or a list of texts that are such words; of anything else its size."""
     if isinstance(value, bool | int | float):
         return value
     if isinstance(value, str):
-        return value if verbatim and _SINGLE_WORD.fullmatch(value) else f"{len(value)} characters"
+        return value if words and words.fullmatch(value) else f"{len(value)} characters"
     if isinstance(value, list | tuple):
-        are_words = verbatim and all(isinstance(item, str) and _SINGLE_WORD.fullmatch(item) for item in value)
+        are_words = words and all(isinstance(item, str) and words.fullmatch(item) for item in value)
         return list(value[:_MAX_ITEMS]) if are_words else f"{len(value)} items"
     return f"{len(value)} fields" if isinstance(value, Mapping) else type(value).__name__
