@@ -76,8 +76,9 @@ class CommentReader:
     def _next_open(self, number: int, position: int) -> int:
         """Return the column of the next `<!--` that is not in inline code, or -1."""
         line = self._lines[number]
-        if line.find(COMMENT_OPEN, position) < 0:
-            return -1
+        start = line.find(COMMENT_OPEN, position)
+        if start < 0 or "`" not in line:
+            return start
         if self._spans[0] != number:
             self._spans = (number, _code_spans(line))
         spans = self._spans[1]
@@ -129,7 +130,7 @@ def _code_spans(line: str) -> dict[int, int]:
 
 
 MAX_TITLE_CHARS = 500
-MAX_HEADINGS = 5_000
+MAX_HEADINGS = 4_000
 """Headings of a file that divide its text into chunks."""
 
 _FENCE_START_CHARS = frozenset("`~-+*0123456789")
