@@ -9,6 +9,7 @@ import pytest
 from lorelog.core.document import Anchor, Chunk
 from lorelog.core.options import ChunkOptions
 from lorelog.ingest.markdown import ParsedDocument, chunk_markdown, split_line
+from lorelog.ingest.outline import MAX_HEADINGS, section_bounds
 
 
 def parse(text: str, source: str = "/m/notes.md", fallback_date: str = "", **options: int) -> ParsedDocument:
@@ -135,9 +136,29 @@ def test_moving_a_section_keeps_its_vector() -> None:
     assert before.identify("m") != after.identify("m")
 
 
-def test_ten_thousand_headings() -> None:
-    """A file of ten thousand headings gives one chunk each."""
-    assert len(parse("".join(f"## H{n}\ntext {n}\n" for n in range(10_000))).chunks) == 10_000
+def test_headings_beyond_the_limit_are_text() -> None:
+    """Each heading up to the limit gives a chunk, with its anchor; beyond it all text is found in chunks of the usual size."""
+    entries = [f"## H{n}\n<!-- memory:m{n} -->\ntext {n}\n" for n in range(MAX_HEADINGS + 6_000)]
+    full = parse("".join(entries[:MAX_HEADINGS]))
+    assert [chunk.anchor and chunk.anchor.memory for chunk in full.chunks] == [f"m{n}" for n in range(MAX_HEADINGS)]
+    assert full.undivided_from == 0
+
+    more = parse("".join(entries))
+    assert more.undivided_from == 3 * MAX_HEADINGS + 1
+    assert more.chunks[:MAX_HEADINGS] == full.chunks  # ids stay when a file grows beyond the limit
+    beyond = more.chunks[MAX_HEADINGS:]
+    assert len(beyond) < 500
+    assert {(chunk.heading_path, chunk.anchor) for chunk in beyond} == {((), None)}
+    lines = {line for chunk in beyond for line in chunk.text.split("\n")}
+    assert lines == {line for n in range(MAX_HEADINGS, len(entries)) for line in (f"## H{n}", f"text {n}")}
+
+
+def test_the_section_of_a_chunk_beyond_the_limit_of_headings() -> None:
+    """Expanding a chunk beyond the limit of headings gives the text beyond it, and one before it ends there."""
+    text = "".join(f"## H{n}\ntext {n}\n" for n in range(MAX_HEADINGS + 10))
+    chunk = parse(text).chunks[-1]
+    assert section_bounds(text, chunk.end_line, chunk.heading_level) == (2 * MAX_HEADINGS + 1, 2 * MAX_HEADINGS + 20)
+    assert section_bounds(text, 2 * MAX_HEADINGS, 2) == (2 * MAX_HEADINGS - 1, 2 * MAX_HEADINGS)
 
 
 def test_ten_thousand_unclosed_comments_hide_nothing() -> None:
