@@ -10,6 +10,7 @@ from lorelog.core.document import Anchor, Chunk
 from lorelog.core.options import ChunkOptions
 from lorelog.ingest.markdown import ParsedDocument, chunk_markdown, split_line
 from lorelog.ingest.outline import MAX_HEADINGS, section_bounds
+from lorelog.services.memory_state.tombstones import deletion_keys
 
 
 def parse(text: str, source: str = "/m/notes.md", fallback_date: str = "", **options: int) -> ParsedDocument:
@@ -154,10 +155,14 @@ def test_headings_beyond_the_limit_are_text() -> None:
 
 
 def test_the_section_of_a_chunk_beyond_the_limit_of_headings() -> None:
-    """Expanding a chunk beyond the limit of headings gives the text beyond it, and one before it ends there."""
-    text = "".join(f"## H{n}\ntext {n}\n" for n in range(MAX_HEADINGS + 10))
-    chunk = parse(text).chunks[-1]
-    assert section_bounds(text, chunk.end_line, chunk.heading_level) == (2 * MAX_HEADINGS + 1, 2 * MAX_HEADINGS + 20)
+    """Beyond the limit of headings, sections are merged whole: each is deleted and expanded with its neighbours only."""
+    text = "".join(f"## H{n}\ntext {n}\n" for n in range(MAX_HEADINGS + 1_000))
+    beyond = parse(text).chunks[MAX_HEADINGS:]
+    assert len(beyond) > 10
+    assert len(set(deletion_keys(beyond, "p"))) == len(beyond)
+    for chunk in beyond:
+        assert chunk.text.startswith("## H")
+        assert section_bounds(text, chunk.end_line, chunk.heading_level) == (chunk.start_line, chunk.end_line)
     assert section_bounds(text, 2 * MAX_HEADINGS, 2) == (2 * MAX_HEADINGS - 1, 2 * MAX_HEADINGS)
 
 

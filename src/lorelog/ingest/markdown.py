@@ -339,8 +339,9 @@ def _collect_anchors(outline: Outline, sections: list[Section]) -> dict[int, Anc
     anchors: dict[int, Anchor] = {}
     extra: dict[int, list[str]] = {}
     index = 0
+    undivided_from = outline.undivided_from
     for comment in outline.comments:
-        if comment.line >= outline.undivided_from:  # many entries: none of their anchors holds for all
+        if comment.line >= undivided_from:  # many entries: none of their anchors holds for all
             break
         while sections[index].last < comment.line:
             index += 1

@@ -12,9 +12,9 @@ CommonMark's except where following them would lose a memory or produce an unusa
 - A fence inside a list item (indented by four or more, or after a list marker) ends at the latest before a line that
   is not indented. Lists are not parsed, and an unclosed fence must not swallow the headings after it.
 - A setext heading needs a paragraph of exactly one line above its underline.
-- With a limit of headings, the text from the first one beyond it to the end is one section without a heading: a file of 100,000
-  headings is still found by every word in it, and costs no more than its size. What is before the limit stays as it is, so that a
-  journal that grows beyond it keeps its memories.
+- With a limit of headings, neighbouring sections from the first one beyond it on are merged into sections without a heading: a file
+  of 100,000 headings is still found by every word in it, and costs no more than its size. What is before the limit stays as it is, so
+  that a journal that grows beyond it keeps its memories.
 
 A `Section` excludes its subsections, so each line belongs to one section and an anchor applies only to the text under
 its own heading. `section_bounds` includes them, because a reader who expands a chunk wants the whole entry.
@@ -132,6 +132,8 @@ def _code_spans(line: str) -> dict[int, int]:
 MAX_TITLE_CHARS = 500
 MAX_HEADINGS = 4_000
 """Headings of a file that divide its text into chunks."""
+MERGED_CHARS = 1_000
+"""Sections beyond the limit are merged until they have so many characters."""
 
 _FENCE_START_CHARS = frozenset("`~-+*0123456789")
 _BLOCK_START_CHARS = _FENCE_START_CHARS | frozenset("#=")
@@ -148,7 +150,7 @@ _THEMATIC_BREAK = re.compile(r"[ \t]*([-*_])(?:[ \t]*\1){2,}[ \t]*$")
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading and its lines: one, or two if it is underlined. Level 0 begins the text beyond the limit, without a line."""
+    """A heading and its lines: one, or two if it is underlined. Level 0 begins merged sections, and has no line."""
 
     first: int
     last: int
@@ -173,8 +175,7 @@ class Outline:
     @property
     def undivided_from(self) -> int:
         """First line of the text beyond the limit of headings; the number of lines if there is none."""
-        beyond = bool(self.headings) and not self.headings[-1].level
-        return self.headings[-1].first if beyond else len(self.lines)
+        return next((heading.first for heading in self.headings if not heading.level), len(self.lines))
 
     def visible(self, number: int, start: int = 0, end: int | None = None) -> str:
         """Return a line, or a part of it, without comments."""
@@ -217,6 +218,7 @@ class _OutlineParser:
         self._headings: list[Heading] = []
         self._max_headings = max_headings
         self._start_chars = _BLOCK_START_CHARS
+        self._next_merged = 0
         self._atomic_blocks: dict[int, int] = {}
         self._comments = CommentReader(lines)
         self._front = front_matter_length(lines)
@@ -233,6 +235,8 @@ class _OutlineParser:
                 timer.check()
                 next_check = number + _LINES_PER_CHECK
             line = self._lines[number]
+            if self._next_merged and number >= self._next_merged:
+                self._start_chars = _BLOCK_START_CHARS
             bare = line.lstrip(" \t")
             if (bare and bare[0] in self._start_chars) or COMMENT_OPEN in line:
                 number = self._classify(number, line, bare)
@@ -310,9 +314,13 @@ class _OutlineParser:
         return True
 
     def _add_heading(self, heading: Heading) -> None:
-        if len(self._headings) == self._max_headings:
+        if len(self._headings) >= self._max_headings:
             heading = Heading(heading.first, heading.first - 1, 0, "")
             self._start_chars = _FENCE_START_CHARS
+            self._next_merged, size = heading.first, 0
+            while size < MERGED_CHARS and self._next_merged < len(self._lines):
+                size += len(self._lines[self._next_merged]) + 1
+                self._next_merged += 1
         self._headings.append(heading)
         self._barrier = heading.last
 

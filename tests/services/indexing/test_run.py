@@ -111,7 +111,7 @@ def test_a_file_with_too_many_headings_is_named(bench: Bench, monkeypatch: pytes
     (note,) = IndexRun(bench.store, bench.embedder, job).over_roots().notes
 
     assert note.startswith(path)
-    assert "from line 13 on" in note
+    assert "from line 13 on sections are merged" in note
     assert "text number 19" in bench.store.chunks_of(path)[-1].chunk.text
 
 

@@ -75,7 +75,7 @@ def _describe_limits(file: SourceFile, parsed: ParsedDocument) -> list[str]:
         notes.append(f"{parsed.dropped_tags:,} tags of {shown} are not indexed: at most {MAX_TAGS} of a file are")
     if parsed.undivided_from:
         notes.append(
-            f"{shown} has more than {MAX_HEADINGS:,} headings: from line {parsed.undivided_from:,} on it is indexed as plain text"
+            f"{shown} has more than {MAX_HEADINGS:,} headings: from line {parsed.undivided_from:,} on sections are merged"
         )
     return notes
 
