@@ -77,11 +77,13 @@ class CommentReader:
         """Return the column of the next `<!--` that is not in inline code, or -1."""
         line = self._lines[number]
         start = line.find(COMMENT_OPEN, position)
-        if start < 0 or "`" not in line:
-            return start
-        if self._spans[0] != number:
-            self._spans = (number, _code_spans(line))
+        if start < 0:
+            return -1
+        if self._spans[0] != number:  # once per line: it may have 100,000 comments
+            self._spans = (number, _code_spans(line) if "`" in line else {})
         spans = self._spans[1]
+        if not spans:
+            return start
         while token := _COMMENT_TOKEN.search(line, position):
             if token[0] == COMMENT_OPEN:
                 return token.start()
