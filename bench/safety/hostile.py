@@ -1,10 +1,10 @@
 """Hostile files, ignore patterns and queries: each is answered or refused within a limit of processor time.
 
 Every case runs one command in a fresh process, home and project, without a model and without the daemon. It fails if the command
-takes more processor time than a command that does the same with a harmless input, plus the limit; if it crashes (exit status
-beyond 2, or "a fault of lorelog itself"); or if a harmless memory beside the hostile input is not found afterwards. A megabyte that
-consists of tens of thousands of sections or words is that many things to index, and may take longer: it is tried again at half the
-size, is "linear" if that takes half the time, and fails otherwise.
+takes more than the limit (2 s) of processor time beyond what the same command takes with a trivial input, which is measured right
+before it; if it crashes (exit status beyond 2, or "a fault of lorelog itself"); or if a harmless memory beside the hostile input is
+not found afterwards. Processor time, because the wall clock measures the other programs of the machine, too; on a busy one even
+processor time grows by half.
 
     python -m bench.safety.hostile [--limit 2.0] [--only TEXT]
 """
@@ -21,15 +21,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 MEGABYTE = 1_000_000
 KILLED_AFTER_S = 30
 """Processor seconds after which the kernel ends a command."""
-TAGS = "a front matter line of 200,000 tags"
-MAX_GROWTH = 2.6
-"""How much longer an input may take than one of half its size, to count as linear."""
 WORD, PRIVATE = "quokkanote", "walrusdiary"
 
 
@@ -40,8 +37,6 @@ class Case:
     name: str
     plant: Callable[[Path], object]
     command: tuple[str, ...] = ("index", "notes")
-    half: Callable[[Path], object] | None = None
-    """Plants an input of half the size."""
 
 
 @dataclass(frozen=True)
@@ -132,10 +127,14 @@ def _odd_files(project: Path) -> None:
     os.mkfifo(project / "notes" / ".lorelogignore")
 
 
-def _bomb(project: Path) -> None:
-    with gzip.open(project / "bomb.jsonl.gz", "wb", compresslevel=9) as file:
-        for _ in range(500):
-            file.write(b"\0" * MEGABYTE)
+def _archive(megabytes: int) -> Callable[[Path], object]:
+    def plant(project: Path) -> None:
+        with gzip.open(project / "bomb.jsonl.gz", "wb", compresslevel=9) as file:
+            file.write(b"{}\n")
+            for _ in range(megabytes):
+                file.write(b"\0" * MEGABYTE)
+
+    return plant
 
 
 def ignore_cases() -> Iterator[Case]:
@@ -156,10 +155,6 @@ def ignore_cases() -> Iterator[Case]:
         yield Case(f"ignore: {name}", _ignore(line))
     yield Case("ignore: .lorelogignore, *a x 16 + b", _ignore("*a" * 16 + "b", ".lorelogignore"))
     yield Case("ignore: index.exclude, *a x 16 + b", _setting("*a" * 16 + "b"))
-
-
-def _tagged(count: int) -> str:
-    return f"---\ntags: [{','.join(f't{number}' for number in range(count))}]\n---\n\n# a\n\ntext\n"
 
 
 def markdown_cases() -> Iterator[Case]:
@@ -190,7 +185,7 @@ def markdown_cases() -> Iterator[Case]:
         "blank lines": _fill("\n"),
         "combining marks": _fill("\u0301")[: MEGABYTE // 2],
         "dates": _fill("2026-01-01 "),
-        TAGS: _tagged(200_000),
+        "a front matter line of 200,000 tags": f"---\ntags: [{many}]\n---\n\n# a\n\ntext\n",
         "front matter with 200,000 dashes": "---\ntags:\n" + "- a\n" * 200_000 + "---\n",
         "front matter that never ends": "---\na: b\n" + _fill("k: v\n"),
         "a title of 1 MB": f"---\ntitle: {'x' * MEGABYTE}\n---\n\n" + "text\n\n" * 1_000,
@@ -200,8 +195,7 @@ def markdown_cases() -> Iterator[Case]:
         "20,000 anchors": "".join(f"### 10:00\n<!-- memory:m{number} -->\nx\n" for number in range(20_000)),
     }
     for name, text in shapes.items():
-        half = _tagged(100_000) if text == shapes[TAGS] else text[: text.find("\n", len(text) // 2) + 1]
-        yield Case(f"markdown: {name}", _note(text), half=_note(half))
+        yield Case(f"markdown: {name}", _note(text))
     journal = f"# 2026-01-01\n\n### 10:00\n<!-- memory:m1 -->\n{WORD} 记忆".encode()
     bytes_of = {
         "torn character at the end": journal[:-1],
@@ -229,7 +223,7 @@ def other_cases() -> Iterator[Case]:
     yield Case("files: link cycle", _link_cycle)
     yield Case("files: journals that lead out", _link_out, ("index",))
     yield Case("files: FIFO, device, newline in a name", _odd_files)
-    yield Case("files: gzip bomb of 500 MB", _bomb, ("debug", "ingest", "bomb.jsonl.gz"))
+    yield Case("files: gzip bomb of 500 MB", _archive(500), ("debug", "ingest", "bomb.jsonl.gz"))
 
 
 def _plant_call(query: str) -> Callable[[Path], object]:
@@ -263,7 +257,9 @@ class World:
 def main() -> int:
     """Print a table of all cases; return 1 if one fails."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--limit", type=float, default=2.0, help="processor seconds above a harmless command")
+    parser.add_argument(
+        "--limit", type=float, default=2.0, help="processor seconds beyond the same command with a trivial input"
+    )
     parser.add_argument("--only", default="", help="run the cases whose name contains this text")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as top:
@@ -271,33 +267,35 @@ def main() -> int:
 
 
 def _try_all(world: World, limit: float, only: str) -> int:
-    base = world.run(Case("harmless", _note("text\n")))[0].seconds
-    print(f"a harmless index run takes {base:.2f} s of processor time; the limit is {limit:.1f} s more\n")
-    print(f"{'case':48} {'result':9} {'status':>6} {'CPU s':>7} {'MB':>6}")
+    print(f"limit: {limit:.1f} s of processor time beyond the same command with a trivial input\n")
+    print(f"{'case':48} {'result':9} {'status':>6} {'trivial':>7} {'beyond':>7} {'MB':>6}")
     failures = 0
     for case in (*ignore_cases(), *markdown_cases(), *other_cases()):
         if only not in case.name:
             continue
+        trivial = world.run(_trivial(case.command))[0].seconds
         cost, is_found = world.run(case)
         crashed = cost.status not in (0, 1, 2) or "fault of lorelog" in cost.output or "Traceback" in cost.output
-        slow = cost.seconds - base > limit
+        beyond = cost.seconds - trivial
         result = "CRASHED" if crashed else "LOST" if not is_found else "refused" if cost.status else "answered"
-        if slow:
-            result = "linear" if _is_linear(case, world, cost.seconds - base, base) else "SLOW"
+        result = "SLOW" if beyond > limit and not crashed else result
         failures += result.isupper()
-        print(f"{case.name:48} {result:9} {cost.status:6} {cost.seconds:7.2f} {cost.megabytes:6.0f}", flush=True)
+        print(
+            f"{case.name:48} {result:9} {cost.status:6} {trivial:7.2f} {beyond:7.2f} {cost.megabytes:6.0f}", flush=True
+        )
         if crashed:
             print(cost.output[-1_000:])
     print(f"\n{failures} failed")
     return 1 if failures else 0
 
 
-def _is_linear(case: Case, world: World, seconds: float, base: float) -> bool:
-    """Return whether a case that took these seconds takes about half of them at half the size."""
-    if case.half is None:
-        return False
-    half, _ = world.run(replace(case, plant=case.half))
-    return seconds <= MAX_GROWTH * (half.seconds - base)
+def _trivial(command: tuple[str, ...]) -> Case:
+    """Return the same command with a trivial input."""
+    if command[0] == "search":
+        return Case("trivial", _note("text\n"), ("search", "text"))
+    if command[0] == "batch":
+        return Case("trivial", _plant_call("text"), command)
+    return Case("trivial", _archive(0) if command[0] == "debug" else _note("text\n"), command)
 
 
 if __name__ == "__main__":

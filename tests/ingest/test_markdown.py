@@ -9,6 +9,8 @@ import pytest
 from lorelog.core.document import Anchor, Chunk
 from lorelog.core.options import ChunkOptions
 from lorelog.ingest.markdown import ParsedDocument, chunk_markdown, split_line
+from lorelog.ingest.outline import MAX_HEADINGS, section_bounds
+from lorelog.services.memory_state.tombstones import deletion_keys
 
 
 def parse(text: str, source: str = "/m/notes.md", fallback_date: str = "", **options: int) -> ParsedDocument:
@@ -135,9 +137,33 @@ def test_moving_a_section_keeps_its_vector() -> None:
     assert before.identify("m") != after.identify("m")
 
 
-def test_ten_thousand_headings() -> None:
-    """A file of ten thousand headings gives one chunk each."""
-    assert len(parse("".join(f"## H{n}\ntext {n}\n" for n in range(10_000))).chunks) == 10_000
+def test_headings_beyond_the_limit_are_text() -> None:
+    """Each heading up to the limit gives a chunk, with its anchor; beyond it all text is found in chunks of the usual size."""
+    entries = [f"## H{n}\n<!-- memory:m{n} -->\ntext {n}\n" for n in range(MAX_HEADINGS + 6_000)]
+    full = parse("".join(entries[:MAX_HEADINGS]))
+    assert [chunk.anchor and chunk.anchor.memory for chunk in full.chunks] == [f"m{n}" for n in range(MAX_HEADINGS)]
+    assert full.undivided_from == 0
+
+    more = parse("".join(entries))
+    assert more.undivided_from == 3 * MAX_HEADINGS + 1
+    assert more.chunks[:MAX_HEADINGS] == full.chunks  # ids stay when a file grows beyond the limit
+    beyond = more.chunks[MAX_HEADINGS:]
+    assert len(beyond) < 500
+    assert {(chunk.heading_path, chunk.anchor) for chunk in beyond} == {((), None)}
+    lines = {line for chunk in beyond for line in chunk.text.split("\n")}
+    assert lines == {line for n in range(MAX_HEADINGS, len(entries)) for line in (f"## H{n}", f"text {n}")}
+
+
+def test_the_section_of_a_chunk_beyond_the_limit_of_headings() -> None:
+    """Beyond the limit of headings, sections are merged whole: each is deleted and expanded with its neighbours only."""
+    text = "".join(f"## H{n}\ntext {n}\n" for n in range(MAX_HEADINGS + 1_000))
+    beyond = parse(text).chunks[MAX_HEADINGS:]
+    assert len(beyond) > 10
+    assert len(set(deletion_keys(beyond, "p"))) == len(beyond)
+    for chunk in beyond:
+        assert chunk.text.startswith("## H")
+        assert section_bounds(text, "a.md", chunk.end_line, chunk.heading_level) == (chunk.start_line, chunk.end_line)
+    assert section_bounds(text, "a.md", 2 * MAX_HEADINGS, 2) == (2 * MAX_HEADINGS - 1, 2 * MAX_HEADINGS)
 
 
 def test_ten_thousand_unclosed_comments_hide_nothing() -> None:
@@ -279,3 +305,17 @@ def test_a_megabyte_of_sentences_is_all_there() -> None:
     cut = pieces(f"# H\n{line}", 1500)
     assert " ".join(piece.content.removeprefix("# H\n") for piece in cut) == line
     assert all(len(piece.content) <= 1500 and piece.content.endswith(".") for piece in cut)
+
+
+def test_every_entry_of_a_large_journal_is_a_chunk_with_its_id() -> None:
+    """A journal with more entries than the limit of headings of other files keeps an anchor for each."""
+    count = MAX_HEADINGS + 50
+    text = "".join(f"### 10:00\n<!-- memory:m{number} -->\nx{number}\n\n" for number in range(count))
+
+    journal = chunk_markdown(text, "/p/.lorelog/memory/2026-03-05.md", ChunkOptions())
+    note = chunk_markdown(text, "/p/notes/2026-03-05.md", ChunkOptions())
+
+    assert [chunk.anchor.memory for chunk in journal.chunks if chunk.anchor] == [
+        f"m{number}" for number in range(count)
+    ]
+    assert len(note.chunks) < count

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lorelog.core.document import Chunk
 from lorelog.core.options import ChunkOptions
+from lorelog.ingest import markdown
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.ingest.outline import is_blank, read_outline
 
@@ -53,6 +55,21 @@ _OPTIONS = st.builds(ChunkOptions, max_chunk_size=st.integers(1, 160), overlap_l
 
 def chunks_of(text: str, options: ChunkOptions) -> tuple[Chunk, ...]:
     return chunk_markdown(text, "/m/2026-03-05.md", options).chunks
+
+
+@given(_TEXTS, _OPTIONS, st.integers(0, 3))
+def test_a_limit_of_headings_changes_nothing_before_it(text: str, options: ChunkOptions, limit: int) -> None:
+    """A limit of headings loses no visible line, and changes no chunk before the first heading beyond it."""
+    unlimited = chunks_of(text, options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(markdown, "MAX_HEADINGS", limit)
+        parsed = chunk_markdown(text, "/m/2026-03-05.md", options)
+    first = parsed.undivided_from or len(text) + 2
+    assert [chunk for chunk in parsed.chunks if chunk.end_line < first] == [
+        chunk for chunk in unlimited if chunk.end_line < first
+    ]
+    found = {line for chunk in parsed.chunks for line in range(chunk.start_line, chunk.end_line + 1)}
+    assert found >= {line for chunk in unlimited for line in range(chunk.start_line, chunk.end_line + 1)}
 
 
 @given(_TEXTS, _OPTIONS)

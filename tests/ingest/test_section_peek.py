@@ -36,7 +36,7 @@ def pages(draw: st.DrawFn) -> str:
 
 def sections_of(text: str, line: int, level: int) -> str:
     """Return the section as the parser sees it."""
-    start, end = section_bounds(text, line, level)
+    start, end = section_bounds(text, "a.md", line, level)
     return "\n".join(text.split("\n")[start - 1 : end])
 
 

@@ -45,6 +45,12 @@ def test_identifiers(text: str, words: list[str]) -> None:
     assert ANALYSER.words(text) == words
 
 
+def test_names_with_digits_in_pieces_and_alone() -> None:
+    """A lower-case name with digits gives the same words as next to a capital, where the general rules apply."""
+    for name in ("t123", "utf8", "running2", "3running", "a1b2", "ab12cd", "x" * 70 + "1"):
+        assert ANALYSER.words(name) == ANALYSER.words(name.replace(name[0], name[0].upper(), 1)), name
+
+
 def test_paths_by_every_level() -> None:
     """A path is found whole, by its file name, by the name without ending, and by each part."""
     assert ANALYSER.words("src/lib/parse_config.py") == [

@@ -12,6 +12,7 @@ import hashlib
 import os
 import re
 import stat
+import time
 from dataclasses import dataclass
 
 from lorelog.core.document import SourceFile
@@ -28,6 +29,10 @@ _NULS = re.compile("\0+")
 _ALLOWED_BAD_CHARS = 16
 _ALLOWED_BAD_SHARE = 0.1
 """Of the characters of a file: Latin-1 text in any European language has less."""
+
+
+PARSE_SECONDS, PARSE_SECONDS_PER_MB = 5.0, 5.0
+"""Processor time to parse any file, and in addition for each million characters: ten times what the worst ones take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,27 @@ def read_text(file: SourceFile) -> FileText:
     data = _read_bytes(file.path)
     text, note = _decode(data, printable_path(file.path))
     return FileText(text.replace("\r\n", "\n"), hashlib.sha256(data).hexdigest(), note)
+
+
+class ParseTimer:
+    """The processor time that the parsing of one file may take.
+
+    Every pass over a text is linear, so an honest file needs a small part of it, even on a slow machine. It limits what a mistake
+    in a parser costs: the file is refused by name, and the run goes on. It counts the time of the thread, not that of a busy machine.
+    """
+
+    def __init__(self, file: SourceFile, characters: int) -> None:
+        self._path = file.path
+        self._seconds = PARSE_SECONDS + PARSE_SECONDS_PER_MB * characters / 1e6
+        self._end = time.thread_time() + self._seconds
+
+    def check(self) -> None:
+        """Raise SourceError if the time is over."""
+        if time.thread_time() > self._end:
+            raise SourceError(
+                f"{printable_path(self._path)} was not indexed: parsing it took more than {self._seconds:.0f} s",
+                hint="exclude it, or split it into smaller files",
+            )
 
 
 def _decode(data: bytes, shown: str) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from pathlib import PurePath
 
 from lorelog.core.document import HEADING_SEPARATOR, Anchor, Chunk
 from lorelog.core.options import ChunkOptions
+from lorelog.ingest.files import ParseTimer
 from lorelog.ingest.metadata import (
     FrontMatter,
     PartialDatetime,
@@ -33,7 +35,7 @@ from lorelog.ingest.metadata import (
     parse_covers,
     parse_front_matter,
 )
-from lorelog.ingest.outline import Outline, Section, is_blank, read_outline, read_sections
+from lorelog.ingest.outline import Outline, Section, heading_limit, is_blank, read_outline, read_sections
 
 _CJK = "\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
 _SENTENCE_END = re.compile(rf"[。！？；…][”’」』）\s]{{0,8}}|[.!?;][\"'”’)\]]{{0,3}}(?:\s{{1,8}}|(?=[{_CJK}]))")
@@ -157,12 +159,15 @@ class _PiecePacker:
         if fits_alone and keeps_heading:
             self._add(first, last)
             return
-        for number in range(first, last + 1):
+        number = first
+        while number <= last:
             line = self._outline.lines[number]
             if len(line) > self._limit:
                 self._add_long_line(number)
             elif not is_blank(line):
                 self._add(number, number)
+                number = self._extend(last)
+            number += 1
 
     def flush(self) -> None:
         """Finish the current piece, or drop it if it adds no new text."""
@@ -182,6 +187,16 @@ class _PiecePacker:
         self._first = self._overlapping_start(first, last)
         self._first_new_line = first
         self._last = last
+
+    def _extend(self, last: int) -> int:
+        """Extend the current piece by the lines up to `last` that fit; return its last line."""
+        base = self._section.first
+        farthest = bisect_right(self._offsets, self._offsets[self._first - base] + 1 + self._limit) - 2 + base
+        farthest = max(self._last, min(last, farthest))
+        while is_blank(self._outline.lines[farthest]):
+            farthest -= 1
+        self._last = farthest
+        return farthest
 
     def _add_long_line(self, number: int) -> None:
         """Cut a line. Its first part includes the pending heading and anchor if there is room."""
@@ -237,11 +252,18 @@ class ParsedDocument:
     chunks: tuple[Chunk, ...]
     dropped_tags: int = 0
     """Tags of the front matter beyond the limits."""
+    undivided_from: int = 0
+    """First line (from 1) of the text beyond the limit of headings; 0 if there is none."""
 
 
-def chunk_markdown(text: str, source: str, options: ChunkOptions, *, fallback_date: str = "") -> ParsedDocument:
-    """Split a Markdown text into chunks. `fallback_date` is used if the text itself has no date."""
-    outline = read_outline(text)
+def chunk_markdown(
+    text: str, source: str, options: ChunkOptions, *, fallback_date: str = "", timer: ParseTimer | None = None
+) -> ParsedDocument:
+    """Split a Markdown text into chunks; raise SourceError if `timer` runs out.
+
+    `fallback_date` is used if the text itself has no date.
+    """
+    outline = read_outline(text, max_headings=heading_limit(source), timer=timer)
     front = parse_front_matter(outline.lines[: outline.front_matter])
     sections = read_sections(outline)
     base = PartialDatetime(day_from_filename(source) or front.date)
@@ -249,8 +271,9 @@ def chunk_markdown(text: str, source: str, options: ChunkOptions, *, fallback_da
     return ParsedDocument(
         title=title,
         date=base.day or find_day(title) or fallback_date,
-        chunks=_build_chunks(_ChunkFactory(outline, source, options, front), sections, base, fallback_date),
+        chunks=_build_chunks(_ChunkFactory(outline, source, options, front, timer), sections, base, fallback_date),
         dropped_tags=front.dropped_tags,
+        undivided_from=outline.undivided_from + 1 if outline.undivided_from < len(outline.lines) else 0,
     )
 
 
@@ -262,8 +285,11 @@ class _ChunkFactory:
     source: str
     options: ChunkOptions
     front: FrontMatter
+    timer: ParseTimer | None = None
 
     def chunk(self, section: Section, piece: SectionPiece, *, number: int, date: str, anchor: Anchor | None) -> Chunk:
+        if self.timer:
+            self.timer.check()
         outline = self.outline
         holds_heading = piece.first < section.body
         above = section.path[:-1] if holds_heading and section.title else section.path
@@ -313,7 +339,10 @@ def _collect_anchors(outline: Outline, sections: list[Section]) -> dict[int, Anc
     anchors: dict[int, Anchor] = {}
     extra: dict[int, list[str]] = {}
     index = 0
+    undivided_from = outline.undivided_from
     for comment in outline.comments:
+        if comment.line >= undivided_from:  # many entries: none of their anchors holds for all
+            break
         while sections[index].last < comment.line:
             index += 1
         if index not in anchors and (anchor := parse_anchor(comment.text)):
@@ -335,8 +364,12 @@ def _raw_content(outline: Outline, piece: SectionPiece) -> str:
 
 def _visible_text(outline: Outline, piece: SectionPiece) -> str:
     """Return the text as rendered: without comments and without lines left empty by them."""
+    numbers = range(piece.first, piece.last + 1)
+    if outline.hidden.keys().isdisjoint(numbers):
+        text = _raw_content(outline, piece).strip()
+        return _BLANK_RUN.sub("\n\n", text) if "\n" in text else text
     kept: list[str] = []
-    for number in range(piece.first, piece.last + 1):
+    for number in numbers:
         cut = piece.cut if piece.cut and number == piece.last else (0, None)
         line = outline.visible(number, *cut)
         if number not in outline.hidden or line.strip():

@@ -38,6 +38,8 @@ from lorelog.core.document import Anchor
 
 MAX_TAGS, MAX_TAG_CHARS = 100, 200
 """Tags of a file's front matter, or of one anchor."""
+_MAX_LISTED = 10 * MAX_TAGS
+"""Words of a list that are looked at, because some may be equal or too long."""
 _MAX_CUES = 20
 _MAX_TITLE_CHARS = 500
 _MAX_TYPE_CHARS = 64
@@ -146,14 +148,14 @@ def parse_front_matter(lines: Sequence[str]) -> FrontMatter:
     if not lines:
         return FrontMatter()
     values = _assignments(lines[1:-1], _FENCES[lines[0].rstrip()][1])
-    listed = _list(values.get("tags", [""]))
+    listed, unread = _list(values.get("tags", [""]))
     tags = _limit_tags(listed)
     return FrontMatter(
         title=_scalar(values.get("title", [""])[0])[:_MAX_TITLE_CHARS],
         date=find_day(_scalar(values.get("date", [""])[0])),
         type=_scalar(values.get("type", [""])[0])[:_MAX_TYPE_CHARS],
         tags=tags,
-        dropped_tags=len(listed) - len(tags),
+        dropped_tags=len(listed) - len(tags) + unread,
     )
 
 
@@ -186,14 +188,16 @@ def _scalar(value: str) -> str:
     return value.split(" #", 1)[0].strip()
 
 
-def _list(values: Sequence[str]) -> tuple[str, ...]:
+def _list(values: Sequence[str]) -> tuple[list[str], int]:
+    """Return the distinct words of a list, and the number of words beyond those that are looked at."""
     inline, *items = values
     if inline.startswith("["):
         inline = inline[1:].split("]", 1)[0]
     elif inline[:1] not in ('"', "'"):
         inline = _scalar(inline)
     words = [*inline.split(","), *items]
-    return tuple(dict.fromkeys(word for value in words if (word := _scalar(value.strip()))))
+    read = words[:_MAX_LISTED]
+    return list(dict.fromkeys(word for value in read if (word := _scalar(value.strip())))), len(words) - len(read)
 
 
 _ANCHOR_KEY = re.compile(r"(?:^|(?<=\s))([a-z][a-z_-]*):(?=\S)")

@@ -12,6 +12,9 @@ CommonMark's except where following them would lose a memory or produce an unusa
 - A fence inside a list item (indented by four or more, or after a list marker) ends at the latest before a line that
   is not indented. Lists are not parsed, and an unclosed fence must not swallow the headings after it.
 - A setext heading needs a paragraph of exactly one line above its underline.
+- With a limit of headings, neighbouring sections from the first one beyond it on are merged into sections without a heading: a file
+  of 100,000 headings is still found by every word in it, and costs no more than its size. What is before the limit stays as it is, so
+  that a journal that grows beyond it keeps its memories.
 
 A `Section` excludes its subsections, so each line belongs to one section and an anchor applies only to the text under
 its own heading. `section_bounds` includes them, because a reader who expands a chunk wants the whole entry.
@@ -20,10 +23,12 @@ its own heading. `section_bounds` includes them, because a reader who expands a 
 from __future__ import annotations
 
 import re
+import sys
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from lorelog.ingest.files import ParseTimer
 from lorelog.ingest.metadata import front_matter_length
 
 COMMENT_OPEN = "<!--"
@@ -71,11 +76,14 @@ class CommentReader:
     def _next_open(self, number: int, position: int) -> int:
         """Return the column of the next `<!--` that is not in inline code, or -1."""
         line = self._lines[number]
-        if line.find(COMMENT_OPEN, position) < 0:
+        start = line.find(COMMENT_OPEN, position)
+        if start < 0:
             return -1
-        if self._spans[0] != number:
-            self._spans = (number, _code_spans(line))
+        if self._spans[0] != number:  # once per line: it may have 100,000 comments
+            self._spans = (number, _code_spans(line) if "`" in line else {})
         spans = self._spans[1]
+        if not spans:
+            return start
         while token := _COMMENT_TOKEN.search(line, position):
             if token[0] == COMMENT_OPEN:
                 return token.start()
@@ -124,8 +132,17 @@ def _code_spans(line: str) -> dict[int, int]:
 
 
 MAX_TITLE_CHARS = 500
+MAX_HEADINGS = 4_000
+"""Headings of a file that divide its text into chunks."""
+MAX_JOURNAL_HEADINGS = 50_000
+"""The same of a journal: each entry is a memory with an id of its own, and agents may add thousands a day."""
+MERGED_CHARS = 1_000
+"""Sections beyond the limit are merged until they have so many characters."""
 
-_BLOCK_START_CHARS = frozenset("#`~=-+*0123456789")
+_JOURNAL_NAME = re.compile(r"\d{4}-\d{2}-\d{2}\.md")
+_FENCE_START_CHARS = frozenset("`~-+*0123456789")
+_BLOCK_START_CHARS = _FENCE_START_CHARS | frozenset("#=")
+_LINES_PER_CHECK = 1_024
 _FENCE = re.compile(r"[ \t]*((?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)*)(`{3,}|~{3,})")
 _NOT_A_TITLE = re.compile(
     r"(?:[-*+]|[0-9]{1,9}[.)])(?:[ \t]|$)"  # list item
@@ -138,7 +155,7 @@ _THEMATIC_BREAK = re.compile(r"[ \t]*([-*_])(?:[ \t]*\1){2,}[ \t]*$")
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading and its lines: one, or two if it is underlined."""
+    """A heading and its lines: one, or two if it is underlined. Level 0 begins merged sections, and has no line."""
 
     first: int
     last: int
@@ -159,6 +176,11 @@ class Outline:
     """Columns covered by comments, by line."""
     front_matter: int
     """Number of front matter lines at the top."""
+
+    @property
+    def undivided_from(self) -> int:
+        """First line of the text beyond the limit of headings; the number of lines if there is none."""
+        return next((heading.first for heading in self.headings if not heading.level), len(self.lines))
 
     def visible(self, number: int, start: int = 0, end: int | None = None) -> str:
         """Return a line, or a part of it, without comments."""
@@ -184,9 +206,16 @@ class Outline:
         return any(self.visible(number).strip() for number in range(first, last + 1))
 
 
-def read_outline(text: str) -> Outline:
-    """Classify the lines of a text."""
-    return _OutlineParser(text.split("\n")).parse()
+def heading_limit(source: str) -> int:
+    """Return how many headings of a file divide its text; a journal is a day's file in a folder named `memory`."""
+    folder, _, name = source.rpartition("/")
+    is_journal = folder.endswith("/memory") and _JOURNAL_NAME.fullmatch(name) is not None
+    return MAX_JOURNAL_HEADINGS if is_journal else MAX_HEADINGS
+
+
+def read_outline(text: str, *, max_headings: int = sys.maxsize, timer: ParseTimer | None = None) -> Outline:
+    """Classify the lines of a text; raise SourceError if `timer` runs out."""
+    return _OutlineParser(text.split("\n"), max_headings).parse(timer)
 
 
 def is_blank(line: str) -> bool:
@@ -196,9 +225,12 @@ def is_blank(line: str) -> bool:
 class _OutlineParser:
     """Classifies the lines in one pass. `_barrier` is the last line that cannot belong to a paragraph."""
 
-    def __init__(self, lines: list[str]) -> None:
+    def __init__(self, lines: list[str], max_headings: int) -> None:
         self._lines = lines
         self._headings: list[Heading] = []
+        self._max_headings = max_headings
+        self._start_chars = _BLOCK_START_CHARS
+        self._next_merged = 0
         self._atomic_blocks: dict[int, int] = {}
         self._comments = CommentReader(lines)
         self._front = front_matter_length(lines)
@@ -206,13 +238,19 @@ class _OutlineParser:
         if self._front:
             self._atomic_blocks[0] = self._front - 1
 
-    def parse(self) -> Outline:
+    def parse(self, timer: ParseTimer | None) -> Outline:
         number = self._front
         count = len(self._lines)
+        next_check = _LINES_PER_CHECK if timer else count
         while number < count:
+            if timer and number >= next_check:
+                timer.check()
+                next_check = number + _LINES_PER_CHECK
             line = self._lines[number]
+            if self._next_merged and number >= self._next_merged:
+                self._start_chars = _BLOCK_START_CHARS
             bare = line.lstrip(" \t")
-            if (bare and bare[0] in _BLOCK_START_CHARS) or COMMENT_OPEN in line:
+            if (bare and bare[0] in self._start_chars) or COMMENT_OPEN in line:
                 number = self._classify(number, line, bare)
             number += 1
         return Outline(
@@ -229,7 +267,7 @@ class _OutlineParser:
         if ("```" in line or "~~~" in line) and (end := self._fence_end(number, line)) >= 0:
             self._atomic_blocks[number] = self._barrier = end
             return end
-        shallow = _indent(line, bare) <= 3
+        shallow = self._start_chars is _BLOCK_START_CHARS and _indent(line, bare) <= 3
         if shallow and bare[0] == "#" and self._parse_atx_heading(number, bare):
             return number
         if shallow and bare[0] in "=-" and self._parse_setext_heading(number, bare):
@@ -272,8 +310,7 @@ class _OutlineParser:
         unclosed = title.rstrip("#")
         if unclosed != title and (not unclosed or unclosed[-1].isspace()):
             title = unclosed.rstrip()
-        self._headings.append(Heading(number, number, level, title))
-        self._barrier = number
+        self._add_heading(Heading(number, number, level, title))
         return True
 
     def _parse_setext_heading(self, number: int, bare: str) -> bool:
@@ -285,9 +322,19 @@ class _OutlineParser:
             return False
         if _NOT_A_TITLE.match(title) or _THEMATIC_BREAK.match(title) or not self._opens_paragraph(above):
             return False
-        self._headings.append(Heading(above, number, 1 if bare[0] == "=" else 2, self._title(above)))
-        self._barrier = number
+        self._add_heading(Heading(above, number, 1 if bare[0] == "=" else 2, self._title(above)))
         return True
+
+    def _add_heading(self, heading: Heading) -> None:
+        if len(self._headings) >= self._max_headings:
+            heading = Heading(heading.first, heading.first - 1, 0, "")
+            self._start_chars = _FENCE_START_CHARS
+            self._next_merged, size = heading.first, 0
+            while size < MERGED_CHARS and self._next_merged < len(self._lines):
+                size += len(self._lines[self._next_merged]) + 1
+                self._next_merged += 1
+        self._headings.append(heading)
+        self._barrier = heading.last
 
     def _opens_paragraph(self, number: int) -> bool:
         before = number - 1
@@ -330,7 +377,7 @@ class Section:
 
 
 def read_sections(outline: Outline) -> list[Section]:
-    """Return all sections in file order; text before the first heading is a section of level 0."""
+    """Return all sections in file order; text before the first heading, or beyond their limit, is a section of level 0."""
     headings = outline.headings
     count = len(outline.lines)
     sections: list[Section] = []
@@ -349,7 +396,7 @@ def read_sections(outline: Outline) -> list[Section]:
         sections.append(
             Section(
                 first=heading.first,
-                last=_last_nonblank_line(outline, heading.last, following),
+                last=_last_nonblank_line(outline, max(heading.first, heading.last), following),
                 body=heading.last + 1,
                 level=heading.level,
                 title=heading.title,
@@ -368,23 +415,19 @@ def _last_nonblank_line(outline: Outline, first: int, following: int) -> int:
     return last
 
 
-def section_bounds(text: str, line: int, level: int) -> tuple[int, int]:
+def section_bounds(text: str, source: str, line: int, level: int) -> tuple[int, int]:
     """Return the first and last line (1-based, inclusive) of the section of `level` around `line`, with subsections.
 
-    Level 0 is the preamble: from the top to the first heading.
+    Level 0 is the text before the first heading or beyond the limit of headings.
     """
-    return outline_section_bounds(read_outline(text), line, level)
+    return outline_section_bounds(read_outline(text, max_headings=heading_limit(source)), line, level)
 
 
 def outline_section_bounds(outline: Outline, line: int, level: int) -> tuple[int, int]:
     """Return the same bounds from an outline."""
     lines, headings = outline.lines, outline.headings
     at = min(max(line - 1, 0), len(lines) - 1)
-    first = 0
-    if level:
-        first = max(
-            (heading.first for heading in headings if heading.first <= at and heading.level <= level), default=0
-        )
+    first = max((heading.first for heading in headings if heading.first <= at and heading.level <= level), default=0)
     bounding = (
         heading.first
         for heading in headings

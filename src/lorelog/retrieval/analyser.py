@@ -22,6 +22,7 @@ from typing import Protocol
 
 from lorelog.core.query import Term
 from lorelog.retrieval.tokens import (
+    LETTERS_AND_NUMBER,
     MAX_TOKEN_CHARS,
     compose,
     find_matches,
@@ -73,10 +74,14 @@ class _TokenCache(dict[str, tuple[str, ...]]):
         self._stem = stemmer.stemWord
 
     def __missing__(self, token: str) -> tuple[str, ...]:
-        if token.isalpha() and token.isascii() and len(token) <= MAX_TOKEN_CHARS and token[1:].islower():
+        is_plain = token.isascii() and token.isalnum() and len(token) <= MAX_TOKEN_CHARS
+        if is_plain and token.isalpha() and token[1:].islower():
             words: tuple[str, ...] = (self._stem(token.lower()),)
-        elif token.isascii() and token.isdigit() and len(token) <= MAX_TOKEN_CHARS:
+        elif is_plain and token.isdigit():
             words = (token,)
+        elif is_plain and token.islower():  # as `derive` in a third of the time: `utf8`, `a1b2`
+            parts = LETTERS_AND_NUMBER.fullmatch(token)
+            words = (token,) if parts is None else (token, *map(self._stem, filter(None, parts.groups())))
         elif is_unspaced(token):
             words = tuple(_unspaced_words(compose(token)))
         else:

@@ -141,7 +141,7 @@ _HUMPS = re.compile(
     r"|[A-Z]?[a-z0-9]+"
     r"|[A-Z0-9]+"
 )
-_LETTERS_AND_NUMBER = re.compile(r"([^\W\d_]{2,})(\d+)|(\d+)([^\W\d_]{2,})")
+LETTERS_AND_NUMBER = re.compile(r"([^\W\d_]{2,})(\d+)|(\d+)([^\W\d_]{2,})")
 _SYMBOL_SUFFIX = re.compile(r"(?:\+\+|#)$")
 _CONTRACTION_ENDINGS = frozenset({"s", "t", "re", "ve", "ll", "d", "m"})
 _NEGATION_STEMS = {"ca": "can", "wo": "will", "sha": "shall"}
@@ -149,6 +149,9 @@ _NEGATION_STEMS = {"ca": "can", "wo": "will", "sha": "shall"}
 
 def split_token(token: str) -> Iterator[Piece]:
     """Yield the pieces of a composed token: itself first if it is a compound, then its parts."""
+    if token.isalnum():  # the usual case: nothing to split at
+        yield from _split_name(token)
+        return
     for text in chain.from_iterable(map(_DASHES.split, _without_contractions(token))):
         suffix = _SYMBOL_SUFFIX.search(text)
         if suffix is None:
@@ -238,7 +241,7 @@ def _split_name(name: str) -> Iterator[Piece]:
         yield name, True  # stemmed like its lower-case spelling: getUserName is found by getusername
     for start, end in spans:
         part = name[start:end].casefold()  # before its length is measured: ß becomes two letters
-        mixed = _LETTERS_AND_NUMBER.fullmatch(part)
+        mixed = LETTERS_AND_NUMBER.fullmatch(part)
         if mixed is not None:
             yield part, False
             yield from ((text, True) for text in mixed.groups() if text)

@@ -11,11 +11,13 @@ import pytest
 from lorelog.core.errors import StoreBusy
 from lorelog.core.memory import NewMemory
 from lorelog.core.options import ChunkOptions
+from lorelog.ingest.markdown import chunk_markdown
+from lorelog.ingest.outline import MAX_HEADINGS
 from lorelog.services.forget.file_edit import replace_file, reword_summary, take_out
 from lorelog.services.forget.plan import ForgottenEntry
 from lorelog.services.forget.quotes import Quotes, make_quotes
 from lorelog.services.memories.journal import append_entries
-from lorelog.services.memory_state.tombstones import memory_key
+from lorelog.services.memory_state.tombstones import deletion_keys, memory_key
 
 NOW = datetime(2026, 3, 5, 14, 0)  # noqa: DTZ001
 JOURNAL = (
@@ -102,3 +104,19 @@ def test_a_quotation_is_recognized_whatever_its_form() -> None:
     assert not quotes.occur_in("the red balloon at noon")
     assert not quotes.occur_in("ok, launch it at dawn")
     assert "balloon" not in str(quotes.to_json())
+
+
+def test_a_chunk_of_merged_sections_is_taken_out_whole() -> None:
+    """A chunk beyond the limit of headings is taken out with all sections that it consists of, and no other byte."""
+    lines = [line for n in range(MAX_HEADINGS + 500) for line in (f"## H{n}", f"text {n}")]
+    text = "\n".join(lines) + "\n"
+    chunks = chunk_markdown(text, "/p/a.md", ChunkOptions()).chunks
+    number = MAX_HEADINGS + 2
+    key = deletion_keys(chunks, "/p")[number]
+    gone = ForgottenEntry(key=key, memory="", source="/p/a.md", project="/p", root="/p", action="cut")
+
+    left = take_out(text.encode(), [gone], (), ChunkOptions()).decode()
+
+    chunk = chunks[number]
+    assert chunk.end_line - chunk.start_line > 10
+    assert left == "\n".join([*lines[: chunk.start_line - 1], *lines[chunk.end_line :]]) + "\n"

@@ -14,6 +14,8 @@ from lorelog.core.errors import ModelUnavailable
 from lorelog.core.options import ChunkOptions, ScanOptions, SearchOptions
 from lorelog.core.ports import EmbeddedTexts, Progress, Store, Vector
 from lorelog.core.query import Lane
+from lorelog.ingest import markdown
+from lorelog.ingest.outline import Outline, Section
 from lorelog.models.embed.fake import FakeEmbedder
 from lorelog.retrieval.analyser import WordAnalyser
 from lorelog.services.indexing.run import IndexJob, IndexRun
@@ -74,6 +76,43 @@ def test_a_first_run_embeds_every_text_once(bench: Bench) -> None:
     write(bench.place / "b.md", SECTIONS[0])
 
     assert bench.run() == (2, 0, 0, 0, 20)
+
+
+def test_a_file_that_takes_too_long_is_refused_by_name(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file whose parsing takes too long keeps its old version and is reported with its path; other files are indexed."""
+    slow = write(bench.place / "slow.md", "# a\n\nbefore\n")
+    bench.run()
+    write(slow, "# a\n\nafter\n\n# trap\n\ntrap\n")
+    write(bench.place / "z.md", "# z\n\nlast\n")
+    clock, split = [0.0], markdown.split_section
+
+    def split_slowly(outline: Outline, section: Section, options: ChunkOptions) -> list[markdown.SectionPiece]:
+        clock[0] += 60.0 if section.title == "trap" else 0.0
+        return split(outline, section, options)
+
+    monkeypatch.setattr(markdown, "split_section", split_slowly)
+    monkeypatch.setattr("time.thread_time", lambda: clock[0])
+    job = IndexJob((Root(os.path.realpath(bench.place), "/p"),), (), ScanOptions(), bench.chunking)
+    report = IndexRun(bench.store, bench.embedder, job).over_roots()
+
+    path = os.path.realpath(slow)
+    assert [(problem.path, problem.message) for problem in report.problems] == [
+        (path, f"{path} was not indexed: parsing it took more than 5 s")
+    ]
+    assert report.changed == 1
+    assert [stored.chunk.text for stored in bench.store.chunks_of(path)] == ["# a\n\nbefore"]
+
+
+def test_a_file_with_too_many_headings_is_named(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A note names the file whose headings are beyond the limit, and the line from which on it is plain text."""
+    monkeypatch.setattr(markdown, "MAX_HEADINGS", 3)
+    path = os.path.realpath(write(bench.place / "a.md", "".join(SECTIONS)))
+    job = IndexJob((Root(os.path.realpath(bench.place), "/p"),), (), ScanOptions(), bench.chunking)
+    (note,) = IndexRun(bench.store, bench.embedder, job).over_roots().notes
+
+    assert note.startswith(path)
+    assert "from line 13 on sections are merged" in note
+    assert "text number 19" in bench.store.chunks_of(path)[-1].chunk.text
 
 
 def test_an_unchanged_file_is_not_read(bench: Bench) -> None:

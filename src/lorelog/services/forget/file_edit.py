@@ -45,6 +45,7 @@ def take_out(
     kept: list[bytes] = []
     position = 0
     for first, end, entry in _find_sections(data, entries, chunking):
+        first = max(first, position)  # noqa: PLW2901  (chunks of several sections may share one)
         kept += lines[position:first]
         new = ""
         if entry.action == "reword":
@@ -70,18 +71,23 @@ def section_texts(data: bytes, entries: Sequence[ForgottenEntry], chunking: Chun
 def _find_sections(
     data: bytes, entries: Sequence[ForgottenEntry], chunking: ChunkOptions
 ) -> list[tuple[int, int, ForgottenEntry]]:
-    """Return the first line and the line after the end of sections, in order."""
+    """Return the first line and the line after the end of sections, in order.
+
+    A chunk beyond the limit of headings may consist of several sections.
+    """
     keys = {entry.key: entry for entry in entries}
     text = data.removeprefix(_BOM).decode("utf-8", "replace").replace("\r\n", "\n")
     outline = read_outline(text)
     firsts = [section.first for section in read_sections(outline)]
     chunks = chunk_markdown(text, entries[0].source, chunking).chunks
     found: dict[int, tuple[int, int, ForgottenEntry]] = {}
+    count = data.count(b"\n") + 1
     for chunk, key in zip(chunks, deletion_keys(chunks, entries[0].project), strict=True):
         if key in keys:
             index = bisect_right(firsts, chunk.start_line - 1) - 1
-            end = firsts[index + 1] if index + 1 < len(firsts) else data.count(b"\n") + 1
-            found[firsts[index]] = (firsts[index], end, keys[key])
+            following = bisect_right(firsts, chunk.end_line - 1)
+            end = firsts[following] if following < len(firsts) else count
+            found[firsts[index]] = (firsts[index], max(end, found.get(firsts[index], (0, 0))[1]), keys[key])
     return [found[first] for first in sorted(found)]
 
 

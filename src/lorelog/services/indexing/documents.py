@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from lorelog.core.document import Document, SourceFile
 from lorelog.core.options import ChunkOptions
 from lorelog.core.ports import DocumentUpdate
 from lorelog.core.record import is_digest_text
-from lorelog.ingest.markdown import chunk_markdown
+from lorelog.ingest.files import ParseTimer, printable_path
+from lorelog.ingest.markdown import ParsedDocument, chunk_markdown
 from lorelog.ingest.metadata import MAX_TAGS
+from lorelog.ingest.outline import heading_limit
 from lorelog.services.memory_state.tombstones import Tombstones, is_chunked_with, remove_deleted
 from lorelog.services.places.roots import Root
 
@@ -20,7 +23,7 @@ class DocumentBuilder:
     def __init__(self, chunking: ChunkOptions, tombstones: Tombstones | None) -> None:
         self._chunking = chunking
         self._tombstones = tombstones
-        self._dropped_tags = 0
+        self._notes: list[str] = []
 
     def is_current(self, document: Document) -> bool:
         """Return whether a document was chunked as its text would be now."""
@@ -30,14 +33,16 @@ class DocumentBuilder:
         """Return the document of a text; an empty one for a digest that was compiled from records.
 
         A digest that is found by searches would become its own source. The file stays known, so that it is not read in every run.
+        Raise SourceError if parsing takes too long.
         """
         parsed = chunk_markdown(
             "" if is_digest_text(text) else text,
             file.path,
             self._chunking,
             fallback_date=_local_day(file.stamp.mtime_ns),
+            timer=ParseTimer(file, len(text)),
         )
-        self._dropped_tags = parsed.dropped_tags
+        self._notes = _describe_limits(file, parsed)
         document = Document(
             source=file.path,
             root=root.path,
@@ -51,11 +56,10 @@ class DocumentBuilder:
         )
         return self.remove_deleted(DocumentUpdate(document, parsed.chunks))
 
-    def describe_dropped_tags(self, file: SourceFile) -> str:
-        """Return a note if the file that was built last has more tags than are indexed; else an empty text."""
-        if not self._dropped_tags:
-            return ""
-        return f"{self._dropped_tags:,} tags of {file.path} are not indexed: at most {MAX_TAGS} of a file are"
+    @property
+    def notes(self) -> Sequence[str]:
+        """What the file that was built last has beyond the limits."""
+        return self._notes
 
     def remove_deleted(self, update: DocumentUpdate) -> DocumentUpdate:
         """Return the update without chunks that are deleted now."""
@@ -63,6 +67,17 @@ class DocumentBuilder:
 
     def _deleted(self) -> frozenset[str]:
         return self._tombstones.keys() if self._tombstones is not None else frozenset()
+
+
+def _describe_limits(file: SourceFile, parsed: ParsedDocument) -> list[str]:
+    notes, shown = [], printable_path(file.path)
+    if parsed.dropped_tags:
+        notes.append(f"{parsed.dropped_tags:,} tags of {shown} are not indexed: at most {MAX_TAGS} of a file are")
+    if parsed.undivided_from:
+        notes.append(
+            f"{shown} has more than {heading_limit(file.path):,} headings: from line {parsed.undivided_from:,} on sections are merged"
+        )
+    return notes
 
 
 def utc_now() -> str:

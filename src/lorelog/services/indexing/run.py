@@ -341,15 +341,15 @@ class IndexRun:
     ) -> DocumentUpdate | None:
         try:
             content = read_text(file)
+            same = old is not None and (old.file_hash, old.project) == (content.digest, root.project)
+            if same and old is not None and not self._job.force and self._builder.is_current(old):
+                touched.append(replace(old, root=root.path, stamp=file.stamp, indexed_at=utc_now()))
+                return None
+            update = self._builder.build(file, root, content.text, content.digest)
         except SourceError as error:
             self._counters.problems.append(FileProblem(file.path, error.message, error.hint))
             return None
-        same = old is not None and (old.file_hash, old.project) == (content.digest, root.project)
-        if same and old is not None and not self._job.force and self._builder.is_current(old):
-            touched.append(replace(old, root=root.path, stamp=file.stamp, indexed_at=utc_now()))
-            return None
-        update = self._builder.build(file, root, content.text, content.digest)
-        notes = (content.note, self._builder.describe_dropped_tags(file))
+        notes = (content.note, *self._builder.notes)
         self._counters.notes += [note for note in notes if note and note not in self._counters.notes]
         return update
 

@@ -39,7 +39,7 @@ def expand(identity: str, store: Store, *, lines: int | None = None) -> ExpandRe
     else:
         rows = text.split("\n")
         if lines is None:
-            start, end = section_bounds(text, chunk.start_line, chunk.heading_level)
+            start, end = section_bounds(text, chunk.source, chunk.start_line, chunk.heading_level)
         else:
             start, end = max(1, chunk.start_line - lines), min(len(rows), chunk.end_line + lines)
         content = "\n".join(rows[start - 1 : end])

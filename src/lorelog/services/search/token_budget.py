@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from lorelog.core.errors import UsageError
 from lorelog.core.ports import Store
 from lorelog.core.query import BudgetReport, DroppedHit, Hit, HitForm, PackedHit, SearchReply
-from lorelog.ingest.outline import outline_section_bounds, read_outline
+from lorelog.ingest.outline import heading_limit, outline_section_bounds, read_outline
 from lorelog.retrieval.knapsack import MAX_HITS_PACKED, FormChoice, HitOffer, SectionOffer, choose_forms, hit_points
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.memories.expand import read_current_text
@@ -92,7 +92,7 @@ def _read_sections(source: str, hits: Sequence[Hit], store: Store) -> Iterator[t
         text, _ = read_current_text(hit, Root(document.root, document.project), document.file_hash)
         if text is None:
             continue
-        outline = outline or read_outline(text)
+        outline = outline or read_outline(text, max_headings=heading_limit(source))
         start, end = outline_section_bounds(outline, hit.start_line, hit.heading_level)
         content = "\n".join(outline.lines[start - 1 : end])
         yield hit.id, _SectionText(source, start, end, content, estimate_tokens(content))

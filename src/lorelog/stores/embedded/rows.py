@@ -77,6 +77,8 @@ def _is_entry_path(heading_path: str) -> bool:
     return document.is_entry_path(json.loads(heading_path))
 
 
+_encode_json = json.JSONEncoder(ensure_ascii=False).encode
+"""As `json.dumps`, which makes a new encoder in each call."""
 _PATH_SEPARATOR = '", "'
 """Separates two headings; inside a heading the quotation marks would be escaped."""
 _TIMESTAMP_STARTS = frozenset('0123456789sST \t\\"\u017f')
@@ -93,7 +95,7 @@ def chunk_values(chunk: Chunk, project: str, ordinal: int, model: str) -> tuple[
         anchor.memory if anchor else "",
         chunk.heading,
         chunk.heading_level,
-        json.dumps(chunk.heading_path, ensure_ascii=False),
+        _encode_json(chunk.heading_path),
         chunk.start_line,
         chunk.end_line,
         chunk.content,
@@ -102,7 +104,7 @@ def chunk_values(chunk: Chunk, project: str, ordinal: int, model: str) -> tuple[
         chunk.context,
         chunk.date,
         chunk.type,
-        json.dumps(chunk.tags, ensure_ascii=False),
+        _encode_json(chunk.tags),
         None if anchor is None else _anchor_json(anchor),
         chunk.piece,
         chunk.vector_key,
@@ -147,9 +149,7 @@ def _read_texts(array: str) -> tuple[str, ...]:
 
 
 def _anchor_json(anchor: Anchor) -> str:
-    return json.dumps(
-        {name: value for name in Anchor.__slots__ if (value := getattr(anchor, name))}, ensure_ascii=False
-    )
+    return _encode_json({name: value for name in Anchor.__slots__ if (value := getattr(anchor, name))})
 
 
 def _read_anchor(text: str) -> Anchor:
