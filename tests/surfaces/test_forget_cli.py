@@ -365,3 +365,64 @@ def test_backups_that_may_hold_it_are_named(shell: Shell, project: Path, home: P
 
     assert "backup" in done["unreached"][str(tmp_path / "b.tar.gz")]
     assert (tmp_path / "b.tar.gz").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("hunter2x", "Bob says hunter2x is his favourite password ever"),
+        ("The code is CERULEAN-OCTOPUS-7731 and stays here.", "Anna noted CERULEAN-OCTOPUS-7731 on her phone"),
+        (
+            "Der Schlüssel liegt unter dem dritten Stein am Ufer.",
+            "Sie sagt, der Schlüssel liegt unter dem dritten Stein.",
+        ),
+    ],
+)
+def test_a_memory_that_repeats_it_is_named(text: str, other: str, shell: Shell, project: Path, home: Path) -> None:
+    """What is forgotten here and stays elsewhere is not passed over: the other memory is named, with its place."""
+    memory = shell("add", text, "--keep-secrets", "--json").json["memory"]
+    repeated = shell("add", other, "--keep-secrets", "--json").json["memory"]
+
+    done = shell("forget", memory, "--yes", "--json").json
+
+    assert done["ok"]
+    assert [name.split()[0] for name in done["also_in"]] == [repeated]
+
+
+def test_a_decision_is_forgotten_with_proof(shell: Shell, project: Path, home: Path) -> None:
+    """The usual words of a record, such as its status, are no residue."""
+    decision = shell("decide", "Use the northern slip", "--because", "nobody else does", "--json").json["artifact_id"]
+    shell("decide", "Use another slip", "--because", "it is wider")
+
+    done = shell("forget", decision, "--yes", "--json")
+
+    assert done.status == 0, done.out
+    assert done.json["residues"] == []
+
+
+def test_the_same_text_in_another_project_is_no_residue(
+    shell: Shell, project: Path, home: Path, tmp_path: Path
+) -> None:
+    """Text that stays in another project, and its vector, are named and not reported as left behind."""
+    other = tmp_path / "other"
+    other.mkdir()
+    shell("add", SECRET)
+    shell("add", SECRET, "--project", other)
+
+    done = shell("forget", "--match", CANARY, "--yes", "--json")
+
+    assert done.status == 0, done.out
+    assert str(other) in done.json["also_in"][0]
+
+
+def test_a_damaged_catalog_that_was_set_aside_goes_too(shell: Shell, project: Path, home: Path) -> None:
+    """A file of ours that holds the text and cannot be searched is deleted."""
+    memory = shell("add", SECRET, "--json").json["memory"]
+    (catalog,) = home.glob("cache/*/catalog.db")
+    aside = catalog.with_name("catalog.db.bad-20260305T140000")
+    aside.write_bytes(b"SQLite format 3\0" + b"x" * 100 + SECRET.encode())
+
+    done = shell("forget", memory, "--yes")
+
+    assert done.status == 0, done.out
+    assert not aside.exists()

@@ -96,8 +96,10 @@ def export(engine: Engine, request: schema.ExportRequest, call: RequestContext) 
 def _write_export(path: Path, format_: str, text: str) -> str:
     if path.is_dir():
         path = path / ("memories.md" if format_ == "markdown" else "memories.jsonl")
+    if os.path.lexists(path):
+        raise UsageError(f"{path} exists", hint="choose another name: an export is never written over a file")
     try:
-        write_whole_file(path, text.encode("utf-8", "replace"), replaces=True)
+        write_whole_file(path, text.encode("utf-8", "replace"), replaces=False)
     except OSError as error:
         raise StoreUnwritable(
             f"{path} cannot be written: {error.strerror or error}", hint="choose another file with --out"

@@ -199,7 +199,7 @@ def proof_json(proof: tuple[Receipt, ResidueReport], _: object = None) -> Forget
         ok=report.ok,
         id=receipt.id,
         at=receipt.at,
-        message=_proof(report.residues, report.files),
+        message=_proof(report.residues, report.files, receipt.canaries.short),
         selected=receipt.selected,
         places=receipt.places,
         unreached=receipt.unreachable,
@@ -225,10 +225,15 @@ def receipts_json(receipts: Sequence[Receipt], _: object = None) -> ForgetReceip
     )
 
 
-def _proof(residues: Sequence[Residue], files: int) -> str:
+def _proof(residues: Sequence[Residue], files: int, not_verified: int = 0) -> str:
     count = sum(residue.count for residue in residues)
     verdict = "not forgotten" if count else "forgotten"
-    return f"{verdict}: {count:,} {'residue' if count == 1 else 'residues'} in {files:,} files"
+    short = f"; {_count(not_verified, 'text')} too short to be searched for again" if not_verified else ""
+    return f"{verdict}: {_count(count, 'residue')} in {_count(files, 'file')}{short}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def _residues(residues: Sequence[Residue]) -> list[ResidueJson]:

@@ -26,7 +26,7 @@ from lorelog.services.forget import scrub
 from lorelog.services.forget.entries import FileSection, ForgetQuery, Selection, Selector, count_kinds, record_texts
 from lorelog.services.forget.file_edit import group_by_file, replace_file, reword_summary, section_texts, take_out
 from lorelog.services.forget.plan import ForgetPlan, ForgottenEntry, pending_plans, plan_lock, read_plan, write_plan
-from lorelog.services.forget.quotes import key_like_words, make_quotes
+from lorelog.services.forget.quotes import make_quotes, repeated_parts
 from lorelog.services.forget.receipt import Receipt, find_receipt, read_receipt, verify, write_receipt
 from lorelog.services.forget.residues import FragmentFinder, Residue, ResidueReport, find_residues, make_canaries
 from lorelog.services.forget.unreached import find_own_transcripts, find_unreached, is_journal, refuse_edit
@@ -125,7 +125,7 @@ class Forgetter:
         plan, also_in = self._make_plan(query, host_transcripts=host_transcripts)
         return ForgetReply(
             dry_run=True,
-            entries=plan.entries,
+            entries=self._with_matching_lines(plan.entries, query.match),
             records=plan.records,
             selected=plan.selected,
             references=scrub.count_references(self._folder, plan),
@@ -134,6 +134,15 @@ class Forgetter:
             transcripts=plan.transcripts,
             also_in=also_in,
         )
+
+    def _with_matching_lines(self, entries: tuple[ForgottenEntry, ...], match: str) -> tuple[ForgottenEntry, ...]:
+        """Return entries whose preview is the first line that matches, if a text was searched for."""
+        texts = self._read_texts(entries) if match else {}
+        lines = {
+            key: next((line.strip() for line in text.splitlines() if match.casefold() in line.casefold()), "")
+            for key, text in texts.items()
+        }
+        return tuple(replace(entry, preview=lines.get(entry.key) or entry.preview) for entry in entries)
 
     def forget(self, query: ForgetQuery, *, edit_files: bool = False, host_transcripts: bool = False) -> ForgetReply:
         """Take everything that a query selects out of every file of ours. Raise UsageError if a file is not ours to edit.
@@ -226,14 +235,14 @@ class Forgetter:
             texts.append(query.match)
         sections = [*selection.sections.values(), *selection.summaries.values()]
         vector_keys = tuple(dict.fromkeys(chunk.vector_key for section in sections for chunk in section.chunks))
-        repeats, key_words, kept = FragmentFinder(texts), key_like_words(texts), []
+        fragments, parts, kept = FragmentFinder(texts), repeated_parts(texts), []
         also_in: dict[str, None] = {}
         shared_keys: set[str] = set()
         for text, other in self._selector.kept_texts(selection):
             kept.append(text)
             if other is not None:
                 shared_keys.update(chunk.vector_key for chunk in other.chunks)
-            if len(also_in) < _MAX_ALSO_IN and (key_words.find(text) or repeats.holds(text)):
+            if len(also_in) < _MAX_ALSO_IN and (parts.find(text) or fragments.holds(text)):
                 also_in[_name_section(other) if other is not None else "a record of the ledger"] = None
         vector_keys = tuple(key for key in vector_keys if key not in shared_keys)  # the same text stays elsewhere
         transcripts = find_own_transcripts(entries, self._deps.authored) if host_transcripts else ()

@@ -16,6 +16,7 @@ from typing import Any
 from zlib import crc32
 
 WINDOW = 4
+_REPEATED_WORDS = 5
 _MIN_CHARS = 8
 """A shorter text is too common to be recognized; only its ids are removed."""
 _WORD = re.compile(r"[^\W_]+")
@@ -78,14 +79,17 @@ def make_quotes(texts: Iterable[str], kept: Iterable[str], key: bytes) -> Quotes
     )
 
 
-def key_like_words(texts: Iterable[str]) -> SequenceFinder:
-    """Return a finder of the words that look like a key, and of short texts: what a person wants gone everywhere."""
-    return SequenceFinder(
-        words
-        for text in texts
-        for piece in (*_KEY_LIKE.findall(text), *([text] if len(_split_words(text)) < WINDOW else []))
-        if (words := tuple(_split_words(piece))) and sum(map(len, words)) >= _MIN_CHARS
-    )
+def repeated_parts(texts: Iterable[str]) -> SequenceFinder:
+    """Return a finder of parts that another text may repeat: five words in a row, a word like a key, a short text."""
+    sequences: set[tuple[str, ...]] = set()
+    for text in texts:
+        words = _split_words(text)
+        sequences.update(tuple(words[at : at + _REPEATED_WORDS]) for at in range(len(words) - _REPEATED_WORDS + 1))
+        pieces = [*_KEY_LIKE.findall(text), *([text] if len(words) < WINDOW else [])]
+        sequences.update(
+            own for piece in pieces if (own := tuple(_split_words(piece))) and sum(map(len, own)) >= _MIN_CHARS
+        )
+    return SequenceFinder(sequences)
 
 
 class SequenceFinder:

@@ -99,7 +99,12 @@ def scrub_file(path: Path, plan: ForgetPlan, *, disposable: bool) -> bool:
     except OSError:
         return False
     if head.startswith(_SQLITE_HEADER):
-        scrub_database(path, plan)
+        try:
+            scrub_database(path, plan)
+        except sqlite3.DatabaseError:  # damaged: its rows cannot be taken out one by one
+            if disposable:
+                path.unlink(missing_ok=True)
+            return disposable
         return True
     if disposable:
         path.unlink(missing_ok=True)

@@ -20,7 +20,7 @@ import sys
 from lorelog.core.errors import UsageError
 from lorelog.surfaces.cli.arguments import add_common
 from lorelog.surfaces.cli.client import call_operation
-from lorelog.surfaces.cli.render import print_json, print_note, short_path
+from lorelog.surfaces.cli.render import plural, print_json, print_note, short_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _MAX_SHOWN = 20
+_SINGULARS = {"memories": "memory", "sections": "section", "summaries": "summary", "records": "record", "turns": "turn"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -99,13 +100,14 @@ def _show_preview(preview: Mapping[str, Any]) -> None:
         place = f"{short_path(entry['source'])}:{entry['start_line']}-{entry['end_line']}"
         name = f"{entry['memory'][:13]}  " if entry["memory"] else ""
         mark = "  (summary, without the lines about it)" if entry["action"] == "reword" else ""
-        print(f"{name}{place}{mark}\n    {entry['preview']}")
+        lines = plural(entry["end_line"] - entry["start_line"] + 1, "line")
+        print(f"{name}{place}  {lines}{mark}\n    {entry['preview']}")
     left_out = len(preview["entries"]) - _MAX_SHOWN
     if left_out > 0:
         print(f"and {left_out:,} more entries")
     for record in preview["records"][:_MAX_SHOWN]:
         print(f"{record}  record: its text is replaced by its hash")
-    counts = ", ".join(f"{count:,} {kind}" for kind, count in preview["selected"].items())
+    counts = _counts(preview["selected"])
     references = ", ".join(f"{count:,} in {name}" for name, count in preview["references"].items())
     print(
         f"Would go: {counts}, their vectors and cached answers"
@@ -116,6 +118,10 @@ def _show_preview(preview: Mapping[str, Any]) -> None:
     for path, reason in preview["refused"].items():
         print_note(f"refused: {short_path(path)}: {reason}")
     _show_rest(preview)
+
+
+def _counts(selected: Mapping[str, int]) -> str:
+    return ", ".join(plural(count, _SINGULARS.get(kind, kind)) for kind, count in selected.items())
 
 
 def _show_rest(reply: Mapping[str, Any]) -> None:
@@ -149,7 +155,7 @@ def _list(args: argparse.Namespace) -> int:
         print_json(reply)
         return 0
     for receipt in reply["receipts"]:
-        counts = ", ".join(f"{count:,} {kind}" for kind, count in receipt["selected"].items())
+        counts = _counts(receipt["selected"])
         verdict = "no residues" if receipt["ok"] else "RESIDUES"
         print(f"{receipt['id']}  {receipt['at'][:16]}  {counts}  {verdict} in {receipt['searched_files']:,} files")
     if not reply["receipts"]:

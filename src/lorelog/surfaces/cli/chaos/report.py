@@ -58,7 +58,11 @@ def _show(report: KillReport | FaultReport) -> None:
     if isinstance(report, KillReport):
         counts = f"{report.lost} lost, {report.twice} twice, {report.residues} left behind, {report.failed} failed"
         killed = f"killed {plural(report.killed, 'time')} in {plural(report.cycles, 'cycle')}"
-        _print_line(report.ok, f"{report.verb}: {killed}, {report.acknowledged} acknowledged: {counts}")
+        text = f"{report.verb}: {killed}, {report.acknowledged} acknowledged: {counts}"
+        if report.ok and not report.killed:
+            print(f"{stylize('skip', 'yellow')}  {one_line(text)}; more cycles are needed to hit it")
+        else:
+            _print_line(report.ok, text)
     elif report.ran:
         _print_line(report.ok, f"{report.name}: {report.how}")
     else:
