@@ -44,6 +44,8 @@ def test_every_answer_is_what_its_schema_says(dispatcher: Dispatcher, caller: Cl
     asked = requests(section, tell(lambda op, arguments: dispatcher.call(op, arguments, caller)))
 
     for name, arguments in asked.items():
+        if name == "memory.forget_verify":
+            dispatcher.call("memory.forget", {"match": "seven otters", "confirm": True}, caller)
         shape = dispatcher.call(name, arguments, caller)
         jsonschema.validate(json.loads(json.dumps(shape)), describe_operation(all_operations()[name])["reply"])
     assert set(asked) == set(all_operations())

@@ -140,6 +140,7 @@ def test_who_has_another_mask_writes_without_it(warm: Warm) -> None:
     """The daemon does not write for a client with another umask, but reads for it."""
     start_with("os.umask(0o077)")
     before = os.umask(0o022)
+    (warm.project / ".lorelog").mkdir(mode=0o755)  # a folder that is open to others has journals that are
     try:
         with pytest.raises(DaemonError, match="umask 0077, the client 0022"):
             warm.ask("memory.add", {"text": "not here"})
