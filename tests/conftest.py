@@ -10,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
+from lorelog.core.caller import AGENT_MARKERS
+
 # The same examples on every run, also on a slow machine. The everyday tests try a few examples of each property, `make test-rest`
 # all of them (LORELOG_TEST_EXAMPLES=all). LORELOG_TEST_EXPLORE=1 looks for new examples.
 _SUPPRESSED = [HealthCheck.too_slow]
@@ -39,7 +41,9 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     """A home of its own, so that nothing of the person's is read or written."""
     place = tmp_path_factory.mktemp("home")
     for name in list(os.environ):
-        if name.startswith("LORELOG_") or name.endswith("_API_KEY") or name in {"OPENAI_BASE_URL", "NO_COLOR"}:
+        is_setting = name.startswith("LORELOG_") or name.endswith("_API_KEY")
+        # A test acts for a person, also where an agent runs it.
+        if is_setting or name in {"OPENAI_BASE_URL", "NO_COLOR"} or name in AGENT_MARKERS:
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(place))
     monkeypatch.setenv("LORELOG_HOME", str(place / ".lorelog"))

@@ -130,6 +130,13 @@ def test_a_secret_is_in_no_file(
     assert files_with("redacted:" if channel is not add_names else "otter", home, project)
 
 
+def test_an_agent_is_not_told_to_keep_a_secret(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In an agent's shell, where it is refused, the line about a redaction does not recommend --keep-secrets."""
+    monkeypatch.setenv("CLAUDECODE", "1")
+
+    assert shell("add", TEXT).err.strip() == f"note: Redacted: 1 {KIND}."
+
+
 def test_a_person_keeps_a_secret(shell: Shell, project: Path, home: Path) -> None:
     """With --keep-secrets the text is written as it is, by `add`, `supersede` and Python."""
     done = shell("add", TEXT, "--keep-secrets", "--json")

@@ -86,4 +86,9 @@ def test_topics_come_before_hits_with_their_reason(monkeypatch: pytest.MonkeyPat
     assert cued["lines"][-1].endswith("Mara (2026-03-05, id y; because it is about database migrations)")
     assert "</" not in cued["lines"][-1]
     assert (found["kind"], len(found["lines"])) == ("recall", 2)
+    noted = {**topic, "id": "z", "origin": "agent"}
+    monkeypatch.setattr("lorelog.surfaces.cli.hook.recall.ask_within", lambda *_: {"hits": [noted, topic]})
+    both = recall_for_prompt(DaemonAddress(str(tmp_path / "run")), event, "what", chosen, 200)
+    assert [delivery["memories"] for delivery in both] == [["y"], ["z"]]
+    assert [delivery["lines"][0].split(" for ")[0] for delivery in both] == ["Noted by the user", "Noted by agents"]
     assert recall_for_prompt(DaemonAddress(str(tmp_path / "run")), event, "what", chosen, 5) == []

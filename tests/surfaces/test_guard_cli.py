@@ -11,7 +11,6 @@ import pytest
 from tests.surfaces.conftest import Shell, write
 
 from lorelog import Lorelog
-from lorelog.core.caller import AGENT_MARKERS
 from lorelog.core.errors import UsageError
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.services.delivery.files import DeliveryFiles
@@ -22,13 +21,6 @@ REJECTION = (
     "The user doesn't want to proceed with this tool use. The tool use was rejected. To tell you how to proceed,"
     " the user said:\nuse pnpm, not npm"
 )
-
-
-@pytest.fixture(autouse=True)
-def _no_agent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shell belongs to a person, also where an agent runs the tests."""
-    for variable in AGENT_MARKERS:
-        monkeypatch.delenv(variable, raising=False)
 
 
 def transcript(path: Path, project: Path) -> Path:
@@ -176,10 +168,15 @@ def test_a_guard_that_would_stop_most_real_calls_is_refused(shell: Shell, projec
 
 
 def test_a_guard_from_elsewhere_is_refused(shell: Shell, standing: Callable[..., None]) -> None:
-    """A memory that came with the repository, and an unknown one, cannot become a guard."""
-    standing({"id": "m2", "text": "use npm, not pnpm", "own": False}, {"id": "m3", "text": "x", "origin": "import"})
+    """A memory that came with the repository or an import, an agent's, and an unknown one cannot become a guard."""
+    standing(
+        {"id": "m2", "text": "use npm, not pnpm", "own": False},
+        {"id": "m3", "text": "x", "origin": "import"},
+        {"id": "m4", "text": "never force push", "origin": "agent"},
+    )
 
-    for memory in ("m2", "m3", "unknown"):
+    assert shell("guard", "propose", "--json").json["proposals"] == []
+    for memory in ("m2", "m3", "m4", "unknown"):
         refused = shell("guard", "add", "--command", "pnpm *", "--memory", memory)
         assert refused.status == 2
     assert "came with a repository" in shell("guard", "add", "--command", "pnpm *", "--memory", "m2").err

@@ -532,6 +532,25 @@ def test_a_prompt_brings_the_rule_it_is_about_once(quiet: Path, app: Path) -> No
     assert log[1]["project"] == str(app)
 
 
+def test_what_an_agent_noted_comes_under_a_heading_of_its_own(quiet: Path, app: Path) -> None:
+    """A rule or a topic of an agent comes with a prompt after the user's rules, and never as one of them."""
+    noted = {**RULE, "id": "n1", "origin": "agent", "text": "run e2e tests before every push"}
+    topic = {**noted, "id": "n2", "type": "fact", "text": "ask Mara first", "cues": ["topic=e2e tests"]}
+    stands(quiet, app, noted, topic, RULE)
+    asked = {**PAYLOAD, "cwd": str(app), "prompt": "write e2e tests and run them"}
+
+    lines = context_of(hook(["claude", "prompt"], asked, app)[0]).split("\n")[1:-1]
+    assert lines[:2] == [
+        "The user's own rules that apply to this request:",
+        f"- do not run e2e tests proactively (2026-11-10, id {RULE['id']})",
+    ]
+    assert lines[2] == "Noted by agents, not the user's words:"
+    assert sorted(lines[3:]) == [
+        "- ask Mara first (2026-11-10, id n2)",
+        "- run e2e tests before every push (2026-11-10, id n1)",
+    ]
+
+
 @pytest.mark.parametrize("more", [{"own": False}, {"origin": "tool"}, {"verdict": "drifted"}, {"type": "decision"}])
 def test_only_rules_of_the_user_come_with_a_prompt(quiet: Path, app: Path, more: dict[str, Any]) -> None:
     """Text of a repository or a tool, an outdated rule and a decision do not come as rules."""

@@ -136,6 +136,14 @@ def test_few_words_are_shown(tmp_path: Path) -> None:
     assert estimate_tokens(long) <= MAX_TOKENS
 
 
+def test_an_agents_note_is_named_as_such(tmp_path: Path) -> None:
+    """What an agent noted is not shown as the user's word with a call."""
+    text = deliver(call(tmp_path), None, [], [{**RULE, "origin": "agent"}])[0]
+
+    assert "- Noted by an agent on 2026-11-02: Keep the pool" in text
+    assert "The user said" not in text
+
+
 def test_a_repositorys_memory_is_quoted(tmp_path: Path) -> None:
     """Text that came with a repository is labelled, quoted, and cannot end the block."""
     text = deliver(

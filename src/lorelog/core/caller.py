@@ -35,6 +35,11 @@ def detect_agent(environment: Mapping[str, str]) -> str:
     return ""
 
 
+def checked_origin(claimed: str, agent: str) -> str:
+    """Return the origin of a text that is added: an agent cannot write the user's own words, whatever it claims."""
+    return "agent" if agent and claimed == "user" else claimed
+
+
 def without_agent_markers(environment: Mapping[str, str]) -> dict[str, str]:
     """Return variables that undo the markers of an environment, for a call that a person confirmed."""
     return dict.fromkeys((variable for variable in AGENT_MARKERS if environment.get(variable)), "")

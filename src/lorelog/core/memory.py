@@ -68,6 +68,8 @@ class AddReply:
     admission: AdmissionResult = AdmissionResult(AdmissionDecision.DURABLE, "")
     redacted: Mapping[str, int] = field(default_factory=dict)
     """Number of secrets that were replaced before writing, by kind."""
+    origin: str = ""
+    """Who it comes from, as it was written: an agent's `user` is written as `agent`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,27 +152,3 @@ def test_lines_are_cut_wherever_bytes_come(lines: list[bytes], sizes: list[int])
         found += buffer.feed(rest[:size])
         rest = rest[size:]
     assert found == [line if len(line) <= 12 else None for line in whole.split(b"\n")[:-1]]
-
-
-def test_what_an_agent_adds_by_memory_call_is_the_agents() -> None:
-    """As with add_memory: a memory is not a person's word because another tool was used for it, unless that is said."""
-    asked: list[tuple[str, dict[str, Any]]] = []
-
-    def ask(op: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        asked.append((op, arguments))
-        return {}
-
-    for op, arguments in (
-        ("add", {"text": "x"}),
-        ("supersede", {"id": "i", "text": "x"}),
-        ("add_batch", {"memories": [{"text": "x"}, {"text": "y", "origin": "tool"}]}),
-        ("supersede", {"id": "i", "text": "x", "origin": "user"}),
-        ("get", {"id": "i"}),
-    ):
-        call_tool("memory_call", {"op": op, "arguments": arguments}, ask)
-
-    added, superseded, batch, said, got = (arguments for _, arguments in asked)
-    assert added["origin"] == superseded["origin"] == "agent"
-    assert [memory["origin"] for memory in batch["memories"]] == ["agent", "tool"]
-    assert said["origin"] == "user"
-    assert got == {"id": "i"}

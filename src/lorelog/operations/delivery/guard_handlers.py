@@ -206,6 +206,7 @@ def _proposals(engine: Engine) -> list[GuardProposal]:
 
 
 def _find_guard_or_proposal(engine: Engine, identity: str) -> Guard:
+    from lorelog.services.delivery.guard_check import PERSON
     from lorelog.services.delivery.guards import guard_from_draft
 
     try:
@@ -214,7 +215,7 @@ def _find_guard_or_proposal(engine: Engine, identity: str) -> Guard:
         matches = [proposal for proposal in _proposals(engine) if proposal.id.startswith(identity)]
         if len(matches) != 1:
             raise
-        return guard_from_draft(matches[0].draft, matches[0].author)
+        return guard_from_draft(matches[0].draft, PERSON)  # a proposal is the user's own words
 
 
 def _own_memory(engine: Engine, identity: str) -> StandingRule:
@@ -227,7 +228,7 @@ def _own_memory(engine: Engine, identity: str) -> StandingRule:
         )
     if not found[0].may_become_guard:
         raise UsageError(
-            f"{identity!r} came with a repository, an import or a tool and cannot become a guard",
+            f"{identity!r} came with a repository, an import, a tool or an agent and cannot become a guard",
             hint="if you agree with it, write the guard without --memory, with a --message of your own",
         )
     return found[0]
@@ -312,6 +313,8 @@ def _change_reply(change: GuardChange) -> schema.GuardChangeReply:
 
 
 def _proposal_info(proposal: GuardProposal) -> schema.GuardProposalInfo:
+    from lorelog.services.delivery.guard_check import PERSON
+
     conditions, memory = proposal.draft.conditions, proposal.memory
     return schema.GuardProposalInfo(
         id=proposal.id,
@@ -324,5 +327,5 @@ def _proposal_info(proposal: GuardProposal) -> schema.GuardProposalInfo:
         memory=memory.id,
         date=memory.date,
         project=proposal.draft.project,
-        created_by=proposal.author,
+        created_by=PERSON,
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UnsetType
 
+from lorelog.core.caller import checked_origin
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import UsageError
 from lorelog.core.memory import (
@@ -119,14 +120,14 @@ def add(engine: Engine, request: schema.AddRequest, call: RequestContext) -> Add
     """
     _check_project_known(engine, request, call)
     _check_keep_secrets(call, [request.origin], keep_secrets=request.keep_secrets)
-    return engine.add([_new_memory(request)], to_global=request.to_global, keep_secrets=request.keep_secrets)[0]
+    return engine.add([_new_memory(request, call)], to_global=request.to_global, keep_secrets=request.keep_secrets)[0]
 
 
 def add_batch(engine: Engine, request: schema.AddBatchRequest, call: RequestContext) -> Sequence[AddReply]:
     """Add several memories at once: all of them are written, or none. Secrets in them are redacted."""
     _check_project_known(engine, request, call)
     _check_keep_secrets(call, [memory.origin for memory in request.memories], keep_secrets=request.keep_secrets)
-    memories = [_new_memory(memory) for memory in request.memories]
+    memories = [_new_memory(memory, call) for memory in request.memories]
     return engine.add(memories, to_global=request.to_global, keep_secrets=request.keep_secrets)
 
 
@@ -151,7 +152,7 @@ def supersede(engine: Engine, request: schema.SupersedeRequest, call: RequestCon
     """
     _check_keep_secrets(call, [request.origin], keep_secrets=request.keep_secrets)
     tags, cues = tuple(dict.fromkeys(request.tags)), _parse_cues(request.cues)
-    memory = NewMemory(request.text, request.type, tags, request.origin, cues=cues)
+    memory = NewMemory(request.text, request.type, tags, checked_origin(request.origin, call.agent), cues=cues)
     return engine.lifecycle().supersede(request.id, memory, keep_secrets=request.keep_secrets)
 
 
@@ -390,10 +391,11 @@ def remove_roots(engine: Engine, request: schema.RootsRequest, call: RequestCont
     return schema.RemovedRoots(forgotten=paths, documents=engine.forget_roots(list(paths)))
 
 
-def _new_memory(memory: schema.AddRequest | schema.MemoryText) -> NewMemory:
+def _new_memory(memory: schema.AddRequest | schema.MemoryText, call: RequestContext) -> NewMemory:
     tags = tuple(dict.fromkeys(memory.tags))
     expires = parse_future_day(memory.expires) if memory.expires else ""
-    return NewMemory(memory.text, memory.type, tags, memory.origin, expires=expires, cues=_parse_cues(memory.cues))
+    origin = checked_origin(memory.origin, call.agent)
+    return NewMemory(memory.text, memory.type, tags, origin, expires=expires, cues=_parse_cues(memory.cues))
 
 
 def _parse_cues(cues: Sequence[str]) -> tuple[str, ...]:

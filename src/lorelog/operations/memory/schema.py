@@ -26,7 +26,10 @@ _MemoryType = Annotated[
     Annotated[str, Meta(max_length=64)], Meta(description="Type of the memory, such as decision, fact, lesson.")
 ]
 _Tags = Annotated[Words, Meta(description="Tags, one word each.")]
-_Origin = Annotated[Literal["user", "agent", "tool", "import"], Meta(description="Who the text comes from.")]
+_Origin = Annotated[
+    Literal["user", "agent", "tool", "import"],
+    Meta(description="Who the text comes from; `user` of an agent or over HTTP becomes `agent`."),
+]
 _Cues = Annotated[
     Annotated[list[Annotated[str, Meta(max_length=300)]], Meta(max_length=20)],
     Meta(
@@ -447,6 +450,7 @@ class SupersedeJson(OperationReply, frozen=True, kw_only=True):
     admission: AdmissionResult
     notes: tuple[str, ...]
     redacted: dict[str, int]
+    origin: str
     supersedes: str
 
 

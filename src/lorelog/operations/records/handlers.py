@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from lorelog.core.caller import checked_origin
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.query import TrustFilter
 from lorelog.core.record import RecordDraft
@@ -67,32 +68,32 @@ def start_task(engine: Engine, request: schema.TaskStartRequest, call: RequestCo
 
     The reply has the `task_id`, which all other records of the task refer to.
     """
-    return _write_record(engine, "task_start", request)
+    return _write_record(engine, "task_start", request, call)
 
 
 def add_progress(engine: Engine, request: schema.TaskProgressRequest, call: RequestContext) -> schema.WrittenArtifact:
     """Record the progress of a task, and its next step."""
-    return _write_record(engine, "task_progress", request)
+    return _write_record(engine, "task_progress", request, call)
 
 
 def start_run(engine: Engine, request: schema.RunStartRequest, call: RequestContext) -> schema.WrittenArtifact:
     """Record that a tool run starts for a task, with its inputs and the reason."""
-    return _write_record(engine, "run_start", request)
+    return _write_record(engine, "run_start", request, call)
 
 
 def finish_run(engine: Engine, request: schema.RunFinishRequest, call: RequestContext) -> schema.WrittenArtifact:
     """Record the result of a tool run."""
-    return _write_record(engine, "run_finish", request)
+    return _write_record(engine, "run_finish", request, call)
 
 
 def add_evidence(engine: Engine, request: schema.AddEvidenceRequest, call: RequestContext) -> schema.WrittenArtifact:
     """Record evidence for or against a claim of a task."""
-    return _write_record(engine, "evidence", request)
+    return _write_record(engine, "evidence", request, call)
 
 
 def finish_task(engine: Engine, request: schema.TaskFinishRequest, call: RequestContext) -> schema.WrittenArtifact:
     """Finish a task: what worked, what failed, and what is left to do."""
-    return _write_record(engine, "task_finish", request)
+    return _write_record(engine, "task_finish", request, call)
 
 
 def create_artifact(
@@ -102,22 +103,22 @@ def create_artifact(
 
     Its trust is computed; no field sets it. Digests cannot be written.
     """
-    return _write_record(engine, request.artifact_kind, request)
+    return _write_record(engine, request.artifact_kind, request, call)
 
 
 def write_review(engine: Engine, request: schema.ReviewRequest, call: RequestContext) -> schema.WrittenArtifact:
     """Review a record."""
-    return _write_record(engine, "review", request)
+    return _write_record(engine, "review", request, call)
 
 
 def write_revision(engine: Engine, request: schema.RevisionRequest, call: RequestContext) -> schema.WrittenArtifact:
     """Revise a record: the new record supersedes the one it replies to."""
-    return _write_record(engine, "revision", request)
+    return _write_record(engine, "revision", request, call)
 
 
 def write_decision(engine: Engine, request: schema.DecisionRequest, call: RequestContext) -> schema.WrittenArtifact:
     """Record a decision, in a task or without one."""
-    return _write_record(engine, "decision", request)
+    return _write_record(engine, "decision", request, call)
 
 
 def write_verification(
@@ -127,7 +128,7 @@ def write_verification(
 
     With `supports_claim` the record becomes verified if another writer wrote it; otherwise the reply says why not.
     """
-    return _write_record(engine, "verification", request)
+    return _write_record(engine, "verification", request, call)
 
 
 def get_task(engine: Engine, request: schema.TaskGetRequest, call: RequestContext) -> schema.TaskGetReply:
@@ -260,13 +261,14 @@ def find_related(engine: Engine, request: schema.FindRelatedRequest, call: Reque
     )
 
 
-def _write_record(engine: Engine, kind: str, request: OperationRequest) -> schema.WrittenArtifact:
+def _write_record(engine: Engine, kind: str, request: OperationRequest, call: RequestContext) -> schema.WrittenArtifact:
     from lorelog.services.records.writer import append_record
 
     values = msgspec.structs.asdict(request)
     attributes: dict[str, Any] = {
         attribute: values[name] for name, attribute in _RECORD_ATTRIBUTES.items() if name in values
     }
+    attributes["origin"] = checked_origin(attributes["origin"], call.agent)
     fields = {
         _FIELD_ALIASES.get(name, name): value
         for name, value in values.items()

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lorelog.services.delivery.guard_calls import PastCall
-from lorelog.services.delivery.guard_check import AGENT, PERSON, WARN, CallView
+from lorelog.services.delivery.guard_check import PERSON, WARN, CallView
 from lorelog.services.delivery.guards import (
     MAX_MESSAGE_CHARS,
     GuardConditions,
@@ -47,13 +47,8 @@ class StandingRule:
 
     @property
     def may_become_guard(self) -> bool:
-        """False for text that is not the user's or an agent's own word."""
-        return self.own and self.origin in {"", "user", "agent"}
-
-    @property
-    def author(self) -> str:
-        """Who wrote it, as guards name it."""
-        return AGENT if self.origin == "agent" else PERSON
+        """False for text that is not the user's own word."""
+        return self.own and self.origin in {"", "user"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +61,6 @@ class GuardProposal:
     memory: StandingRule
     example: str
     """A call that it would match."""
-    author: str
 
 
 def read_standing_memories(files: Sequence[str], project: str) -> list[StandingRule]:
@@ -128,9 +122,7 @@ def _make_proposal(memory: StandingRule, candidate: GuardCandidate) -> GuardProp
     )
     example = candidate.example
     shown = example.command or f"{' '.join(example.paths)}: {example.content}".rstrip(": ")
-    return GuardProposal(
-        id=guard_id(draft.project, draft.conditions), draft=draft, memory=memory, example=shown, author=memory.author
-    )
+    return GuardProposal(id=guard_id(draft.project, draft.conditions), draft=draft, memory=memory, example=shown)
 
 
 def _matches_example(candidate: GuardCandidate) -> bool:

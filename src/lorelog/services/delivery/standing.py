@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 MAX_MEMORIES = 20_000
 MAX_STANDING = 2_000
 MAX_TEXT_CHARS = 400
-_FORMAT = "4"
+_FORMAT = "5"
 """Increase this when the same memories give other files."""
 _LOCK_WAIT_S = 5.0
 _CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "conversation", "message", "chat"})
@@ -271,7 +271,7 @@ def _adopt_own_memories(source: DeliverySource) -> None:
 
 
 def _drop_repetitions(memories: Iterable[StandingMemory]) -> list[StandingMemory]:
-    """Keep one of each near-equal text and project: the user's own, or else the newest, which comes first."""
+    """Keep one of each near-equal text and project: the user's word, an agent's, or a foreign one; the newest of these."""
     kept: dict[tuple[str, frozenset[str]], StandingMemory] = {}
     near: dict[tuple[str, tuple[str, ...]], list[frozenset[str]]] = {}
     for memory in memories:
@@ -281,9 +281,14 @@ def _drop_repetitions(memories: Iterable[StandingMemory]) -> list[StandingMemory
         if same is None:
             near.setdefault(bucket, []).append(words)
             kept[memory.project, words] = memory
-        elif memory.own and not kept[memory.project, same].own:
+        elif _standing_rank(memory) < _standing_rank(kept[memory.project, same]):
             kept[memory.project, same] = memory
     return list(kept.values())
+
+
+def _standing_rank(memory: StandingMemory) -> int:
+    """Return 0 for the user's own word, 1 for what an agent noted here, 2 for what came from elsewhere."""
+    return 2 if not memory.own else int(memory.origin == "agent")
 
 
 def _are_near_equal(words: frozenset[str], others: frozenset[str]) -> bool:

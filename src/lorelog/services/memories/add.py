@@ -214,7 +214,10 @@ def add(
         replies = [_make_reply(entry, "", notes) for entry in entries]
     else:
         replies = [_make_indexed_reply(entry, store, notes) for entry in entries]
-    return [replace(reply, admission=admission) for reply, admission in zip(replies, admissions, strict=True)]
+    return [
+        replace(reply, admission=admission, origin=memory.origin)
+        for reply, admission, memory in zip(replies, admissions, kept, strict=True)
+    ]
 
 
 def redact_memories(
@@ -282,7 +285,8 @@ def add_to_directory(
     if root is not None and not any(is_below(real, excluded) for excluded in root.exclude):
         return add([memory], root, job((root,)), store, embedder, real)[0]
     entry = append_entries(Path(real), [memory], datetime.now().astimezone())[0]
-    return _make_reply(entry, "", (f"written, but {real} is not indexed: 'lorelog index {real}' makes it searchable",))
+    notes = (f"written, but {real} is not indexed: 'lorelog index {real}' makes it searchable",)
+    return replace(_make_reply(entry, "", notes), origin=memory.origin)
 
 
 def _check_admission(memory: NewMemory, today: date) -> AdmissionResult:

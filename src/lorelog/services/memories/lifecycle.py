@@ -264,7 +264,8 @@ class MemoryLifecycle:
 def existing_reply(stored: StoredChunk) -> AddReply:
     """Return the location of a memory that is indexed already."""
     chunk = stored.chunk
-    return AddReply(_memory_id(stored), stored.id, chunk.source, chunk.start_line, chunk.end_line, searchable=True)
+    reply = AddReply(_memory_id(stored), stored.id, chunk.source, chunk.start_line, chunk.end_line, searchable=True)
+    return replace(reply, origin=chunk.anchor.origin if chunk.anchor else "")
 
 
 def _memory_or_chunk_id(stored: StoredChunk) -> str:

@@ -19,6 +19,7 @@ from lorelog.core.query import Hit, SearchReply, SupportingRecord
 from lorelog.core.record import CANDIDATE_TRUST, REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS, Trust, TrustTier
 from lorelog.services.sessions.captures import open_captures
 from lorelog.services.sessions.prompt_rules import prompted_memories
+from lorelog.services.sessions.session_start import is_agents_note
 from lorelog.services.sessions.topics import MAX_TOPIC_MEMORIES, TOPIC_PREFIX, TopicMatch
 
 MAX_TEXT_CHARS = 300
@@ -54,7 +55,7 @@ class RecalledMemory:
     date: str
     relevance: float
     origin: str = ""
-    """Untrusted origin of the text: `tool`, `import`, or `foreign` if it is based on such; otherwise empty."""
+    """Untrusted origin of the text: `tool`, `import`, or `foreign` if it is based on such; `agent` for an agent's topic; otherwise empty."""
     trust: Trust = CANDIDATE_TRUST
     grounding: tuple[SupportingRecord, ...] = ()
     verdict: FreshnessVerdict = UNCHECKED_VERDICT
@@ -145,6 +146,7 @@ def _from_topic(match: TopicMatch) -> RecalledMemory:
         source=str(memory.get("source") or ""),
         date=str(memory.get("date") or ""),
         relevance=match.probability,
+        origin="agent" if is_agents_note(memory) else "",
         cue=f"{TOPIC_PREFIX}{match.topic}",
     )
 

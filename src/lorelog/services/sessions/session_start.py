@@ -1,11 +1,11 @@
 """Renders the memory that an agent is shown when a session starts, within a budget of tokens.
 
-In the order of their use: standing corrections and preferences, open tasks and decisions, one line per recent session
-(request, outcome, files), memories that the code has overtaken, and text that came with the repository. Commands and
+In the order of their use: standing corrections and preferences, open tasks and decisions, those that agents noted, one
+line per recent session (request, outcome, files), memories that the code has overtaken, and text that came with the repository. Commands and
 error text are not shown. Lines are shown whole or not at all. An agent waits for this in a hook: standard library only.
 
-A rule counts as the user's word only if it was written on this machine. Text that came with a repository, a tool or an
-import is quoted, labelled and last.
+A rule counts as the user's word only if it was written on this machine and not by an agent. What agents noted has a part
+of its own. Text that came with a repository, a tool or an import is quoted, labelled and last.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from lorelog.services.sessions.recent import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from lorelog.services.delivery.files import DeliveryFiles
@@ -124,22 +125,28 @@ def render_session_start(sources: SessionStartSources, budget: int, today: str) 
     tasks = render_open_tasks(sources.deletions, sources.project)
     if not (standing or cued or tasks or journals.days):
         return ShownMemory()
-    own = [memory for memory in standing if is_users_word(memory) and memory.get("verdict") not in STALE_VERDICTS]
-    rules = _rule_lines(cued, own)
+    fresh = [memory for memory in standing if memory.get("verdict") not in STALE_VERDICTS]
+    own = [memory for memory in fresh if is_users_word(memory)]
+    rules = _cued_and_standing(
+        [memory for memory in cued if is_users_word(memory)],
+        [memory for memory in own if memory["type"] in RULE_TYPES],
+    )
+    notes = _cued_and_standing(*([memory for memory in some if is_agents_note(memory)] for some in (cued, fresh)))
     preface = _RULES_PREFACE if rules else _PREFACE
     room = budget * _BYTES_PER_TOKEN - _byte_size(OPENING_TAG, preface, _STATUS, CLOSING_TAG)
     if room < 0:
         return ShownMemory()
     is_built = any(os.path.exists(file) for file in sources.files.standing)  # noqa: PTH110
     boxes, sessions, foreign = _SessionReader(standing, is_built=is_built).read(journals)
-    decisions = [(f"- decided: {_dated(memory)}", memory["id"]) for memory in own if memory["type"] == "decision"]
+    decisions = [(f"- {_described(memory)}", memory["id"]) for memory in own if memory["type"] == "decision"]
     blocks = [
         _Block("## Corrections and preferences", rules, 0.4),
         _Block(
             "## Open tasks and decisions",
             [*((line, "") for line in (tasks + boxes)[:MAX_SHOWN_TASKS]), *decisions],
-            0.2,
+            0.15,
         ),
+        _Block("## Noted by agents, not the user's words", notes, 0.05),
         _Block("## Recent sessions, newest first", [(line, "") for line in sessions], 0.3),
         _Block("## Changed since", _stale_lines(standing), 0.06),
         _Block(
@@ -159,21 +166,19 @@ def render_session_start(sources: SessionStartSources, budget: int, today: str) 
 
 
 def select_standing(files: tuple[str, ...], types: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-    """Return the standing memories, of some types only, newest first and each text once.
+    """Return the standing memories, of some types only, newest first and each text once, as the user's word if it is one.
 
     Memories that were often shown without use come last.
     """
-    seen: set[str] = set()
-    chosen: list[dict[str, Any]] = []
+    chosen: dict[str, dict[str, Any]] = {}
     for memory in read_standing(files):
         text, id_ = memory.get("text"), memory.get("id")
         if not (isinstance(text, str) and isinstance(id_, str)) or (types and memory.get("type") not in types):
             continue
         key = "".join(char for char in text.casefold() if char.isalnum())
-        if key and key not in seen:
-            seen.add(key)
-            chosen.append(memory)
-    return sorted(chosen, key=_is_unused)
+        if key and (key not in chosen or (is_users_word(memory) and not is_users_word(chosen[key]))):
+            chosen[key] = memory
+    return sorted(chosen.values(), key=_is_unused)
 
 
 def _is_unused(memory: dict[str, Any]) -> bool:
@@ -181,28 +186,38 @@ def _is_unused(memory: dict[str, Any]) -> bool:
     return isinstance(unused, int) and unused >= _SINK_AFTER
 
 
-def is_users_word(memory: dict[str, Any]) -> bool:
-    """Return whether a memory was written on this machine, and not by a tool or an import."""
+def is_users_word(memory: Mapping[str, Any]) -> bool:
+    """Return whether a memory was written on this machine, and not by an agent, a tool or an import."""
+    return _is_from_here(memory) and memory.get("origin") != "agent"
+
+
+def is_agents_note(memory: Mapping[str, Any]) -> bool:
+    """Return whether an agent wrote a memory on this machine."""
+    return _is_from_here(memory) and memory.get("origin") == "agent"
+
+
+def _is_from_here(memory: Mapping[str, Any]) -> bool:
     return memory.get("own") is True and not foreign_origin_label(str(memory.get("origin") or ""))
 
 
 def _dated(memory: dict[str, Any], max_chars: int = _MAX_RULE_CHARS) -> str:
     text = shorten_line(clean_line(str(memory["text"])), max_chars)
-    author = "noted by the agent" if memory.get("origin") == "agent" and memory.get("type") in RULE_TYPES else ""
-    notes = ", ".join(filter(None, [clean_line(str(memory.get("date") or ""))[:10], author]))
-    return f"{text} ({notes})" if notes else text
+    date = clean_line(str(memory.get("date") or ""))[:10]
+    return f"{text} ({date})" if date else text
 
 
-def _rule_lines(cued: list[dict[str, Any]], own: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Return the lines of the user's rules; first those with a cue for this day or moment."""
+def _described(memory: dict[str, Any]) -> str:
+    return f"decided: {_dated(memory)}" if memory.get("type") == "decision" else _dated(memory)
+
+
+def _cued_and_standing(cued: list[dict[str, Any]], standing: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return the lines of memories; first those with a cue for this day or moment."""
     lines: dict[str, str] = {}
     for memory in cued:
-        if is_users_word(memory):
-            cue = clean_line(str(memory.get("cue") or ""))
-            lines.setdefault(memory["id"], f"- {_dated(memory)}" + (f" [{cue}]" if cue else ""))
-    for memory in own:
-        if memory["type"] in RULE_TYPES:
-            lines.setdefault(memory["id"], f"- {_dated(memory)}")
+        cue = clean_line(str(memory.get("cue") or ""))
+        lines.setdefault(memory["id"], f"- {_dated(memory)}" + (f" [{cue}]" if cue else ""))
+    for memory in standing:
+        lines.setdefault(memory["id"], f"- {_described(memory)}")
     return [(line, id_) for id_, line in lines.items()]
 
 
@@ -210,14 +225,14 @@ def _stale_lines(standing: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return [
         (f"- may be out of date: {_dated(memory, _MAX_STALE_CHARS)}", memory["id"])
         for memory in standing
-        if is_users_word(memory) and memory.get("verdict") in STALE_VERDICTS
+        if _is_from_here(memory) and memory.get("verdict") in STALE_VERDICTS
     ]
 
 
 def _foreign_lines(memories: list[dict[str, Any]]) -> list[tuple[str, str]]:
     lines: dict[str, str] = {}
     for memory in memories:
-        if not is_users_word(memory):
+        if not _is_from_here(memory):
             label = foreign_origin_label(str(memory.get("origin") or "")) or f"{FOREIGN_LABEL}, quoted"
             text = shorten_line(clean_line(str(memory["text"])), _MAX_FOREIGN_CHARS)
             lines.setdefault(memory["id"], quote_line(f"- {text}", label))

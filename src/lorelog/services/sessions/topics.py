@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from lorelog.core.errors import ModelError
 from lorelog.core.vectors import unit_vector
 from lorelog.services.delivery.standing_file import read_standing
-from lorelog.services.sessions.session_start import STALE_VERDICTS, is_users_word
+from lorelog.services.sessions.session_start import STALE_VERDICTS, is_agents_note, is_users_word
 from lorelog.services.sessions.topic_background import BACKGROUND_PROMPTS, BACKGROUND_TOPICS
 
 if TYPE_CHECKING:
@@ -215,11 +215,11 @@ class TopicReader:
         return tuple(sorted(best.values(), key=lambda match: -match.probability))
 
     def _read(self) -> list[tuple[str, dict[str, Any]]]:
-        """Return topics with their memories: the user's own, not those whose code has changed."""
+        """Return topics with their memories: those written on this machine, not those whose code has changed."""
         pairs: list[tuple[str, dict[str, Any]]] = []
         for memory in read_standing(self._files):
-            cues = memory.get("cues")
-            if isinstance(cues, list) and is_users_word(memory) and memory.get("verdict") not in STALE_VERDICTS:
+            cues, is_own = memory.get("cues"), is_users_word(memory) or is_agents_note(memory)
+            if isinstance(cues, list) and is_own and memory.get("verdict") not in STALE_VERDICTS:
                 pairs += ((cue[len(TOPIC_PREFIX) :], memory) for cue in map(str, cues) if cue.startswith(TOPIC_PREFIX))
         return pairs[:_MAX_TOPICS]
 

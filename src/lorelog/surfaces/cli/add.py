@@ -116,7 +116,8 @@ def show_added(reply: Json) -> None:
     if reply["redacted"]:
         count = sum(reply["redacted"].values())
         kinds = ", ".join(f"{times} {kind}" for kind, times in sorted(reply["redacted"].items()))
-        print_note(f"Redacted: {kinds}. Run again with --keep-secrets to keep {'it' if count == 1 else 'them'}.")
+        again = f" Run again with --keep-secrets to keep {'it' if count == 1 else 'them'}."
+        print_note(f"Redacted: {kinds}.{again if reply['origin'] == 'user' else ''}")  # agents may not keep them
     admission = reply["admission"]
     if admission["expires"]:
         print_note(f"shown until {admission['expires']}: {admission['reason']}")

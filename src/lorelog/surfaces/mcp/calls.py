@@ -129,22 +129,7 @@ def _call_operation(arguments: dict[str, Any], call: BoundCall) -> ToolResult:
     operation = find_operation(name)
     if "mcp" in operation.absent:
         raise UsageError(f"{operation.name} is not available over MCP: {operation.absent['mcp']}")
-    return _json_result(
-        {"notice": render.PLAIN_NOTICE, **call(operation.name, _with_agent_origin(operation.name, request))}
-    )
-
-
-def _with_agent_origin(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments in which new memories have the origin `agent`, as with add_memory, unless one is given."""
-    if name in {"memory.add", "memory.supersede"}:
-        return {"origin": "agent", **arguments}
-    memories = arguments.get("memories")
-    if name != "memory.add_batch" or not isinstance(memories, list):
-        return arguments
-    return {
-        **arguments,
-        "memories": [{"origin": "agent", **memory} if isinstance(memory, dict) else memory for memory in memories],
-    }
+    return _json_result({"notice": render.PLAIN_NOTICE, **call(operation.name, request)})
 
 
 def operation_summary(name: str) -> str:

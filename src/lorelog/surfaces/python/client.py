@@ -599,8 +599,13 @@ class Lorelog:
         """Run a handler with this object's engine. Values that are None or UNSET count as not given."""
         operation = operation_of(handler)
         request = read_request(operation, to_arguments(operation.request, values))
+        client = self._client()
         context = RequestContext(
-            working_directory(), environment=dict(os.environ), progress=progress, meter=self._dispatcher.meter
+            client.directory,
+            environment=client.environment,
+            agent=client.detect_agent(),
+            progress=progress,
+            meter=self._dispatcher.meter,
         )
         if operation.writes and self._engine.has_interrupted_forget():
             with suppress(LorelogError):

@@ -1,7 +1,7 @@
 """The memory that a hook adds to the model's context: at session start, and with a prompt.
 
-A prompt brings the user's standing rules that it is about, selected here by their words, and memories that the daemon
-finds in time: by their topics and by search. No memory is shown twice with the prompts of a session; a rule from the list at session start is shown
+A prompt brings the standing rules that it is about, selected here by their words, the user's own before what agents noted,
+and memories that the daemon finds in time: by their topics and by search. No memory is shown twice with the prompts of a session; a rule from the list at session start is shown
 once more when a prompt is about it, because that is when it matters. Nothing is added if nothing fits. Every delivery
 is logged.
 """
@@ -20,6 +20,7 @@ from lorelog.services.sessions.session_start import (
     RULE_TYPES,
     STALE_VERDICTS,
     SessionStartSources,
+    is_agents_note,
     is_users_word,
     render_session_start,
     select_standing,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 _MIN_RULE_PROMPT_CHARS, _MIN_PROMPT_CHARS = 4, 10
 """A shorter prompt is about no rule, and a shorter one than the second is no query for a search."""
 _RULES_PREFACE = "The user's own rules that apply to this request:"
+_NOTES_PREFACE = "Noted by agents, not the user's words:"
 _MAX_RULE_CHARS = 300
 _MIN_RECALL_TOKENS = 50
 """With less of the budget left, no memory is fetched."""
@@ -112,7 +114,7 @@ def _rule_lines(
     budget: int,
     place: tuple[JournalLocation, DeliveryFiles],
 ) -> list[tuple[str, str]]:
-    """Return the lines of the rules that a prompt is about, each with its memory's id, and their heading."""
+    """Return the lines of the rules that a prompt is about, each with its memory's id, under the heading of their author."""
     location, files = place
     if not candidates:
         return []
@@ -123,22 +125,26 @@ def _rule_lines(
         return []
     seen = prompted_memories(files.log, event["host"], event["session"])
     journals = RecentJournals(location.project, (), time.strftime("%Y-%m-%d"), location.deletions)
-    lines = [(_RULES_PREFACE, "")]
-    for memory in matching.values():
-        if memory["id"] in seen or journals.is_hidden(memory["id"]):
-            continue
-        text = shorten_line(clean_line(str(memory["text"])), _MAX_RULE_CHARS)
-        line = f"- {text} ({clean_line(str(memory.get('date') or ''))[:10]}, id {clean_line(memory['id'])})"
-        if estimate_tokens("\n".join([*(shown for shown, _ in lines), line])) <= budget:
-            lines.append((line, memory["id"]))
-    return lines if len(lines) > 1 else []
+    lines: list[tuple[str, str]] = []
+    for preface, is_of_author in ((_RULES_PREFACE, is_users_word), (_NOTES_PREFACE, is_agents_note)):
+        heading = [(preface, "")]
+        for memory in matching.values():
+            if not is_of_author(memory) or memory["id"] in seen or journals.is_hidden(memory["id"]):
+                continue
+            text = shorten_line(clean_line(str(memory["text"])), _MAX_RULE_CHARS)
+            line = f"- {text} ({clean_line(str(memory.get('date') or ''))[:10]}, id {clean_line(memory['id'])})"
+            new = [*heading, (line, memory["id"])]
+            if estimate_tokens("\n".join(shown for shown, _ in [*lines, *new])) <= budget:
+                lines += new
+                heading = []
+    return lines
 
 
 def _candidates(files: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Return the texts that a prompt is compared with: the user's rules, and the topics that a memory is to come up at."""
+    """Return the texts that a prompt is compared with: rules, and the topics that a memory is to come up at."""
     candidates: list[dict[str, Any]] = []
     for memory in select_standing(files):
-        if not is_users_word(memory) or memory.get("verdict") in STALE_VERDICTS:
+        if not (is_users_word(memory) or is_agents_note(memory)) or memory.get("verdict") in STALE_VERDICTS:
             continue
         cues = memory.get("cues")
         if memory.get("type") in RULE_TYPES:

@@ -260,7 +260,7 @@ def _format_match(match: Mapping[str, Any], reason: str) -> str:
     origin = str(match.get("origin") or "")
     if origin in {"tool", "import"}:
         return f"- From {'a tool' if origin == 'tool' else 'an import'}, quoted: {json.dumps(text, ensure_ascii=False)} {note}"
-    said = "The user said" if origin == "user" else "Noted"
+    said = "The user said" if origin == "user" else "Noted by an agent" if origin == "agent" else "Noted"
     return f"- {said}{f' on {date}' if date else ''}: {text} {note}"
 
 
