@@ -71,6 +71,7 @@ def note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_flow_of_an_index_run(note: Path, trace: Trace) -> None:
     """A file goes to vectors as ARCHITECTURE.md says."""
     assert_called_in_order(flow("A document, from file to vectors"), trace(["index", note.name]))
@@ -104,6 +105,7 @@ def daemon_calls(tmp_path: Path) -> Iterator[Path]:
     daemon.wait()
 
 
+@pytest.mark.slow
 def test_the_flow_of_a_warm_search(note: Path, trace: Trace, daemon_calls: Path) -> None:
     """A search with the daemon goes as ARCHITECTURE.md says, in both processes."""
     trace(["index", note.name], LORELOG_DAEMON_WARM="required")
@@ -117,6 +119,7 @@ def test_the_flow_of_a_warm_search(note: Path, trace: Trace, daemon_calls: Path)
     assert_called_in_order([step for step in steps if step not in here], daemon_calls.read_text("utf-8").splitlines())
 
 
+@pytest.mark.slow
 def test_the_flow_of_a_tool_call(tmp_path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
     """A memory reaches a tool call as ARCHITECTURE.md says."""
     monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "none")
@@ -129,6 +132,7 @@ def test_the_flow_of_a_tool_call(tmp_path: Path, trace: Trace, monkeypatch: pyte
     assert_called_in_order(flow("A tool call, from hook to memory"), calls)
 
 
+@pytest.mark.slow
 def test_the_flow_of_a_turn(tmp_path: Path, home: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn goes from the hook to the journal as ARCHITECTURE.md says."""
     monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "none")

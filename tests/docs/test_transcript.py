@@ -43,6 +43,7 @@ def scores(text: str) -> list[float]:
     return [float(value) / scale for found in HEAD.findall(text) for value, scale in zip(found, (1, 100), strict=True)]
 
 
+@pytest.mark.slow
 def test_the_transcript_is_true(shell: Shell, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The commands of the README, with the built-in model, find the places, with the scores, and print the sections that it shows."""
     monkeypatch.delenv("LORELOG_EMBEDDING_PROVIDER")

@@ -74,28 +74,20 @@ WARM = {"numpy", "rich", "msgspec", "dataclasses", "inspect", "typing", "pathlib
 """Modules of the standard library that take a millisecond or more each."""
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        *(
-            ["search", "alpha"],
-            ["search", "alpha", "--json"],
-            ["list"],
-            ["add", "one more"],
-            ["call", "stats"],
-            ["stats"],
-        ),
-        *(["task", "start", "a goal"], ["task", "list"], ["decide", "x", "--because", "y"]),
-    ],
-    ids=" ".join,
+WARM_COMMANDS = (
+    *(["search", "alpha"], ["search", "alpha", "--json"], ["list"], ["add", "one more"], ["call", "stats"], ["stats"]),
+    *(["task", "start", "a goal"], ["task", "list"], ["decide", "x", "--because", "y"]),
 )
-def test_a_warm_command_loads_next_to_nothing(words: list[str], tmp_path: Path, warm_home: dict[str, str]) -> None:
-    """With a daemon, commands import a few light modules, and only core and surfaces of lorelog."""
-    loaded = loaded_by(words, tmp_path, warm_home)
 
-    assert loaded & (HEAVY | WARM) == set()
-    rooms = {name.split(".")[1] for name in loaded if name.startswith("lorelog.")}
-    assert rooms == {"core", "surfaces"}
+
+def test_a_warm_command_loads_next_to_nothing(tmp_path: Path, warm_home: dict[str, str]) -> None:
+    """With a daemon, commands import a few light modules, and only core and surfaces of lorelog."""
+    for words in WARM_COMMANDS:
+        loaded = loaded_by(words, tmp_path, warm_home)
+
+        assert loaded & (HEAVY | WARM) == set(), words
+        rooms = {name.split(".")[1] for name in loaded if name.startswith("lorelog.")}
+        assert rooms == {"core", "surfaces"}, words
 
 
 def test_importing_the_package_loads_nothing(tmp_path: Path) -> None:
@@ -139,15 +131,15 @@ HOOK = {
 """Modules of the standard library that are too slow for a hook."""
 
 
-@pytest.mark.parametrize("moment", ["session-start", "prompt", "turn-end", "session-end", "tool-before", "tool-failed"])
-def test_a_hook_loads_next_to_nothing(moment: str, tmp_path: Path, warm_home: dict[str, str]) -> None:
+def test_a_hook_loads_next_to_nothing(tmp_path: Path, warm_home: dict[str, str]) -> None:
     """With a daemon, a hook imports only a few light modules, and not the settings."""
     journals = tmp_path / ".lorelog" / "memory"
     journals.mkdir(parents=True)
     (journals / "2026-11-15.md").write_text("- alpha\n", "utf-8")
 
-    loaded = loaded_by(["hook", "claude", moment], tmp_path, warm_home)
+    for moment in ("session-start", "prompt", "turn-end", "session-end", "tool-before", "tool-failed"):
+        loaded = loaded_by(["hook", "claude", moment], tmp_path, warm_home)
 
-    assert loaded & (HEAVY | WARM | HOOK) == set()
-    rooms = {name.split(".")[1] for name in loaded if name.startswith("lorelog.")}
-    assert rooms == {"core", "hosts", "services", "surfaces"}
+        assert loaded & (HEAVY | WARM | HOOK) == set(), moment
+        rooms = {name.split(".")[1] for name in loaded if name.startswith("lorelog.")}
+        assert rooms == {"core", "hosts", "services", "surfaces"}, moment

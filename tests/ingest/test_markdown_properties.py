@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lorelog.core.document import Chunk
 from lorelog.core.options import ChunkOptions
-from lorelog.ingest import markdown
+from lorelog.ingest import outline
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.ingest.outline import is_blank, read_outline
 
@@ -62,7 +62,7 @@ def test_a_limit_of_headings_changes_nothing_before_it(text: str, options: Chunk
     """A limit of headings loses no visible line, and changes no chunk before the first heading beyond it."""
     unlimited = chunks_of(text, options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(markdown, "MAX_HEADINGS", limit)
+        patch.setattr(outline, "MAX_HEADINGS", limit)
         parsed = chunk_markdown(text, "/m/2026-03-05.md", options)
     first = parsed.undivided_from or len(text) + 2
     assert [chunk for chunk in parsed.chunks if chunk.end_line < first] == [

@@ -265,6 +265,7 @@ ACTS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(acts=ACTS)
 def test_one_writer_alone_verifies_nothing(acts: list[tuple[str, str, int, int | None, bool | None, str]]) -> None:

@@ -428,6 +428,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cycles", [2, pytest.param(14, marks=pytest.mark.slow)])
 def test_a_killed_build_leaves_an_index_that_answers_rightly(tmp_path: Path, cycles: int) -> None:
     """After kill -9 while codes are built, extended or swapped, searches return what the catalog has."""

@@ -42,6 +42,7 @@ def test_the_doctor_looks_at_the_embedded_store_too(shell: Shell, project: Path)
     assert shell("doctor", "--repair").status == 2
 
 
+@pytest.mark.slow
 def test_a_store_is_copied_without_embedding(shell: Shell, project: Path, home: Path) -> None:
     """A copy has every chunk, settings stay as they are, and the index goes on from there and back."""
     write(project / "a.md", "# A\n\nan otter\n\n# B\n\na beaver\n")

@@ -90,6 +90,7 @@ def test_nothing_is_gone_before_a_checkout_moves_head(repository: Repository) ->
     assert repository.verdict() == FreshnessVerdict(Freshness.UNCHECKED, (), "feature-x")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell script stands in for Git")
 def test_a_branch_is_not_taken_for_merged_if_git_does_not_tell(
     repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

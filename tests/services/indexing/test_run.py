@@ -105,7 +105,7 @@ def test_a_file_that_takes_too_long_is_refused_by_name(bench: Bench, monkeypatch
 
 def test_a_file_with_too_many_headings_is_named(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A note names the file whose headings are beyond the limit, and the line from which on it is plain text."""
-    monkeypatch.setattr(markdown, "MAX_HEADINGS", 3)
+    monkeypatch.setattr("lorelog.ingest.outline.MAX_HEADINGS", 3)
     path = os.path.realpath(write(bench.place / "a.md", "".join(SECTIONS)))
     job = IndexJob((Root(os.path.realpath(bench.place), "/p"),), (), ScanOptions(), bench.chunking)
     (note,) = IndexRun(bench.store, bench.embedder, job).over_roots().notes

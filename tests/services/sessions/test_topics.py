@@ -87,6 +87,7 @@ def labelled(*parts: str) -> Iterator[tuple[dict[str, str], list[tuple[str, set[
         yield topics, prompts
 
 
+@pytest.mark.slow
 def test_prompts_that_were_held_out_bring_their_topics(embedder: BuiltinEmbedder) -> None:
     """Of what is brought by meaning, 95 % fits; the prompts are near in wording or subject, so much is missed."""
     vectors = TopicVectors()

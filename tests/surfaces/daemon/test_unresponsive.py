@@ -33,6 +33,7 @@ def stopped(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
         os.kill(pid, signal.SIGCONT)
 
 
+@pytest.mark.slow
 def test_a_stopped_daemon_delays_one_command_only(
     warm: Warm, stopped: int, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
