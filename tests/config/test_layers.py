@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import lorelog
 from lorelog.config import ChosenValue, Settings, load_settings
 from lorelog.config.schema import SECTIONS, SETTINGS, SETTINGS_BY_KEY
 from lorelog.config.setting import Setting, SettingKind
@@ -445,6 +447,20 @@ def test_other_variables(place: Place) -> None:
     others = {"LORELOG_HOME": "/x", "LORELOG_PROJECT": "/y", "LORELOG_HOOK_DEBUG": "1", "SEARCH_K": "no"}
 
     assert place.load(others).origin("search.k") == "default"
+
+
+def test_variables_that_the_program_reads_itself(place: Place) -> None:
+    """Whatever variable the source names is a setting's or is accepted: a hook starts the capture with LORELOG_HOOKS=off."""
+    source = Path(lorelog.__file__).parent
+    names = {
+        name
+        for path in source.rglob("*.py")
+        for name in re.findall(r'"(LORELOG_[A-Z_]*[A-Z])"', path.read_text("utf-8"))
+    }
+    assert {"LORELOG_HOOKS", "LORELOG_DEBUG", "LORELOG_HOOK_TIMEOUT_S"} <= names
+    known = {setting.variable for setting in SETTINGS}
+
+    assert place.load(dict.fromkeys(names - known, "x")).origin("search.k") == "default"
 
 
 def test_flags(place: Place) -> None:

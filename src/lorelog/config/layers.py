@@ -30,8 +30,13 @@ from lorelog.core.errors import ConfigError
 USER_FILE = "config.toml"
 PROJECT_FILE = ".lorelog.toml"
 VARIABLE_PREFIX = "LORELOG_"
-RESERVED_VARIABLES = frozenset({"LORELOG_HOME", "LORELOG_PROJECT"})
-"""Read by wiring before settings are loaded."""
+RESERVED_VARIABLES = frozenset(
+    {
+        *("LORELOG_HOME", "LORELOG_PROJECT", "LORELOG_DEBUG", "LORELOG_HOOKS", "LORELOG_HOOK_TIMEOUT_S"),
+        *("LORELOG_IDENTITY_PASSPHRASE", "LORELOG_TOKEN"),
+    }
+)
+"""Variables that are no settings and are read elsewhere. They may resemble a setting's: LORELOG_SESSION_TOOL_HOOKS."""
 MAX_FILE_BYTES = 1_000_000
 """A larger settings file is a mistake or an attack."""
 
