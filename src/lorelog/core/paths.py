@@ -40,6 +40,15 @@ def first_layout_folder(home: str | os.PathLike[str]) -> str:
     return os.path.join(home, "tenants")
 
 
+def sync_folder(folder: str | os.PathLike[str]) -> None:
+    """Flush a folder's entries to disk, so that new names are as durable as the files."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def home_folder(chosen: str) -> str:
     """Return the real path of the chosen home; by default ~/.lorelog.
 

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lorelog.core.errors import StoreIncompatible, UsageError
+from lorelog.core.paths import sync_folder
 from lorelog.core.record import MAX_NESTING, REDACTION_KIND, Record, RecordDraft, exceeds_max_nesting
 from lorelog.records.redaction import (
     HASH_PATTERN,
@@ -98,7 +99,7 @@ class Segments:
         """Rename the open file to its sealed name. `restore_modes` completes an interrupted call."""
         path = self.sealed_path(number)
         self.open_path.rename(path)
-        sync_directory(self.folder)
+        sync_folder(self.folder)
         path.chmod(SEALED_MODE)
 
     def restore_modes(self) -> None:
@@ -134,15 +135,6 @@ def read_lines_backward(descriptor: int, end: int) -> Iterator[tuple[bytes, int]
             buffer = os.pread(descriptor, size, start) + buffer
         else:
             return
-
-
-def sync_directory(directory: Path) -> None:
-    """Flush a directory, so that its new names are as durable as the files."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _open_regular_file(path: Path) -> int | None:

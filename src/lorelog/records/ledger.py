@@ -22,6 +22,7 @@ from pathlib import Path
 
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
+from lorelog.core.paths import sync_folder
 from lorelog.core.record import REDACTION_KIND, Json, Record, RecordDraft
 from lorelog.records.chain import (
     GENESIS_HASH,
@@ -38,7 +39,6 @@ from lorelog.records.chain import (
     read_lines,
     read_lines_backward,
     redact_line,
-    sync_directory,
     verify_chain,
     walk_entries,
 )
@@ -274,7 +274,7 @@ class Ledger:
             for start in range(0, len(redactions), MAX_REDACTIONS_PER_RECORD)
         ]
         os.close(_open_for_writing(self._redacting))
-        sync_directory(self.folder)
+        sync_folder(self.folder)
         try:
             self._append(lock, drafts)
         except BaseException:
@@ -312,7 +312,7 @@ class Ledger:
             with suppress(OSError):
                 os.pwrite(lock, replace(head, size=size).to_bytes(), 0)
         self._redacting.unlink(missing_ok=True)
-        sync_directory(self.folder)
+        sync_folder(self.folder)
         return removed, different
 
     def _rewrite_segment(
@@ -348,7 +348,7 @@ class Ledger:
         finally:
             os.close(descriptor)
         temporary.replace(path)
-        sync_directory(self.folder)
+        sync_folder(self.folder)
 
     def _iter_raw_lines(self) -> Iterator[bytes]:
         for number in range(1, max(self._segments.sealed(), default=0) + 2):
@@ -363,7 +363,7 @@ class Ledger:
             try:
                 _write_all(descriptor, text)
                 if size == 0:
-                    sync_directory(self.folder)
+                    sync_folder(self.folder)
             except OSError:
                 with suppress(OSError):
                     os.ftruncate(descriptor, size)
@@ -461,7 +461,7 @@ class Ledger:
         """Hold the writer lock; the system releases it if the process ends."""
         if not self.folder.is_dir():
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            sync_directory(self.folder.parent)
+            sync_folder(self.folder.parent)
         descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             deadline = time.monotonic() + _LOCK_TIMEOUT_S

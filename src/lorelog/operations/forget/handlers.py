@@ -186,7 +186,7 @@ def forget_json(reply: ForgetReply, _: object = None) -> ForgetJson:
     return reply_from(
         reply,
         ForgetJson,
-        message="" if reply.dry_run or not reply.receipt else _proof(reply.residues, reply.searched_files),
+        message=reply.proof,
         entries=[reply_from(entry, ForgottenEntryJson) for entry in reply.entries],
         residues=_residues(reply.residues),
     )
@@ -194,12 +194,14 @@ def forget_json(reply: ForgetReply, _: object = None) -> ForgetJson:
 
 def proof_json(proof: tuple[Receipt, ResidueReport], _: object = None) -> ForgetProofJson:
     """Return a receipt and the result of a new search."""
+    from lorelog.services.forget.receipt import format_report
+
     receipt, report = proof
     return ForgetProofJson(
         ok=report.ok,
         id=receipt.id,
         at=receipt.at,
-        message=_proof(report.residues, report.files, receipt.canaries.short),
+        message=format_report(report, short=receipt.canaries.short),
         selected=receipt.selected,
         places=receipt.places,
         unreached=receipt.unreachable,
@@ -223,17 +225,6 @@ def receipts_json(receipts: Sequence[Receipt], _: object = None) -> ForgetReceip
             for receipt in receipts
         ]
     )
-
-
-def _proof(residues: Sequence[Residue], files: int, not_verified: int = 0) -> str:
-    count = sum(residue.count for residue in residues)
-    verdict = "not forgotten" if count else "forgotten"
-    short = f"; {_count(not_verified, 'text')} too short to be searched for again" if not_verified else ""
-    return f"{verdict}: {_count(count, 'residue')} in {_count(files, 'file')}{short}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def _residues(residues: Sequence[Residue]) -> list[ResidueJson]:

@@ -31,7 +31,7 @@ from urllib.parse import quote
 
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreDamaged, StoreUnwritable, UsageError
-from lorelog.core.paths import data_folder, is_below
+from lorelog.core.paths import data_folder, is_below, sync_folder
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.version import VERSION
 from lorelog.records.ledger import Ledger
@@ -125,7 +125,7 @@ class BackupWriter:
             with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
                 manifest = self._write(temporary, Path(scratch))
             os.link(temporary, target)  # unlike a rename, it does not replace a file that has appeared meanwhile
-            _sync_folder(target.parent)
+            sync_folder(target.parent)
             _note_backup(self._home, target)
         except OSError as error:
             raise StoreUnwritable(
@@ -422,14 +422,6 @@ def _copy_database(path: Path, scratch: Path) -> bytes:
         source.backup(target)
         target.execute("PRAGMA journal_mode = DELETE")
     return copy.read_bytes()
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _remove_partial_files(target: Path) -> None:

@@ -16,10 +16,11 @@ from pathlib import Path
 
 from lorelog.core.errors import StoreBusy, StoreUnwritable
 from lorelog.core.options import ChunkOptions
+from lorelog.core.paths import sync_folder
 from lorelog.core.processes import acquire_file_lock
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.ingest.outline import read_outline, read_sections
-from lorelog.services.forget.plan import ForgottenEntry, sync_folder
+from lorelog.services.forget.plan import ForgottenEntry
 from lorelog.services.memory_state.tombstones import deletion_keys
 
 _LOCK_WAIT_S = 10.0

@@ -71,6 +71,8 @@ class ForgetReply:
     """Conversations of hosts that are deleted with it."""
     also_in: tuple[str, ...] = ()
     """Other memories that repeat parts of it, and are not forgotten."""
+    proof: str = ""
+    """Result of the search for it, in one line."""
     receipt: str = ""
     """Path of the receipt."""
     searched_files: int = 0
@@ -447,6 +449,7 @@ class Forgetter:
             unreached=plan.unreached,
             transcripts=plan.transcripts,
             notes=tuple(f"{path} held it and was deleted" for path in sorted(backups - self._backups())),
+            proof=str(receipt),
             receipt=str(written),
             searched_files=report.files,
             residues=report.residues,

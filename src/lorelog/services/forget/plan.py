@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lorelog.core.errors import StoreDamaged, StoreUnwritable
+from lorelog.core.paths import sync_folder
 from lorelog.core.processes import acquire_file_lock
 from lorelog.services.forget.quotes import Quotes
 from lorelog.services.forget.residues import Canaries
@@ -176,14 +177,5 @@ def plan_lock(folder: Path, wait_s: float) -> Iterator[bool]:
         ) from error
     try:
         yield acquire_file_lock(descriptor, wait_s)
-    finally:
-        os.close(descriptor)
-
-
-def sync_folder(folder: Path) -> None:
-    """Flush a folder's entries to disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
     finally:
         os.close(descriptor)

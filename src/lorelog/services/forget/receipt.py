@@ -46,9 +46,8 @@ def format_report(report: ResidueReport, *, short: int = 0, unreachable: int = 0
     """Return a report in one line."""
     count = sum(residue.count for residue in report.residues)
     where = len({residue.path for residue in report.residues})
-    parts = [f"forgotten: {_plural(count, 'residue')} in {_plural(where if count else report.files, 'file')}"]
-    if count:
-        parts = [f"not forgotten: {_plural(count, 'residue')} in {where:,} of {_plural(report.files, 'file')}"]
+    files = f"{where:,} of {_plural(report.files, 'file')}" if count else _plural(report.files, "file")
+    parts = [f"{'not ' if count else ''}forgotten: {_plural(count, 'residue')} in {files}"]
     if report.unreadable:
         parts.append(f"{_plural(len(report.unreadable), 'file')} could not be read")
     if unreachable:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lorelog.core.errors import ConfigError
-from lorelog.core.paths import is_below
+from lorelog.core.paths import is_below, sync_folder
 
 MAX_BYTES = 50_000_000
 """A larger file is not a configuration."""
@@ -81,7 +81,8 @@ def replace_file(target: Path, before: bytes | None, after: bytes) -> None:
                 os.fsync(descriptor)
             _check_unchanged(target, before)
             temporary.replace(target)
-            fsync_folder(target.parent)
+            with suppress(OSError):  # not every file system can
+                sync_folder(target.parent)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
@@ -96,7 +97,8 @@ def remove_file(target: Path, before: bytes | None) -> None:
     try:
         _check_unchanged(target, before)
         target.unlink()
-        fsync_folder(target.parent)
+        with suppress(OSError):
+            sync_folder(target.parent)
     except OSError as error:
         raise _write_error(target, error) from None
 
@@ -125,16 +127,6 @@ def prune_backups(folder: Path, needed: Iterable[str]) -> None:
         for copy in sorted(folder.iterdir(), reverse=True)[_MAX_BACKUPS:]:
             if str(copy) not in set(needed):
                 copy.unlink()
-
-
-def fsync_folder(folder: Path) -> None:
-    """Flush a folder's entries to disk."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _open_nonblocking(path: str, flags: int) -> int:

@@ -22,6 +22,7 @@ from urllib.parse import quote
 from lorelog.core.errors import StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
 from lorelog.core.memory import NewMemory
+from lorelog.core.paths import sync_folder
 from lorelog.core.processes import acquire_file_lock
 from lorelog.ingest.outline import Outline, read_outline
 from lorelog.services.places.project_folder import FOLDER
@@ -246,7 +247,7 @@ def _append_missing(path: Path, entries: Mapping[str, str], now: datetime, mode:
             first = (before.decode("utf-8", "replace") + separator).count("\n") + 1
             placed |= _locate_new(path, missing, first)
         if not before:
-            _sync_directory(path.parent)
+            sync_folder(path.parent)
         if not _is_same_file(path, descriptor):
             return None
     finally:
@@ -384,12 +385,3 @@ def _append_or_undo(descriptor: int, size: int, text: bytes) -> None:
         with suppress(OSError):
             os.ftruncate(descriptor, size)
         raise
-
-
-def _sync_directory(directory: Path) -> None:
-    """Flush a new file's directory entry to disk."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
