@@ -118,7 +118,7 @@ def test_an_unreadable_file_keeps_its_old_version(shell: Shell, good: Path) -> N
         ("empty", "", 0),
         ("1 MB line", " ".join(f"alpha beta {n}." for n in range(60_000)), 600),
         ("one letter", "a" * 1_000_000, 1),
-        ("10,000 headings", "".join(f"## heading {n}\n\ntext {n}\n\n" for n in range(10_000)), 10_000),
+        ("4,000 headings", "".join(f"## heading {n}\n\ntext {n}\n\n" for n in range(4_000)), 4_000),
     ],
 )
 def test_strange_but_good_files_are_indexed(shell: Shell, good: Path, name: str, text: str, chunks: int) -> None:
@@ -130,6 +130,22 @@ def test_strange_but_good_files_are_indexed(shell: Shell, good: Path, name: str,
     assert done.status == 0, name
     assert done.json["problems"] == []
     assert done.json["chunks"] >= chunks
+    check_good_is_found(shell)
+
+
+@pytest.mark.slow
+def test_sections_beyond_the_limit_of_headings_are_found_by_their_words(shell: Shell, good: Path) -> None:
+    """A note with more headings than the limit is indexed without complaint, and its last section is found."""
+    write(
+        good / "notes" / "many.md",
+        "".join(f"## heading {n}\n\ntext {n}\n\n" for n in range(4_500)) + "## last\n\nthe pangolin\n",
+    )
+
+    done = shell("index", "notes", "--json")
+
+    assert done.status == 0
+    assert done.json["problems"] == []
+    assert "pangolin" in shell("search", "pangolin", "--lane", "lexical", "--json").json["hits"][0]["snippet"]
     check_good_is_found(shell)
 
 
