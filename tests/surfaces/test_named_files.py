@@ -16,9 +16,9 @@ from tests.surfaces.conftest import Shell, write
 
 from lorelog.core.errors import LorelogError
 from lorelog.operations.catalogue import all_operations
-from lorelog.operations.dispatch import CallOperation, ClientIdentity, Dispatcher
-from lorelog.surfaces.mcp import server as mcp_server
+from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.surfaces.mcp.calls import call_tool
+from lorelog.surfaces.mcp.methods import McpMethods
 from lorelog.wiring import ResourcePool
 
 CANARY = "walrusdiary"
@@ -40,27 +40,16 @@ def identity(project: Path) -> ClientIdentity:
     return ClientIdentity(os.path.realpath(project), dict(os.environ))
 
 
-def mcp_caller(project: Path, monkeypatch: pytest.MonkeyPatch) -> ClientIdentity:
+def mcp_caller(project: Path) -> ClientIdentity:
     """Return the identity with which the MCP server calls operations."""
-    seen: list[ClientIdentity] = []
-
-    class Handlers(mcp_server._McpHandlers):
-        def __init__(self, call: CallOperation, caller: ClientIdentity) -> None:
-            seen.append(caller)
-            super().__init__(call, caller)
-
-    monkeypatch.setattr(mcp_server, "_McpHandlers", Handlers)
-    mcp_server.build_server(Dispatcher().call, identity(project))
-    return seen[0]
+    return McpMethods(Dispatcher().call, identity(project)).caller
 
 
 @pytest.fixture(params=["mcp", "http"])
-def client(
-    request: pytest.FixtureRequest, project: Path, dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
-) -> Calls:
+def client(request: pytest.FixtureRequest, project: Path, dispatcher: Dispatcher) -> Calls:
     """A client of each protocol."""
     surface = request.param
-    caller = mcp_caller(project, monkeypatch) if surface == "mcp" else replace(identity(project), own=False)
+    caller = mcp_caller(project) if surface == "mcp" else replace(identity(project), own=False)
 
     def call(name: str, arguments: dict[str, Any]) -> str:
         if surface == "mcp":

@@ -1,11 +1,12 @@
-"""Parts of the protocol that the proxy needs: lines from a byte stream, and the server's first two results.
+"""What the protocol says, for proxy and session: lines from a byte stream, errors, versions, and results that need no work.
 
 Standard library only: the proxy answers for a daemon that is still starting. Results equal those of the SDK's server;
-a test compares them. Only known protocol versions are answered here; all others wait for the server.
+a test compares them.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from lorelog.core.version import VERSION
@@ -48,32 +49,103 @@ class LineBuffer:
             self._parts.append(part)
 
 
-PROTOCOL_VERSIONS = ("2025-06-18", "2025-11-25")
-"""Protocol versions with this handshake and these tool definitions; older ones have no titles or annotations."""
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
+"""Error codes of JSON-RPC."""
+LOST = BUSY = -32000
+"""The SDK's code for a closed connection, and the first one that servers may define."""
+UNSUPPORTED_VERSION = -32022
+"""Error code of the protocol since 2026-07-28."""
+
+HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+"""Protocol versions that begin with `initialize`."""
+MODERN_VERSIONS = ("2026-07-28",)
+"""Protocol versions whose requests carry the version."""
+_VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+_SERVER_KEY = "io.modelcontextprotocol/serverInfo"
+_CACHEABLE = (
+    "tools/list",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+    "prompts/list",
+    "server/discover",
+)
+
+
+class ProtocolError(Exception):
+    """The reply to a request is an error."""
+
+    def __init__(self, code: int, message: str, data: object = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the error object of JSON-RPC."""
+        error: dict[str, Any] = {"code": self.code, "message": self.message}
+        return error if self.data is None else {**error, "data": self.data}
+
+
+def message_key(message: dict[str, Any]) -> str | None:
+    """Return the id of a request or reply as a key that distinguishes 1 from "1"; None without an id."""
+    identity = message.get("id")
+    if isinstance(identity, bool) or not isinstance(identity, int | str):
+        return None
+    return json.dumps(identity)
 
 
 def initialize_result(params: object) -> dict[str, Any] | None:
-    """Return the result of `initialize`, or None if the server should answer."""
-    if not isinstance(params, dict) or params.get("protocolVersion") not in PROTOCOL_VERSIONS:
+    """Return the result of `initialize`, or None if its parameters are invalid."""
+    if not isinstance(params, dict) or not isinstance(version := params.get("protocolVersion"), str):
         return None
     client = params.get("clientInfo")
     named = isinstance(client, dict) and isinstance(client.get("name"), str) and isinstance(client.get("version"), str)
     if not named or not isinstance(params.get("capabilities"), dict):
         return None
     return {
-        "protocolVersion": params["protocolVersion"],
-        "capabilities": {
-            "prompts": {"listChanged": False},
-            "resources": {"listChanged": False, "subscribe": False},
-            "tools": {"listChanged": False},
-        },
-        "serverInfo": {"name": "lorelog", "title": TITLE, "version": VERSION},
+        "protocolVersion": version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1],
+        "capabilities": _capabilities(),
+        "serverInfo": _server_info(),
         "instructions": INSTRUCTIONS,
     }
 
 
-def tools_list_result(hello: object, params: object) -> dict[str, Any] | None:
-    """Return the result of `tools/list` after a handshake with `hello`, or None if the server should answer."""
-    if initialize_result(hello) is None or not isinstance(params, dict | None) or (params and set(params) - {"_meta"}):
-        return None
+def tools_list_result() -> dict[str, Any]:
+    """Return the result of `tools/list`."""
     return {"tools": list(TOOLS)}
+
+
+def discover_result() -> dict[str, Any]:
+    """Return the result of `server/discover`."""
+    return {"supportedVersions": list(MODERN_VERSIONS), "capabilities": _capabilities(), "instructions": INSTRUCTIONS}
+
+
+def is_modern(method: str, params: dict[str, Any]) -> bool:
+    """Return True for a request that carries its version. Raise ProtocolError for a version that is not supported."""
+    meta = params.get("_meta")
+    if method == "initialize" or not isinstance(meta, dict) or _VERSION_KEY not in meta:
+        return False
+    version = meta[_VERSION_KEY]
+    if version not in MODERN_VERSIONS:
+        data = {"supported": list(MODERN_VERSIONS), "requested": str(version)[:100]}
+        raise ProtocolError(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
+    return True
+
+
+def add_modern_fields(method: str, result: dict[str, Any]) -> dict[str, Any]:
+    """Return a result with the fields that every result has since 2026-07-28."""
+    caching = {"cacheScope": "private", "ttlMs": 0} if method in _CACHEABLE else {}
+    return {**result, **caching, "resultType": "complete", "_meta": {_SERVER_KEY: _server_info()}}
+
+
+def _server_info() -> dict[str, str]:
+    return {"name": "lorelog", "title": TITLE, "version": VERSION}
+
+
+def _capabilities() -> dict[str, Any]:
+    return {
+        "prompts": {"listChanged": False},
+        "resources": {"listChanged": False, "subscribe": False},
+        "tools": {"listChanged": False},
+    }

@@ -6,8 +6,8 @@ second reply suppressed. Requests that were pending in the lost daemon get an er
 been executed, and a memory written twice is worse than a repeated call. The proxy reconnects only for a new request, so
 that a daemon that ended because it was idle stays ended.
 
-A host waits for the handshake and the list of tools before it shows its first prompt, and a daemon takes seconds to
-start, mostly to load the SDK. Therefore the proxy answers those two requests itself while the daemon starts.
+A host waits for the handshake and the list of tools before it shows its first prompt, and a daemon takes up to a
+second to start. Therefore the proxy answers those two requests itself while the daemon starts.
 
 Threads: one reads from the agent and sends to the daemon; one per connection reads from the daemon. `_state` guards the
 current stream and pending requests, `_opening` serialises connecting, `_writing` serialises whole lines to the agent.
@@ -22,7 +22,16 @@ from _socket import SHUT_RDWR
 from contextlib import suppress
 
 from lorelog.core.errors import LorelogError
-from lorelog.surfaces.mcp.protocol import MAX_MESSAGE_BYTES, LineBuffer, initialize_result, tools_list_result
+from lorelog.surfaces.mcp.protocol import (
+    INVALID_REQUEST,
+    LOST,
+    MAX_MESSAGE_BYTES,
+    PARSE_ERROR,
+    LineBuffer,
+    initialize_result,
+    message_key,
+    tools_list_result,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,9 +40,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lorelog.surfaces.daemon_client.address import DaemonAddress
-
-PARSE_ERROR, INVALID_REQUEST, LOST = -32700, -32600, -32000
-"""Error codes of JSON-RPC; the last is the SDK's code for a closed connection."""
 
 _CHUNK = 65_536
 _GRACE_S = 1.5
@@ -103,7 +109,7 @@ class McpProxy:
             self._refuse(None, PARSE_ERROR, "a message was not JSON")
             return
         if not _is_message(message):
-            identity = message.get("id") if isinstance(message, dict) and _message_key(message) else None
+            identity = message.get("id") if isinstance(message, dict) and message_key(message) else None
             self._refuse(identity, INVALID_REQUEST, "a message was JSON, but not a JSON-RPC 2.0 request")
             return
         self._remember(line, message)
@@ -112,14 +118,14 @@ class McpProxy:
 
     def _answer_here(self, message: dict[str, Any]) -> bool:
         """Answer a request of a host's start if no server is connected; return True if answered."""
-        method, key = message.get("method"), _message_key(message)
+        method, key = message.get("method"), message_key(message)
         if key is None or self._stream is not None or not self._greets:
             return False
         result = None
         if method == "initialize" and self._hello is None:
             result = initialize_result(message.get("params"))
-        elif method == "tools/list" and self._hello is not None:
-            result = tools_list_result(self._hello.get("params"), message.get("params"))
+        elif method == "tools/list" and self._hello is not None and not message.get("params"):
+            result = tools_list_result()
         if result is None:
             return False
         if method == "initialize":
@@ -139,10 +145,10 @@ class McpProxy:
             self._ready = line
         elif method == "notifications/cancelled" and isinstance(message.get("params"), dict):
             with self._state:  # no reply is expected any more
-                self._due.pop(_message_key({"id": message["params"].get("requestId")}) or "", None)
+                self._due.pop(message_key({"id": message["params"].get("requestId")}) or "", None)
 
     def _forward(self, line: bytes, message: dict[str, Any]) -> None:
-        key = _message_key(message) if "method" in message else None
+        key = message_key(message) if "method" in message else None
         if key is None and self._stream is None:
             return  # a notification about a lost stream is moot; the one of the handshake is repeated
         opens = message.get("method") == "initialize"
@@ -236,7 +242,7 @@ class McpProxy:
         self._write(line + b"\n")
         if "method" not in message:
             with self._state:
-                self._due.pop(_message_key(message) or "", None)
+                self._due.pop(message_key(message) or "", None)
                 self._state.notify_all()
 
     def _drop(self, stream: socket) -> None:
@@ -276,16 +282,8 @@ def _is_message(message: object) -> bool:
     if not isinstance(message, dict):
         return False
     if "method" in message:
-        return isinstance(message["method"], str) and ("id" not in message or _message_key(message) is not None)
+        return isinstance(message["method"], str) and ("id" not in message or message_key(message) is not None)
     return "id" in message and ("result" in message or "error" in message)
-
-
-def _message_key(message: dict[str, Any]) -> str | None:
-    """Return the id of a request or reply as a key that distinguishes 1 from "1"; None without an id."""
-    identity = message.get("id")
-    if isinstance(identity, bool) or not isinstance(identity, int | str):
-        return None
-    return json.dumps(identity)
 
 
 def claim_stdout() -> int:
