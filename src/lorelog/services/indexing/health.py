@@ -15,6 +15,7 @@ from lorelog.ingest.files import read_text
 from lorelog.ingest.scan import scan
 from lorelog.services.indexing.run import IndexJob
 from lorelog.services.memory_state.tombstones import Tombstones
+from lorelog.services.places.project_folder import FOLDER
 from lorelog.services.places.roots import Root
 
 _MAX_FILES_READ = 1_000
@@ -163,10 +164,11 @@ def _check_reembedding(store: Store) -> list[HealthCheck]:
 
 
 def _check_roots(roots: Sequence[Root]) -> list[HealthCheck]:
+    # Nobody named the journals of a project: that they were removed with it is no fault, and must not fail for ever.
     gone = [
         HealthCheck(
             "root",
-            ok=False,
+            ok=f"/{FOLDER}/" in root.path,
             message=f"{root.path} does not exist",
             hint=f"its documents are kept; 'lorelog roots remove {root.path}' removes them",
         )

@@ -20,10 +20,11 @@ GITIGNORE_TEXT = (
 )
 
 
-def create_project_folder(directory: str, *, git: bool) -> str:
-    """Create a project's folder if it is missing, and return its path. In a repository it gets a `.gitignore`.
+def create_project_folder(directory: str) -> str:
+    """Create a project's folder with a `.gitignore` if it is missing, and return its path.
 
-    Both appear at once: a folder without that file was left so by the user. Raise StoreUnwritable if the folder cannot be created,
+    Both appear at once: a folder without that file was left so by the user, who shares it by Git. Outside a repository the file does
+    no harm, and the folder stays ignored if it becomes part of one. Raise StoreUnwritable if the folder cannot be created,
     or is a link out of the project.
     """
     folder = os.path.join(directory, FOLDER)
@@ -31,9 +32,8 @@ def create_project_folder(directory: str, *, git: bool) -> str:
     try:
         if not os.path.lexists(folder):
             new = tempfile.mkdtemp(prefix=f"{FOLDER}.", suffix=".new", dir=directory)
-            if git:
-                with open(os.path.join(new, ".gitignore"), "w", encoding="utf-8") as file:
-                    file.write(GITIGNORE_TEXT)
+            with open(os.path.join(new, ".gitignore"), "w", encoding="utf-8") as file:
+                file.write(GITIGNORE_TEXT)
             os.rename(new, folder)
     except OSError as error:
         if new:

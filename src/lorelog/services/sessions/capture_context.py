@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -19,7 +18,6 @@ from lorelog.core.ports import Embedder, Store
 from lorelog.core.session import HostCaptures, SessionStatus, TurnSummarizer
 from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.llm.receipts import Receipts
-from lorelog.services.places.project_folder import FOLDER, create_project_folder
 from lorelog.services.places.roots import Root, Roots
 from lorelog.services.places.workspace import Workspace
 from lorelog.services.sessions import spool
@@ -53,12 +51,6 @@ class CaptureContext:
     register: Callable[[Sequence[NewMemory]], None] = lambda memories: None
     """Registers memories, which have ids, as written on this machine."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
-
-
-def create_journal_folder(workspace: Workspace) -> None:
-    """Create a Git project's folder with a .gitignore, if it does not exist."""
-    if workspace.project.git and not os.path.lexists(Path(workspace.project.id) / FOLDER):
-        create_project_folder(workspace.project.id, git=True)
 
 
 def index_journals(journals: Sequence[Path], root: Root, context: CaptureContext) -> list[str]:
