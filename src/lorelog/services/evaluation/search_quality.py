@@ -56,6 +56,7 @@ class JudgedQuestions:
     gains: Mapping[str, Mapping[str, float]]
     problems: tuple[FileProblem, ...] = ()
     origin: str = ""
+    is_feedback: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +184,7 @@ def questions_from_feedback(feedback: Feedback) -> JudgedQuestions:
         for query, by_memory in judged.items()
     }
     questions = tuple(JudgedQuestion(query, query) for query in judged)
-    return JudgedQuestions(questions, gains, origin="nothing was judged relevant yet ('lorelog feedback')")
+    return JudgedQuestions(questions, gains, origin="nothing was judged relevant yet", is_feedback=True)
 
 
 def rank_documents(
@@ -379,6 +380,8 @@ def _make_results(values: Mapping[str, Sequence[Mapping[str, float]]], k: int) -
 
 
 def _no_judgements_error(judged: JudgedQuestions) -> UsageError:
+    if judged.is_feedback:
+        return UsageError(judged.origin, hint='lorelog feedback "why redis?" ID relevant')
     counts = f"{len(judged.questions)} questions and judgements of {len(judged.gains)} were read"
     if judged.problems:
         first = judged.problems[0]

@@ -64,7 +64,13 @@ def _check_index(stats: StoreStats, roots: Sequence[Root]) -> HealthCheck:
         paths = "1 path is" if existing == 1 else f"{existing:,} paths are"
         message = f"the index is empty, although {paths} registered: it is new or was deleted"
         return HealthCheck("index", ok=False, message=message, hint="lorelog index")
-    return HealthCheck("index", ok=True, message=f"{stats.documents:,} documents, {stats.chunks:,} chunks")
+    return HealthCheck(
+        "index", ok=True, message=f"{_count(stats.documents, 'document')}, {_count(stats.chunks, 'chunk')}"
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _check_repairs(store: Store) -> list[HealthCheck]:

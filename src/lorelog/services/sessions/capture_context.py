@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from lorelog.services.traces.recorder import TraceStore
 
 
+_FAILURE_SHOWN_S = 7 * 86_400.0
+
 YieldWriteLock = Callable[[], AbstractContextManager[object]]
 
 
@@ -78,10 +80,19 @@ def session_status(workspace: Workspace) -> SessionStatus:
         with open_captures(workspace.tenant_folder) as captures:
             hosts = captures.status(_today_start())
     waiting, oldest_s = spool.count_waiting(str(workspace.home))
-    failed = sum(1 for _ in (workspace.home / "spool" / "failed").glob("*.json"))
+    failed = _count_failed(workspace.home / "spool" / "failed")
     return SessionStatus(
         hosts, waiting, round(oldest_s, 1), failed, Receipts.of_tenant(workspace.tenant_folder).spent_today()
     )
+
+
+def _count_failed(folder: Path) -> int:
+    """Return how many events failed for good lately: an old fault must not be reported for ever."""
+    earliest, count = time.time() - _FAILURE_SHOWN_S, 0
+    for reason in folder.glob("*.why"):  # its time is that of the failure, the event's own is older
+        with suppress(OSError):
+            count += reason.stat().st_mtime >= earliest
+    return count
 
 
 def _today_start() -> float:
