@@ -199,7 +199,7 @@ def test_a_superseded_judgement_is_named(shell: Shell, project: Path) -> None:
     """`eval --feedback` says that the only judged memory is hidden, instead of a table of zeros."""
     old = shell("add", "the walrus sleeps", "--json").json["id"]
     shell("feedback", "walrus", old, "relevant")
-    shell("supersede", old, "the walrus is awake")
+    assert shell("supersede", old, "the walrus is awake").status == 0
 
     done = shell("eval", "--feedback")
 

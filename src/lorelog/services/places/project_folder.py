@@ -12,12 +12,24 @@ import tempfile
 from lorelog.core.errors import StoreUnwritable
 from lorelog.core.paths import is_below
 
-# ruff: noqa: PTH104, PTH112, PTH118, PTH123  (pathlib takes 10 ms to import)
+# ruff: noqa: PTH104, PTH112, PTH118  (pathlib takes 10 ms to import)
 
 FOLDER = ".lorelog"
 GITIGNORE_TEXT = (
     "# Conversations with agents are kept here and stay out of the repository. Delete this file to share them.\n*\n"
 )
+
+
+def ignore_folder(folder: str) -> None:
+    """Write a `.gitignore` that keeps a folder out of commits, unless there is one."""
+    path = os.path.join(folder, ".gitignore")
+    if not os.path.lexists(path):
+        with open(path, "x", encoding="utf-8", opener=_open_private) as file:
+            file.write(GITIGNORE_TEXT)
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def create_project_folder(directory: str) -> str:
@@ -32,8 +44,7 @@ def create_project_folder(directory: str) -> str:
     try:
         if not os.path.lexists(folder):
             new = tempfile.mkdtemp(prefix=f"{FOLDER}.", suffix=".new", dir=directory)
-            with open(os.path.join(new, ".gitignore"), "w", encoding="utf-8") as file:
-                file.write(GITIGNORE_TEXT)
+            ignore_folder(new)
             os.rename(new, folder)
     except OSError as error:
         if new:

@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
 def show_added(reply: Json) -> None:
     """Print where a new memory was written."""
     place = f"{short_path(reply['source'])}:{reply['start_line']}-{reply['end_line']}"
-    verb = "Already remembered" if reply["existed"] else "Remembered"
+    verb = "Already remembered" if reply.get("existed") else "Remembered"
     print(f"{verb} in {place}  {reply['id'][:_SHORT_ID_CHARS]}".rstrip())
     if reply["redacted"]:
         count = sum(reply["redacted"].values())
@@ -128,7 +128,7 @@ def show_added(reply: Json) -> None:
     admission = reply["admission"]
     if admission["expires"]:
         print_note(f"shown until {admission['expires']}: {admission['reason']}")
-    for text in reply["notes"]:
+    for text in [] if reply.get("existed") else reply["notes"]:
         print_note(text)
 
 

@@ -118,7 +118,7 @@ def _print_model_notes(location: Location) -> None:
     except LorelogError as error:
         print_note(f"{error.message}; {error.hint}" if error.hint else error.message)
     if (location.home / "cache").exists():
-        print_note("'lorelog index --reembed' embeds what is indexed with it; until then the old vectors are searched")
+        print_note("what is indexed needs new vectors: 'lorelog index --reembed' makes them")
 
 
 def _print_result(text: str, reply: dict[str, object], *, as_json: bool) -> None:
