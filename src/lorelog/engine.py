@@ -15,6 +15,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
+from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import LorelogError, StoreError, StoreUnwritable
 from lorelog.core.options import ListOptions, SearchOptions
 from lorelog.core.ports import Embedder, Progress, Store
@@ -291,10 +292,16 @@ class Engine:
         options = replace(request.options, filters=filters)
         plain = copy(self)
         plain._uses_feedback = False  # noqa: SLF001  (judgements must not improve the ranking they measure)
+        hides, shown = self._lifecycle_index().hides, ListOptions()
         return evaluate(
             lambda query, options: plain.search(query, options, all_projects=True),
             self.store,
-            replace(request, options=options, has_model=self.embedder is not None),
+            replace(
+                request,
+                options=options,
+                has_model=self.embedder is not None,
+                is_hidden=lambda stored: hides(stored, shown),
+            ),
             progress,
         )
 
@@ -335,7 +342,7 @@ class Engine:
         self, memories: Sequence[NewMemory], *, to_global: bool = False, keep_secrets: bool = False
     ) -> Sequence[AddReply]:
         """Append memories to today's journal, all or none, and index them. Secrets are redacted unless they are kept."""
-        from lorelog.services.memories.add import add, redact_memories, with_git_head, with_replaced_note
+        from lorelog.services.memories.add import find_same_memory, redact_memories
 
         redacted: Sequence[dict[str, int]] = [{} for _ in memories]
         if not keep_secrets:
@@ -343,15 +350,28 @@ class Engine:
         with suppress(StoreUnwritable):  # a project's memory is kept in the project even if the home is read-only
             self.place.create()
         root = self.place.journal_root(to_global=to_global)
+        same = [
+            find_same_memory(memory, root, self.store, self._authored(), self._lifecycle_index()) for memory in memories
+        ]
+        new = [memory for memory, reply in zip(memories, same, strict=True) if reply is None]
+        added = iter(self._add_new(new, root) if new else ())
+        replies = [reply or next(added) for reply in same]
+        return [replace(reply, redacted=kinds) for reply, kinds in zip(replies, redacted, strict=True)]
+
+    def _add_new(self, memories: Sequence[NewMemory], root: Root) -> Sequence[AddReply]:
+        from lorelog.services.memories.add import add, describe_new_project, with_git_head, with_replaced_note
+
+        to_global = root.project == GLOBAL_PROJECT
         memories = memories if to_global else with_git_head(memories, self.place.project.root)
         given = memories
         memories = self._supersede_contradicted(memories, to_global=to_global)
+        notes = () if to_global else describe_new_project(self.place)
         replies = add(memories, root, self._job((root,)), self.store, self.embedder)
         replies = [
             reply if memory.supersedes == before.supersedes else with_replaced_note(reply, memory)
             for reply, memory, before in zip(replies, memories, given, strict=True)
         ]
-        replies = [replace(reply, redacted=kinds) for reply, kinds in zip(replies, redacted, strict=True)]
+        replies[0] = replace(replies[0], notes=(*replies[0].notes, *notes))
         with suppress(StoreError):  # the memory is safe, and journals are found without being registered
             self._roots.remember([root])
         pairs = zip(replies, memories, strict=True)

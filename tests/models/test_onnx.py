@@ -295,6 +295,7 @@ def test_what_goes_with_a_model_is_downloaded_too(tmp_path: Path, monkeypatch: p
         return str(place)
 
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")  # whether a proxy reaches the server is not checked
     monkeypatch.setattr(huggingface_hub, "list_repo_files", lambda model: offered)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", fetch)
     assert vector("some/encoder") == pytest.approx(pooled(TEXT, "cls"), abs=1e-6)
@@ -312,9 +313,23 @@ def test_the_network_is_not_waited_for_twice(tmp_path: Path, monkeypatch: pytest
         raise OSError("no route to host\nand more")
 
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
     monkeypatch.setattr(huggingface_hub, "list_repo_files", refuse)
     embedder = open_embedder(EmbedOptions(provider="onnx", model="some/encoder"))
     for _ in range(3):
         with pytest.raises(ModelUnavailable, match=r"could not be downloaded: no route to host$"):
             embedder.embed_query("q")
     assert asked == ["some/encoder"]
+
+
+def test_without_a_network_a_download_fails_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that cannot be reached is one clear error, before the library that would retry for half a minute."""
+    import huggingface_hub
+
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setenv("HF_ENDPOINT", "https://127.0.0.1:9")
+    for variable in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(huggingface_hub, "list_repo_files", lambda model: pytest.fail("it retries"))
+    with pytest.raises(ModelUnavailable, match=r"could not be downloaded: 127.0.0.1 cannot be reached"):
+        open_embedder(EmbedOptions(provider="onnx", model="some/encoder")).embed_query("q")

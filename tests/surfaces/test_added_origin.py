@@ -57,7 +57,10 @@ def test_over_mcp(project: Path, dispatcher: Dispatcher, person: ClientIdentity)
                 return done.structured_content
 
             added = await call("memory.add", SAID)
-            batch = await call("memory.add_batch", {"memories": [SAID, {"text": "otters", "origin": "tool"}]})
+            batch = await call(
+                "memory.add_batch",
+                {"memories": [{**SAID, "text": "No push on Friday"}, {"text": "otters", "origin": "tool"}]},
+            )
             newer = await call("memory.supersede", {"id": added["id"], "text": f"{RULE} to main", "origin": "user"})
             decided = await call("artifact.decision", {"summary": RULE, "origin": "user"})
             record = await call("artifact.get", {"artifact_id": decided["artifact_id"]})
@@ -74,7 +77,7 @@ def test_over_http(project: Path, dispatcher: Dispatcher, person: ClientIdentity
         for op, body in (
             ("memory.add", SAID),
             ("memory.add", {"text": RULE}),
-            ("memory.add_batch", {"memories": [SAID]}),
+            ("memory.add_batch", {"memories": [{**SAID, "text": "No push on Friday"}]}),
         ):
             request = urllib.request.Request(
                 f"http://127.0.0.1:{server.port}/api/call/{op}",

@@ -251,31 +251,6 @@ def test_an_unreachable_model_does_not_stop_a_search(shell: Shell, good: Path, m
     assert "the model is away" in dense.stderr
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["search", "walrus", "-k", "0"], "-k must be at least 1 (got 0)"),
-        (["search", "walrus", "-k", "-3"], "-k must be at least 1 (got -3)"),
-        (["search", "walrus", "--min-relevance", "50"], "--min-relevance must be at most 1 (got 50.0)"),
-        (["add", ""], "TEXT must not be empty"),
-        (["code", "search", "x", "--limit", "0"], "--limit must be at least 1 (got 0)"),
-    ],
-)
-def test_an_invalid_value_names_its_option(shell: Shell, good: Path, words: list[str], message: str) -> None:
-    """A value outside its bounds is a usage error that names the option as it was typed, and the bound."""
-    done = shell(*words)
-
-    assert done.status == 2
-    assert f"lorelog: {message}\n" in done.err
-
-
-def test_an_invalid_argument_names_its_field(shell: Shell, good: Path) -> None:
-    """A value of the wrong type in `lorelog call` is reported with the operation, the field and the expected type."""
-    error = shell("call", "search", "--json", '{"query": "walrus", "k": "three"}').json["error"]
-
-    assert error["message"] == "memory.search: k must be an integer (got 'three')"
-
-
 def test_k_may_be_huge(shell: Shell, good: Path) -> None:
     """Asking for more hits than there are gives all there are."""
     assert len(shell("search", "walrus", "-k", 10**9, "--json").json["hits"]) == 1

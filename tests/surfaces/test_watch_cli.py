@@ -142,7 +142,7 @@ def test_a_root_that_is_away_is_listed_as_such(project: Path, notes: Path, shell
         (("add",), "'roots add' requires paths"),
         (("remove",), "'roots remove' requires paths"),
         (("list", "notes"), "'roots list' takes no paths"),
-        (("remove", "nowhere"), "was not indexed as a root"),
+        (("remove", "nowhere"), "is not an indexed path"),
     ],
 )
 def test_wrong_words_are_told(shell: Shell, words: tuple[str, ...], message: str) -> None:

@@ -70,6 +70,8 @@ class AddReply:
     """Number of secrets that were replaced before writing, by kind."""
     origin: str = ""
     """Who it comes from, as it was written: an agent's `user` is written as `agent`."""
+    existed: bool = False
+    """The same memory was there before, and nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)

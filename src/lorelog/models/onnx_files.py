@@ -18,6 +18,7 @@ TOKENIZER = "tokenizer.json"
 WEIGHTS = ("model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx")
 """Where exporters put the network; the first match is used."""
 
+_CONNECT_TIMEOUT_S = 5.0
 _ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
 
@@ -128,6 +129,7 @@ def _download(model: str, purpose: ModelPurpose) -> ModelFiles:
         from huggingface_hub import hf_hub_download, list_repo_files
     except ImportError:
         raise _not_cached_error(model, purpose) from None
+    _check_reachable(model, purpose)
     try:
         offered = list_repo_files(model)
         name = next((name for name in WEIGHTS if name in offered), "")
@@ -146,6 +148,24 @@ def _download(model: str, purpose: ModelPurpose) -> ModelFiles:
         f"{model} on Hugging Face has no {TOKENIZER} with {' or '.join(WEIGHTS[:2])}",
         hint=purpose.fallback_hint,
     )
+
+
+def _check_reachable(model: str, purpose: ModelPurpose) -> None:
+    """Raise ModelUnavailable at once without a network: huggingface_hub would retry for half a minute."""
+    import socket
+    from urllib.parse import urlsplit
+    from urllib.request import getproxies
+
+    address = urlsplit(os.environ.get("HF_ENDPOINT") or "https://huggingface.co")
+    if getproxies() or not address.hostname:  # a proxy resolves the name
+        return
+    try:
+        socket.create_connection((address.hostname, address.port or 443), timeout=_CONNECT_TIMEOUT_S).close()
+    except OSError:
+        raise ModelUnavailable(
+            f"{purpose.noun} {model} could not be downloaded: {address.hostname} cannot be reached",
+            hint=f"connect to the network, or set {purpose.setting} to a folder that holds the model",
+        ) from None
 
 
 def _not_cached_error(model: str, purpose: ModelPurpose) -> ModelUnavailable:

@@ -18,7 +18,18 @@ _UNIT_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
 
 def parse_future_day(text: str, today: date | None = None) -> str:
     """Return the ISO day for an ISO day, `today`, `tomorrow`, or a period from now such as `14d`, `2w`, `3m`, `1y`."""
-    return _parse_day(text, today, {"today": 0, "tomorrow": 1}, sign=1)
+    return _parse_day(text, today, {"yesterday": -1, "today": 0, "tomorrow": 1}, sign=1)
+
+
+def parse_last_day(text: str, today: date | None = None) -> str:
+    """Return the ISO day as `parse_future_day`. Raise UsageError for a day that is over."""
+    today = today or date.today()  # noqa: DTZ011  (the user's local day)
+    day = parse_future_day(text, today)
+    if day < today.isoformat():
+        raise UsageError(
+            f"{text!r} is over already: nothing would be remembered", hint="name the last day: today, tomorrow, 14d, 3m"
+        )
+    return day
 
 
 def parse_past_day(text: str, today: date | None = None) -> str:
@@ -37,7 +48,7 @@ def _parse_day(text: str, today: date | None, names: dict[str, int], *, sign: in
             return (today + timedelta(days=names[word])).isoformat()
         return date.fromisoformat(word).isoformat()
     except (ValueError, OverflowError):
-        examples = f"2026-03-05, {', '.join(names)}, or a number of days, weeks, months or years"
+        examples = f"2026-03-05, {', '.join(name for name in names if names[name] * sign >= 0)}, or a number of days, weeks, months or years"
         raise UsageError(f"{text!r} is not a day", hint=f"write {examples} such as 7d, 2w, 3m, 1y") from None
 
 

@@ -194,10 +194,10 @@ def _format_validation_error(
     unknown = [name for name in values if name not in known]
     if not unknown:
         reason, _, path = str(error).partition(" - at `$.")
-        field = path.rstrip("`")
-        if not field:
-            return reason.replace("Object missing required field `", "missing the field `")
-        constraint, value = _format_constraint(reason), values.get(field)
+        field = path.rstrip("`").replace("[...]", "[]")
+        if reason.startswith("Object "):
+            return _format_object_error(reason, field)
+        constraint, value = _format_constraint(reason, _field_types(operation.request, field)), values.get(field)
         shown = value is not None and not constraint.startswith("must not be")
         return f"{field} {constraint}" + (f" (got {_truncate(value)})" if shown else "")
     if unknown[0] in COMPUTED_FIELDS:
@@ -207,7 +207,7 @@ def _format_validation_error(
 
 
 _TYPE_NAMES = {
-    "int": "an integer",
+    "int": "a whole number",
     "float": "a number",
     "str": "a string",
     "bool": "true or false",
@@ -217,22 +217,50 @@ _TYPE_NAMES = {
 _BOUNDS = {">=": "at least", "<=": "at most", ">": "greater than", "<": "less than"}
 
 
-def _format_constraint(reason: str) -> str:
+def _format_object_error(reason: str, parent: str) -> str:
+    """Return a message of msgspec about the fields of an object in plain words."""
+    name = reason.partition("`")[2].rstrip("`")
+    whole = f"{parent}.{name}" if parent else name
+    if reason.startswith("Object missing"):
+        return f"the field {whole!r} is missing"
+    return f"there is no field {whole!r}"
+
+
+def _field_types(request: type[OperationRequest], name: str) -> tuple[msgspec.inspect.Type, ...]:
+    """Return the types that a field accepts."""
+    field = next((field for field in msgspec.structs.fields(request) if field.name == name), None)
+    kind = msgspec.inspect.type_info(field.type) if field else msgspec.inspect.AnyType()
+    kinds = _without_metadata(kind)
+    members = kinds.types if isinstance(kinds, msgspec.inspect.UnionType) else (kinds,)
+    return tuple(map(_without_metadata, members))
+
+
+def _without_metadata(kind: msgspec.inspect.Type) -> msgspec.inspect.Type:
+    while isinstance(kind, msgspec.inspect.Metadata):
+        kind = kind.type
+    return kind
+
+
+def _format_constraint(reason: str, kinds: tuple[msgspec.inspect.Type, ...]) -> str:
     """Return a message of msgspec, such as Expected `int` >= 1, as a phrase that follows the field's name."""
     import re
 
-    if match := re.fullmatch(r"Expected `\w+` of length >= 1", reason):
+    if reason in {"Expected `str` of length >= 1", "Expected `array` of length >= 1"}:
         return "must not be empty"
     if match := re.fullmatch(r"Expected `(\w+)` of length (>=|<=) (\d+)", reason):
         unit = "characters" if match[1] == "str" else "items"
         return f"must have {_BOUNDS[match[2]]} {match[3]} {unit}"
     if match := re.fullmatch(r"Expected `\w+` (>=|<=|>|<) (\S+)", reason):
-        return f"must be {_BOUNDS[match[1]]} {match[2].removesuffix('.0')}"
+        share = next((kind for kind in kinds if isinstance(kind, msgspec.inspect.FloatType)), None)
+        is_share = share is not None and (share.ge, share.le) == (0, 1)
+        bound = f"{_BOUNDS[match[1]]} {match[2].removesuffix('.0')}"
+        return f"must be {'between 0 and 1, such as 0.5' if is_share else bound}"
     if match := re.fullmatch(r"Expected `([^`]+)`, got `[^`]+`", reason):
-        kinds = [kind for kind in match[1].split(" | ") if kind != "null"]
-        return f"must be {' or '.join(_TYPE_NAMES.get(kind, kind) for kind in kinds)}"
+        names = [name for name in match[1].split(" | ") if name != "null"]
+        return f"must be {' or '.join(_TYPE_NAMES.get(name, name) for name in names)}"
     if reason.startswith("Invalid enum value"):
-        return f"must not be {reason.removeprefix('Invalid enum value ')}"
+        known = [str(value) for kind in kinds if isinstance(kind, msgspec.inspect.LiteralType) for value in kind.values]
+        return f"must be one of {', '.join(known)}" if known else f"must not be {reason.rpartition(' ')[2]}"
     return f"is invalid: {reason}"
 
 

@@ -249,6 +249,18 @@ def test_nothing_is_told_twice(memory: Lorelog) -> None:
     assert [one.query for one in reply.queries] == ["otters", "kelp otters", "otters counted at dawn"]
 
 
+def test_the_same_text_is_told_once(memory: Lorelog) -> None:
+    """Of memories with the same text, and of a summary and its sentences, an agent reads one."""
+    memory.add("otters sleep in the kelp forest", type="fact")
+    memory.add("Otters sleep in the kelp forest.", type="preference")
+    memory.add("Summary: Otters sleep in the kelp forest. They are counted at dawn.", type="summary")
+
+    text = memory.context.agent_context([], k=5, token_budget=3000).text.lower()
+
+    assert text.count("kelp forest") == 1
+    assert "counted at dawn" in text
+
+
 def test_what_shares_words_with_the_question_is_told_first(memory: Lorelog) -> None:
     """Of many decisions an older one that is about the work goes before newer ones that are not."""
     wanted = memory.artifact.decision(summary="webhooks are retried with a lease")

@@ -65,7 +65,7 @@ def test_a_home_of_the_first_layout_is_moved(home: Path, tmp_path: Path) -> None
     make_first_layout(home, tmp_path / "p")
 
     assert found(home, tmp_path / "p") == ["cache", "data"]
-    assert sorted(path.name for path in home.iterdir()) == ["cache", "data", "run"]
+    assert sorted(path.name for path in home.iterdir()) == [".gitignore", "cache", "data", "run"]
     assert (home / "cache" / "default" / "catalog.db").exists()
     assert not (home / "data" / "default" / "index").exists()
     roots = json.loads((home / "data" / "default" / "roots.json").read_text("utf-8"))["roots"]

@@ -119,5 +119,5 @@ def test_documents_of_a_forgotten_root_can_be_deleted_and_removed(memory: Lorelo
     assert memory.delete(hit.id).notes == ()
     assert memory.restore(hit.id).chunks == 1
     assert memory.forget_roots([project / "notes"]) == 1
-    with pytest.raises(LorelogError, match="was not indexed"):
+    with pytest.raises(LorelogError, match="is not an indexed path"):
         memory.forget_roots([project / "notes"])

@@ -424,7 +424,7 @@ def test_an_error_of_the_model_is_never_a_memory(world: World) -> None:
 
 
 def test_a_repository_does_not_commit_conversations_by_accident(tmp_path: Path) -> None:
-    """A new folder in a Git project is ignored by Git; an existing one is left alone."""
+    """A new folder is ignored by Git, also where a repository may come later; an existing one is left alone."""
     world = World(tmp_path / "a", is_git=True)
     talk = Talk(world)
     world.capture(talk.exchange("first", "done"))
@@ -438,7 +438,7 @@ def test_a_repository_does_not_commit_conversations_by_accident(tmp_path: Path) 
 
     plain = World(tmp_path / "b")
     plain.capture(Talk(plain).exchange("first", "done"))
-    assert not (plain.project / ".lorelog" / ".gitignore").exists()
+    assert (plain.project / ".lorelog" / ".gitignore").exists()
 
 
 def test_capturing_can_be_switched_off(world: World) -> None:

@@ -91,7 +91,7 @@ WRONG = [
     ("/api/call/expand", b'{"id": "zzz"}', 404, "not_found"),
     ("/api/call/", b"{}", 404, "not_found"),
     ("/api/call/a/b", b"{}", 404, "not_found"),
-    ("/", b"{}", 404, "not_found"),
+    ("/", b"{}", 405, "method"),
     ("/api/ops", b"{}", 405, "method"),
 ]
 

@@ -32,7 +32,7 @@ CHECKS = [
 """What must hold for every answer. Not that every valid request is accepted: a day or a directory may not exist."""
 Likely = dict[str, list[str]]
 """Values by the names of the fields that they mean something for."""
-OWN = {"/health", "/metrics", "/openapi.json", "/api/ops"}
+OWN = {"/", "/health", "/metrics", "/openapi.json", "/api/ops"}
 LOOP = {f"/api/memory/{name}" for name in ("search", "index", "files", "files/search", "file")}
 
 

@@ -112,7 +112,7 @@ def resolve_language_options(options: LanguageOptions, environment: Mapping[str,
     """Return the options with defaults from the provider and its environment variables where the settings have none."""
     provider = _find_provider(options)
     variables = (options.key_variable,) if options.key_variable else provider.key_variables
-    variable = next((name for name in variables if environment.get(name)), next(iter(variables), ""))
+    variable = next((name for name in variables if environment.get(name)), " or ".join(variables))
     secret: type[str] = type(options.api_key)  # keep a type whose repr hides the key
     return replace(
         options,

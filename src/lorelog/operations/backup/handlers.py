@@ -129,6 +129,7 @@ def _backup_reply(file: Path, manifest: BackupManifest, *, dry_run: bool) -> sch
         home=manifest.home,
         dry_run=dry_run,
         with_keys=manifest.with_keys,
+        keys_left_out=manifest.counts.get("keys_left_out", 0),
         tenants=manifest.tenants,
         projects=manifest.projects,
         files=tuple(entry.name for entry in manifest.files),

@@ -60,6 +60,8 @@ class BackupReply(OperationReply, frozen=True, kw_only=True):
     home: str
     dry_run: bool
     with_keys: bool
+    keys_left_out: int
+    """Private keys of this home that are not in it."""
     tenants: tuple[str, ...]
     projects: tuple[str, ...]
     files: tuple[str, ...]

@@ -29,7 +29,7 @@ from lorelog.core.memory import (
 from lorelog.core.options import ListOptions, SearchOptions
 from lorelog.core.query import Filters, Fusion, Lane, SearchReply, TrustFilter
 from lorelog.engine import Engine
-from lorelog.operations.arguments import parse_future_day, parse_past_day, resolve_path
+from lorelog.operations.arguments import parse_future_day, parse_last_day, parse_past_day, resolve_path
 from lorelog.operations.memory import schema
 from lorelog.operations.operation import RequestContext
 from lorelog.operations.replies import reply_from
@@ -393,7 +393,7 @@ def remove_roots(engine: Engine, request: schema.RootsRequest, call: RequestCont
 
 def _new_memory(memory: schema.AddRequest | schema.MemoryText, call: RequestContext) -> NewMemory:
     tags = tuple(dict.fromkeys(memory.tags))
-    expires = parse_future_day(memory.expires) if memory.expires else ""
+    expires = parse_last_day(memory.expires) if memory.expires else ""
     origin = checked_origin(memory.origin, call.agent)
     return NewMemory(memory.text, memory.type, tags, origin, expires=expires, cues=_parse_cues(memory.cues))
 

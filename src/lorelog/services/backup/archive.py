@@ -100,6 +100,10 @@ class _PlannedFile:
     read: Callable[[], bytes]
 
 
+def _is_private_key(path: Path) -> bool:
+    return path.suffix == ".key" and path.parent.name == IDENTITIES
+
+
 class BackupWriter:
     """Writes the backup of a home."""
 
@@ -178,6 +182,7 @@ class BackupWriter:
                     for file in listed
                 ),
                 "bytes": sum(file.bytes for file in listed),
+                "keys_left_out": 0 if self._with_keys else sum(map(_is_private_key, self._listed_home_files())),
             },
             files=listed,
             problems=tuple(self._problems),
@@ -199,11 +204,13 @@ class BackupWriter:
                 if path not in databases and not path.name.startswith("ledger"):
                     yield self._data_file(tenant, folder, path, partial(read_consistently, path))
 
-    def _home_files(self) -> Iterator[_PlannedFile]:
+    def _listed_home_files(self) -> Iterator[Path]:
         folders = [path for name in _HOME_FOLDERS for path in sorted(_files_below(self._home / name))]
-        for path in (*(self._home / name for name in _HOME_FILES), *folders):
-            is_key = path.suffix == ".key" and path.parent.name == IDENTITIES
-            if path.is_file() and (self._with_keys or not is_key):
+        yield from (path for path in (*(self._home / name for name in _HOME_FILES), *folders) if path.is_file())
+
+    def _home_files(self) -> Iterator[_PlannedFile]:
+        for path in self._listed_home_files():
+            if self._with_keys or not _is_private_key(path):
                 relative = str(path.relative_to(self._home))
                 yield _PlannedFile(
                     BackupFile(f"home/{relative}", "home", relative),

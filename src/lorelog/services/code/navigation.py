@@ -44,7 +44,7 @@ _CONSTRUCTORS = ("__init__", "__new__", "__post_init__", "constructor", "initial
 _MAX_FOLLOWED = 300
 """Callers whose own callers are looked for, at each depth."""
 _MAX_OUTLINE_DEPTH = 40
-_SUGGESTION_SIMILARITY = 0.6
+_SUGGESTION_SIMILARITY = 0.65
 _NOT_INDEXED = "no code is indexed here; run 'lorelog code index' in the working tree"
 
 _RankedUse = tuple[StoredUse, Certainty]

@@ -276,12 +276,12 @@ def _make_memory(identity: str, plan: SummaryPlan, written: WrittenSummary, repl
     sources = [source for batch in plan.batches for source in batch]
     days = sorted(source.day for source in sources if source.day)
     span = "" if not days else f", {days[0]}" if days[0] == days[-1] else f", {days[0]} to {days[-1]}"
-    method = "in their own sentences" if plan.llm is None else f"worded by {reply.worded_by}"
+    method = f"worded by {reply.worded_by}" if written.is_worded else "in their own sentences"
     chunks = "1 chunk" if len(sources) == 1 else f"{len(sources):,} chunks"
     return NewMemory(
         text="\n".join([f"Summary of {chunks}{span}, {method}.", "", *map(str, written.lines)]),
         type="summary",
-        origin=_summary_origin([source.stored for source in sources], worded=plan.llm is not None),
+        origin=_summary_origin([source.stored for source in sources], worded=written.is_worded),
         id=identity,
         at=datetime.now().astimezone(),
         covers=tuple(sorted(source.hash for source in sources)),

@@ -167,6 +167,8 @@ class WrittenSummary:
     calls: int = 0
     tokens: int = 0
     notes: tuple[str, ...] = ()
+    is_worded: bool = False
+    """False if every line is an extracted sentence, also if a model was asked and its lines did not pass the check."""
 
 
 def plan_summary(
@@ -249,10 +251,12 @@ class SummaryWriter:
         """Return the summary. Raise DailyLimitReached or ModelError if a model call fails."""
         reports: list[CompactBatch] = []
         parts: list[tuple[SummaryLine, ...]] = []
+        own_sentences: set[SummaryLine] = set()
         for number, (batch, report) in enumerate(zip(self._plan.batches, self._plan.reports(), strict=True), 1):
             self._report_progress(number - 1)
             lines, extracted = self._summarize_batch(batch, number)
             parts.append(lines)
+            own_sentences |= set(lines) if extracted else set()
             reports.append(replace(report, lines=len(lines), extracted=extracted))
         self._report_progress(len(parts))
         llm = self._plan.llm
@@ -267,6 +271,7 @@ class SummaryWriter:
             self._calls,
             self._tokens,
             tuple(self._notes),
+            is_worded=not own_sentences.issuperset(lines),
         )
 
     # -- map ---------------------------------------------------------------------------------------------------------

@@ -27,6 +27,8 @@ MAX_PER_SECTION = 5
 """Limit for decisions, failures, tasks and hot memories each."""
 _MAX_LISTED = 25
 """More than shown, because implied decisions of other records are listed as well and then omitted here."""
+_MIN_QUOTED_CHARS = 20
+"""A shorter text may occur in another one by chance."""
 _SUMMARY_KINDS = ("task_progress", "task_finish", "revision")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
@@ -69,7 +71,7 @@ def build_agent_context(scope: ContextScope, request: ContextRequest) -> AgentCo
     hot = [_item_of_hit(hit, "hot", {}) for hit in hot_hits(scope, MAX_PER_SECTION) if hit.id not in shown]
     has_records = scope.record_scope.records.exists()
     others = _collect_records(scope, " ".join(queries), set(records)) if has_records else ([], [], [])
-    items = _interleave(memories, (*others, hot))
+    items = _drop_repeats(_interleave(memories, (*others, hot)))
     header = ContextHeader(workspace.project.name, workspace.tenant, queries)
     is_estimated = False
     try:
@@ -111,6 +113,20 @@ def _interleave(ranks: Sequence[Sequence[ContextItem]], others: Sequence[Sequenc
         ordered += ranks[turn] if turn < len(ranks) else ()
         ordered += [other[turn] for other in others if turn < len(other)]
     return ordered
+
+
+def _drop_repeats(items: Sequence[ContextItem]) -> list[ContextItem]:
+    """Return items without memories whose text an earlier item contains: identical ones, and sentences of a summary."""
+    kept: list[ContextItem] = []
+    texts: list[str] = []
+    for item in items:
+        text = item.display_text.casefold().rstrip(".")
+        is_memory = item.section in {"memories", "hot"}
+        if is_memory and any(text == other or (len(text) >= _MIN_QUOTED_CHARS and text in other) for other in texts):
+            continue
+        kept.append(item)
+        texts.append(text)
+    return kept
 
 
 def _records_of_hits(scope: ContextScope, hits: Iterable[Hit]) -> dict[str, Record]:

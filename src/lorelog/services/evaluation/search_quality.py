@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
+from lorelog.core.document import StoredChunk
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.memory import FileProblem
 from lorelog.core.options import SearchOptions
@@ -55,6 +56,7 @@ class JudgedQuestions:
     gains: Mapping[str, Mapping[str, float]]
     problems: tuple[FileProblem, ...] = ()
     origin: str = ""
+    is_feedback: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ class EvaluationOptions:
     """Only the rankings of this lane; None compares all."""
     has_model: bool = True
     """Without a model only keyword search can be measured."""
+    is_hidden: Callable[[StoredChunk], bool] = lambda stored: False
+    """Returns whether searches leave a memory out: superseded or expired ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +138,17 @@ def evaluate(
     if not judged:
         raise _no_judgements_error(judged_questions)
     relevant = [name for question in judged for name, gain in gains[question.id].items() if gain > 0]
-    targets = _JudgedDocuments(store, request.options.filters.projects)
+    targets = _JudgedDocuments(store, request.options.filters.projects, request.is_hidden)
     unknown = targets.resolve(name for question in judged for name in gains[question.id])
     missing = {name: unknown[name] for name in dict.fromkeys(relevant) if name in unknown}
     if len(missing) == len(set(relevant)):
         first, why = next(iter(missing.items()))
+        judged_documents = (
+            "the judged document cannot" if len(missing) == 1 else f"none of the {len(missing)} judged documents can"
+        )
         raise NotFound(
-            f"none of the {len(missing)} judged documents can be found: {first!r} {why}",
-            hint="index them first; a document is a path, path:10-20, a chunk id or a memory id",
+            f"{judged_documents} be found: {first!r} {why}",
+            hint="judge what is shown now ('lorelog feedback'), or index what is missing",
         )
     runner = _QuestionRunner(search, request, targets, gains)
     values = runner.run(judged, progress or (lambda stage, done, total: None))
@@ -177,7 +184,7 @@ def questions_from_feedback(feedback: Feedback) -> JudgedQuestions:
         for query, by_memory in judged.items()
     }
     questions = tuple(JudgedQuestion(query, query) for query in judged)
-    return JudgedQuestions(questions, gains, origin="nothing was judged relevant yet ('lorelog feedback')")
+    return JudgedQuestions(questions, gains, origin="nothing was judged relevant yet", is_feedback=True)
 
 
 def rank_documents(
@@ -208,8 +215,11 @@ def rank_documents(
 class _JudgedDocuments:
     """Judged documents by the name that the judge used."""
 
-    def __init__(self, store: Store, projects: Collection[str] | None) -> None:
+    def __init__(
+        self, store: Store, projects: Collection[str] | None, is_hidden: Callable[[StoredChunk], bool]
+    ) -> None:
         self._store = store
+        self._is_hidden = is_hidden
         self._projects = projects
         self._sources: dict[str, str] = {}
         self._by_name: dict[str, list[str]] = {}
@@ -270,6 +280,8 @@ class _JudgedDocuments:
         memories = {(stored.chunk.source, stored.chunk.anchor) for stored in chunks}
         if len(memories) > 1:
             return f"is the beginning of {len(chunks)} ids"
+        if self._is_hidden(chunks[0]):
+            return "is superseded or expired, so no search shows it"
         if chunk.anchor and chunk.anchor.memory.startswith(name):
             pieces = [stored.chunk for stored in self._store.chunks_of(chunk.source)]
             lines = [(piece.start_line, piece.end_line) for piece in pieces if piece.anchor == chunk.anchor]
@@ -368,6 +380,8 @@ def _make_results(values: Mapping[str, Sequence[Mapping[str, float]]], k: int) -
 
 
 def _no_judgements_error(judged: JudgedQuestions) -> UsageError:
+    if judged.is_feedback:
+        return UsageError(judged.origin, hint='lorelog feedback "why redis?" ID relevant')
     counts = f"{len(judged.questions)} questions and judgements of {len(judged.gains)} were read"
     if judged.problems:
         first = judged.problems[0]

@@ -15,6 +15,7 @@ from lorelog.ingest.files import read_text
 from lorelog.ingest.scan import scan
 from lorelog.services.indexing.run import IndexJob
 from lorelog.services.memory_state.tombstones import Tombstones
+from lorelog.services.places.project_folder import FOLDER
 from lorelog.services.places.roots import Root
 
 _MAX_FILES_READ = 1_000
@@ -63,7 +64,13 @@ def _check_index(stats: StoreStats, roots: Sequence[Root]) -> HealthCheck:
         paths = "1 path is" if existing == 1 else f"{existing:,} paths are"
         message = f"the index is empty, although {paths} registered: it is new or was deleted"
         return HealthCheck("index", ok=False, message=message, hint="lorelog index")
-    return HealthCheck("index", ok=True, message=f"{stats.documents:,} documents, {stats.chunks:,} chunks")
+    return HealthCheck(
+        "index", ok=True, message=f"{_count(stats.documents, 'document')}, {_count(stats.chunks, 'chunk')}"
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _check_repairs(store: Store) -> list[HealthCheck]:
@@ -163,10 +170,11 @@ def _check_reembedding(store: Store) -> list[HealthCheck]:
 
 
 def _check_roots(roots: Sequence[Root]) -> list[HealthCheck]:
+    # Nobody named the journals of a project: that they were removed with it is no fault, and must not fail for ever.
     gone = [
         HealthCheck(
             "root",
-            ok=False,
+            ok=f"/{FOLDER}/" in root.path,
             message=f"{root.path} does not exist",
             hint=f"its documents are kept; 'lorelog roots remove {root.path}' removes them",
         )

@@ -18,13 +18,18 @@ from pathlib import Path
 from lorelog.core.document import GLOBAL_PROJECT, FileStamp, SourceFile
 from lorelog.core.errors import StoreError, UsageError
 from lorelog.core.memory import AddReply, AdmissionDecision, AdmissionResult, NewMemory
+from lorelog.core.options import ListOptions
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Embedder, Store
 from lorelog.core.record import DIGEST_MARK, is_digest_text
 from lorelog.services.indexing.run import IndexJob, IndexRun
-from lorelog.services.memories.journal import JournalEntry, append_entries, check_memory, to_anchor_word
+from lorelog.services.memories.journal import JournalEntry, append_entries, check_memory, has_entry, to_anchor_word
+from lorelog.services.memory_state.authored import AuthoredMemories
+from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 from lorelog.services.places.git import read_head
+from lorelog.services.places.project_folder import FOLDER
 from lorelog.services.places.roots import Root, find_innermost_root
+from lorelog.services.places.workspace import Workspace
 
 SHORT_DAYS = 14
 TRACE_DAYS = 30
@@ -218,6 +223,40 @@ def add(
         replace(reply, admission=admission, origin=memory.origin)
         for reply, admission, memory in zip(replies, admissions, kept, strict=True)
     ]
+
+
+def find_same_memory(
+    memory: NewMemory, root: Root, store: Store, authored: AuthoredMemories, lifecycle: LifecycleIndex
+) -> AddReply | None:
+    """Return a memory in `root` that was written here with the same text, type, tags, cues and expiry, and is shown; or None."""
+    if memory.id or memory.supersedes or memory.covers:
+        return None
+    for identity in authored.find_same(memory):
+        try:
+            chunks = [stored for stored in store.find(identity) if root.holds(stored.chunk.source)]
+        except StoreError:
+            return None
+        first = chunks[0].chunk if chunks else None
+        if first is None or set(first.tags) != set(memory.tags) or lifecycle.hides(chunks[0], ListOptions()):
+            continue
+        if first.anchor is not None and first.anchor.memory == identity and has_entry(Path(first.source), identity):
+            lines = [(stored.chunk.start_line, stored.chunk.end_line) for stored in chunks]
+            start, end = min(start for start, _ in lines), max(end for _, end in lines)
+            notes = ("the same text was remembered before; nothing was added",)
+            reply = AddReply(identity, chunks[0].id, first.source, start, end, searchable=True, notes=notes)
+            return replace(reply, origin=memory.origin, existed=True)
+    return None
+
+
+def describe_new_project(place: Workspace) -> tuple[str, ...]:
+    """Return what to say about a project's first memory. Call it before that memory is written."""
+    if place.journals.exists():
+        return ()
+    if not place.project.git:
+        return (f"new project {place.project.id} (no Git repository here); --global remembers it for every project",)
+    if os.path.lexists(Path(place.project.id) / FOLDER):
+        return ()
+    return (f"Git ignores {FOLDER}; delete {FOLDER}/.gitignore to share memories by Git",)
 
 
 def redact_memories(

@@ -78,7 +78,7 @@ def find_chunk(identity: str, store: Store) -> StoredChunk:
         is_cited = len(contents) == 1 and contents.pop().startswith(identity)
         if len(sections) > 1 and not is_cited:
             raise UsageError(
-                f"{len(matches)} ids start with {identity!r}: {', '.join(stored.id for stored in matches[:5])}",
+                f"{len(matches)} ids start with {identity!r}: {', '.join(_describe_match(stored, identity) for stored in matches[:5])}",
                 hint="give more of the id",
             )
         return min(matches, key=lambda stored: stored.chunk.start_line)
@@ -109,6 +109,14 @@ def _expand_remote(stored: StoredChunk) -> ExpandReply:
         notes=(f"its file is on another machine ({stored.machine}); showing the text as it was indexed there",),
         tokens=estimate_tokens(chunk.content),
     )
+
+
+def _describe_match(stored: StoredChunk, prefix: str) -> str:
+    """Return the id that has the prefix, the chunk's or the memory's, and where it leads."""
+    chunk = stored.chunk
+    memory = chunk.anchor.memory if chunk.anchor else ""
+    matched = memory if memory.startswith(prefix) and not stored.id.startswith(prefix) else stored.id
+    return f"{matched} ({Path(chunk.source).name}:{chunk.start_line})"
 
 
 def _section_anchor(anchor: Anchor | None) -> Anchor | None:

@@ -25,7 +25,7 @@ from lorelog.core.memory import NewMemory
 from lorelog.core.paths import sync_folder
 from lorelog.core.processes import acquire_file_lock
 from lorelog.ingest.outline import Outline, read_outline
-from lorelog.services.places.project_folder import FOLDER
+from lorelog.services.places.project_folder import FOLDER, create_project_folder
 
 if TYPE_CHECKING:
     from lorelog.core.session import HookEvent
@@ -167,6 +167,9 @@ def _folder_mode(directory: Path) -> int:
 def _create_folder(directory: Path, mode: int) -> None:
     missing = [folder for folder in (directory, *directory.parents) if not folder.is_dir()]
     for folder in reversed(missing):
+        if folder.name == FOLDER:
+            create_project_folder(str(folder.parent))
+            continue
         # Only what is ours is closed to others: directories above `.lorelog` belong to the user.
         folder.mkdir(exist_ok=True, mode=mode if folder == directory or FOLDER in folder.parts else 0o777)
 

@@ -95,6 +95,16 @@ class AuthoredMemories:
             for anchor, text in texts.items()
         )
 
+    def find_same(self, memory: NewMemory) -> list[str]:
+        """Return the ids of memories written here with the same letters and digits and the same anchor, oldest first."""
+        whole, kind = _whole_digest(memory.text), _anchor_digest(_to_anchor(memory))
+        try:
+            if whole.encode() not in self._file.path.read_bytes():  # parsing a long registry takes time
+                return []
+        except OSError:
+            return []
+        return [identity for identity, known in self._known().items() if (known.whole, known.kind) == (whole, kind)]
+
     def wrote(self, anchor: Anchor, text: str) -> bool:
         """Return True if a memory was written here with this anchor, and its text begins like this one."""
         known = self._find(anchor.memory)

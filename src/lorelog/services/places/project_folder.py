@@ -12,7 +12,7 @@ import tempfile
 from lorelog.core.errors import StoreUnwritable
 from lorelog.core.paths import is_below
 
-# ruff: noqa: PTH104, PTH112, PTH118, PTH123  (pathlib takes 10 ms to import)
+# ruff: noqa: PTH104, PTH112, PTH118  (pathlib takes 10 ms to import)
 
 FOLDER = ".lorelog"
 GITIGNORE_TEXT = (
@@ -20,10 +20,23 @@ GITIGNORE_TEXT = (
 )
 
 
-def create_project_folder(directory: str, *, git: bool) -> str:
-    """Create a project's folder if it is missing, and return its path. In a repository it gets a `.gitignore`.
+def ignore_folder(folder: str) -> None:
+    """Write a `.gitignore` that keeps a folder out of commits, unless there is one."""
+    path = os.path.join(folder, ".gitignore")
+    if not os.path.lexists(path):
+        with open(path, "x", encoding="utf-8", opener=_open_private) as file:
+            file.write(GITIGNORE_TEXT)
 
-    Both appear at once: a folder without that file was left so by the user. Raise StoreUnwritable if the folder cannot be created,
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def create_project_folder(directory: str) -> str:
+    """Create a project's folder with a `.gitignore` if it is missing, and return its path.
+
+    Both appear at once: a folder without that file was left so by the user, who shares it by Git. Outside a repository the file does
+    no harm, and the folder stays ignored if it becomes part of one. Raise StoreUnwritable if the folder cannot be created,
     or is a link out of the project.
     """
     folder = os.path.join(directory, FOLDER)
@@ -31,9 +44,7 @@ def create_project_folder(directory: str, *, git: bool) -> str:
     try:
         if not os.path.lexists(folder):
             new = tempfile.mkdtemp(prefix=f"{FOLDER}.", suffix=".new", dir=directory)
-            if git:
-                with open(os.path.join(new, ".gitignore"), "w", encoding="utf-8") as file:
-                    file.write(GITIGNORE_TEXT)
+            ignore_folder(new)
             os.rename(new, folder)
     except OSError as error:
         if new:

@@ -340,8 +340,7 @@ def forget_roots(paths: Sequence[str], roots: Roots, store: Store, is_page: Call
     for path in map(real_path, paths):
         inside = {root for root in known if is_below(root, path)}
         if not inside:
-            listed = ", ".join(sorted(known)) or "none"
-            raise NotFound(f"{path} was not indexed as a root", hint=f"the roots are: {listed}")
+            raise NotFound(f"{path} is not an indexed path", hint="'lorelog index --list' lists the indexed paths")
         selected |= inside
     return drop_roots(selected, roots, store)
 

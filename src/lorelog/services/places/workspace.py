@@ -10,6 +10,7 @@ from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import StoreUnwritable
 from lorelog.core.paths import cache_folder, data_folder, is_below, tenant_folder
 from lorelog.services.places.project import Project
+from lorelog.services.places.project_folder import ignore_folder
 from lorelog.services.places.roots import Root
 
 JOURNALS = Path(".lorelog") / "memory"
@@ -88,9 +89,12 @@ class Workspace:
 
     def create(self) -> None:
         """Create the home and the tenant's folder, accessible to their owner only."""
+        is_new = not os.path.lexists(data_folder(self.home))
         try:
             for folder in (self.home, Path(data_folder(self.home)), self.tenant_folder, self.cache_folder.parent):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if is_new:  # the user's home directory may be a repository, of dotfiles
+                ignore_folder(str(self.home))
         except OSError as error:
             raise StoreUnwritable(
                 f"{error.filename or self.home} cannot be created: {error.strerror}",

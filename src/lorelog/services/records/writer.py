@@ -16,7 +16,7 @@ from lorelog.core.errors import StoreError, UsageError
 from lorelog.core.ids import new_id
 from lorelog.core.record import CANDIDATE_TRUST, Json, Promotion, Record, RecordDraft
 from lorelog.ingest.redaction.redact import redact
-from lorelog.records.kinds import KINDS, check_fields, complete_draft, is_reply
+from lorelog.records.kinds import KINDS, check_fields, complete_draft, is_reply, with_article
 from lorelog.records.tables import RecordQuery, RecordTables
 from lorelog.records.trust import writer_identity
 from lorelog.services.records.filters import resolve_record, resolve_task_id
@@ -151,7 +151,8 @@ def _assign_task(
     rules = KINDS[draft.kind]
     if rules.needs_task and not draft.task and not is_reply(draft):
         raise UsageError(
-            f"a {draft.kind} needs a task", hint="give task_id, or reply_to_artifact_id with a record of the task"
+            f"{with_article(draft.kind)} needs a task",
+            hint="give task_id, or reply_to_artifact_id with a record of the task",
         )
     task = tables.task(draft.task) if draft.task else None
     if task is not None:

@@ -52,7 +52,7 @@ from lorelog.services.memories.journal import (
     to_anchor_word,
 )
 from lorelog.services.memory_state.tombstones import memory_key
-from lorelog.services.sessions.capture_context import CaptureContext, create_journal_folder, index_journals
+from lorelog.services.sessions.capture_context import CaptureContext, index_journals
 from lorelog.services.sessions.captures import (
     DONE,
     EMPTY,
@@ -575,7 +575,6 @@ class _SessionCapture:
         return journal
 
     def _append(self, journal: Path, drafts: Sequence[_TurnDraft], fields: AnchorFields) -> list[CapturedTurn]:
-        create_journal_folder(self._context.workspace)
         memories = [
             NewMemory(
                 draft.text,
@@ -630,7 +629,6 @@ class _SessionCapture:
         own = str(journal.parent) == self._root.path
         try:
             if own:
-                create_journal_folder(self._context.workspace)
                 self._touched.add(journal)
             when = next(iter(memories.values())).at or self._event.at
             entries = append_entries(journal.parent, list(memories.values()), when)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -19,7 +18,6 @@ from lorelog.core.ports import Embedder, Store
 from lorelog.core.session import HostCaptures, SessionStatus, TurnSummarizer
 from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.llm.receipts import Receipts
-from lorelog.services.places.project_folder import FOLDER, create_project_folder
 from lorelog.services.places.roots import Root, Roots
 from lorelog.services.places.workspace import Workspace
 from lorelog.services.sessions import spool
@@ -28,6 +26,8 @@ from lorelog.services.sessions.captures import open_captures
 if TYPE_CHECKING:
     from lorelog.services.traces.recorder import TraceStore
 
+
+_FAILURE_SHOWN_S = 7 * 86_400.0
 
 YieldWriteLock = Callable[[], AbstractContextManager[object]]
 
@@ -55,12 +55,6 @@ class CaptureContext:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
-def create_journal_folder(workspace: Workspace) -> None:
-    """Create a Git project's folder with a .gitignore, if it does not exist."""
-    if workspace.project.git and not os.path.lexists(Path(workspace.project.id) / FOLDER):
-        create_project_folder(workspace.project.id, git=True)
-
-
 def index_journals(journals: Sequence[Path], root: Root, context: CaptureContext) -> list[str]:
     """Index journals. Errors become notes, because the entries are on disk."""
     notes: list[str] = []
@@ -86,10 +80,19 @@ def session_status(workspace: Workspace) -> SessionStatus:
         with open_captures(workspace.tenant_folder) as captures:
             hosts = captures.status(_today_start())
     waiting, oldest_s = spool.count_waiting(str(workspace.home))
-    failed = sum(1 for _ in (workspace.home / "spool" / "failed").glob("*.json"))
+    failed = _count_failed(workspace.home / "spool" / "failed")
     return SessionStatus(
         hosts, waiting, round(oldest_s, 1), failed, Receipts.of_tenant(workspace.tenant_folder).spent_today()
     )
+
+
+def _count_failed(folder: Path) -> int:
+    """Return how many events failed for good lately: an old fault must not be reported for ever."""
+    earliest, count = time.time() - _FAILURE_SHOWN_S, 0
+    for reason in folder.glob("*.why"):  # its time is that of the failure, the event's own is older
+        with suppress(OSError):
+            count += reason.stat().st_mtime >= earliest
+    return count
 
 
 def _today_start() -> float:

@@ -208,7 +208,7 @@ def explain_error(text: str, sources: ErrorHistorySources, clean: Callable[[str]
         decisions=tuple(hit for hit in hits if _hit_kind(hit) == "decision")[:_MAX_MENTIONS],
         tasks=tuple(hit for hit in hits if _hit_kind(hit) == "task")[:_MAX_MENTIONS],
         memories=tuple(hit for hit in hits if not _hit_kind(hit))[:_MAX_MENTIONS],
-        notes=reply.notes,
+        notes=reply.notes if hits else (),  # notes about a search whose hits are not shown would only puzzle
     )
 
 

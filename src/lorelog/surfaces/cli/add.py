@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from lorelog.operations.replies import Json
 
 
+_SHORT_ID_CHARS = 8
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
     parser.add_argument("text", metavar="TEXT", help="text of the memory; '-' reads standard input")
@@ -92,8 +95,11 @@ def cues_of(args: argparse.Namespace) -> list[str]:
 
 def run(args: argparse.Namespace) -> int:
     """Add; fail if the memory was saved but is not searchable."""
+    text = read_text(args.text)
+    if not text.strip():
+        raise UsageError("the text is empty: there is nothing to remember", hint='lorelog add "what you learned"')
     request = {
-        "text": read_text(args.text),
+        "text": text,
         "type": args.type,
         "tags": args.tag,
         "to_global": args.to_global,
@@ -112,7 +118,8 @@ def run(args: argparse.Namespace) -> int:
 def show_added(reply: Json) -> None:
     """Print where a new memory was written."""
     place = f"{short_path(reply['source'])}:{reply['start_line']}-{reply['end_line']}"
-    print(f"Remembered in {place}  {reply['id']}".rstrip())
+    verb = "Already remembered" if reply.get("existed") else "Remembered"
+    print(f"{verb} in {place}  {reply['id'][:_SHORT_ID_CHARS]}".rstrip())
     if reply["redacted"]:
         count = sum(reply["redacted"].values())
         kinds = ", ".join(f"{times} {kind}" for kind, times in sorted(reply["redacted"].items()))
@@ -121,7 +128,7 @@ def show_added(reply: Json) -> None:
     admission = reply["admission"]
     if admission["expires"]:
         print_note(f"shown until {admission['expires']}: {admission['reason']}")
-    for text in reply["notes"]:
+    for text in [] if reply.get("existed") else reply["notes"]:
         print_note(text)
 
 

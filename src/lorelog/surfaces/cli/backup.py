@@ -56,6 +56,6 @@ def run(args: argparse.Namespace) -> int:
         print(f"{'Would back up' if args.dry_run else f'Wrote {short_path(file)}:'} {what}.")
     for problem in reply["problems"]:
         print_note(f"not in the backup: {one_line(problem)}")
-    if not reply["with_keys"] and not args.verify:
-        print_note("private keys are left out; --with-keys includes them")
+    if reply["keys_left_out"] and not args.verify:
+        print_note(f"{plural(reply['keys_left_out'], 'private key')} left out; --with-keys includes them")
     return 1 if reply["problems"] else 0

@@ -89,6 +89,15 @@ def _show(reply: Json) -> None:
     print(f"{judged}, {plural(reply['documents'], 'relevant document')}, {len(unknown):,} of them unknown.{failed}\n")
     for line in _format_table(reply):
         print(line)
+    for line in _format_legend(reply["k"]):
+        print(stylize(line, "dim"))
+
+
+def _format_legend(k: int) -> Iterator[str]:
+    yield ""
+    yield f"R@{k}: share of the relevant documents among the first {k}; all@{k}: share of queries with all of them there"
+    yield f"nDCG@{k}: 1 if the relevant ones come first, in the best order; MRR: 1 / rank of the first one; 1 is best"
+    yield "lead of ours: nDCG of 'ours' (lorelog search) minus that of the row, with its 95 % interval"
 
 
 def _format_table(reply: Json) -> Iterator[str]:

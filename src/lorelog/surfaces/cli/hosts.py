@@ -434,7 +434,9 @@ def _status(args: argparse.Namespace) -> int:
     if spool.get("waiting"):
         print_note(f"{plural(spool['waiting'], 'event')} in the spool; 'lorelog hosts flush' captures now")
     if spool.get("failed"):
-        print_note(f"{plural(spool['failed'], 'event')} could not be captured and are kept in spool/failed")
+        print_note(
+            f"{plural(spool['failed'], 'event')} could not be captured in the last 7 days; see spool/failed/*.why"
+        )
     return 0
 
 

@@ -249,18 +249,23 @@ def _name_option(error: UsageError, parser: argparse.ArgumentParser, words: Sequ
     """Return an operation's error about a field as an error about the option: `-k must be at least 1 (got 0)`."""
     operation, _, rest = error.message.partition(": ")
     field, _, constraint = rest.partition(" ")
-    if "." not in operation or not constraint.startswith(("must ", "is invalid")):
+    if error.hint != f"lorelog ops {operation}" or parser.prog in {"lorelog call", "lorelog batch"}:
         return error
+    hint = f"{parser.prog} --help"
+    field = field.partition("[")[0]
+    dests = {field, field.removesuffix("s"), *(["limit"] if field == "k" else [])}
     actions = list(parser._actions)  # noqa: SLF001  (argparse has no public API for this)
     for action in parser._actions:  # noqa: SLF001
         if isinstance(action.choices, dict):  # the verbs of the command
             verb = next(word for word in words if word in action.choices)
+            hint = f"{parser.prog} {verb} --help"
             actions += action.choices[verb]._actions  # noqa: SLF001
     for action in actions:
-        if action.dest == field:
-            name = action.option_strings[0] if action.option_strings else action.metavar or field
-            return UsageError(f"{name} {constraint}", hint=f"{parser.prog} --help")
-    return error
+        if action.dest in dests:
+            typed = [option for option in action.option_strings if any(word.startswith(option) for word in words)]
+            name = (typed or action.option_strings or [str(action.metavar or field)])[-1]
+            return UsageError(f"{name} {constraint}", hint=hint)
+    return UsageError(rest, hint=hint)
 
 
 def _load_command(name: str) -> CommandModule:

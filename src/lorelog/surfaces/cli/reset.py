@@ -1,4 +1,7 @@
-"""Delete the index. Your Markdown files are kept, and 'lorelog index' rebuilds the index.
+"""Delete the index of all projects. Your Markdown files, memories and records are kept.
+
+All projects of a tenant share one index. 'lorelog index' in a project, or the daemon, builds it again; to drop the files of one
+directory only, use 'lorelog index --remove PATH'.
 
 examples:
   lorelog reset
@@ -12,7 +15,7 @@ import sys
 from lorelog.core.errors import UsageError
 from lorelog.surfaces.cli.arguments import add_common
 from lorelog.surfaces.cli.client import call_operation
-from lorelog.surfaces.cli.render import print_json, short_path
+from lorelog.surfaces.cli.render import plural, print_json, print_note, short_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +37,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(reply)
     else:
-        print(f"Deleted the index in {short_path(reply['deleted'])}. Your files are unchanged.")
+        print(f"Deleted the index of all projects in {short_path(reply['deleted'])}. Your files are unchanged.")
+        print_note("'lorelog index' in each project, or the daemon, builds it again")
     return 0
 
 
@@ -43,8 +47,8 @@ def _confirm(args: argparse.Namespace) -> bool:
         raise UsageError(
             "cannot ask for confirmation: standard input is not a terminal", hint="use --yes to delete the index"
         )
-    location = call_operation(args, "memory.stats", {})["location"]
-    print(
-        f"Delete the index in {short_path(location)}? Your files are kept. [y/N] ", end="", file=sys.stderr, flush=True
-    )
+    stats = call_operation(args, "memory.stats", {})
+    amount = f"{plural(stats['documents'], 'document')} of all projects"
+    question = f"Delete the index in {short_path(stats['location'])} ({amount})? Your files are kept. [y/N] "
+    print(question, end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in {"y", "yes"}

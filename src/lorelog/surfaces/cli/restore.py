@@ -57,6 +57,8 @@ def run(args: argparse.Namespace) -> int:
     if os.path.isfile(path):  # noqa: PTH113
         arguments = {"file": path, "dry_run": args.dry_run, "project_map": dict(map(_parse_mapping, args.project_map))}
         return _show_restore(args, call_operation(args, "backup.restore", arguments))
+    if os.path.isdir(path) and not set(args.id) <= set("0123456789abcdef-"):  # noqa: PTH112
+        raise UsageError(f"{short_path(path)} is a directory", hint="name the file that 'lorelog backup FILE' wrote")
     if args.dry_run or args.project_map or "/" in args.id:
         raise NotFound(f"there is no file {short_path(path)}", hint="'lorelog backup FILE' writes a backup")
     reply = call_operation(args, "memory.restore", {"id": args.id})

@@ -85,7 +85,7 @@ def _write_context(directory: str, reply: Json) -> None:
     exists = os.path.isdir(os.path.join(root, FOLDER))
     if root == os.path.realpath(os.path.expanduser("~")) or not (exists or reply["result_count"]):
         return
-    folder = create_project_folder(root, git=project.git)
+    folder = create_project_folder(root)
     if reply["tenant"] != "default":
         folder = _tenant_folder(folder, reply["tenant"])
     write_atomic(os.path.join(folder, CONTEXT_FILE), reply["text"], follow=False)

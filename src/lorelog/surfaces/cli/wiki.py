@@ -79,14 +79,16 @@ def _output_folder(args: argparse.Namespace, records: RecordScope) -> Path:
 
 
 def _build(args: argparse.Namespace, records: RecordScope) -> int:
+    from lorelog.services.places.project_folder import create_project_folder
     from lorelog.services.records.wiki.files import EDITED_SUFFIX, write_pages
     from lorelog.services.records.wiki.pages import compile_wiki
-    from lorelog.services.sessions.capture_context import create_journal_folder
 
     wiki = compile_wiki(records, all_projects=args.all_projects)
     folder = _output_folder(args, records)
     if wiki.pages and not args.output:
-        create_journal_folder(records.workspace)  # it has a .gitignore, which keeps the pages out of the repository
+        create_project_folder(
+            records.workspace.project.id
+        )  # it has a .gitignore, which keeps the pages out of the repository
     built = write_pages(wiki.pages, folder)
     if args.json:
         print_json(asdict(built))

@@ -35,7 +35,7 @@ from lorelog.surfaces.http.errors import (
 )
 from lorelog.surfaces.http.guard import RequestGuard
 from lorelog.surfaces.http.loop import LoopEndpoints
-from lorelog.surfaces.http.openapi import describe_api
+from lorelog.surfaces.http.openapi import describe_api, list_addresses
 
 METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -160,6 +160,7 @@ def _routes(calls: OperationEndpoints, options: HttpOptions) -> list[BaseRoute]:
         return json_response(await to_thread.run_sync(document))
 
     return [
+        Route("/", _list_addresses, methods=["GET"]),
         Route("/health", _health, methods=["GET"]),
         Route("/metrics", metrics, methods=["GET"]),
         Route("/openapi.json", openapi, methods=["GET"]),
@@ -172,6 +173,11 @@ def _routes(calls: OperationEndpoints, options: HttpOptions) -> list[BaseRoute]:
         Route("/api/memory/file", loop.read, methods=["GET"]),
         Route("/api/memory/file", loop.write, methods=["PUT"]),
     ]
+
+
+async def _list_addresses(request: Request) -> Response:
+    """List the addresses, for a person who opens the server's address."""
+    return json_response({"lorelog": VERSION, "addresses": list_addresses()})
 
 
 async def _health(request: Request) -> Response:

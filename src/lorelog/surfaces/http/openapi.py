@@ -120,6 +120,19 @@ def describe_api(*, secured: bool) -> Json:
     return document
 
 
+def list_addresses() -> dict[str, str]:
+    """Return the summary of each address, by method and path."""
+    paths = {**_own_paths(), **_loop_paths()}
+    addresses = {
+        f"{method.upper()} {path}": str(each[method]["summary"]) for path, each in paths.items() for method in each
+    }
+    more = {
+        "POST /api/call/{op}": "Call an operation; the body is its arguments, a JSON object.",
+        "/mcp": "MCP over streamable HTTP.",
+    }
+    return addresses | more
+
+
 def _describe_call(operation: Operation[Any, Any], components: Json) -> Json:
     request, reply, definitions = operation_schemas(operation, _COMPONENT_REF)
     name = operation.request.__name__
@@ -171,7 +184,13 @@ def _own_paths() -> dict[str, Json]:
         "required": ["operations"],
         "properties": {"operations": {"type": "array", "items": {"type": "object"}}},
     }
+    addresses = {
+        "type": "object",
+        "required": ["lorelog", "addresses"],
+        "properties": {"lorelog": _TEXT, "addresses": {"type": "object", "additionalProperties": _TEXT}},
+    }
     return {
+        "/": {"get": _get("addresses", "Every address of this server.", "application/json", addresses)},
         "/health": {"get": _get("health", "Report that the server runs.", "application/json", health)},
         "/metrics": {"get": _get("metrics", "Counters in Prometheus' format.", "text/plain", _TEXT)},
         "/openapi.json": {"get": _get("openapi", "This document.", "application/json", {"type": "object"})},

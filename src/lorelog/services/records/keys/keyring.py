@@ -399,7 +399,7 @@ class Keyring:
             payload = signed_bytes(draft)
         except (TypeError, ValueError, RecursionError) as error:
             raise UsageError(
-                f"a {draft.kind} cannot be signed: {error}",
+                f"this {draft.kind} cannot be signed: {error}",
                 hint="use UTF-8 text, finite numbers and plain JSON values",
             ) from error
         private = self._load_private_key()

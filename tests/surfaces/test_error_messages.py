@@ -1,0 +1,217 @@
+"""What is typed wrong is named in plain words, with the option as it was typed and what to do next."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.surfaces.conftest import Shell, write
+
+VALIDATOR_WORDS = ("Expected `", "Object ", "msgspec", "of length")
+
+WRONG = [
+    ("search walrus -k 0", "-k must be at least 1 (got 0)", "lorelog search --help"),
+    ("search walrus -k -3", "-k must be at least 1 (got -3)", "lorelog search --help"),
+    (
+        "search walrus --min-relevance 50",
+        "--min-relevance must be between 0 and 1, such as 0.5 (got 50.0)",
+        "lorelog search --help",
+    ),
+    ("list --limit 0", "--limit must be at least 1 (got 0)", "lorelog list --help"),
+    ("list -n 0", "-n must be at least 1 (got 0)", "lorelog list --help"),
+    ("task list --limit 0", "--limit must be at least 1 (got 0)", "lorelog task list --help"),
+    ("code callers x --depth 99", "--depth must be at most 3 (got 99)", "lorelog code callers --help"),
+    (f"search walrus --tag {'a' * 201}", "--tag must have at most 200 characters", "lorelog search --help"),
+    ("add ''", "the text is empty: there is nothing to remember", 'lorelog add "what you learned"'),
+    ("add x --expires yesterday", "'yesterday' is over already: nothing would be remembered", "name the last day"),
+    ("add x --expires 2020-01-01", "'2020-01-01' is over already: nothing would be remembered", "name the last day"),
+    ("add x --expires someday", "'someday' is not a day", "write 2026-03-05, today, tomorrow"),
+    ("restore .", ". is a directory", "name the file that 'lorelog backup FILE' wrote"),
+    ("eval --feedback", "nothing was judged relevant yet", "lorelog feedback"),
+]
+
+
+@pytest.mark.parametrize(("line", "message", "hint"), WRONG, ids=[line[:40] for line, _, _ in WRONG])
+def test_a_mistake_is_named_with_its_option_and_a_hint(
+    shell: Shell, project: Path, line: str, message: str, hint: str
+) -> None:
+    """A wrong value is a usage error in our own words, with a hint for a person in a shell."""
+    words = [word.strip("'") for word in line.split()]
+
+    done = shell(*words)
+
+    assert done.status == 2
+    assert done.err.startswith(f"lorelog: {message}\n  hint: {hint}")
+    assert not any(word in done.err for word in VALIDATOR_WORDS)
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments", "message"),
+    [
+        ("search", '{"query": "x", "k": "three"}', "memory.search: k must be a whole number (got 'three')"),
+        ("search", '{"query": "x", "lane": "sparse"}', "memory.search: lane must be one of dense, hybrid, lexical"),
+        ("search", "{}", "memory.search: the field 'query' is missing"),
+        ("search", '{"query": "x", "qurey": 1}', "memory.search: there is no field 'qurey'; did you mean 'query'?"),
+        ("memory.add", '{"text": ""}', "memory.add: text must not be empty"),
+        ("memory.add", '{"text": "x", "tags": [1]}', "memory.add: tags[0] must be a string"),
+        ("memory.add_batch", '{"memories": [{}]}', "memory.add_batch: the field 'memories[0].text' is missing"),
+        ("memory.add_batch", '{"memories": [{"text": "x", "a": 1}]}', "there is no field 'memories[0].a'"),
+    ],
+)
+def test_a_wrong_argument_of_an_operation_names_its_field(
+    shell: Shell, project: Path, operation: str, arguments: str, message: str
+) -> None:
+    """In `lorelog call` the error names the operation, the field and what it accepts, and leads to its schema."""
+    done = shell("call", operation, "--json", arguments)
+
+    error = done.json["error"]
+    assert done.status == 2
+    assert message in error["message"]
+    assert error["hint"].startswith("lorelog ops memory.")
+    assert not any(word in error["message"] for word in VALIDATOR_WORDS)
+
+
+def test_a_path_that_is_not_indexed_is_named_without_a_list(shell: Shell, project: Path) -> None:
+    """Removing an unknown path names it and where the known ones are listed, whatever their number."""
+    shell("add", "the walrus sleeps")
+
+    done = shell("index", "--forget", "nowhere")
+
+    assert done.status == 1
+    assert "nowhere is not an indexed path" in done.err
+    assert "index --list" in done.err
+    assert ".lorelog/memory" not in done.err
+
+
+def test_an_error_that_was_never_seen_has_no_notes_about_the_search(shell: Shell, project: Path) -> None:
+    """`why` says that the error is new, and nothing about memories that it does not show."""
+    shell("add", "the walrus sleeps")
+
+    done = shell("why", "KeyError: 'foo'")
+
+    assert done.out.endswith("Not seen before.\n")
+    assert done.err == ""
+
+
+def test_setting_a_provider_without_its_key_warns(
+    shell: Shell, project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`config set embedding.provider` says which key is missing, and how the vectors are made anew."""
+    shell("add", "the walrus sleeps")
+    monkeypatch.delenv("LORELOG_EMBEDDING_PROVIDER")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+    done = shell("config", "set", "embedding.provider", "openai")
+
+    assert done.status == 0
+    assert "set OPENAI_API_KEY" in done.err
+    assert "lorelog index --reembed" in done.err
+
+
+def git(*words: str, cwd: Path) -> str:
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+    done = subprocess.run(["git", *identity, *words], cwd=cwd, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_a_new_project_is_told_once(shell: Shell, project: Path) -> None:
+    """The first memory outside a repository names the new project and --global; the second says nothing of it."""
+    first, second = shell("add", "the walrus sleeps"), shell("add", "the otter plays")
+
+    assert f"new project {project} (no Git repository here); --global" in first.err
+    assert second.err == ""
+
+
+def test_memories_are_shared_by_git_only_on_purpose(shell: Shell, project: Path, tmp_path: Path) -> None:
+    """Git ignores .lorelog from the first memory on; without its .gitignore journals are committed and found in a clone."""
+    git("init", "-q", cwd=project)
+    added = shell("add", "the walrus sleeps")
+    assert "delete .lorelog/.gitignore to share memories by Git" in added.err
+    git("add", "-A", cwd=project)
+    assert git("status", "--short", cwd=project) == ""
+    assert shell("index").status == 0
+    assert shell("search", "walrus", "--lane", "lexical", "--json").json["hits"], (
+        "our own indexer reads what Git ignores"
+    )
+
+    (project / ".lorelog" / ".gitignore").unlink()
+    shell("add", "the otter plays")
+    git("add", "-A", cwd=project)
+    git("commit", "-qm", "share memories", cwd=project)
+    git("clone", "-q", str(project), str(tmp_path / "clone"), cwd=tmp_path)
+
+    assert not (project / ".lorelog" / ".gitignore").exists()
+    assert shell("index", "--project", tmp_path / "clone").status == 0
+    found = shell("search", "otter", "--lane", "lexical", "--project", tmp_path / "clone", "--json").json["hits"]
+    assert found[0]["source"].startswith(str(tmp_path / "clone"))
+
+
+def test_a_removed_project_is_no_fault(shell: Shell, project: Path) -> None:
+    """Journals that were removed with their project are a warning of doctor; a path that a person named fails."""
+    shell("add", "the walrus sleeps")
+    (project / ".lorelog").rename(project / "away")
+
+    done = shell("call", "memory.health", "--json", "{}")
+    assert [check["ok"] for check in done.json["checks"] if check["name"] == "root"] == [True]
+
+    write(project / "notes" / "a.md", "the otter plays\n")
+    shell("index", "notes")
+    (project / "notes").rename(project / "gone")
+    done = shell("call", "memory.health", "--json", "{}")
+    assert sorted(check["ok"] for check in done.json["checks"] if check["name"] == "root") == [False, True]
+
+
+def test_the_same_memory_is_added_once(shell: Shell, project: Path) -> None:
+    """The same text again answers the first memory; another type or tag, or a deleted first one, makes a new memory."""
+    first = shell("add", "the walrus sleeps", "--json").json
+    again = shell("add", "the walrus sleeps")
+    same = shell("add", "the walrus sleeps", "--json").json
+
+    assert again.out.startswith("Already remembered in ")
+    assert (same["memory"], same["existed"]) == (first["memory"], True)
+    assert not shell("add", "the walrus sleeps", "--tag", "zoo", "--json").json["existed"]
+    shell("delete", first["id"])
+    assert not shell("add", "the walrus sleeps", "--json").json["existed"]
+
+
+def test_an_ambiguous_id_is_told_with_its_places(shell: Shell, project: Path) -> None:
+    """Of a prefix of several memory ids each whole id is named, with the file and line that it leads to."""
+    memories = [shell("add", text, "--json").json["memory"] for text in ("the walrus sleeps", "the otter plays")]
+
+    done = shell("expand", memories[0][:6])
+
+    assert done.status == 2
+    for memory, line in zip(memories, (3, 7), strict=True):
+        assert f"{memory} (" in done.err
+        assert f".md:{line})" in done.err
+
+
+def test_add_prints_a_short_id_that_works(shell: Shell, project: Path) -> None:
+    """The id that `add` prints has 8 characters, and leads to the memory."""
+    identity = shell("add", "the walrus sleeps").out.split()[-1]
+
+    assert len(identity) == 8
+    assert "the walrus sleeps" in shell("expand", identity).out
+
+
+def test_a_superseded_judgement_is_named(shell: Shell, project: Path) -> None:
+    """`eval --feedback` says that the only judged memory is hidden, instead of a table of zeros."""
+    old = shell("add", "the walrus sleeps", "--json").json["id"]
+    shell("feedback", "walrus", old, "relevant")
+    assert shell("supersede", old, "the walrus is awake").status == 0
+
+    done = shell("eval", "--feedback")
+
+    assert done.status == 1
+    assert "is superseded or expired, so no search shows it" in done.err
+
+
+def test_keys_are_mentioned_only_if_there_are_some(shell: Shell, project: Path, tmp_path: Path) -> None:
+    """A backup says that private keys are left out only if the home has any."""
+    shell("add", "the walrus sleeps")
+    assert "key" not in shell("backup", tmp_path / "a.tar.gz").err
+
+    shell("identity", "create", "mara")
+
+    assert "1 private key left out" in shell("backup", tmp_path / "b.tar.gz").err
