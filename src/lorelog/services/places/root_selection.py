@@ -110,6 +110,8 @@ class IndexTargets:
     """Project to file them under; None chooses by location."""
     patterns: tuple[str, ...] = ()
     """gitignore-style patterns to exclude, remembered with the roots."""
+    keep_empty: bool = False
+    """Remember directories without Markdown files, too: somebody watches them."""
 
 
 def select_named_roots(named: IndexTargets, workspace: Workspace, registered: Sequence[Root]) -> tuple[Root, ...]:
@@ -340,8 +342,7 @@ def forget_roots(paths: Sequence[str], roots: Roots, store: Store, is_page: Call
     for path in map(real_path, paths):
         inside = {root for root in known if is_below(root, path)}
         if not inside:
-            listed = ", ".join(sorted(known)) or "none"
-            raise NotFound(f"{path} was not indexed as a root", hint=f"the roots are: {listed}")
+            raise NotFound(f"{path} was not indexed as a root", hint="'lorelog index --list' shows what is indexed")
         selected |= inside
     return drop_roots(selected, roots, store)
 
