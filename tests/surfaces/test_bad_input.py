@@ -256,7 +256,10 @@ def test_an_unreachable_model_does_not_stop_a_search(shell: Shell, good: Path, m
     [
         (["search", "walrus", "-k", "0"], "-k must be at least 1 (got 0)"),
         (["search", "walrus", "-k", "-3"], "-k must be at least 1 (got -3)"),
-        (["search", "walrus", "--min-relevance", "50"], "--min-relevance must be at most 1 (got 50.0)"),
+        (
+            ["search", "walrus", "--min-relevance", "50"],
+            "--min-relevance must be a number from 0 to 1, such as 0.5 (got 50)",
+        ),
         (["add", ""], "TEXT must not be empty"),
         (["code", "search", "x", "--limit", "0"], "--limit must be at least 1 (got 0)"),
     ],

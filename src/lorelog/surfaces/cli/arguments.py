@@ -127,7 +127,7 @@ def _reword_fault(name: str, fault: str) -> str:
     return f"{name} {fault}"
 
 
-_CHOICE_NOUNS = {"daemon": "daemon mode", "use": "kind of use", "by": "grouping"}
+_CHOICE_NOUNS = {"daemon": "daemon mode", "on event": "event", "use": "kind of use", "by": "grouping"}
 """What a choice is called, where the name of its option does not say it."""
 
 
@@ -165,8 +165,8 @@ def _fold_example(line: str, width: int) -> list[str]:
     return [f"  {command}", *(f"      {part}" for part in wrap(explanation, width - 6))]
 
 
-def whole_number(minimum: int = 0) -> Callable[[str], int]:
-    """Return a type of arguments: a whole number, not below the minimum."""
+def whole_number(minimum: int = 0, maximum: int | None = None) -> Callable[[str], int]:
+    """Return a type of arguments: a whole number within limits."""
 
     def parse(text: str) -> int:
         try:
@@ -175,9 +175,14 @@ def whole_number(minimum: int = 0) -> Callable[[str], int]:
             raise argparse.ArgumentTypeError(f"must be a whole number (got {text!r})") from None
         if number < minimum:
             raise argparse.ArgumentTypeError(f"must be at least {minimum} (got {number})")
+        if maximum is not None and number > maximum:
+            raise argparse.ArgumentTypeError(f"must be at most {maximum} (got {number})")
         return number
 
     return parse
+
+
+MAX_PORT = 65_535
 
 
 def fraction(text: str) -> float:
