@@ -153,7 +153,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     as_json = "--json" in words
     _force_utf8()
     try:
-        words = _move_global_options(words)
+        words = move_global_options(words)
         as_json = as_json or words[:1] == ["call"]
         return _dispatch(words)
     except LorelogError as error:
@@ -225,7 +225,7 @@ def _dispatch(words: list[str]) -> int:
     return status
 
 
-def _move_global_options(words: list[str]) -> list[str]:
+def move_global_options(words: list[str]) -> list[str]:
     """Return the words with global options that precede the command moved behind its own."""
     moved: list[str] = []
     while len(moved) < len(words) and words[len(moved)].startswith("-"):
@@ -272,7 +272,7 @@ def _module_name(name: str) -> str:
     return _MODULE_NAMES.get(name) or name.replace("-", "_")
 
 
-_MODULE_NAMES = {"import": "import_memories", "open": "open_editor"}
+_MODULE_NAMES = {"import": "import_file"}
 """Modules that cannot have the name of their command."""
 
 
