@@ -129,7 +129,7 @@ def _warm_commands(
             turn = {
                 "python -c pass": run([sys.executable, "-c", "pass"], cold, corpus),
                 "lorelog search, warm": run(ours.search_command(query), warm, corpus),
-                "lorelog search, --warm off": run(ours.search_command(query), cold, corpus),
+                "lorelog search, --daemon off": run(ours.search_command(query), cold, corpus),
             }
             for rival in contenders[1:]:
                 turn["memsearch search"] = run(rival.search_command(query), rival.environment(), corpus)

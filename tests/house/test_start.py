@@ -70,6 +70,18 @@ def test_help_loads_nothing_heavy(words: list[str], tmp_path: Path) -> None:
     assert loaded_by(words, tmp_path) & HEAVY == set()
 
 
+@pytest.mark.parametrize("words", [[], ["--help"], ["version"]])
+def test_the_front_page_needs_no_parser(words: list[str], tmp_path: Path) -> None:
+    """`lorelog`, --help and `version` import no command, and neither argparse nor what it would need for the width."""
+    loaded = loaded_by(words, tmp_path)
+
+    assert loaded & {"argparse", "shutil", "textwrap", "pathlib", "typing", "difflib"} == set()
+    assert {name for name in loaded if name.startswith("lorelog.surfaces.cli.")} <= {
+        "lorelog.surfaces.cli.main",
+        "lorelog.surfaces.cli.help",
+    }
+
+
 WARM = {"numpy", "rich", "msgspec", "dataclasses", "inspect", "typing", "pathlib", "shutil", "socket", "subprocess"}
 """Modules of the standard library that take a millisecond or more each."""
 

@@ -133,10 +133,10 @@ def test_a_daemon_keeps_the_key_to_itself(servers: Any, project: Path, home: Pat
     printed = ""
     try:
         for url in (well.url, bad.url):
-            for words in (("index", "."), ("search", "otters"), ("search", "rivers", "--json"), ("warm", "status")):
+            for words in (("index", "."), ("search", "otters"), ("search", "rivers", "--json"), ("daemon", "status")):
                 printed += lorelog(*words, url=url)
     finally:
-        printed += lorelog("warm", "stop", url=well.url)
+        printed += lorelog("daemon", "stop", url=well.url)
     assert "process" in printed
     assert well.requests
     assert bad.requests

@@ -30,7 +30,7 @@ def batch(shell: Shell, project: Path, lines: list[Any], *words: str) -> tuple[i
 
 def test_call_answers_as_the_command_does(shell: Shell) -> None:
     """An operation by name gives the JSON that its own command gives."""
-    called = shell("call", "search", "--json", '{"query": "otter"}')
+    called = shell("call", "search", '{"query": "otter"}')
 
     assert called.status == 0
     assert called.json == shell("search", "otter", "--json").json
@@ -43,7 +43,7 @@ def test_call_reads_a_file_and_standard_input(shell: Shell, project: Path) -> No
 
     assert shell("call", "memory.search", "--input", request).json["hits"]
     piped = subprocess.run(
-        command_line("call", "search", "--input", "-"), input=b'{"query": "otter"}', capture_output=True, check=True
+        command_line("call", "search", "-"), input=b'{"query": "otter"}', capture_output=True, check=True
     )
     assert json.loads(piped.stdout)["hits"]
 
@@ -52,10 +52,12 @@ def test_call_reads_a_file_and_standard_input(shell: Shell, project: Path) -> No
     ("words", "status", "code"),
     [
         (["serch"], 2, "usage"),
-        (["search", "--json", "{"], 2, "usage"),
-        (["search", "--json", "[]"], 2, "usage"),
+        (["search", "{"], 2, "usage"),
+        (["search", "[]"], 2, "usage"),
+        (["search", '{"query": 1}'], 2, "usage"),
         (["search", "--json", '{"query": 1}'], 2, "usage"),
-        (["expand", "--json", '{"id": "zzz"}'], 1, "not_found"),
+        (["search", "{}", "--input", "-"], 2, "usage"),
+        (["expand", '{"id": "zzz"}'], 1, "not_found"),
         (["daemon.stop"], 2, "usage"),
         (["search", '--json={"query": 1}'], 2, "usage"),
     ],
@@ -192,8 +194,8 @@ def test_the_settings_say_whether_to_go_through_the_daemon(
     monkeypatch.delenv("LORELOG_DAEMON_WARM")
     write(home / "config.toml", f'[daemon]\nwarm = "{said}"\n')
 
-    assert shell("stats", "--json", "--warm", "off").status == 0
+    assert shell("stats", "--json", "--daemon", "off").status == 0
     assert not (home / "run" / "daemon.sock").exists()
     assert shell("stats", "--json").status == 0  # worth asking a daemon for, and not worth starting one
     assert (home / "run" / "daemon.sock").exists() is (said == "required")
-    assert shell("warm", "stop").status == 0
+    assert shell("daemon", "stop").status == 0

@@ -60,7 +60,7 @@ def test_cues_are_written_to_the_journal_and_shown(project: Path, capsys: pytest
         ("--when-editing", "**", "matches nearly every file"),
         ("--when-running", "*", "matches nearly every command"),
         ("--when-symbol", "two words", "cannot be a symbol"),
-        ("--on-event", "lunch", "invalid choice"),
+        ("--on-event", "lunch", "there is no event 'lunch'; there are: "),
         ("--on-day", "tomorrow", "is not a day"),
     ],
 )

@@ -129,7 +129,7 @@ def test_a_terminal_is_not_waited_for(shell: Shell, monkeypatch: pytest.MonkeyPa
 def test_traces_that_are_switched_off_take_nothing_in(
     shell: Shell, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With --warm required, the reason for no daemon is reported."""
+    """With --daemon required, the reason for no daemon is reported."""
     monkeypatch.setenv("LORELOG_TRACES_ENABLED", "false")
     done = shell("debug", "ingest", write(project / "app.log", STACK))
     assert done.status == 2

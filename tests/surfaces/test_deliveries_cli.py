@@ -153,7 +153,7 @@ def test_stats_sum_the_tokens_of_a_day(shell: Shell, deliveries: Deliveries) -> 
         (["--unused", "--min", "0"], "must be at least 1"),
         (["-n", "0"], "-n must be at least 1"),
         (["--since", "lately"], "'lately' is not a day"),
-        (["--kind", "bird"], "invalid choice"),
+        (["--kind", "bird"], "there is no kind 'bird'; there are: "),
     ],
 )
 def test_invalid_options_are_explained(shell: Shell, words: list[str], message: str) -> None:

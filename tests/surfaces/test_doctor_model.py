@@ -110,7 +110,7 @@ def test_a_change_that_was_left_unfinished_is_told(
         told = check(shell, "change")
         assert not told["ok"]
         assert "openai/text-embedding-3-small is not finished" in told["message"]
-        assert "'lorelog index' continues it, 'lorelog index --forget-old' discards it" in told["hint"]
+        assert "'lorelog index' continues it, 'lorelog index --reembed --drop-old' discards it" in told["hint"]
         monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
         assert "under embedding.provider 'openai'" in check(shell, "change")["hint"]
         monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "openai")

@@ -16,7 +16,7 @@ def private(project: Path) -> Path:
 
 
 def roots_of(shell: Shell) -> list[str]:
-    return [root["path"] for root in shell("roots", "--json").json["roots"]]
+    return [root["path"] for root in shell("index", "--list", "--json").json["roots"]]
 
 
 def hits_of(shell: Shell) -> list[dict[str, object]]:

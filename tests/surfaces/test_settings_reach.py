@@ -1092,13 +1092,13 @@ def test_reembed_makes_every_vector_anew(desk: Desk) -> None:
 
 @pytest.mark.slow
 def test_another_model_and_back(desk: Desk) -> None:
-    """--reembed tells what both models find, --rollback goes back and says what to set, --forget-old ends that."""
+    """--reembed tells what both models find, --rollback goes back and says what to set, --drop-old ends that."""
     write(desk.project / "notes" / "a.md", "The warden of the weir counts otters at dawn, and herons at noon.\n")
     desk.shell("index", "notes")
     desk.monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "builtin")
 
     changed = desk.shell("index", "--reembed")
-    back = desk.shell("index", "--rollback")
+    back = desk.shell("index", "--reembed", "--rollback")
 
     assert "before  hit@5" in changed.out
     assert "fake/fake-64" in changed.out
@@ -1107,12 +1107,12 @@ def test_another_model_and_back(desk: Desk) -> None:
     assert desk.search().json["coverage"]["with_vectors"] == 0
     desk.monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
     assert desk.search().json["coverage"] == {"chunks": 8, "with_vectors": 8}
-    told = desk.shell("index", "--rollback", "--json").json["reembedding"]
+    told = desk.shell("index", "--reembed", "--rollback", "--json").json["reembedding"]
     assert (told["from"], told["to"], told["swapped"]) == ("fake/fake-64", "builtin/e5-small-v2", True)
-    desk.shell("index", "--rollback")
-    assert desk.shell("index", "--forget-old").out == "Dropped 8 vectors; those of fake/fake-64 are left.\n"
+    desk.shell("index", "--reembed", "--rollback")
+    assert desk.shell("index", "--reembed", "--drop-old").out == "Dropped 8 vectors; those of fake/fake-64 are left.\n"
     assert desk.shell("stats", "--json").json["other_vectors"] == 0
-    assert desk.shell("index", "--rollback", "--json").json["error"]["code"] == "not_found"
+    assert desk.shell("index", "--reembed", "--rollback", "--json").json["error"]["code"] == "not_found"
 
 
 @pytest.mark.slow
@@ -1136,13 +1136,23 @@ def test_anyway_takes_a_worse_model(asking: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["--anyway"], ["--rollback", "--forget-old"], ["--rollback", "notes"], ["--forget-old", "--reembed"]]
+    ("words", "message"),
+    [
+        (["--anyway"], "--anyway requires --reembed"),
+        (["--rollback"], "--rollback requires --reembed"),
+        (["--reembed", "--rollback", "--drop-old"], "use either --rollback or --drop-old, not both"),
+        (["--reembed", "--rollback", "notes"], "--rollback cannot be combined with paths"),
+        (["--reembed", "--drop-old", "--force"], "--drop-old cannot be combined with --force"),
+        (["--list", "notes"], "--list cannot be combined with paths"),
+        (["--list", "--remove"], "use either --list or --remove, not both"),
+        (["--remove"], "--remove requires paths"),
+    ],
 )
-def test_vectors_are_exchanged_one_way_at_a_time(desk: Desk, words: list[str]) -> None:
-    """--anyway goes with --reembed only, --rollback and --forget-old with nothing."""
+def test_contradictory_options_of_index_are_refused_by_name(desk: Desk, words: list[str], message: str) -> None:
+    """Options of index that exclude or require each other are refused by their names."""
     refused = desk.shell("index", *words, "--json")
 
-    assert (refused.status, refused.json["error"]["code"]) == (2, "usage")
+    assert (refused.status, refused.json["error"]["message"]) == (2, message)
 
 
 @pytest.mark.parametrize(("words", "provider"), [(["--words-only"], "fake"), ([], "none")])
@@ -1294,7 +1304,7 @@ def test_no_flag_is_forgotten_here() -> None:
         name: {option for action in command_parser(name)._actions for option in action.option_strings}
         for name in ("index", "search")
     }
-    everywhere = {"-h", "--help", "--json", "--project", "--tenant", "--warm"}
+    everywhere = {"-h", "--help", "--json", "--project", "--tenant", "--daemon"}
     filters = {"--all-projects", "--source", "--since", "--until", "--type", "--tag"}
 
     assert flags["index"] == everywhere | {
@@ -1303,11 +1313,12 @@ def test_no_flag_is_forgotten_here() -> None:
         "--reembed",
         "--anyway",
         "--rollback",
-        "--forget-old",
+        "--drop-old",
         "--ignore-file",
         "--exclude",
         "--global",
-        "--forget",
+        "--list",
+        "--remove",
     }
     own = {"-k", "--top-k", "--lane", "--fusion", "--token-budget", "--min-relevance", "--explain", "--short"}
     worth = {"--trust", "--include-superseded", "--include-expired"}

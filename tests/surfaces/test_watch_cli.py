@@ -1,10 +1,11 @@
-"""`lorelog watch` and `lorelog roots`."""
+"""`lorelog watch`, and the roots that `lorelog index` adds, lists and removes."""
 
 from __future__ import annotations
 
 import json
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -106,49 +107,78 @@ def test_a_quiet_time_that_is_chosen_is_kept(project: Path, notes: Path, monkeyp
 
 
 def test_roots_are_added_listed_and_removed(project: Path, notes: Path, shell: Shell) -> None:
-    """Added roots are indexed and listed with their documents; removed ones leave the index, not the disk."""
-    assert shell("roots").out.startswith("Nothing is indexed yet;")
+    """Indexed paths are listed with their documents; removed ones leave the index, not the disk."""
+    assert shell("index", "--list").out.startswith("Nothing is indexed yet;")
 
-    added = shell("roots", "add", "notes", "--exclude", "*.tmp.md", "--json")
+    added = shell("index", "notes", "--exclude", "*.tmp.md", "--json")
     assert (added.status, added.json["changed"]) == (0, 1)
-    (root,) = shell("roots", "list", "--json").json["roots"]
+    (root,) = shell("index", "--list", "--json").json["roots"]
     assert (root["path"], root["documents"], root["exists"], root["patterns"]) == (str(notes), 1, True, ["*.tmp.md"])
-    assert shell("roots").out == "notes  1 document  project .  without *.tmp.md\n".replace(
-        "project .", _project(shell)
-    )
+    listed = shell("index", "--list").out
+    assert listed == f"notes  1 document  project {root['project']}  without *.tmp.md\n"
 
-    removed = shell("roots", "remove", "notes")
+    removed = shell("index", "--remove", "notes")
     assert removed.out == "Removed 1 root: 1 document removed from the index. Your files are unchanged.\n"
     assert (notes / "a.md").exists()
-    assert shell("roots", "--json").json == {"roots": []}
-
-
-def _project(shell: Shell) -> str:
-    (root,) = shell("roots", "--json").json["roots"]
-    return f"project {root['project']}"
+    assert shell("index", "--list", "--json").json == {"roots": []}
+    again = shell("index", "--remove", "notes")
+    assert (again.status, "was not indexed as a root" in again.err, "index --list" in again.err) == (1, True, True)
 
 
 def test_a_root_that_is_away_is_listed_as_such(project: Path, notes: Path, shell: Shell) -> None:
     """A deleted directory stays a root and is listed as missing."""
-    shell("roots", "add", "notes")
+    shell("index", "notes")
     notes.rename(project / "away")
 
-    assert "missing" in shell("roots").out
+    assert "missing" in shell("index", "--list").out
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("add",), "'roots add' requires paths"),
-        (("remove",), "'roots remove' requires paths"),
-        (("list", "notes"), "'roots list' takes no paths"),
-        (("remove", "nowhere"), "is not an indexed path"),
-    ],
-)
-def test_wrong_words_are_told(shell: Shell, words: tuple[str, ...], message: str) -> None:
-    """Invalid arguments are errors on one line with a hint."""
-    outcome = shell("roots", *words)
+def test_an_empty_directory_is_not_remembered(project: Path, notes: Path, shell: Shell) -> None:
+    """A directory without Markdown is named in one line and does not become a root, but one that lost its files stays."""
+    (project / "empty").mkdir()
+    shell("index", "notes")
 
-    assert outcome.status in {1, 2}
-    assert message in outcome.err
-    assert "hint:" in outcome.err
+    done = shell("index", "empty/")
+    (notes / "a.md").unlink()
+    shell("index", "notes")
+
+    assert (done.status, done.out) == (0, "")
+    assert done.err == "note: no Markdown below empty/; it is not remembered\n"
+    assert [root["path"] for root in shell("index", "--list", "--json").json["roots"]] == [str(notes)]
+
+
+def test_a_misspelt_path_is_refused_before_the_run(project: Path, notes: Path, shell: Shell) -> None:
+    """A path that does not exist is one line with the nearest name, while another process holds the index."""
+    shell("index", "notes")
+    holder = _hold_index(project)
+    try:
+        done = shell("index", "nots", "notes")
+    finally:
+        holder.kill()
+        holder.communicate()
+
+    assert (done.status, done.out) == (1, "")
+    assert done.err == "lorelog: nots does not exist\n  hint: did you mean notes?\n"
+
+
+def _hold_index(project: Path) -> subprocess.Popen[str]:
+    """Start a process that holds the lock of index runs until it is killed."""
+    script = (
+        "import time\nfrom lorelog.wiring import open_engine, resolve_location\n"
+        "with open_engine(resolve_location()) as engine, engine.store.run(wait_s=0):\n"
+        "    print('held', flush=True)\n    time.sleep(600)\n"
+    )
+    holder = subprocess.Popen([sys.executable, "-c", script], cwd=project, stdout=subprocess.PIPE, text=True)
+    assert next_line(holder) == "held\n"
+    return holder
+
+
+@pytest.mark.slow
+def test_an_empty_directory_can_be_watched(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`lorelog watch` waits for the first file of a directory."""
+    monkeypatch.setenv("LORELOG_WATCH_DEBOUNCE_MS", "100")
+    (project / "empty").mkdir()
+    with watching(project, "empty", "--json") as process:
+        assert next_event(process)["roots"] == [str(project / "empty")]
+        write(project / "empty" / "a.md", "otter\n")
+        assert next_event(process)["changed"] == 1

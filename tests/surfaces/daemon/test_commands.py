@@ -61,13 +61,13 @@ def test_a_command_starts_it_and_the_next_one_uses_it(warm: Warm) -> None:
 
 
 def test_required_fails_where_there_can_be_none(warm: Warm) -> None:
-    """`--warm auto` falls back silently; `--warm required` fails with the reason."""
+    """`--daemon auto` falls back silently; `--daemon required` fails with the reason."""
     home = Path(warm.address.home)
     home.mkdir(parents=True)
     (home / "run").write_text("in the way", "utf-8")
 
-    silent = run_process(["search", "anything", "--warm", "auto"], warm.project)
-    strict = run_process(["search", "anything", "--warm", "required"], warm.project)
+    silent = run_process(["search", "anything", "--daemon", "auto"], warm.project)
+    strict = run_process(["search", "anything", "--daemon", "required"], warm.project)
 
     assert (silent.status, silent.out) == (0, "Nothing found.\n")
     assert str(home / "run") not in silent.err
@@ -77,15 +77,15 @@ def test_required_fails_where_there_can_be_none(warm: Warm) -> None:
 
 @pytest.mark.slow
 def test_off_starts_nothing(warm: Warm) -> None:
-    """`--warm off` starts no daemon."""
-    assert run_process(["add", "alone", "--warm", "off"], warm.project).status == 0
+    """`--daemon off` starts no daemon."""
+    assert run_process(["add", "alone", "--daemon", "off"], warm.project).status == 0
     assert warm.pids() == []
 
 
 @pytest.mark.slow
 def test_doctor_looks_at_everything(warm: Warm, shell: Shell) -> None:
     """Doctor checks settings, index and daemon, exits with 0 if all is well, and starts nothing."""
-    shell("add", "all is well", "--warm", "off")
+    shell("add", "all is well", "--daemon", "off")
     cold = shell("doctor", "--json")
     warm.start()
     told = shell("doctor", "--json")
@@ -119,7 +119,7 @@ def test_the_readme_flow_stays_healthy_while_the_index_is_locked(warm: Warm, she
     for watch in (status_json.json["watch"], doctor_json.json["daemon"]["watch"]):
         assert (watch["last_error"], watch["pending"]) == (None, True)
     eventually(lambda: not warm.status()["watch"]["waiting_for"], "the change is indexed")
-    assert shell("warm", "status").status == 0
+    assert shell("daemon", "status").status == 0
     assert shell("doctor").status == 0
 
 
@@ -137,21 +137,21 @@ def test_doctor_reports_a_watch_error_until_it_is_fixed(warm: Warm, shell: Shell
     eventually(lambda: warm.status()["watch"], "it is watched")
     settings.write_text("[index\n", "utf-8")
     eventually(lambda: warm.status()["watch"]["last_error"], "the error is reported")
-    whole, broken, status = shell("doctor"), shell("doctor", "--daemon"), shell("daemon", "status")
+    whole, broken, status = shell("doctor"), shell("doctor", "--daemon-only"), shell("daemon", "status")
     settings.unlink()
     eventually(lambda: warm.status()["watch"]["last_error"] is None, "the error is cleared")
 
     assert (whole.status, broken.status) == (1, 1)
     assert ".lorelog.toml" in broken.out
     assert ".lorelog.toml" in status.out
-    assert shell("doctor", "--daemon").status == 0
+    assert shell("doctor", "--daemon-only").status == 0
 
 
 def test_doctor_names_what_is_wrong(warm: Warm, shell: Shell) -> None:
     """A missing root fails doctor with a hint and exit status 1."""
     (warm.project / "notes").mkdir()
     (warm.project / "notes" / "a.md").write_text("# A\n\nalpha\n", "utf-8")
-    shell("index", "notes", "--warm", "off")
+    shell("index", "notes", "--daemon", "off")
     (warm.project / "notes" / "a.md").unlink()
     (warm.project / "notes").rmdir()
     sick = shell("doctor")
@@ -167,7 +167,7 @@ def test_doctor_tells_of_a_daemon_that_hangs(warm: Warm, shell: Shell) -> None:
     pid = warm.start()
     os.kill(pid, signal.SIGSTOP)
     try:
-        told = shell("doctor", "--daemon")
+        told = shell("doctor", "--daemon-only")
     finally:
         os.kill(pid, signal.SIGCONT)
 
@@ -181,7 +181,7 @@ def test_doctor_tells_of_a_start_that_failed(warm: Warm, shell: Shell, monkeypat
     monkeypatch.setenv("PYTHONHOME", "/nowhere")
     assert shell("daemon", "start").status == 1
     monkeypatch.delenv("PYTHONHOME")
-    told = shell("doctor", "--daemon", "--json")
+    told = shell("doctor", "--daemon-only", "--json")
 
     assert told.status == 1
     assert "did not start" in told.json["checks"][0]["message"]

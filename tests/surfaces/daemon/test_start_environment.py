@@ -165,7 +165,7 @@ def test_days_and_times_are_the_callers(warm: Warm) -> None:
     for zone in ("Etc/GMT+12", "Etc/GMT-14"):
         words = [sys.executable, "-c", ZONED, "add", f"in {zone}"]
         subprocess.run(words, env={**os.environ, "TZ": zone}, check=True, timeout=120, capture_output=True)
-    words = [sys.executable, "-c", ZONED, "list", "--since", "today", "--warm", "required"]
+    words = [sys.executable, "-c", ZONED, "list", "--since", "today", "--daemon", "required"]
     environment = {**os.environ, "TZ": "Etc/GMT+12"}
     refused = subprocess.run(words, env=environment, check=False, timeout=120, capture_output=True, text=True)
     assert "another time zone" in refused.stderr
@@ -250,7 +250,7 @@ def test_a_tilde_is_the_callers(
     capsys.readouterr()
     assert main(["search", "okapi", "--source", "~/notes", "--all-projects", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["hits"]) == 1
-    assert main(["roots", "remove", "~/notes"]) == 0
+    assert main(["index", "--remove", "~/notes"]) == 0
     assert warm.ask("memory.stats")["documents"] == 0
 
 

@@ -73,9 +73,9 @@ def test_a_write_is_done_once_without_the_stopped_daemon(warm: Warm, stopped: in
 
 @pytest.mark.slow
 def test_status_and_doctor_report_it_and_restart_replaces_it(warm: Warm, stopped: int, shell: Shell) -> None:
-    """`daemon status` and `doctor --daemon` name the process and fail; `daemon restart` ends it and starts another."""
+    """`daemon status` and `doctor --daemon-only` name the process and fail; `daemon restart` ends it and starts another."""
     told = f"the daemon does not answer (process {stopped})"
-    status, doctor = shell("daemon", "status"), shell("doctor", "--daemon")
+    status, doctor = shell("daemon", "status"), shell("doctor", "--daemon-only")
     restarted = shell("daemon", "restart", "--json")
 
     assert (status.status, told in status.err) == (1, True)

@@ -53,11 +53,11 @@ def test_serve_asks_the_daemon_and_does_without_it(warm: Warm) -> None:  # noqa:
 
 @pytest.mark.slow
 def test_serve_can_be_told_to_need_or_leave_the_daemon(warm: Warm) -> None:  # noqa: F811
-    """`--warm off` never asks it; `--warm required` starts one and answers with nothing else."""
-    with served(warm, "--warm", "off") as (client, own):
+    """`--daemon off` never asks it; `--daemon required` starts one and answers with nothing else."""
+    with served(warm, "--daemon", "off") as (client, own):
         assert client.call("metrics").json["pid"] == own
     assert warm.pids() == []
-    with served(warm, "--warm", "required") as (client, own):
+    with served(warm, "--daemon", "required") as (client, own):
         assert client.call("metrics").json["pid"] in set(warm.pids()) - {own}
 
 

@@ -83,7 +83,7 @@ def test_serve_requires_the_token_of_the_home(project: Path, home: Path) -> None
     outputs = []
     for words, without, with_it in (((), 401, 200), (("--no-token",), 200, 200)):
         with subprocess.Popen(
-            command_line("serve", "--port", 0, "--warm", "off", *words),
+            command_line("serve", "--port", 0, "--daemon", "off", *words),
             cwd=project,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -216,10 +216,10 @@ def test_no_server_is_called_for_without_a_request(desk: Desk) -> None:
 
 def test_a_server_that_cannot_be_had_is_an_answer(desk: Desk) -> None:
     """Where no server can be had, the request is answered with the reason, and the next one is tried anew."""
-    desk.refuses = DaemonError("no daemon can be started", hint="lorelog doctor --daemon")
+    desk.refuses = DaemonError("no daemon can be started", hint="lorelog doctor --daemon-only")
     desk.ask(HELLO, call(1, "ping"))
     assert desk.hear()["id"] == 0
-    assert desk.hear()["error"]["message"] == "no daemon can be started (lorelog doctor --daemon)"
+    assert desk.hear()["error"]["message"] == "no daemon can be started (lorelog doctor --daemon-only)"
     desk.refuses = None
     desk.ask(call(2, "ping"))
     server = desk.server()
@@ -298,12 +298,12 @@ def test_a_project_that_is_not_there_is_told(shell: Shell) -> None:
 
 
 def test_a_daemon_that_is_required_and_cannot_be_had(project: Path) -> None:
-    """With `--warm required` and no daemon to be had, the agent is told why, and nothing is done in its place."""
+    """With `--daemon required` and no daemon to be had, the agent is told why, and nothing is done in its place."""
     blocked = project / "file"
     blocked.write_text("no home")
     lines = json.dumps(HELLO) + "\n"
     done = subprocess.run(
-        command_line("mcp", "--warm", "required"),
+        command_line("mcp", "--daemon", "required"),
         input=lines.encode(),
         cwd=project,
         env={**os.environ, "LORELOG_HOME": str(blocked / "home")},

@@ -271,7 +271,7 @@ def _switch_vectors(engine: Engine, request: schema.IndexRequest) -> IndexReport
     if request != allowed or (request.rollback and request.forget_old):
         raise UsageError(
             "rollback and forget_old cannot be combined with each other or with other options",
-            hint="lorelog index --rollback, or lorelog index --forget-old",
+            hint="lorelog index --reembed --rollback, or lorelog index --reembed --drop-old",
         )
     from lorelog.services.indexing.reembed import drop_old_vectors, roll_back
 

@@ -165,7 +165,7 @@ def _check_reembedding(store: Store) -> list[HealthCheck]:
     if state.begun != state.own:
         provider, _, model = state.begun.partition("/")
         goes_on = f"{goes_on} under embedding.provider {provider!r} and embedding.model {model!r}"
-    hint = f"{goes_on}, 'lorelog index --forget-old' discards it"
+    hint = f"{goes_on}, 'lorelog index --reembed --drop-old' discards it"
     return [HealthCheck("change", ok=False, message=what, hint=hint)]
 
 
@@ -176,7 +176,7 @@ def _check_roots(roots: Sequence[Root]) -> list[HealthCheck]:
             "root",
             ok=f"/{FOLDER}/" in root.path,
             message=f"{root.path} does not exist",
-            hint=f"its documents are kept; 'lorelog roots remove {root.path}' removes them",
+            hint=f"its documents are kept; 'lorelog index --remove {root.path}' removes them",
         )
         for root in roots
         if not root.exists()

@@ -21,6 +21,7 @@ from lorelog.core.document import Chunk, Document, FileStamp, SourceFile
 from lorelog.core.errors import ModelError, ModelFault, SourceError, StoreBusy, UsageError
 from lorelog.core.memory import FileProblem, IndexReport, ReembedReport
 from lorelog.core.options import ChunkOptions, ScanOptions
+from lorelog.core.paths import is_below
 from lorelog.core.ports import DocumentUpdate, Embedder, PendingText, Progress, Store, StoreWriter, Vector
 from lorelog.core.query import Filters
 from lorelog.ingest.embed import embed_texts
@@ -180,6 +181,8 @@ class IndexJob:
     """Wait for other runs and writers; otherwise raise StoreBusy, for callers that try again by themselves."""
     named: bool = False
     """Whether a user named these roots in this call, and must be told if one does not exist."""
+    keep_empty: bool = False
+    """Remember named directories without Markdown files, too."""
     journals: frozenset[str] = frozenset()
     """Roots that hold journals."""
     tombstones: Tombstones | None = None
@@ -213,7 +216,7 @@ class IndexRun:
         )
         self._is_reembedding = False
         self.bad_roots: frozenset[str] = frozenset()
-        """Roots that could not be read themselves; a faulty file or model does not count."""
+        """Roots that could not be read themselves, or were named and have no files; a faulty file or model does not count."""
 
     def over_roots(self) -> IndexReport:
         """Scan the job's roots and bring all of them up to date."""
@@ -229,7 +232,7 @@ class IndexRun:
                 if self._job.tombstones is not None:
                     apply_missed_deletions(self._store, writer, self._job.tombstones)
             documents, result = self._scan_roots()
-            self.bad_roots = frozenset(problem.path for problem in result.problems)
+            self.bad_roots = frozenset(problem.path for problem in result.problems) | self._empty_roots(result)
             self._counters.problems += map(self._with_hint, result.problems)
             if result.outside_links:
                 more = f" and {len(result.outside_links) - 1} more" if len(result.outside_links) > 1 else ""
@@ -472,8 +475,26 @@ class IndexRun:
         """Return a problem, with a hint if it is a registered root that no longer exists."""
         if not any(root.path == problem.path and not root.exists() for root in self._job.known_roots):
             return problem
-        hint = f"its documents are kept; 'lorelog index --forget {problem.path}' removes them"
+        hint = f"its documents are kept; 'lorelog index --remove {problem.path}' removes them"
         return replace(problem, hint=hint)
+
+    def _empty_roots(self, result: ScanResult) -> frozenset[str]:
+        """Return directories that were named for the first time and have no Markdown files, with a note for each."""
+        if not self._job.named or self._job.keep_empty:
+            return frozenset()
+        known = {root.path for root in self._job.known_roots}
+        paths = [*(file.path for file in result.files), *result.unreadable, *result.unreadable_directories]
+        excluded = [path for root in self._job.roots for path in root.exclude]
+        empty = [
+            root.path
+            for root in self._job.roots
+            if root.path in result.roots
+            and root.path not in known
+            and not any(is_below(path, root.path) for path in paths)
+            and not any(is_below(root.path, path) for path in excluded)
+        ]
+        self._counters.notes += [f"no Markdown below {path}; it is not remembered" for path in empty]
+        return frozenset(empty)
 
     def _scan_options(self) -> ScanOptions:
         roots = self._job.roots

@@ -139,7 +139,13 @@ class IndexMaintenance:
             own = {root.path for root in roots}
             roots = (*roots, *(root for root in registered if root.path not in own and root.exists()))
         self.workspace.create()
-        job = replace(job, roots=roots, known_roots=registered, named=targets is not None)
+        job = replace(
+            job,
+            roots=roots,
+            known_roots=registered,
+            named=targets is not None,
+            keep_empty=targets is not None and targets.keep_empty,
+        )
         run = IndexRun(self.store, self.embedder, job, progress)
         registry = RunRootRegistry(roots, self.roots, self.store)
         self.records.catch_up()  # text only: the run makes all missing vectors

@@ -110,6 +110,8 @@ class IndexTargets:
     """Project to file them under; None chooses by location."""
     patterns: tuple[str, ...] = ()
     """gitignore-style patterns to exclude, remembered with the roots."""
+    keep_empty: bool = False
+    """Remember directories without Markdown files, too: somebody watches them."""
 
 
 def select_named_roots(named: IndexTargets, workspace: Workspace, registered: Sequence[Root]) -> tuple[Root, ...]:

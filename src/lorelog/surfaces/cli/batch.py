@@ -18,7 +18,7 @@ import time
 from contextlib import closing
 
 from lorelog.core.errors import LorelogError, UsageError
-from lorelog.surfaces.cli.arguments import add_scope_options
+from lorelog.surfaces.cli.arguments import add_project_option, add_scope_options
 from lorelog.surfaces.cli.client import OperationClient
 
 TYPE_CHECKING = False
@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--stream", action="store_true", help="print each row at once, for a program that sends requests as it reads"
     )
     parser.add_argument("--continue-on-error", action="store_true", help="run the remaining lines after a failure")
-    parser.add_argument("--project", metavar="DIR", help="use the project of DIR instead of the current directory")
+    add_project_option(parser)
     add_scope_options(parser)
 
 

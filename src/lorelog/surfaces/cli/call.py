@@ -4,10 +4,10 @@
 request is invalid.
 
 examples:
-  lorelog call search --json '{"query": "why redis", "k": 3}'
+  lorelog call search '{"query": "why redis", "k": 3}'
   lorelog call memory.stats
   lorelog call add_batch --input memories.json
-  echo '{"id": "65fcbf6e"}' | lorelog call expand --input -
+  echo '{"id": "65fcbf6e"}' | lorelog call expand -
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import json
 import sys
 
 from lorelog.core.errors import UsageError
-from lorelog.surfaces.cli.arguments import add_scope_options
+from lorelog.surfaces.cli.arguments import add_project_option, add_scope_options
 from lorelog.surfaces.cli.client import call_operation
 from lorelog.surfaces.cli.render import print_json
 
@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
     parser.add_argument("op", metavar="OP", help="name of the operation; 'memory.' may be omitted")
-    source = parser.add_mutually_exclusive_group()
-    source.add_argument("--json", metavar="JSON", help="arguments as a JSON object (default {})")
-    source.add_argument("--input", metavar="PATH", help="file with the arguments; '-' reads standard input")
-    parser.add_argument("--project", metavar="DIR", help="use the project of DIR instead of the current directory")
+    parser.add_argument(
+        "arguments", nargs="?", metavar="JSON", help="arguments as a JSON object (default {}); '-' reads standard input"
+    )
+    parser.add_argument("--input", metavar="PATH", help="file with the arguments; '-' reads standard input")
+    parser.add_argument("--json", action="store_true", help="accepted as everywhere; the reply is always JSON")
+    add_project_option(parser)
     add_scope_options(parser)
 
 
@@ -43,10 +45,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read_arguments(args: argparse.Namespace) -> dict[str, Any]:
-    if args.input:
-        text, where = _read_input(args.input), args.input
-    else:
-        text, where = args.json or "{}", "--json"
+    if args.input and args.arguments is not None:
+        raise UsageError("use either JSON or --input, not both", hint="lorelog call --help")
+    path = args.input or ("-" if args.arguments == "-" else "")
+    text = _read_input(path) if path else args.arguments or "{}"
+    where = "standard input" if path == "-" else path or "the JSON argument"
     try:
         arguments = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -27,10 +27,20 @@ DAEMON_MODES = ("auto", "off", "required")
 
 
 def add_daemon_option(parser: argparse.ArgumentParser) -> None:
-    """Declare --warm."""
-    parser.add_argument(
-        "--warm", choices=DAEMON_MODES, help="use the daemon: auto, never (off), or require it (daemon.warm)"
+    """Declare --daemon."""
+    mark_global(
+        parser.add_argument(
+            "--daemon",
+            dest="warm",
+            choices=DAEMON_MODES,
+            help="use the daemon: auto, never (off), or require it (daemon.warm)",
+        )
     )
+
+
+def mark_global(option: argparse.Action) -> None:
+    """Let the help of a command only name an option that most commands take; `lorelog help options` explains it."""
+    option.is_global = True  # type: ignore[attr-defined]
 
 
 def call_operation(

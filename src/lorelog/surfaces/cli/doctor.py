@@ -3,7 +3,7 @@
 Each line is one check: ok, warn or fail, with a hint what to do. A failed one makes the exit status 1. Besides the index the checks are
 free disk space, whether the home is writable and private, the end of the ledger, and lines that cannot be read. For the
 embedding model the checks are its key, package and files (no server is contacted) and whether a change of model was left unfinished; for configured language models,
-their key or program. --daemon checks only the daemon and shows its process, memory use, watched files and last error.
+their key or program. --daemon-only checks only the daemon and shows its process, memory use, watched files and last error.
 Nothing is started or changed without --repair.
 
 --store checks the catalog and compares it with the search index row by row: the rows in Milvus if store.uri is set, else the
@@ -16,7 +16,7 @@ touched.
 examples:
   lorelog doctor
   lorelog doctor --store --repair
-  lorelog doctor --daemon
+  lorelog doctor --daemon-only
   lorelog doctor --chaos --cycles 100
   lorelog doctor --json
 """
@@ -43,7 +43,7 @@ _RECENT_ERROR_S = 3600.0
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare options."""
-    parser.add_argument("--daemon", action="store_true", help="check only the daemon, in detail")
+    parser.add_argument("--daemon-only", dest="daemon", action="store_true", help="check only the daemon, in detail")
     parser.add_argument("--store", action="store_true", help="only compare the catalog with the search index")
     parser.add_argument("--repair", action="store_true", help="with --store: fix the differences")
     parser.add_argument(

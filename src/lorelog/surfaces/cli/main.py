@@ -29,75 +29,84 @@ if TYPE_CHECKING:
             """Run the command and return the exit status."""
 
 
-COMMANDS = {
-    "index": "Index Markdown files",
-    "search": "Search memories and notes",
-    "expand": "Show the full section around a search hit",
-    "transcript": "Show the conversation that a memory came from",
-    "list": "List memories or documents, newest first",
-    "get": "Show one memory by its id",
-    "add": "Add a memory to today's journal",
-    "delete": "Hide a memory from search (its file is kept)",
-    "forget": "Take text out for good, and prove it",
-    "restore": "Restore a deleted memory, or a backup",
-    "supersede": "Replace a memory with a new one",
-    "expire": "Set a memory's expiry or review date",
-    "feedback": "Mark a result as relevant or irrelevant to a query",
-    "guard": "Check agents' tool calls against your corrections",
-    "duplicates": "Find near-duplicate memories",
-    "compact": "Summarize the project's memories, with citations",
-    "task": "Start, update and search tasks",
-    "decide": "Record a decision and its reason",
-    "verify": "Confirm or dispute a record written by someone else",
-    "artifact": "Show a record, its trust level and its history",
-    "brief": "Summarize this project's tasks and decisions for a newcomer",
-    "wiki": "Build, serve and check browsable pages of the records",
-    "ledger": "Verify, export and import the ledger of records",
-    "identity": "Manage the keys that sign records",
-    "code": "Find definitions, references, callers and imports in code",
-    "why": "Find earlier occurrences of an error and their fixes",
-    "debug": "Show traced calls and errors; import logs",
-    "roots": "Manage the indexed directories",
-    "watch": "Index files as they change, in the foreground",
-    "daemon": "Show, start, stop or restart the daemon",
-    "agent-context": "Print the context an agent should read before it works",
-    "session-start": "Update .lorelog/context.md (for agent hooks)",
-    "init": "Set up a directory as a project",
-    "deliveries": "Show which memories agents were shown and used",
-    "hosts": "Install into Claude Code, Codex, OpenCode or OpenClaw",
-    "hook": "Handle an event of an agent's host (run by hooks)",
-    "serve": "Serve the HTTP API",
-    "mcp": "Run an MCP server on standard input and output",
-    "call": "Call an operation with JSON arguments",
-    "batch": "Call many operations, one per line",
-    "ops": "List the operations and their schemas",
-    "doctor": "Check index, daemon and settings, and suggest fixes",
-    "store": "Move the search index to another backend (files or Milvus)",
-    "eval": "Measure search quality with your own queries",
-    "stats": "Show index statistics",
-    "cost": "Show the cost of model calls",
-    "backup": "Write or check a backup of everything that cannot be rebuilt",
-    "export": "Export memories as Markdown or JSON Lines",
-    "reset": "Delete the index (never your files)",
-    "config": "Show and change settings",
-    "completion": "Print a shell completion script",
+COMMANDS_BY_GROUP = {
+    "find and remember": {
+        "search": "Search memories and notes",
+        "expand": "Show the full section around a search hit",
+        "get": "Show one memory by its id",
+        "artifact": "Show a record, its trust level and its history",
+        "add": "Add a memory to today's journal",
+        "list": "List memories or documents, newest first",
+        "why": "Find earlier occurrences of an error and their fixes",
+        "delete": "Hide a memory from search (its file is kept)",
+        "forget": "Take text out for good, and prove it",
+        "restore": "Restore a deleted memory, or a backup",
+        "transcript": "Show the conversation that a memory came from",
+        "supersede": "Replace a memory with a new one",
+        "expire": "Set a memory's expiry or review date",
+        "feedback": "Mark a result as relevant or irrelevant to a query",
+        "duplicates": "Find near-duplicate memories",
+        "compact": "Summarize the project's memories, with citations",
+    },
+    "tasks and decisions": {
+        "task": "Start, update and search tasks",
+        "decide": "Record a decision and its reason",
+        "verify": "Confirm or dispute a record written by someone else",
+        "brief": "Summarize this project's tasks and decisions for a newcomer",
+        "wiki": "Build, serve and check browsable pages of the records",
+        "ledger": "Verify, export and import the ledger of records",
+        "identity": "Manage the keys that sign records",
+    },
+    "code and errors": {
+        "code": "Find definitions, references, callers and imports in code",
+        "debug": "Show traced calls and errors; import logs",
+    },
+    "agents": {
+        "hosts": "Install into Claude Code, Codex, OpenCode or OpenClaw",
+        "deliveries": "Show which memories agents were shown and used",
+        "guard": "Check agents' tool calls against your corrections",
+        "init": "Set up a directory as a project",
+        "agent-context": "Print the context an agent should read before it works",
+    },
+    "setup": {
+        "index": "Index Markdown files; list or remove indexed directories",
+        "stats": "Show index statistics",
+        "cost": "Show the cost of model calls",
+        "doctor": "Check index, daemon and settings, and suggest fixes",
+        "config": "Show and change settings",
+        "daemon": "Show, start, stop or restart the daemon",
+        "watch": "Index files as they change, in the foreground",
+        "export": "Export memories as Markdown or JSON Lines",
+        "backup": "Write or check a backup of everything that cannot be rebuilt",
+        "reset": "Delete the index (never your files)",
+        "store": "Move the search index to another backend (files or Milvus)",
+        "eval": "Measure search quality with your own queries",
+        "completion": "Print a shell completion script",
+        "help": "Explain a command, or list all of them",
+    },
+    "programs": {
+        "serve": "Serve the HTTP API",
+        "mcp": "Run an MCP server on standard input and output",
+        "call": "Call an operation with JSON arguments",
+        "batch": "Call many operations, one per line",
+        "ops": "List the operations and their schemas",
+        "session-start": "Update .lorelog/context.md (for agent hooks)",
+        "hook": "Handle an event of an agent's host (run by hooks)",
+    },
 }
+"""Every command with its summary, by group, in the order of `lorelog help all`."""
 
-ALIASES = {"warm": "daemon"}
-"""Former names of commands, which still work but are not listed."""
+COMMANDS = {name: summary for group in COMMANDS_BY_GROUP.values() for name, summary in group.items()}
 
-GROUPS = {
-    "index": "memories",
-    "task": "records (tasks, decisions, reviews)",
-    "code": "code and errors",
-    "roots": "files and daemon",
-    "agent-context": "agents",
-    "serve": "programs",
-    "doctor": "maintenance",
+FRONT_PAGE = {
+    "find and remember": ("search", "expand", "add", "list", "why", "delete", "forget"),
+    "agents": ("hosts", "deliveries"),
+    "setup": ("index", "stats", "doctor", "config"),
 }
-"""Headings of the overview, by the first command below each."""
+"""The commands of `lorelog --help`: the 14 that most people need."""
 
-USAGE = "usage: lorelog [--help] [--version] COMMAND ..."
+GLOBAL_OPTIONS = ("--project", "--tenant", "--daemon")
+"""Options with a value that may also stand before the command. So may --json."""
 
 
 def entry() -> NoReturn:
@@ -141,9 +150,11 @@ def _wants_help(words: Sequence[str]) -> bool:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
-    as_json = "--json" in words or words[:1] == ["call"]
+    as_json = "--json" in words
     _force_utf8()
     try:
+        words = move_global_options(words)
+        as_json = as_json or words[:1] == ["call"]
         return _dispatch(words)
     except LorelogError as error:
         return _print_error(error, as_json=as_json)
@@ -185,52 +196,21 @@ def command_parser(name: str) -> argparse.ArgumentParser:
     return parser
 
 
-def format_overview() -> str:
-    """Return the text of `lorelog --help`."""
-    width = max(map(len, COMMANDS))
-    lines = []
-    for name, summary in COMMANDS.items():
-        lines += ["", f"{GROUPS[name]}:"] if name in GROUPS else []
-        lines.append(f"  {name:<{width}}  {summary}")
-    return "\n".join(
-        [
-            USAGE,
-            "",
-            "Memory for coding agents, kept in plain Markdown files.",
-            *lines,
-            "",
-            "options:",
-            "  --help     show this message; use 'lorelog COMMAND --help' for a command",
-            "  --version  show the version",
-            "",
-            "examples:",
-            "  lorelog hosts install claude     install into Claude Code",
-            "  lorelog index notes/             index a directory of Markdown files",
-            '  lorelog search "why redis?"      search, with the source of each hit',
-            '  lorelog add "…" --type decision  add a memory',
-            "",
-            "Settings: 'lorelog config list'. The index is in ~/.lorelog (set LORELOG_HOME",
-            "to move it).",
-        ]
-    )
-
-
 def _dispatch(words: list[str]) -> int:
-    if not words:
-        print(format_overview(), file=sys.stderr)
-        return 2
     for word in words:
         if word.encode("utf-8", "replace").decode() != word:
             raise UsageError(f"{word!r} is not valid UTF-8")
-    first = ALIASES.get(words[0], words[0])
-    if first in {"-h", "--help", "help"}:
-        print(format_overview())
+    if not words or words[0] in {"-h", "--help"}:
+        from lorelog.surfaces.cli.help import format_front_page, format_welcome, is_new_home
+
+        print(format_welcome() if not words and is_new_home() else format_front_page())
         return 0
-    if first in {"-V", "--version"}:
+    first = words[0]
+    if first in {"-V", "--version", "version"}:
         print(f"lorelog {VERSION}")
         return 0
     if first not in COMMANDS:
-        raise _unknown_command(words[0])
+        raise unknown_command(first)
     if first == "hook" and not _wants_help(words[1:]):
         from lorelog.surfaces.cli.hook import run_hook
 
@@ -243,6 +223,24 @@ def _dispatch(words: list[str]) -> int:
         raise _name_option(error, parser, words[1:]) from None
     sys.stdout.flush()
     return status
+
+
+def move_global_options(words: list[str]) -> list[str]:
+    """Return the words with global options that precede the command moved behind its own."""
+    moved: list[str] = []
+    while len(moved) < len(words) and words[len(moved)].startswith("-"):
+        option, equals, _ = words[len(moved)].partition("=")
+        count = 1 if equals or option == "--json" else 2
+        if option != "--json" and option not in GLOBAL_OPTIONS:
+            break
+        if len(words) <= len(moved) + count - 1:
+            raise UsageError(f"{option} needs a value", hint="lorelog help options")
+        moved += words[len(moved) : len(moved) + count]
+    rest = words[len(moved) :]
+    if moved and not rest:
+        raise UsageError(f"a command must follow {' '.join(moved)}", hint="'lorelog --help' lists the commands")
+    end = rest.index("--") if "--" in rest else len(rest)
+    return [*rest[:end], *moved, *rest[end:]]
 
 
 def _name_option(error: UsageError, parser: argparse.ArgumentParser, words: Sequence[str]) -> UsageError:
@@ -276,14 +274,23 @@ def _load_command(name: str) -> CommandModule:
 
 
 def _module_name(name: str) -> str:
-    return name.replace("-", "_")
+    return _MODULE_NAMES.get(name) or name.replace("-", "_")
 
 
-def _unknown_command(word: str) -> UsageError:
+_MODULE_NAMES = {"import": "import_file"}
+"""Modules that cannot have the name of their command."""
+
+
+def unknown_command(word: str) -> UsageError:
+    """Return the error for a word that is no command, or no option that may precede one."""
     from difflib import get_close_matches
 
-    near = get_close_matches(word, COMMANDS, n=1)
-    hint = f"did you mean 'lorelog {near[0]}'?" if near else "'lorelog --help' lists the commands"
+    if word.startswith("-"):
+        near = get_close_matches(word, (*GLOBAL_OPTIONS, "--json", "--help", "--version"), n=1)
+        hint = f"did you mean {near[0]}?" if near else "the options of a command follow it: lorelog COMMAND --help"
+        return UsageError(f"lorelog has no option {word}", hint=hint)
+    near = get_close_matches(word, (*COMMANDS, "version"), n=1)
+    hint = f"did you mean 'lorelog {near[0]}'?" if near else "'lorelog help all' lists the commands"
     return UsageError(f"there is no command {word!r}", hint=hint)
 
 

@@ -16,13 +16,13 @@ import argparse
 import os
 
 from lorelog.core.errors import NotFound
-from lorelog.surfaces.cli.arguments import add_scope_options
+from lorelog.surfaces.cli.arguments import add_project_option, add_scope_options
 from lorelog.surfaces.cli.client import daemon_mode
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
-    parser.add_argument("--project", metavar="DIR", help="use the project of DIR instead of the current directory")
+    add_project_option(parser)
     add_scope_options(parser)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
     parser.add_argument("op", nargs="?", metavar="OP", help="name of an operation")
-    parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md) instead of text")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -33,10 +33,10 @@ def run(args: argparse.Namespace) -> int:
         else:
             _show_operation(operation)
         return 0
+    operations = sorted(describe_all(), key=lambda operation: str(operation["name"]))
     if args.json:
-        print_json({"operations": describe_all()})
+        print_json({"operations": operations})
     else:
-        operations = describe_all()
         width = max(len(operation["name"]) for operation in operations)
         for operation in operations:
             print(f"{stylize(operation['name'].ljust(width), 'cyan')}  {operation['summary']}")

@@ -26,6 +26,7 @@ from lorelog.surfaces.cli.arguments import (
     add_filters,
     add_lifecycle_filters,
     filters_of,
+    fraction,
     lifecycle_filters_of,
 )
 from lorelog.surfaces.cli.client import call_operation
@@ -73,7 +74,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--min-relevance",
-        type=float,
+        type=fraction,
         metavar="P",
         help="omit hits that are less likely to be relevant than P, 0 to 1 (search.min_relevance)",
     )

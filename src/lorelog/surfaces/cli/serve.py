@@ -24,6 +24,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lorelog.core.errors import DaemonError, UsageError
+from lorelog.surfaces.cli.arguments import MAX_PORT, whole_number
 from lorelog.surfaces.cli.client import add_daemon_option, launch_daemon, tell_unresponsive
 
 if TYPE_CHECKING:
@@ -38,7 +39,9 @@ _IDLE_CHECK_S = 30.0
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare options."""
     parser.add_argument("--host", metavar="HOST", help="address to listen on (http.host)")
-    parser.add_argument("--port", type=int, metavar="N", help="port; 0 chooses a free one (http.port)")
+    parser.add_argument(
+        "--port", type=whole_number(0, MAX_PORT), metavar="N", help="port; 0 chooses a free one (http.port)"
+    )
     parser.add_argument(
         "--token-env", metavar="NAME", help="require the token in this environment variable (http.token)"
     )

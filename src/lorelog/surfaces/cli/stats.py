@@ -43,7 +43,9 @@ def _show(stats: Json) -> None:
     share = f" ({coverage['with_vectors'] / coverage['chunks']:.0%} of the chunks)" if coverage["chunks"] else ""
     print(f"vectors    {stats['vectors']:,} of {model}{share}")
     if stats["other_vectors"]:
-        print(f"           {stats['other_vectors']:,} of other models ('lorelog index --forget-old' deletes them)")
+        print(
+            f"           {stats['other_vectors']:,} of other models ('lorelog index --reembed --drop-old' deletes them)"
+        )
     print(f"on disk    {stats['bytes_on_disk'] / 1e6:,.1f} MB in {short_path(stats['location'])}")
     if stats["bytes_mapped"]:
         mapped = f"{stats['bytes_mapped'] / 1e6:,.1f} MB"

@@ -76,7 +76,7 @@ def _discover(args: argparse.Namespace, location: Location, resources: ResourceP
             return WatchDiscovery(location.home, engine_at, tenants=(tenant,), directory=location.project.root)
         project = location.project.id if args.project else None
         with progress_bar() as progress:
-            report = engine.index(IndexTargets(tuple(args.paths), project), progress=progress)
+            report = engine.index(IndexTargets(tuple(args.paths), project, keep_empty=True), progress=progress)
     for problem in report.problems:
         print_problem(problem.path, problem.message, problem.hint)
     only = {real_path(path) for path in args.paths if not path.startswith("!")}

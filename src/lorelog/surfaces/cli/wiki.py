@@ -23,7 +23,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lorelog.surfaces.cli.arguments import add_tenant_option, expand_path
+from lorelog.surfaces.cli.arguments import MAX_PORT, add_project_option, add_tenant_option, expand_path, whole_number
 from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note, short_path, stylize
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     lint = verbs.add_parser("lint", help="check the pages and the records", allow_abbrev=False)
     serve.add_argument(
         "--port",
-        type=int,
+        type=whole_number(0, MAX_PORT),
         default=DEFAULT_PORT,
         metavar="N",
         help=f"port; 0 chooses a free one (default {DEFAULT_PORT})",
@@ -53,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         verb.add_argument("--json", action="store_true", help="print JSON (docs/json.md) instead of text")
     for verb in (build, serve, lint):
         verb.add_argument("--all-projects", action="store_true", help="include all projects of the tenant")
-        verb.add_argument("--project", metavar="DIR", help="use the project of DIR instead of the current directory")
+        add_project_option(verb)
         add_tenant_option(verb)
 
 

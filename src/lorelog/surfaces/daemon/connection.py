@@ -41,7 +41,7 @@ def error_response(error: LorelogError, *, leaving: bool = False) -> bytes:
 
 def too_many_connections() -> DaemonError:
     """Return the error for a client above the connection limit."""
-    return DaemonError("the daemon is busy: too many connections", hint="try again, or use --warm off")
+    return DaemonError("the daemon is busy: too many connections", hint="try again, or use --daemon off")
 
 
 def send_and_close(client: socket.socket, response: bytes) -> None:

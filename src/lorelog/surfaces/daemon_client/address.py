@@ -74,7 +74,7 @@ def create_folders(address: DaemonAddress) -> None:
             os.makedirs(folder, _PRIVATE_MODE, exist_ok=True)  # noqa: PTH103
         except OSError as error:
             raise DaemonError(
-                f"cannot create {folder}: {error.strerror}", hint="make its parent writable, or use --warm off"
+                f"cannot create {folder}: {error.strerror}", hint="make its parent writable, or use --daemon off"
             ) from error
     for folder in {address.run, address.folder}:
         _make_private(folder)
@@ -114,7 +114,7 @@ def _make_private(folder: str) -> None:
 
 def _check_folder(folder: str, status: os.stat_result) -> None:
     if status.st_mode & _TYPE_MASK != _TYPE_DIRECTORY:
-        raise DaemonError(f"{folder} is not a directory", hint="delete it, or use --warm off")
+        raise DaemonError(f"{folder} is not a directory", hint="delete it, or use --daemon off")
     if status.st_uid != os.geteuid():
         raise _foreign_owner_error(folder, status)
     if status.st_mode & _OTHERS_MASK:
@@ -122,7 +122,7 @@ def _check_folder(folder: str, status: os.stat_result) -> None:
 
 
 def _foreign_owner_error(path: str, status: os.stat_result) -> DaemonError:
-    return DaemonError(f"{path} belongs to user {status.st_uid}, not to you", hint="delete it, or use --warm off")
+    return DaemonError(f"{path} belongs to user {status.st_uid}, not to you", hint="delete it, or use --daemon off")
 
 
 def _short_socket_folder(home: str) -> str:

@@ -237,7 +237,7 @@ def _ask_to_stop(address: DaemonAddress) -> None:
 def _connection_lost_error(op: str, cause: Exception, *, begun: bool) -> LorelogError:
     if begun and op in NON_IDEMPOTENT:
         return _reply_lost_error(op, cause)
-    return DaemonNotRunning(f"the daemon stopped responding: {cause}", hint="lorelog doctor --daemon")
+    return DaemonNotRunning(f"the daemon stopped responding: {cause}", hint="lorelog doctor --daemon-only")
 
 
 def _reply_lost_error(op: str, cause: Exception) -> ReplyLost:
