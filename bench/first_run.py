@@ -144,7 +144,7 @@ def try_lorelog(cache: Path, python: str) -> FirstRun:
     wheels = cache / "lorelog"
     shutil.rmtree(cache / "built", ignore_errors=True)
     for source in (ROOT / "encoder", ROOT):
-        build = [
+        build: list[str | Path] = [
             sys.executable,
             "-m",
             "pip",

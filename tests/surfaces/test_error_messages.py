@@ -15,7 +15,7 @@ WRONG = [
     ("search walrus -k -3", "-k must be at least 1 (got -3)", "lorelog search --help"),
     (
         "search walrus --min-relevance 50",
-        "--min-relevance must be between 0 and 1, such as 0.5 (got 50.0)",
+        "--min-relevance must be a number from 0 to 1, such as 0.5 (got 50)",
         "lorelog search --help",
     ),
     ("list --limit 0", "--limit must be at least 1 (got 0)", "lorelog list --help"),
@@ -76,7 +76,7 @@ def test_a_path_that_is_not_indexed_is_named_without_a_list(shell: Shell, projec
     """Removing an unknown path names it and where the known ones are listed, whatever their number."""
     shell("add", "the walrus sleeps")
 
-    done = shell("index", "--forget", "nowhere")
+    done = shell("index", "--remove", "nowhere")
 
     assert done.status == 1
     assert "nowhere is not an indexed path" in done.err
