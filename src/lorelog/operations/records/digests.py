@@ -6,11 +6,12 @@ from records alone and have the trust tier `digest`; readers rely on the records
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from msgspec import Meta
 
 from lorelog.core.record import Trust
+from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.operation import RequestContext
 from lorelog.operations.records.schema import RunInfo, TaskInfo
@@ -147,8 +148,10 @@ class ResumeReply(_DigestReply, frozen=True, kw_only=True):
     resume: ResumeView
 
 
-class LibraryReply(_DigestReply, frozen=True, kw_only=True):
+class LibraryReply(ReplyItems[DigestItemInfo], _DigestReply, frozen=True, kw_only=True):
     """Entries of a library, and the records they are compiled from."""
+
+    items_field: ClassVar[str] = "results"
 
     results: tuple[DigestItemInfo, ...]
 

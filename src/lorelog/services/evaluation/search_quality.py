@@ -14,12 +14,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
+from typing import ClassVar
 
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.memory import FileProblem
 from lorelog.core.options import SearchOptions
 from lorelog.core.ports import Progress, Store
 from lorelog.core.query import Fusion, Hit, Lane, SearchReply
+from lorelog.core.serializable import ReplyItems, Serializable
 from lorelog.ingest.judgements import JudgedQuestion, parse_reference, read_judgements, read_questions
 from lorelog.retrieval.ranking_metrics import (
     RANKING_DEPTH,
@@ -73,7 +75,7 @@ class EvaluationOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class RankingResult:
+class RankingResult(Serializable):
     """The measures of one ranking, by name."""
 
     name: str
@@ -83,8 +85,10 @@ class RankingResult:
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluateReply:
+class EvaluateReply(ReplyItems[RankingResult]):
     """The measurements, their basis, and notes for the reader."""
+
+    items_field: ClassVar[str] = "rankings"
 
     k: int
     questions: int
