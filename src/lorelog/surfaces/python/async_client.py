@@ -3,7 +3,7 @@
     async with AsyncLorelog(".") as memory:
         reply = await memory.search("why redis?")
 
-Nothing below the surfaces is asynchronous, so each call runs in a thread (design decision 10).
+Nothing below the surfaces is asynchronous, so each call runs in a thread.
 """
 
 from __future__ import annotations
