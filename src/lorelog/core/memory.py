@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any
 
 from lorelog.core.document import Document, StoredChunk
 from lorelog.core.query import NO_LIFECYCLE_STATE, Filters, LifecycleState, VectorCoverage
@@ -124,7 +124,7 @@ class Duplicate(Serializable):
 class DuplicatesReply(ReplyItems[tuple[Duplicate, ...]]):
     """Groups of near-duplicate memories, the one to keep first."""
 
-    items_field: ClassVar[str] = "groups"
+    items_field = "groups"
 
     groups: tuple[tuple[Duplicate, ...], ...]
     compared: int
@@ -258,7 +258,7 @@ class ExpandReply(Serializable):
 class ListReply(ReplyItems[Any]):
     """Documents or memories, newest first, and whether there are more. Its items are the ones that were listed."""
 
-    items_field: ClassVar[str] = "memories"
+    items_field = "memories"
 
     documents: tuple[Document, ...]
     memories: tuple[StoredChunk, ...]
@@ -315,7 +315,7 @@ class HealthCheck(Serializable):
 class HealthReply(ReplyItems[HealthCheck]):
     """Health of an index."""
 
-    items_field: ClassVar[str] = "checks"
+    items_field = "checks"
 
     checks: tuple[HealthCheck, ...]
     coverage: VectorCoverage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import fsum
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from lorelog.core.code import UNCHECKED_VERDICT, CodeReply, FreshnessVerdict
 from lorelog.core.document import Anchor, ChunkKey
@@ -240,7 +240,7 @@ class BudgetReport(Serializable):
 class SearchReply(ReplyItems[Hit]):
     """The hits, best first, and notes for the reader about the search."""
 
-    items_field: ClassVar[str] = "hits"
+    items_field = "hits"
 
     query: str
     lane: Lane

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 ItemT = TypeVar("ItemT")
 
@@ -26,7 +26,7 @@ class ReplyItems(Serializable, Generic[ItemT]):
     """A reply that is also the sequence of what it lists: it can be iterated, counted and indexed."""
 
     __slots__ = ()
-    items_field: ClassVar[str]
+    items_field = ""  # not annotated: it is no field of the reply
     """Name of the field that holds the items."""
 
     def __iter__(self) -> Iterator[ItemT]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from lorelog.core.serializable import ReplyItems, Serializable
 
@@ -56,7 +56,7 @@ class TranscriptTurn(Serializable):
 class TranscriptReply(ReplyItems["TranscriptTurn"]):
     """Turns of a conversation, in order."""
 
-    items_field: ClassVar[str] = "turns"
+    items_field = "turns"
 
     address: str
     """The file; for a database, followed by `#` and the session."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -259,7 +259,7 @@ class FileOutlineInfo(OperationReply, frozen=True, kw_only=True):
 class DefinitionsReply(ReplyItems[DefinitionInfo], OperationReply, frozen=True, kw_only=True):
     """Definitions, nearest first."""
 
-    items_field: ClassVar[str] = "definitions"
+    items_field = "definitions"
 
     name: str
     definitions: tuple[DefinitionInfo, ...]
@@ -270,7 +270,7 @@ class DefinitionsReply(ReplyItems[DefinitionInfo], OperationReply, frozen=True, 
 class ReferencesReply(ReplyItems[ReferenceInfo], OperationReply, frozen=True, kw_only=True):
     """Uses of a symbol: the most certain first, then the nearest to its definition."""
 
-    items_field: ClassVar[str] = "references"
+    items_field = "references"
 
     name: str
     definitions: tuple[DefinitionInfo, ...]
@@ -283,7 +283,7 @@ class ReferencesReply(ReplyItems[ReferenceInfo], OperationReply, frozen=True, kw
 class CallersReply(ReplyItems[CallerInfo], OperationReply, frozen=True, kw_only=True):
     """Callers of a symbol, the shortest call chain first."""
 
-    items_field: ClassVar[str] = "callers"
+    items_field = "callers"
 
     name: str
     definitions: tuple[DefinitionInfo, ...]
@@ -296,7 +296,7 @@ class CallersReply(ReplyItems[CallerInfo], OperationReply, frozen=True, kw_only=
 class ImportsReply(ReplyItems[ImportInfo], OperationReply, frozen=True, kw_only=True):
     """Files that import a module."""
 
-    items_field: ClassVar[str] = "imports"
+    items_field = "imports"
 
     module: str
     imports: tuple[ImportInfo, ...]
@@ -307,7 +307,7 @@ class ImportsReply(ReplyItems[ImportInfo], OperationReply, frozen=True, kw_only=
 class OutlineReply(ReplyItems[FileOutlineInfo], OperationReply, frozen=True, kw_only=True):
     """Symbols of a file, or of the files in a folder."""
 
-    items_field: ClassVar[str] = "files"
+    items_field = "files"
 
     path: str
     files: tuple[FileOutlineInfo, ...]
@@ -318,7 +318,7 @@ class OutlineReply(ReplyItems[FileOutlineInfo], OperationReply, frozen=True, kw_
 class CodeSearchReply(ReplyItems[DefinitionInfo], OperationReply, frozen=True, kw_only=True):
     """Symbols, the most similar name first."""
 
-    items_field: ClassVar[str] = "definitions"
+    items_field = "definitions"
 
     query: str
     definitions: tuple[DefinitionInfo, ...]

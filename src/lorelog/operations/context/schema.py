@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -88,7 +88,7 @@ class AgentContextRequest(ContextRequestBase, frozen=True):
 class HotContext(ReplyItems[Hit], OperationReply, frozen=True, kw_only=True):
     """Memories marked as hot, newest first."""
 
-    items_field: ClassVar[str] = "results"
+    items_field = "results"
 
     results: tuple[Hit, ...]
 
@@ -96,7 +96,7 @@ class HotContext(ReplyItems[Hit], OperationReply, frozen=True, kw_only=True):
 class RelevantContext(ReplyItems[Hit], OperationReply, frozen=True, kw_only=True):
     """Context of a task: hot memories first, then the best hits."""
 
-    items_field: ClassVar[str] = "results"
+    items_field = "results"
 
     results: tuple[Hit, ...]
     hot_included: int
@@ -129,7 +129,7 @@ class SubsystemInfo(OperationReply, frozen=True, kw_only=True):
 class SubsystemsReply(ReplyItems[SubsystemInfo], OperationReply, frozen=True, kw_only=True):
     """Subsystems of a project, the largest first."""
 
-    items_field: ClassVar[str] = "subsystems"
+    items_field = "subsystems"
 
     subsystems: tuple[SubsystemInfo, ...]
     total: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -95,7 +95,7 @@ class TracedCallInfo(OperationReply, frozen=True, kw_only=True):
 class ToolCallsReply(ReplyItems[TracedCallInfo], OperationReply, frozen=True, kw_only=True):
     """Calls, newest first."""
 
-    items_field: ClassVar[str] = "tool_calls"
+    items_field = "tool_calls"
 
     tool_calls: tuple[TracedCallInfo, ...]
     total_count: int
@@ -167,7 +167,7 @@ class ErrorGroupInfo(OperationReply, frozen=True, kw_only=True):
 class ErrorsReply(ReplyItems[TracedErrorInfo], OperationReply, frozen=True, kw_only=True):
     """Errors, newest first, and grouped by signature."""
 
-    items_field: ClassVar[str] = "errors"
+    items_field = "errors"
 
     errors: tuple[TracedErrorInfo, ...]
     groups: tuple[ErrorGroupInfo, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -105,7 +105,7 @@ class GuardInfo(OperationReply, frozen=True, kw_only=True):
 class GuardListReply(ReplyItems[GuardInfo], OperationReply, frozen=True, kw_only=True):
     """Guards, oldest first."""
 
-    items_field: ClassVar[str] = "guards"
+    items_field = "guards"
 
     guards: tuple[GuardInfo, ...]
     notices: tuple[str, ...]
@@ -145,7 +145,7 @@ class GuardProposalInfo(OperationReply, frozen=True, kw_only=True):
 class GuardProposalsReply(ReplyItems[GuardProposalInfo], OperationReply, frozen=True, kw_only=True):
     """Proposals, newest correction first."""
 
-    items_field: ClassVar[str] = "proposals"
+    items_field = "proposals"
 
     proposals: tuple[GuardProposalInfo, ...]
     corrections: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -72,7 +72,7 @@ class DeliveryInfo(OperationReply, frozen=True, kw_only=True):
 class DeliveryListReply(ReplyItems[DeliveryInfo], OperationReply, frozen=True, kw_only=True):
     """Deliveries, newest first. Counts and tokens are of all that pass the filters."""
 
-    items_field: ClassVar[str] = "deliveries"
+    items_field = "deliveries"
 
     deliveries: tuple[DeliveryInfo, ...]
     total_count: int
@@ -106,7 +106,7 @@ class ReviewAction(OperationReply, frozen=True, kw_only=True):
 class UnusedReply(ReplyItems[UnusedMemoryInfo], OperationReply, frozen=True, kw_only=True):
     """Memories for review, most often delivered first, and the commands to correct or remove them."""
 
-    items_field: ClassVar[str] = "memories"
+    items_field = "memories"
 
     memories: tuple[UnusedMemoryInfo, ...]
     total_count: int

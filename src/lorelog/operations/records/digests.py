@@ -6,7 +6,7 @@ from records alone and have the trust tier `digest`; readers rely on the records
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
@@ -151,7 +151,7 @@ class ResumeReply(_DigestReply, frozen=True, kw_only=True):
 class LibraryReply(ReplyItems[DigestItemInfo], _DigestReply, frozen=True, kw_only=True):
     """Entries of a library, and the records they are compiled from."""
 
-    items_field: ClassVar[str] = "results"
+    items_field = "results"
 
     results: tuple[DigestItemInfo, ...]
 

@@ -7,7 +7,7 @@ here only let a schema be generated. docs/json.md explains the reply fields.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -495,7 +495,7 @@ class ArtifactGetReply(OperationReply, frozen=True, kw_only=True):
 class ThreadReply(ReplyItems[ArtifactInfo], OperationReply, frozen=True, kw_only=True):
     """A thread, oldest record first."""
 
-    items_field: ClassVar[str] = "artifacts"
+    items_field = "artifacts"
 
     thread_id: str
     artifacts: tuple[ArtifactInfo, ...]
@@ -530,7 +530,7 @@ class TaskHitInfo(OperationReply, frozen=True, kw_only=True):
 class TaskSearchReply(ReplyItems[TaskHitInfo], OperationReply, frozen=True, kw_only=True):
     """Tasks, best first."""
 
-    items_field: ClassVar[str] = "hits"
+    items_field = "hits"
 
     query: str
     hits: tuple[TaskHitInfo, ...]
@@ -557,7 +557,7 @@ class ArtifactHitInfo(SparseReply, frozen=True, kw_only=True):
 class ArtifactSearchReply(ReplyItems[ArtifactHitInfo], OperationReply, frozen=True, kw_only=True):
     """Records, best first."""
 
-    items_field: ClassVar[str] = "hits"
+    items_field = "hits"
 
     query: str
     hits: tuple[ArtifactHitInfo, ...]

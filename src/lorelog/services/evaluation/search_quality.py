@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
-from typing import ClassVar
 
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.memory import FileProblem
@@ -88,7 +87,7 @@ class RankingResult(Serializable):
 class EvaluateReply(ReplyItems[RankingResult]):
     """The measurements, their basis, and notes for the reader."""
 
-    items_field: ClassVar[str] = "rankings"
+    items_field = "rankings"
 
     k: int
     questions: int

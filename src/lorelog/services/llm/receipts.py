@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from lorelog.core.errors import DailyLimitReached, ModelUnavailable, StoreBusy, StoreUnwritable
 from lorelog.core.options import SpendOptions
@@ -352,7 +352,7 @@ class DayLimit(Serializable):
 class CostReply(ReplyItems[CostLine]):
     """Costs since a day."""
 
-    items_field: ClassVar[str] = "lines"
+    items_field = "lines"
 
     since: str
     by: tuple[str, ...]
