@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from lorelog.core.errors import LorelogError
 from lorelog.operations.catalogue import all_operations, find_operation
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.operations.replies import to_json
+from lorelog.surfaces.daemon_client import connection
 from lorelog.surfaces.python.values import from_json
 from lorelog.wiring import ResourcePool
 
@@ -125,3 +128,21 @@ def test_settings_and_places_reach_the_daemon(warm: Warm, tmp_path: Path, monkey
         assert not memory.list(all_projects=True)
     with Lorelog(warm.project, home=tmp_path / "home", settings=FAKE) as memory:
         assert not memory.list(all_projects=True)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_many_threads_leave_the_umask_alone(monkeypatch: pytest.MonkeyPatch, *, told: bool) -> None:
+    """Calls from several threads send the process's umask and do not change it, also where the system does not tell it."""
+    if not told:
+        monkeypatch.setattr("builtins.open", _refuse)
+    before = os.umask(0o027)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            read = set(threads.map(lambda _: connection._umask(), range(2000)))
+        assert (read, os.umask(0o027)) == ({0o027}, 0o027)
+    finally:
+        os.umask(before)
+
+
+def _refuse(*_: Any, **__: Any) -> Any:
+    raise FileNotFoundError

@@ -41,7 +41,7 @@ class OperationCaller:
         if self._daemon not in get_args(DaemonMode):
             raise UsageError(f"daemon must be auto, off or required (got {self._daemon!r})")
         self._variables = _settings_as_variables(self.settings)
-        if self._variables is None and daemon == "required":
+        if self._variables is None and self._daemon == "required":
             raise UsageError("settings with an empty value cannot be sent to the daemon", hint='use daemon="off"')
         start = project or self.location.environment.get("LORELOG_PROJECT") or ""
         self._directory = os.path.join(working_directory(), os.fspath(start))  # noqa: PTH118
