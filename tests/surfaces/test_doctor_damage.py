@@ -211,7 +211,7 @@ def test_the_background_work_of_the_daemon_repairs_damaged_vectors(cache: Path, 
     os.utime(path, ns=(1, 1))
 
     with Lorelog(project=project) as memory:
-        memory._engine.run_background_work()
+        memory._caller.engine.run_background_work()
 
     assert checks(shell, "--store") == {}
     assert "damaged files were rebuilt" in shell("doctor").out

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from dataclasses import FrozenInstanceError
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from tests.surfaces.conftest import write
 
-from lorelog import Filters, Lane, Lorelog, LorelogError
+import lorelog
+from lorelog import AsyncLorelog, Filters, Lane, Lorelog, LorelogError, UsageError, WatchPass
+from lorelog.core import errors
+from lorelog.operations.catalogue import all_operations
+from lorelog.surfaces.python.values import value_type
 
 FAKE = {"embedding.provider": "fake"}
 
@@ -55,11 +62,22 @@ def test_scores_are_their_explanation(tmp_path: Path) -> None:
                 assert hit.score == hit.explanation.score
 
 
-def test_a_closed_memory_can_be_closed_again(tmp_path: Path) -> None:
-    """Closing twice does no harm."""
-    memory = Lorelog(project=tmp_path, settings=FAKE)
+def test_a_closed_memory_is_not_opened_again(tmp_path: Path) -> None:
+    """Closing twice does no harm; any method after it raises UsageError, also those of namespaces."""
+    memory = Lorelog(tmp_path, settings=FAKE)
     memory.close()
     memory.close()
+
+    for use in (
+        memory.stats,
+        memory.list,
+        memory.task.search,
+        memory.watch,
+        memory.__enter__,
+        lambda: memory.call("list"),
+    ):
+        with pytest.raises(UsageError, match="is closed"):
+            use()
 
 
 def test_wrong_settings_are_refused_at_once(tmp_path: Path) -> None:
@@ -70,13 +88,34 @@ def test_wrong_settings_are_refused_at_once(tmp_path: Path) -> None:
         Lorelog(project=tmp_path / "nowhere")
 
 
-def test_wrong_arguments_are_named(tmp_path: Path) -> None:
-    """A lane or a day that does not exist raises our own error."""
-    with Lorelog(project=tmp_path, settings=FAKE) as memory:
-        with pytest.raises(LorelogError, match="nope"):
-            memory.search("x", lane="nope")  # type: ignore[arg-type]
-        with pytest.raises(LorelogError, match="someday"):
-            memory.search("x", filters=Filters(since="someday"))
+@pytest.mark.parametrize(
+    ("use", "named"),
+    [
+        (lambda memory: memory.search("x", lane="nope"), "lane"),
+        (lambda memory: memory.search("x", since="someday"), "someday"),
+        (lambda memory: memory.search("x", filters=["decision"]), "filters"),
+        (lambda memory: memory.search("x", filters={"typ": "decision"}), "typ"),
+        (lambda memory: memory.search("x", types="fact", filters={"types": "fact"}), "types is given twice"),
+        (lambda memory: memory.search("x", project=5), "project"),
+        (lambda memory: memory.search(b"x"), "query must be text"),
+        (lambda memory: memory.index(5), "paths"),
+        (lambda memory: memory.index([b"notes"]), "paths must be text"),
+        (lambda memory: memory.add("x", tags=5), "tags"),
+        (lambda memory: memory.add("x", tags=[5]), "tags"),
+        (lambda memory: memory.add(memory.list()), "text"),
+        (lambda memory: memory.add_batch(5), "texts"),
+        (lambda memory: memory.add_batch([5]), "text"),
+        (lambda memory: memory.expand(5), "identity"),
+        (lambda memory: memory.delete(None), "identity"),
+        (lambda memory: memory.transcript([]), "place"),
+        (lambda memory: memory.task.progress(memory.stats(), summary="x", next_step="y"), "task_id"),
+        (lambda memory: type(memory)(daemon="warm"), "daemon"),
+    ],
+)
+def test_wrong_arguments_are_named(tmp_path: Path, use: Callable[[Any], object], named: str) -> None:
+    """A value of the wrong kind raises UsageError with the parameter, and is never taken apart."""
+    with Lorelog(tmp_path, settings=FAKE) as memory, pytest.raises(UsageError, match=named):
+        use(memory)
 
 
 def test_all_projects_can_be_asked(tmp_path: Path) -> None:
@@ -92,7 +131,8 @@ def test_all_projects_can_be_asked(tmp_path: Path) -> None:
     with Lorelog(project=tmp_path / "one", settings=FAKE) as memory:
         assert len(memory.search("albatross").hits) == 1
         assert len(memory.search("albatross", all_projects=True).hits) == 2
-        assert len(memory.list(all_projects=True).memories) == 2
+        assert len(memory.list(all_projects=True)) == 2
+        assert [hit.project for hit in memory.search("albatross", project=tmp_path / "two")] == [str(tmp_path / "two")]
 
 
 def test_two_homes_do_not_know_each_other(tmp_path: Path) -> None:
@@ -127,38 +167,107 @@ def test_one_tag_is_one_tag(tmp_path: Path) -> None:
         memory.add_batch([{"text": "alpha swims", "tags": "redis"}])
         memory.supersede(added, "alpha sleeps", tags="redis")
 
-        tagged = memory.list(Filters(tags="redis"))  # type: ignore[arg-type]
-        assert [memory.chunk.tags for memory in tagged.memories] == [("redis",), ("redis",)]
+        for tagged in (
+            memory.list(Filters(tags="redis")),  # type: ignore[arg-type]
+            memory.list(tags="redis"),
+            memory.list({"tags": ["redis"]}),
+        ):
+            assert [memory.chunk.tags for memory in tagged] == [("redis",), ("redis",)]
 
 
 def test_hits_are_accepted_where_an_id_is(tmp_path: Path) -> None:
-    """A hit names itself; a reply can be iterated and counted."""
+    """A hit names itself, also as JSON; a reply is the sequence of what it lists."""
     write(tmp_path / "a.md", "# Alpha\n\nalpha\n")
     with Lorelog(tmp_path, settings=FAKE) as memory:
         memory.index(tmp_path / "a.md")
         reply = memory.search("alpha")
+        added = memory.supersede(memory.add("beta rests"), "beta sleeps")
 
         assert [memory.expand(hit).content for hit in reply] == ["# Alpha\n\nalpha"]
-        assert len(reply) == 1
-        assert memory.feedback("alpha", reply.hits[0], relevant=True).relevance == "relevant"
+        assert (len(reply), reply[0], reply[:1]) == (1, reply.hits[0], reply.hits)
+        assert memory.expand(memory.expand(reply[0].to_dict())).id == reply[0].id
+        assert memory.feedback("alpha", reply[0], relevant=True).relevance == "relevant"
+        assert memory.delete(added).changed
+        assert [memory.chunk.text[-5:] for memory in memory.list()] == ["rests", "alpha"]
+        assert str(tmp_path / "a.md") in {document.source for document in memory.list(documents=True)}
+        assert not memory.search("alpha", types="decision")
 
 
 def test_days_may_be_dates(tmp_path: Path) -> None:
-    """Filters and expiry days accept `datetime.date`."""
+    """Filters and expiry days accept dates and times, as values of their own, in `Filters` and in dictionaries."""
     with Lorelog(tmp_path, settings=FAKE) as memory:
         added = memory.add("alpha", expires=date(2999, 1, 1))
         filters = Filters(since=date(2000, 1, 1))  # type: ignore[arg-type]
 
-        assert memory.list(filters).memories[0].id == added.id
+        assert memory.list(filters)[0].id == added.id
+        assert len(memory.list(since=datetime(2000, 1, 1, 12, tzinfo=UTC), until=date(2999, 1, 1))) == 1
+        assert not memory.list({"until": date(2000, 1, 1)})
         assert memory.set_expiry(added, expires=date(2998, 1, 1)).expires == "2998-01-01"
         assert memory.set_expiry(added, expires=None).expires == ""
 
 
 def test_parameters_are_visible_in_help(tmp_path: Path) -> None:
-    """No method hides its parameters in `**kwargs`, and repr names project and home."""
+    """No method hides its parameters in `**kwargs`, asynchronous ones have the same, and repr names project and home."""
     for name, method in inspect.getmembers(Lorelog, inspect.isfunction):
         if not name.startswith("_"):
-            kinds = {parameter.kind for parameter in inspect.signature(method).parameters.values()}
+            signature = inspect.signature(method)
+            kinds = {parameter.kind for parameter in signature.parameters.values()}
             assert inspect.Parameter.VAR_KEYWORD not in kinds, name
+            asynchronous = getattr(AsyncLorelog, name)
+            assert inspect.iscoroutinefunction(asynchronous), name
+            assert list(inspect.signature(asynchronous).parameters) == list(signature.parameters), name
     with Lorelog(tmp_path, home=tmp_path / "home", settings=FAKE) as memory:
         assert repr(memory) == f"Lorelog(project={str(tmp_path)!r}, home={str(tmp_path / 'home')!r})"
+
+
+def test_every_value_has_to_dict() -> None:
+    """Whatever a method returns, and each part of it, has `to_dict()`."""
+    kinds: set[type] = set()
+    for operation in all_operations().values():
+        _collect(value_type(operation), kinds)
+
+    assert len(kinds) > 100
+    assert [kind.__name__ for kind in kinds if not hasattr(kind, "to_dict")] == ["FileStamp"]  # size and time of a file
+
+
+def _collect(kind: Any, kinds: set[type]) -> None:
+    for part in get_args(kind):
+        _collect(part, kinds)
+    fields = getattr(kind, "__struct_fields__", None) or getattr(kind, "__dataclass_fields__", ())
+    if fields and kind not in kinds:
+        kinds.add(kind)
+        hints = get_type_hints(kind)
+        for name in fields:
+            _collect(hints[name], kinds)
+
+
+def test_errors_are_imported_from_the_package() -> None:
+    """Every error class is a name of the package, `dir` lists the public names only, and all of them exist."""
+    classes = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
+
+    assert classes < set(lorelog.__all__)
+    assert dir(lorelog) == sorted(lorelog.__all__)
+    assert all(getattr(lorelog, name) for name in lorelog.__all__)
+
+
+def test_a_watch_follows_files_until_it_is_stopped(tmp_path: Path) -> None:
+    """A saved file is searchable after a pass; the callback gets its report, and its errors do not end the watch."""
+    passes: SimpleQueue[WatchPass] = SimpleQueue()
+
+    def report(watch_pass: WatchPass) -> None:
+        passes.put(watch_pass)
+        raise ValueError("a bug of the program")
+
+    write(tmp_path / "notes" / "a.md", "alpha\n")
+    with Lorelog(tmp_path, settings={**FAKE, "watch.debounce_ms": 50}) as memory:
+        with memory.watch(tmp_path / "notes", on_event=report) as watch:
+            assert watch.roots == (str(tmp_path / "notes"),)
+            for word in ("beta", "gamma"):
+                write(tmp_path / "notes" / f"{word}.md", f"{word}\n")
+                done = passes.get(timeout=60)
+                assert (done.report.changed if done.report else done.error) == 1
+                assert done.to_dict()["report"]["changed"] == 1
+                assert [hit.content for hit in memory.search(word, k=1)] == [word]
+        assert not watch.running
+        closed_with = memory.watch()
+    assert not closed_with.running

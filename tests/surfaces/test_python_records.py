@@ -95,7 +95,8 @@ def test_another_tenant_has_its_own_records(memory: Lorelog) -> None:
 def methods() -> list[Any]:
     """Return every method of every namespace."""
     classes = [kind for name, kind in vars(namespaces).items() if name.endswith("Namespace")]
-    return [value for kind in classes for value in vars(kind).values() if hasattr(value, "__signature__")]
+    methods = [getattr(kind, name) for kind in classes for name in vars(kind) if not name.startswith("_")]
+    return [method for method in methods if hasattr(method, "__signature__")]
 
 
 @pytest.mark.parametrize("method", methods(), ids=lambda method: method.__qualname__)

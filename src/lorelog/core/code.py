@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from lorelog.core.serializable import Serializable
+
 
 class SymbolKind(StrEnum):
     """Kind of a definition. Structs are classes; traits and protocols are interfaces; fields are variables."""
@@ -45,7 +47,7 @@ class SourceSpan(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Symbol:
+class Symbol(Serializable):
     """A definition."""
 
     name: str
@@ -126,7 +128,7 @@ class Freshness(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class FreshnessFinding:
+class FreshnessFinding(Serializable):
     """One thing that a memory mentions, and its state."""
 
     kind: str
@@ -139,7 +141,7 @@ class FreshnessFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class FreshnessVerdict:
+class FreshnessVerdict(Serializable):
     """State of the code that a memory mentions, in the caller's working tree."""
 
     freshness: Freshness = Freshness.UNCHECKED
@@ -186,7 +188,7 @@ class CodeVerb(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class CodeLocation:
+class CodeLocation(Serializable):
     """A position in a file of a working tree."""
 
     root: str
@@ -202,7 +204,7 @@ class CodeLocation:
 
 
 @dataclass(frozen=True, slots=True)
-class CodeDefinition:
+class CodeDefinition(Serializable):
     """A symbol, and the position of its name."""
 
     spot: CodeLocation
@@ -210,7 +212,7 @@ class CodeDefinition:
 
 
 @dataclass(frozen=True, slots=True)
-class CodeReference:
+class CodeReference(Serializable):
     """A use of a symbol."""
 
     spot: CodeLocation
@@ -225,7 +227,7 @@ class CodeReference:
 
 
 @dataclass(frozen=True, slots=True)
-class CodeCaller:
+class CodeCaller(Serializable):
     """A caller of a symbol, and the call."""
 
     spot: CodeLocation
@@ -244,7 +246,7 @@ class CodeCaller:
 
 
 @dataclass(frozen=True, slots=True)
-class ImportSite:
+class ImportSite(Serializable):
     """A file that imports a module or a name from it."""
 
     spot: CodeLocation
@@ -256,7 +258,7 @@ class ImportSite:
 
 
 @dataclass(frozen=True, slots=True)
-class FileOutline:
+class FileOutline(Serializable):
     """A file and its symbols."""
 
     root: str
@@ -276,7 +278,7 @@ class FileOutline:
 
 
 @dataclass(frozen=True, slots=True)
-class CodeReply:
+class CodeReply(Serializable):
     """Reply to a code query. Fields that the query does not concern are empty."""
 
     verb: CodeVerb

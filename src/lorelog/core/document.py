@@ -8,6 +8,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from lorelog.core.serializable import Serializable
+
 TURN_TYPE = "turn"
 """Type of the note that capture writes about a turn."""
 GLOBAL_PROJECT = ""
@@ -52,7 +54,7 @@ class SourceFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class Document(Serializable):
     """A Markdown file in the index."""
 
     source: str
@@ -70,7 +72,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Anchor:
+class Anchor(Serializable):
     """The comment under a heading that states the origin of a memory.
 
     All dialects map to this class. `transcript` is the conversation's address under any of the dialects' names
@@ -101,7 +103,7 @@ class Anchor:
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(Serializable):
     """The unit of retrieval: a run of whole lines of one section.
 
     `content` is exactly lines `start_line..end_line` (1-based, inclusive) joined by newlines, unless a single line
@@ -189,7 +191,7 @@ def chunk_id(source: str, start_line: int, end_line: int, content_hash: str, mod
 
 
 @dataclass(frozen=True, slots=True)
-class StoredChunk:
+class StoredChunk(Serializable):
     """A chunk as a store returns it, with the store's own fields."""
 
     key: ChunkKey

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from lorelog.core.document import Document, StoredChunk
 from lorelog.core.query import NO_LIFECYCLE_STATE, Filters, LifecycleState, VectorCoverage
 from lorelog.core.record import CANDIDATE_TRUST, Trust
+from lorelog.core.serializable import ReplyItems, Serializable
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class AdmissionDecision(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class AdmissionResult:
+class AdmissionResult(Serializable):
     """Whether a memory is kept, for how long, and why."""
 
     decision: AdmissionDecision
@@ -55,7 +57,7 @@ class AdmissionResult:
 
 
 @dataclass(frozen=True, slots=True)
-class AddReply:
+class AddReply(Serializable):
     """Location of a new memory. `searchable` is False if it is safe in its file but could not be indexed yet."""
 
     memory: str
@@ -75,16 +77,21 @@ class AddReply:
 
 
 @dataclass(frozen=True, slots=True)
-class SupersedeReply:
+class SupersedeReply(Serializable):
     """Which memory replaced which."""
 
     old: str
     """Id of the memory that is hidden from now on."""
     added: AddReply
 
+    @property
+    def id(self) -> str:
+        """Id of the memory that replaces it."""
+        return self.added.id
+
 
 @dataclass(frozen=True, slots=True)
-class ExpiryReply:
+class ExpiryReply(Serializable):
     """Until when a memory is shown, and from when on it is due for review."""
 
     memory: str
@@ -95,7 +102,7 @@ class ExpiryReply:
 
 
 @dataclass(frozen=True, slots=True)
-class FeedbackReply:
+class FeedbackReply(Serializable):
     """A recorded relevance judgement."""
 
     id: str
@@ -107,7 +114,7 @@ class FeedbackReply:
 
 
 @dataclass(frozen=True, slots=True)
-class Duplicate:
+class Duplicate(Serializable):
     """A memory in a group of near duplicates."""
 
     stored: StoredChunk
@@ -116,8 +123,10 @@ class Duplicate:
 
 
 @dataclass(frozen=True, slots=True)
-class DuplicatesReply:
+class DuplicatesReply(ReplyItems[tuple[Duplicate, ...]]):
     """Groups of near-duplicate memories, the one to keep first."""
+
+    items_field = "groups"
 
     groups: tuple[tuple[Duplicate, ...], ...]
     compared: int
@@ -130,7 +139,7 @@ class DuplicatesReply:
 
 
 @dataclass(frozen=True, slots=True)
-class EpisodeReply:
+class EpisodeReply(Serializable):
     """The memory that summarizes an episode."""
 
     summary: AddReply
@@ -144,7 +153,7 @@ class EpisodeReply:
 
 
 @dataclass(frozen=True, slots=True)
-class FileProblem:
+class FileProblem(Serializable):
     """A problem with one path; the run continued."""
 
     path: str
@@ -153,7 +162,7 @@ class FileProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownItemScores:
+class KnownItemScores(Serializable):
     """How well vectors alone find chunks by questions generated from the chunks."""
 
     hit_at_5: float
@@ -163,7 +172,7 @@ class KnownItemScores:
 
 
 @dataclass(frozen=True, slots=True)
-class ReembedReport:
+class ReembedReport(Serializable):
     """Result of re-embedding the index, or of rolling back."""
 
     old: str
@@ -181,7 +190,7 @@ class ReembedReport:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexReport:
+class IndexReport(Serializable):
     """Result of an index run."""
 
     files: int
@@ -206,7 +215,7 @@ class IndexReport:
 
 
 @dataclass(frozen=True, slots=True)
-class CoveredChunk:
+class CoveredChunk(Serializable):
     """A chunk that a summary covers, at its current location."""
 
     content_hash: str
@@ -219,7 +228,7 @@ class CoveredChunk:
 
 
 @dataclass(frozen=True, slots=True)
-class ExpandReply:
+class ExpandReply(Serializable):
     """The whole section around a chunk."""
 
     chunk: StoredChunk
@@ -241,10 +250,17 @@ class ExpandReply:
     """For a summary: number of chunks it covers."""
     trust: Trust = CANDIDATE_TRUST
 
+    @property
+    def id(self) -> str:
+        """Id of the chunk."""
+        return self.chunk.id
+
 
 @dataclass(frozen=True, slots=True)
-class ListReply:
-    """Documents or memories, newest first, and whether there are more."""
+class ListReply(ReplyItems[Any]):
+    """Documents or memories, newest first, and whether there are more. Its items are the ones that were listed."""
+
+    items_field = "memories"
 
     documents: tuple[Document, ...]
     memories: tuple[StoredChunk, ...]
@@ -252,9 +268,12 @@ class ListReply:
     fates: Mapping[str, LifecycleState] = field(default_factory=dict)
     """Lifecycle states of the superseded or expired memories, by chunk id."""
 
+    def _items(self) -> tuple[Any, ...]:
+        return self.memories or self.documents
+
 
 @dataclass(frozen=True, slots=True)
-class GetReply:
+class GetReply(Serializable):
     """A memory by its id. A deleted one is distinguished from an unknown one, without its text."""
 
     memory: StoredChunk | None = None
@@ -270,7 +289,7 @@ class GetReply:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteReply:
+class DeleteReply(Serializable):
     """A memory hidden from the index, or restored to it."""
 
     id: str
@@ -285,7 +304,7 @@ class DeleteReply:
 
 
 @dataclass(frozen=True, slots=True)
-class HealthCheck:
+class HealthCheck(Serializable):
     """Result of one check, and what to do if it failed."""
 
     name: str
@@ -295,8 +314,10 @@ class HealthCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class HealthReply:
+class HealthReply(ReplyItems[HealthCheck]):
     """Health of an index."""
+
+    items_field = "checks"
 
     checks: tuple[HealthCheck, ...]
     coverage: VectorCoverage
@@ -327,7 +348,7 @@ class CompactOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class DroppedLine:
+class DroppedLine(Serializable):
     """A line of the model's output that was rejected."""
 
     text: str
@@ -337,7 +358,7 @@ class DroppedLine:
 
 
 @dataclass(frozen=True, slots=True)
-class CompactBatch:
+class CompactBatch(Serializable):
     """Sources that are summarized together."""
 
     chunks: int
@@ -351,7 +372,7 @@ class CompactBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class CompactReply:
+class CompactReply(Serializable):
     """The memory that summarizes the chosen chunks."""
 
     worded_by: str

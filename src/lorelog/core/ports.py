@@ -14,6 +14,7 @@ from typing import Protocol, runtime_checkable
 
 from lorelog.core.document import Chunk, ChunkKey, Document, StoredChunk
 from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
+from lorelog.core.serializable import Serializable
 
 Vector = bytes
 """Little-endian float32 numbers. Stores are given vectors of unit length or all zeros, see `Embedder`."""
@@ -149,7 +150,7 @@ class PendingText:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreStats:
+class StoreStats(Serializable):
     """Sizes of an index."""
 
     documents: int
@@ -199,7 +200,7 @@ REPAIR_NOTE = "repairs"
 
 
 @dataclass(frozen=True, slots=True)
-class StoreComparison:
+class StoreComparison(Serializable):
     """Differences between the lanes and the catalog they are built from."""
 
     place: str

@@ -5,17 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import fsum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from lorelog.core.code import UNCHECKED_VERDICT, FreshnessVerdict
+from lorelog.core.code import UNCHECKED_VERDICT, CodeReply, FreshnessVerdict
 from lorelog.core.document import Anchor, ChunkKey
 from lorelog.core.errors import UsageError
 from lorelog.core.record import CANDIDATE_TRUST, Trust, TrustTier
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lorelog.core.code import CodeReply
+from lorelog.core.serializable import ReplyItems, Serializable
 
 
 class Lane(StrEnum):
@@ -93,7 +89,7 @@ class Candidate(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ScorePart:
+class ScorePart(Serializable):
     """One named part of a score."""
 
     name: str
@@ -102,7 +98,7 @@ class ScorePart:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Serializable):
     """Breakdown of a hit's score: the parts add up to the score."""
 
     parts: tuple[ScorePart, ...]
@@ -121,7 +117,7 @@ class HitForm(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class PackedHit:
+class PackedHit(Serializable):
     """A hit under a token budget: its form, its lines, and the text."""
 
     form: HitForm
@@ -135,7 +131,7 @@ class PackedHit:
 
 
 @dataclass(frozen=True, slots=True)
-class SupportingRecord:
+class SupportingRecord(Serializable):
     """A record that supports a hit."""
 
     record: str
@@ -146,7 +142,7 @@ class SupportingRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class LifecycleState:
+class LifecycleState(Serializable):
     """Lifecycle of a memory after it was written."""
 
     superseded_by: str = ""
@@ -164,7 +160,7 @@ NO_LIFECYCLE_STATE = LifecycleState()
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Serializable):
     """One result: location, text and explanation."""
 
     id: str
@@ -210,7 +206,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class VectorCoverage:
+class VectorCoverage(Serializable):
     """How much of the searched index has vectors of the current model."""
 
     chunks: int
@@ -218,7 +214,7 @@ class VectorCoverage:
 
 
 @dataclass(frozen=True, slots=True)
-class DroppedHit:
+class DroppedHit(Serializable):
     """A hit that a token budget left out."""
 
     id: str
@@ -231,7 +227,7 @@ class DroppedHit:
 
 
 @dataclass(frozen=True, slots=True)
-class BudgetReport:
+class BudgetReport(Serializable):
     """How a token budget was spent. `spent` is the sum of the hits' costs and at most `budget`."""
 
     budget: int
@@ -241,8 +237,10 @@ class BudgetReport:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchReply:
+class SearchReply(ReplyItems[Hit]):
     """The hits, best first, and notes for the reader about the search."""
+
+    items_field = "hits"
 
     query: str
     lane: Lane
@@ -255,9 +253,3 @@ class SearchReply:
     """Only with a token budget; `hits` are then those that fit."""
     code: CodeReply | None = None
     """What the code says to a question that is about it; None for any other."""
-
-    def __iter__(self) -> Iterator[Hit]:
-        return iter(self.hits)
-
-    def __len__(self) -> int:
-        return len(self.hits)

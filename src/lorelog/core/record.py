@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
+from lorelog.core.serializable import Serializable
+
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 DIGEST_KIND = "digest"
@@ -115,7 +117,7 @@ class Record(RecordContent):
 
 
 @dataclass(frozen=True, slots=True)
-class Trust:
+class Trust(Serializable):
     """Trust of a record, and the reason."""
 
     tier: TrustTier

@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
+from lorelog.core.serializable import ReplyItems, Serializable
+
 if TYPE_CHECKING:
     from lorelog.core.stack_trace import LocatedTrace
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Serializable):
     """A tool call of the assistant: input and result, each cut to a few lines."""
 
     name: str
@@ -30,7 +32,7 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class TranscriptTurn:
+class TranscriptTurn(Serializable):
     """One request and the work on it, up to the next request."""
 
     id: str
@@ -51,8 +53,10 @@ class TranscriptTurn:
 
 
 @dataclass(frozen=True, slots=True)
-class TranscriptReply:
+class TranscriptReply(ReplyItems["TranscriptTurn"]):
     """Turns of a conversation, in order."""
+
+    items_field = "turns"
 
     address: str
     """The file; for a database, followed by `#` and the session."""
@@ -203,7 +207,7 @@ class TurnDigest:
 
 
 @dataclass(frozen=True, slots=True)
-class CapturedTurn:
+class CapturedTurn(Serializable):
     """A turn that is now in a journal."""
 
     turn: str
@@ -215,7 +219,7 @@ class CapturedTurn:
 
 
 @dataclass(frozen=True, slots=True)
-class CaptureReply:
+class CaptureReply(Serializable):
     """Result of a session event."""
 
     captured: tuple[CapturedTurn, ...] = ()
@@ -231,7 +235,7 @@ class CaptureReply:
 
 
 @dataclass(frozen=True, slots=True)
-class HostCaptures:
+class HostCaptures(Serializable):
     """Captures of one host."""
 
     host: str
@@ -244,7 +248,7 @@ class HostCaptures:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionStatus:
+class SessionStatus(Serializable):
     """Captures of all hosts, and pending events."""
 
     hosts: tuple[HostCaptures, ...]

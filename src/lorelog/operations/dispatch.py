@@ -21,7 +21,7 @@ from lorelog.engine import Engine
 from lorelog.operations.catalogue import find_operation
 from lorelog.operations.meter import Meter
 from lorelog.operations.operation import Operation, RequestContext
-from lorelog.operations.replies import Json
+from lorelog.operations.replies import Json, to_json
 from lorelog.operations.requests import OperationRequest
 from lorelog.operations.write_queue import WriteQueue
 from lorelog.services.traces.recorder import CallEvent, record_call
@@ -44,6 +44,8 @@ class ClientIdentity:
     """False for a client of this machine that may not name files to read either."""
     agent: str = ""
     """Name of the agent that calls. A client that is not `own` counts as an agent, too."""
+    wants_value: bool = False
+    """True for the Python library, which makes the handler's own value from the reply: `{"value": …}`."""
 
     def detect_agent(self) -> str:
         """Return the name of the agent that calls; empty for a person, as far as that can be told."""
@@ -69,7 +71,8 @@ class Dispatcher:
         self, name: str, arguments: object, caller: ClientIdentity, progress: Progress | None = None
     ) -> dict[str, Any]:
         """Call an operation and return its JSON. Raise LorelogError for errors that the user can fix."""
-        return self._call(find_operation(name), arguments, caller, progress)[1]
+        value, reply = self._call(find_operation(name), arguments, caller, progress)
+        return {"value": to_json(value)} if caller.wants_value else reply
 
     def value(self, name: str, arguments: object, caller: ClientIdentity) -> Any:
         """Call an operation and return the handler's value: a typed object instead of JSON."""

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from lorelog.core.serializable import Serializable
+
 if TYPE_CHECKING:
     from lorelog.core.code import FreshnessVerdict
     from lorelog.core.query import SupportingRecord
@@ -21,7 +23,7 @@ Json = dict[str, Any]
 """A JSON object."""
 
 
-class OperationReply(msgspec.Struct, frozen=True, kw_only=True):
+class OperationReply(Serializable, msgspec.Struct, frozen=True, kw_only=True):
     """Base of replies. Every field is in the JSON."""
 
 

@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum, log2, nan
 
+from lorelog.core.serializable import Serializable
+
 RANKING_DEPTH = 100
 """Depth to which the first relevant document is searched."""
 
@@ -25,7 +27,7 @@ _BINS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class MeanInterval:
+class MeanInterval(Serializable):
     """A mean and its 95 % confidence interval."""
 
     mean: float

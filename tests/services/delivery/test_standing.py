@@ -262,7 +262,7 @@ def test_code_that_is_gone_silences_a_memory(home: Path, project: Path, memory: 
     (project / "kept_rules.py").write_text("y = 2\n" * 50, "utf-8")
     git(project, "commit", "-q", "-a", "-m", "y")
 
-    memory._engine.run_background_work()
+    memory._caller.engine.run_background_work()
 
     assert [(line["text"], line["verdict"]) for line in standing(home, project)] == [
         ("do not format `kept_rules.py`", "drifted")

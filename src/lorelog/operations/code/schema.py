@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from lorelog.core.memory import FileProblem
+from lorelog.core.serializable import ReplyItems
 from lorelog.operations.replies import OperationReply, SparseReply
 from lorelog.operations.requests import OperationRequest, Path
 
@@ -255,8 +256,10 @@ class FileOutlineInfo(OperationReply, frozen=True, kw_only=True):
     symbols: tuple[SymbolInfo, ...]
 
 
-class DefinitionsReply(OperationReply, frozen=True, kw_only=True):
+class DefinitionsReply(ReplyItems[DefinitionInfo], OperationReply, frozen=True, kw_only=True):
     """Definitions, nearest first."""
+
+    items_field = "definitions"
 
     name: str
     definitions: tuple[DefinitionInfo, ...]
@@ -264,8 +267,10 @@ class DefinitionsReply(OperationReply, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
-class ReferencesReply(OperationReply, frozen=True, kw_only=True):
+class ReferencesReply(ReplyItems[ReferenceInfo], OperationReply, frozen=True, kw_only=True):
     """Uses of a symbol: the most certain first, then the nearest to its definition."""
+
+    items_field = "references"
 
     name: str
     definitions: tuple[DefinitionInfo, ...]
@@ -275,8 +280,10 @@ class ReferencesReply(OperationReply, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
-class CallersReply(OperationReply, frozen=True, kw_only=True):
+class CallersReply(ReplyItems[CallerInfo], OperationReply, frozen=True, kw_only=True):
     """Callers of a symbol, the shortest call chain first."""
+
+    items_field = "callers"
 
     name: str
     definitions: tuple[DefinitionInfo, ...]
@@ -286,8 +293,10 @@ class CallersReply(OperationReply, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
-class ImportsReply(OperationReply, frozen=True, kw_only=True):
+class ImportsReply(ReplyItems[ImportInfo], OperationReply, frozen=True, kw_only=True):
     """Files that import a module."""
+
+    items_field = "imports"
 
     module: str
     imports: tuple[ImportInfo, ...]
@@ -295,8 +304,10 @@ class ImportsReply(OperationReply, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
-class OutlineReply(OperationReply, frozen=True, kw_only=True):
+class OutlineReply(ReplyItems[FileOutlineInfo], OperationReply, frozen=True, kw_only=True):
     """Symbols of a file, or of the files in a folder."""
+
+    items_field = "files"
 
     path: str
     files: tuple[FileOutlineInfo, ...]
@@ -304,8 +315,10 @@ class OutlineReply(OperationReply, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
-class CodeSearchReply(OperationReply, frozen=True, kw_only=True):
+class CodeSearchReply(ReplyItems[DefinitionInfo], OperationReply, frozen=True, kw_only=True):
     """Symbols, the most similar name first."""
+
+    items_field = "definitions"
 
     query: str
     definitions: tuple[DefinitionInfo, ...]

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from lorelog.core.query import Hit
+from lorelog.core.serializable import ReplyItems
 from lorelog.operations.memory.schema import HitJson
 from lorelog.operations.replies import OperationReply
 from lorelog.operations.requests import OperationRequest, Path, Text
@@ -84,14 +85,18 @@ class AgentContextRequest(ContextRequestBase, frozen=True):
     format: Annotated[Literal["markdown", "json"], Meta(description="Format of the text.")] = "markdown"
 
 
-class HotContext(OperationReply, frozen=True, kw_only=True):
+class HotContext(ReplyItems[Hit], OperationReply, frozen=True, kw_only=True):
     """Memories marked as hot, newest first."""
+
+    items_field = "results"
 
     results: tuple[Hit, ...]
 
 
-class RelevantContext(OperationReply, frozen=True, kw_only=True):
+class RelevantContext(ReplyItems[Hit], OperationReply, frozen=True, kw_only=True):
     """Context of a task: hot memories first, then the best hits."""
+
+    items_field = "results"
 
     results: tuple[Hit, ...]
     hot_included: int
@@ -121,8 +126,10 @@ class SubsystemInfo(OperationReply, frozen=True, kw_only=True):
     file_count: int
 
 
-class SubsystemsReply(OperationReply, frozen=True, kw_only=True):
+class SubsystemsReply(ReplyItems[SubsystemInfo], OperationReply, frozen=True, kw_only=True):
     """Subsystems of a project, the largest first."""
+
+    items_field = "subsystems"
 
     subsystems: tuple[SubsystemInfo, ...]
     total: int

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from lorelog.core.serializable import ReplyItems
 from lorelog.operations.replies import OperationReply
 from lorelog.operations.requests import OperationRequest, Path, Text
 
@@ -91,8 +92,10 @@ class TracedCallInfo(OperationReply, frozen=True, kw_only=True):
     context_tags: tuple[str, ...]
 
 
-class ToolCallsReply(OperationReply, frozen=True, kw_only=True):
+class ToolCallsReply(ReplyItems[TracedCallInfo], OperationReply, frozen=True, kw_only=True):
     """Calls, newest first."""
+
+    items_field = "tool_calls"
 
     tool_calls: tuple[TracedCallInfo, ...]
     total_count: int
@@ -161,8 +164,10 @@ class ErrorGroupInfo(OperationReply, frozen=True, kw_only=True):
     sessions: int
 
 
-class ErrorsReply(OperationReply, frozen=True, kw_only=True):
+class ErrorsReply(ReplyItems[TracedErrorInfo], OperationReply, frozen=True, kw_only=True):
     """Errors, newest first, and grouped by signature."""
+
+    items_field = "errors"
 
     errors: tuple[TracedErrorInfo, ...]
     groups: tuple[ErrorGroupInfo, ...]

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from lorelog.core.serializable import ReplyItems
 from lorelog.operations.replies import OperationReply
 from lorelog.operations.requests import OperationRequest
 
@@ -101,8 +102,10 @@ class GuardInfo(OperationReply, frozen=True, kw_only=True):
     changed: str
 
 
-class GuardListReply(OperationReply, frozen=True, kw_only=True):
+class GuardListReply(ReplyItems[GuardInfo], OperationReply, frozen=True, kw_only=True):
     """Guards, oldest first."""
+
+    items_field = "guards"
 
     guards: tuple[GuardInfo, ...]
     notices: tuple[str, ...]
@@ -139,8 +142,10 @@ class GuardProposalInfo(OperationReply, frozen=True, kw_only=True):
     created_by: str
 
 
-class GuardProposalsReply(OperationReply, frozen=True, kw_only=True):
+class GuardProposalsReply(ReplyItems[GuardProposalInfo], OperationReply, frozen=True, kw_only=True):
     """Proposals, newest correction first."""
+
+    items_field = "proposals"
 
     proposals: tuple[GuardProposalInfo, ...]
     corrections: int

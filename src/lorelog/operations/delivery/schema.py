@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from lorelog.core.serializable import ReplyItems
 from lorelog.operations.replies import OperationReply
 from lorelog.operations.requests import OperationRequest, Since
 
@@ -68,8 +69,10 @@ class DeliveryInfo(OperationReply, frozen=True, kw_only=True):
     memories: tuple[DeliveredMemoryInfo, ...]
 
 
-class DeliveryListReply(OperationReply, frozen=True, kw_only=True):
+class DeliveryListReply(ReplyItems[DeliveryInfo], OperationReply, frozen=True, kw_only=True):
     """Deliveries, newest first. Counts and tokens are of all that pass the filters."""
+
+    items_field = "deliveries"
 
     deliveries: tuple[DeliveryInfo, ...]
     total_count: int
@@ -100,8 +103,10 @@ class ReviewAction(OperationReply, frozen=True, kw_only=True):
     purpose: str
 
 
-class UnusedReply(OperationReply, frozen=True, kw_only=True):
+class UnusedReply(ReplyItems[UnusedMemoryInfo], OperationReply, frozen=True, kw_only=True):
     """Memories for review, most often delivered first, and the commands to correct or remove them."""
+
+    items_field = "memories"
 
     memories: tuple[UnusedMemoryInfo, ...]
     total_count: int

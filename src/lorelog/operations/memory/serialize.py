@@ -102,7 +102,7 @@ def get_json(reply: GetReply, _: object = None) -> schema.GetJson:
 def list_json(reply: ListReply, _: object = None) -> schema.ListJson:
     """Return documents or memories."""
     return schema.ListJson(
-        documents=tuple(map(_document_json, reply.documents)),
+        documents=tuple(map(document_json, reply.documents)),
         memories=tuple(chunk_json(memory, reply.fates.get(memory.id)) for memory in reply.memories),
         more=reply.more,
     )
@@ -200,7 +200,8 @@ def _anchor_json(anchor: Anchor | None) -> Json | None:
     return fields | {"covers": len(anchor.covers)} if anchor.covers else fields
 
 
-def _document_json(document: Document) -> schema.DocumentJson:
+def document_json(document: Document) -> schema.DocumentJson:
+    """Return a document as list shows it."""
     return reply_from(document, schema.DocumentJson, chunks=document.chunk_count, bytes=document.stamp.size)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta
 
 from lorelog.core.record import Trust
+from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.operation import RequestContext
 from lorelog.operations.records.schema import RunInfo, TaskInfo
@@ -147,8 +148,10 @@ class ResumeReply(_DigestReply, frozen=True, kw_only=True):
     resume: ResumeView
 
 
-class LibraryReply(_DigestReply, frozen=True, kw_only=True):
+class LibraryReply(ReplyItems[DigestItemInfo], _DigestReply, frozen=True, kw_only=True):
     """Entries of a library, and the records they are compiled from."""
+
+    items_field = "results"
 
     results: tuple[DigestItemInfo, ...]
 

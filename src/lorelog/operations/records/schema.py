@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from lorelog.core.record import Trust
+from lorelog.core.serializable import ReplyItems
 from lorelog.operations.replies import GroundingRef, OperationReply, SparseReply, VerificationHint
 from lorelog.operations.requests import OperationRequest, Projects, Words
 from lorelog.records.kinds import FIELDS
@@ -491,8 +492,10 @@ class ArtifactGetReply(OperationReply, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
-class ThreadReply(OperationReply, frozen=True, kw_only=True):
+class ThreadReply(ReplyItems[ArtifactInfo], OperationReply, frozen=True, kw_only=True):
     """A thread, oldest record first."""
+
+    items_field = "artifacts"
 
     thread_id: str
     artifacts: tuple[ArtifactInfo, ...]
@@ -524,8 +527,10 @@ class TaskHitInfo(OperationReply, frozen=True, kw_only=True):
     grounding_refs: tuple[GroundingRef, ...]
 
 
-class TaskSearchReply(OperationReply, frozen=True, kw_only=True):
+class TaskSearchReply(ReplyItems[TaskHitInfo], OperationReply, frozen=True, kw_only=True):
     """Tasks, best first."""
+
+    items_field = "hits"
 
     query: str
     hits: tuple[TaskHitInfo, ...]
@@ -549,8 +554,10 @@ class ArtifactHitInfo(SparseReply, frozen=True, kw_only=True):
     grounding_refs: tuple[GroundingRef, ...]
 
 
-class ArtifactSearchReply(OperationReply, frozen=True, kw_only=True):
+class ArtifactSearchReply(ReplyItems[ArtifactHitInfo], OperationReply, frozen=True, kw_only=True):
     """Records, best first."""
+
+    items_field = "hits"
 
     query: str
     hits: tuple[ArtifactHitInfo, ...]

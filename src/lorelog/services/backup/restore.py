@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreUnwritable
 from lorelog.core.paths import is_below, tenant_folder
 from lorelog.core.processes import acquire_file_lock
+from lorelog.core.serializable import Serializable
 from lorelog.records.chain import Segments
 from lorelog.records.ledger import Ledger
 from lorelog.services.backup.archive import (
@@ -49,7 +50,7 @@ _BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestoredFile:
+class RestoredFile(Serializable):
     """What was done with one file of the backup."""
 
     path: str
@@ -65,7 +66,7 @@ class RestoredFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreReport:
+class RestoreReport(Serializable):
     """What a restore did, or would do."""
 
     created_at: str

@@ -21,6 +21,7 @@ from lorelog.core.memory import FileProblem
 from lorelog.core.options import SearchOptions
 from lorelog.core.ports import Progress, Store
 from lorelog.core.query import Fusion, Hit, Lane, SearchReply
+from lorelog.core.serializable import ReplyItems, Serializable
 from lorelog.ingest.judgements import JudgedQuestion, parse_reference, read_judgements, read_questions
 from lorelog.retrieval.ranking_metrics import (
     RANKING_DEPTH,
@@ -77,7 +78,7 @@ class EvaluationOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class RankingResult:
+class RankingResult(Serializable):
     """The measures of one ranking, by name."""
 
     name: str
@@ -87,8 +88,10 @@ class RankingResult:
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluateReply:
+class EvaluateReply(ReplyItems[RankingResult]):
     """The measurements, their basis, and notes for the reader."""
+
+    items_field = "rankings"
 
     k: int
     questions: int

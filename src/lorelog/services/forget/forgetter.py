@@ -22,6 +22,7 @@ from lorelog.core.ids import new_id
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Store
 from lorelog.core.record import Record
+from lorelog.core.serializable import Serializable
 from lorelog.services.forget import scrub
 from lorelog.services.forget.entries import FileSection, ForgetQuery, Selection, Selector, count_kinds, record_texts
 from lorelog.services.forget.file_edit import group_by_file, replace_file, reword_summary, section_texts, take_out
@@ -53,7 +54,7 @@ _KEPT_FILES = ("catalog.db", "records.db", "captures.db", "tombstones.jsonl", "r
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForgetReply:
+class ForgetReply(Serializable):
     """What a forget would take out, or took out, and the proof."""
 
     dry_run: bool

@@ -17,6 +17,7 @@ from typing import Any
 from lorelog.core.errors import StoreDamaged, StoreUnwritable
 from lorelog.core.paths import sync_folder
 from lorelog.core.processes import acquire_file_lock
+from lorelog.core.serializable import Serializable
 from lorelog.services.forget.quotes import Quotes
 from lorelog.services.forget.residues import Canaries
 from lorelog.services.places.workspace import PLAN_SUFFIX, RECEIPT_FOLDER
@@ -25,7 +26,7 @@ _VERSION = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForgottenEntry:
+class ForgottenEntry(Serializable):
     """One section of a file that is taken out, or a summary that is reworded without it."""
 
     key: str

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lorelog.core.errors import NotFound, StoreUnwritable, UsageError
+from lorelog.core.serializable import Serializable
 from lorelog.services.forget.residues import Canaries, Residue, ResidueReport, find_residues
 from lorelog.services.places.workspace import RECEIPT_FOLDER
 
@@ -22,7 +23,7 @@ _MAX_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt:
+class Receipt(Serializable):
     """Proof that text was forgotten. It does not contain the text."""
 
     id: str

@@ -37,6 +37,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from lorelog.core.serializable import Serializable
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -129,7 +131,7 @@ _COMMON_WORDS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class CanaryFragment:
+class CanaryFragment(Serializable):
     """A fragment of forgotten text in one form, as a digest."""
 
     form: str
@@ -140,7 +142,7 @@ class CanaryFragment:
 
 
 @dataclass(frozen=True)
-class Canaries:
+class Canaries(Serializable):
     """Digests of fragments of forgotten texts. `to_json` contains neither the texts nor the key."""
 
     key: bytes = field(repr=False)
@@ -368,7 +370,7 @@ def _keyed_digest(data: bytes | memoryview, key: bytes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Residue:
+class Residue(Serializable):
     """Forgotten text that a file still holds."""
 
     path: str
@@ -378,7 +380,7 @@ class Residue:
 
 
 @dataclass(frozen=True, slots=True)
-class ResidueReport:
+class ResidueReport(Serializable):
     """Result of a search for residues."""
 
     files: int

@@ -26,6 +26,7 @@ from typing import Any
 from lorelog.core.errors import DailyLimitReached, ModelUnavailable, StoreBusy, StoreUnwritable
 from lorelog.core.options import SpendOptions
 from lorelog.core.processes import acquire_file_lock
+from lorelog.core.serializable import ReplyItems, Serializable
 
 MAX_FAILURES = 3
 """Consecutive failures before a model is paused."""
@@ -320,7 +321,7 @@ OTHER_PURPOSES = ""
 
 
 @dataclass(frozen=True, slots=True)
-class CostLine:
+class CostLine(Serializable):
     """Calls of one group; keys that were not grouped by are empty."""
 
     day: str = ""
@@ -338,7 +339,7 @@ class CostLine:
 
 
 @dataclass(frozen=True, slots=True)
-class DayLimit:
+class DayLimit(Serializable):
     """One of today's limits."""
 
     setting: str
@@ -348,8 +349,10 @@ class DayLimit:
 
 
 @dataclass(frozen=True, slots=True)
-class CostReply:
+class CostReply(ReplyItems[CostLine]):
     """Costs since a day."""
+
+    items_field = "lines"
 
     since: str
     by: tuple[str, ...]

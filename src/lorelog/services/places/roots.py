@@ -18,10 +18,11 @@ from typing import Any
 
 from lorelog.core.errors import StoreError, StoreUnwritable
 from lorelog.core.paths import is_below
+from lorelog.core.serializable import Serializable
 
 
 @dataclass(frozen=True, slots=True)
-class Root:
+class Root(Serializable):
     """A file or directory to index: real path, project, and the excluded paths and patterns below it."""
 
     path: str
@@ -46,7 +47,7 @@ class Root:
 
 
 @dataclass(frozen=True, slots=True)
-class RootStatus:
+class RootStatus(Serializable):
     """A root, whether it exists now, and how many documents came from it."""
 
     root: Root

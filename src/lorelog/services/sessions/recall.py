@@ -17,6 +17,7 @@ from lorelog.core.code import UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import Hit, SearchReply, SupportingRecord
 from lorelog.core.record import CANDIDATE_TRUST, REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS, Trust, TrustTier
+from lorelog.core.serializable import Serializable
 from lorelog.services.sessions.captures import open_captures
 from lorelog.services.sessions.prompt_rules import prompted_memories
 from lorelog.services.sessions.session_start import is_agents_note
@@ -42,7 +43,7 @@ class UserPrompt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecalledMemory:
+class RecalledMemory(Serializable):
     """A memory that matches a prompt."""
 
     id: str

@@ -29,6 +29,7 @@ from lorelog.core.memory import IndexReport
 from lorelog.core.options import WatchOptions
 from lorelog.core.paths import cache_folder, data_folder, tenant_folder
 from lorelog.core.ports import Progress
+from lorelog.core.serializable import Serializable
 from lorelog.services.indexing.incremental import FileChanges, merge_reports
 from lorelog.services.places.project import find_project
 from lorelog.services.places.root_selection import WatchScope
@@ -197,7 +198,7 @@ _MAX_BACKOFF_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class WatchPass:
+class WatchPass(Serializable):
     """Start, duration and result of one pass."""
 
     at: str

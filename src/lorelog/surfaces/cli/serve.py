@@ -150,7 +150,7 @@ class _FallbackClient:
                     home=caller.home,
                     start=launch_daemon if self._warm == "required" else None,
                     progress=progress,
-                    own=caller.own,
+                    caller={"own": caller.own},
                 )
             except DaemonError as error:
                 if self._warm == "required":

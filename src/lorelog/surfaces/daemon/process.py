@@ -228,7 +228,9 @@ class Daemon:
     def _client_of(self, request: DaemonRequest) -> ClientIdentity:
         from lorelog.operations.dispatch import ClientIdentity
 
-        return ClientIdentity(request.directory, request.environment, self._home, own=request.own)
+        return ClientIdentity(
+            request.directory, request.environment, self._home, own=request.own, wants_value=request.wants_value
+        )
 
     def _serve_mcp(self, stream: socket.socket, caller: ClientIdentity) -> None:
         from lorelog.surfaces.mcp.session import serve_stream

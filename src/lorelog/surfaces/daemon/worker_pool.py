@@ -40,6 +40,8 @@ class DaemonRequest:
     """The client's umask, if sent."""
     zone: list[Any] | None
     """The client's time zone as `local_zone` returns it, if sent."""
+    wants_value: bool
+    """Whether the client is the Python library, which makes a typed value from the reply."""
     wants_progress: bool
     protocol: int
     version: str
@@ -68,6 +70,7 @@ def parse_request(line: bytes) -> DaemonRequest:
         own=_typed_field(caller, "own", bool, True),
         umask=_typed_field(caller, "umask", int, None),
         zone=_typed_field(caller, "zone", list, None),
+        wants_value=_typed_field(caller, "wants_value", bool, False),
         wants_progress=_typed_field(fields, "progress", bool, False),
         protocol=_typed_field(fields, "protocol", int, 0),
         version=_typed_field(fields, "version", str, ""),

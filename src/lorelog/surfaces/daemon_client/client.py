@@ -62,20 +62,19 @@ def call_daemon(  # noqa: PLR0913  (the caller's context, as keywords)
     directory: str | None = None,
     environment: Mapping[str, str] | None = None,
     home: str | None = None,
-    own: bool = True,
+    caller: Mapping[str, bool] | None = None,
     start: StartDaemon | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Call an operation in the daemon and return its JSON.
 
-    `start` starts a daemon if none is running. `own` is False for remote clients, which may not name local files to read.
+    `start` starts a daemon if none is running. `caller` has further fields about the client: `own` is False for remote
+    clients, which may not name local files to read; `wants_value` is True for the Python library.
     Raise the error that the operation raised, ReplyLost, or DaemonError if no daemon could be used.
     """
     address = find_address(home, environment)
-    caller = caller_fields(address, directory, environment)
-    if not own:
-        caller["own"] = False
-    line = request_line(op, arguments, caller, progress=progress is not None)
+    fields = {**caller_fields(address, directory, environment), **(caller or {})}
+    line = request_line(op, arguments, fields, progress=progress is not None)
     return _call_or_start(address, lambda: _exchange(address, line, op, progress), start)
 
 

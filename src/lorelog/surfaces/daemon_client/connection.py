@@ -9,6 +9,7 @@ import json
 import os
 from _socket import AF_UNIX, SOCK_STREAM
 from _socket import socket as bare_socket
+from _thread import allocate_lock
 
 from lorelog.core.errors import DaemonError, DaemonNotRunning, DaemonUnresponsive
 from lorelog.core.version import VERSION
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from lorelog.surfaces.daemon_client.address import DaemonAddress
 
 _CONNECT_S = 2.0
+_UMASK_LOCK = allocate_lock()
 
 
 def connect(address: DaemonAddress) -> bare_socket:
@@ -108,7 +110,15 @@ def _connect(address: DaemonAddress, timeout_s: float) -> bare_socket:
 
 
 def _umask() -> int:
-    """Return this process's umask, which can only be read by setting it: briefly to the strictest one."""
-    mask = os.umask(0o077)
-    os.umask(mask)
+    """Return this process's umask. Where the system does not tell it, it can only be read by setting it briefly."""
+    try:
+        with open("/proc/self/status", "rb") as file:  # noqa: PTH123
+            for line in file:
+                if line.startswith(b"Umask:"):
+                    return int(line[6:], 8)
+    except (OSError, ValueError):
+        pass
+    with _UMASK_LOCK:  # another thread would read, and then leave, the strictest one
+        mask = os.umask(0o077)
+        os.umask(mask)
     return mask

@@ -2,26 +2,24 @@
 
     from lorelog import Lorelog
 
-    with Lorelog(project=".") as memory:
-        memory.index("notes/")
+    with Lorelog(".") as memory:
+        memory.index("notes")
         for hit in memory.search("why redis?"):
-            print(hit.score, hit.source, hit.start_line)
+            print(hit.source, hit.start_line, hit.snippet)
 
-Methods call the handlers of the operations with this object's own engine; they do not use the daemon.
+Methods work in the daemon if one runs and may be used, otherwise in this process (`calls.py`).
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext, suppress
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from lorelog.core.errors import LorelogError
+from lorelog.core.errors import UsageError
 from lorelog.core.memory import (
     AddReply,
     DeleteReply,
@@ -37,17 +35,27 @@ from lorelog.core.memory import (
     SupersedeReply,
 )
 from lorelog.core.ports import Progress, StoreComparison, StoreStats
-from lorelog.core.query import Filters, Fusion, Lane, SearchReply, TrustFilter
+from lorelog.core.query import Fusion, Lane, SearchReply, TrustFilter
 from lorelog.engine import Engine
-from lorelog.operations.catalogue import operation_of
-from lorelog.operations.dispatch import ClientIdentity, Dispatcher, read_request
 from lorelog.operations.forget import handlers as forget_handlers
 from lorelog.operations.memory import handlers
+from lorelog.operations.memory.schema import IndexRequest, MemoryText
 from lorelog.operations.operation import RequestContext
 from lorelog.operations.session import handlers as session_handlers
 from lorelog.operations.store import handlers as store_handlers
-from lorelog.surfaces.python.values import Day, Identified, Names, PathArgument, PathArguments, id_of, to_arguments
-from lorelog.wiring import open_engine, resolve_location, working_directory
+from lorelog.surfaces.python.calls import OperationCaller
+from lorelog.surfaces.python.values import (
+    DaemonMode,
+    Day,
+    FilterArgument,
+    Identity,
+    Names,
+    PathArgument,
+    PathArguments,
+    filter_arguments,
+    id_of,
+    to_arguments,
+)
 
 if TYPE_CHECKING:
     from lorelog.core.memory import CompactReply
@@ -62,7 +70,10 @@ if TYPE_CHECKING:
     from lorelog.services.llm.receipts import CostReply
     from lorelog.services.places.roots import RootStatus
     from lorelog.services.sessions.recall import RecalledMemory
+    from lorelog.services.watch.watcher import WatchPass
     from lorelog.surfaces.python import namespaces
+    from lorelog.surfaces.python.namespaces import Blocking
+    from lorelog.surfaces.python.watch import FileWatch
 
 OriginName = Literal["user", "agent", "tool", "import"]
 LaneName = Lane | Literal["hybrid", "lexical", "dense"]
@@ -79,8 +90,11 @@ class Lorelog:
         home: home folder of the index; LORELOG_HOME or ~/.lorelog if not given.
         settings: setting keys and values that override all files and variables, such as
             `{"embedding.provider": "none"}`; see docs/configuration.md.
+        daemon: "auto" uses the daemon if one runs, "off" never, "required" starts one; the setting daemon.warm if not
+            given. Answers are the same either way.
 
     Invalid settings raise ConfigError at once. Models and the index are opened by the first method that needs them.
+    Threads may share one object. After `close()` every method raises UsageError.
 
     """
 
@@ -90,15 +104,13 @@ class Lorelog:
         *,
         home: PathArgument | None = None,
         settings: Mapping[str, object] | None = None,
+        daemon: DaemonMode | None = None,
     ) -> None:
-        self._location = resolve_location(home=home, project=project)
-        self._settings = dict(settings or {})
-        self._engine = open_engine(self._location, self._settings)
-        self._dispatcher = Dispatcher(lambda _location, _overrides: nullcontext(self._engine))
-        self._home = None if home is None else os.fspath(home)
-        self._project = None if project is None else os.fspath(project)
+        self._caller = OperationCaller(project, home=home, settings=settings, daemon=daemon)
+        self._watches: list[FileWatch] = []
 
     def __enter__(self) -> Self:
+        self._caller.check_open()
         return self
 
     def __exit__(
@@ -107,74 +119,77 @@ class Lorelog:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Lorelog(project={self._location.project.root!r}, home={str(self._location.home)!r})"
+        place = self._caller.location
+        return f"Lorelog(project={place.project.root!r}, home={str(place.home)!r})"
 
     def close(self) -> None:
-        """Close files and models. May be called twice."""
-        self._engine.close()
+        """Stop watching, and close files and models. May be called twice."""
+        while self._watches:
+            self._watches.pop().stop()
+        self._caller.close()
 
     @cached_property
-    def task(self) -> namespaces.TaskNamespace:
+    def task(self) -> namespaces.TaskNamespace[Blocking]:
         """Operations on tasks."""
         from lorelog.surfaces.python.namespaces import TaskNamespace
 
-        return TaskNamespace(self._run_dispatched)
+        return TaskNamespace(self._caller.run_named)
 
     @cached_property
-    def artifact(self) -> namespaces.ArtifactNamespace:
+    def artifact(self) -> namespaces.ArtifactNamespace[Blocking]:
         """Operations on artifacts, which are records."""
         from lorelog.surfaces.python.namespaces import ArtifactNamespace
 
-        return ArtifactNamespace(self._run_dispatched)
+        return ArtifactNamespace(self._caller.run_named)
 
     @cached_property
-    def context(self) -> namespaces.ContextNamespace:
+    def context(self) -> namespaces.ContextNamespace[Blocking]:
         """Operations that collect context for an agent."""
         from lorelog.surfaces.python.namespaces import ContextNamespace
 
-        return ContextNamespace(self._run_dispatched)
+        return ContextNamespace(self._caller.run_named)
 
     @cached_property
-    def backup(self) -> namespaces.BackupNamespace:
+    def backup(self) -> namespaces.BackupNamespace[Blocking]:
         """Operations on backups of the home."""
         from lorelog.surfaces.python.namespaces import BackupNamespace
 
-        return BackupNamespace(self._run_dispatched)
+        return BackupNamespace(self._caller.run_named)
 
     @cached_property
-    def ledger(self) -> namespaces.LedgerNamespace:
+    def ledger(self) -> namespaces.LedgerNamespace[Blocking]:
         """Operations on the ledger."""
         from lorelog.surfaces.python.namespaces import LedgerNamespace
 
-        return LedgerNamespace(self._run_dispatched)
+        return LedgerNamespace(self._caller.run_named)
 
     @cached_property
-    def code(self) -> namespaces.CodeNamespace:
+    def code(self) -> namespaces.CodeNamespace[Blocking]:
         """Operations on indexed code."""
         from lorelog.surfaces.python.namespaces import CodeNamespace
 
-        return CodeNamespace(self._run_dispatched)
+        return CodeNamespace(self._caller.run_named)
 
     @cached_property
-    def debug(self) -> namespaces.DebugNamespace:
+    def debug(self) -> namespaces.DebugNamespace[Blocking]:
         """Operations on traced calls and errors."""
         from lorelog.surfaces.python.namespaces import DebugNamespace
 
-        return DebugNamespace(self._run_dispatched)
+        return DebugNamespace(self._caller.run_named)
 
     @cached_property
-    def guard(self) -> namespaces.GuardNamespace:
+    def guard(self) -> namespaces.GuardNamespace[Blocking]:
         """Operations on guards, which check agents' tool calls."""
         from lorelog.surfaces.python.namespaces import GuardNamespace
 
-        return GuardNamespace(self._run_dispatched)
+        return GuardNamespace(self._caller.run_named)
 
     @cached_property
-    def delivery(self) -> namespaces.DeliveryNamespace:
+    def delivery(self) -> namespaces.DeliveryNamespace[Blocking]:
         """Operations on the memories that agents were shown."""
         from lorelog.surfaces.python.namespaces import DeliveryNamespace
 
-        return DeliveryNamespace(self._run_dispatched)
+        return DeliveryNamespace(self._caller.run_named)
 
     def index(
         self,
@@ -229,7 +244,13 @@ class Lorelog:
         k: int | None = None,
         lane: LaneName | None = None,
         fusion: FusionName | None = None,
-        filters: Filters | None = None,
+        types: Names = (),
+        tags: Names = (),
+        since: Day | None = None,
+        until: Day | None = None,
+        source: PathArgument | None = None,
+        project: PathArguments | None = None,
+        filters: FilterArgument | None = None,
         all_projects: bool = False,
         token_budget: int | None = None,
         min_relevance: float | None = None,
@@ -239,6 +260,9 @@ class Lorelog:
         one_per_memory: bool = False,
     ) -> SearchReply:
         """Search this project and the global memories, or all projects, best hit first.
+
+        A hit has one of the `types`, all of the `tags`, and lies between the days `since` and `until`, at or below the
+        path `source`, and in one of the projects of the directories `project`. `filters` has the same as one value.
 
         Options that are not given come from the settings. With a token budget `hits` are those that fit, each with the
         text to show in `packed`.
@@ -256,25 +280,33 @@ class Lorelog:
             include_expired=include_expired,
             trust=trust,
             one_per_memory=one_per_memory,
-            **_filter_arguments(filters),
+            **filter_arguments(
+                filters, types=types, tags=tags, since=since, until=until, source=source, project=project
+            ),
         )
 
-    def expand(self, identity: str | Identified, *, lines: int | None = None) -> ExpandReply:
+    def expand(self, identity: Identity, *, lines: int | None = None) -> ExpandReply:
         """Return the whole section around a hit, named by itself or its id, or `lines` lines before and after it."""
         return self._run(handlers.expand, id=id_of(identity), lines=lines)
 
-    def transcript(self, place: str | Identified, *, turn: str = "", context: int = 3) -> TranscriptReply:
+    def transcript(self, place: Identity, *, turn: str = "", context: int = 3) -> TranscriptReply:
         """Return the conversation that a memory was captured from, around its turn."""
-        return self._run(handlers.transcript, place=id_of(place), turn=turn, context=context)
+        return self._run(handlers.transcript, place=id_of(place, "place"), turn=turn, context=context)
 
-    def get(self, identity: str | Identified) -> GetReply:
+    def get(self, identity: Identity) -> GetReply:
         """Return one memory by its id, or report that it is deleted or unknown."""
         return self._run(handlers.get, id=id_of(identity))
 
     def list(
         self,
-        filters: Filters | None = None,
+        filters: FilterArgument | None = None,
         *,
+        types: Names = (),
+        tags: Names = (),
+        since: Day | None = None,
+        until: Day | None = None,
+        source: PathArgument | None = None,
+        project: PathArguments | None = None,
         documents: bool = False,
         limit: int = 20,
         all_projects: bool = False,
@@ -282,7 +314,7 @@ class Lorelog:
         include_expired: bool = False,
         due: bool = False,
     ) -> ListReply:
-        """List memories or documents, newest first; with `due`, memories due for review."""
+        """List memories or documents, newest first; with `due`, memories due for review. Filters are those of `search`."""
         return self._run(
             handlers.list_memories,
             documents=documents,
@@ -291,7 +323,9 @@ class Lorelog:
             include_superseded=include_superseded,
             include_expired=include_expired,
             due=due,
-            **_filter_arguments(filters),
+            **filter_arguments(
+                filters, types=types, tags=tags, since=since, until=until, source=source, project=project
+            ),
         )
 
     def add(
@@ -327,18 +361,20 @@ class Lorelog:
         self, texts: Iterable[str | Mapping[str, Any]], *, to_global: bool = False, keep_secrets: bool = False
     ) -> Sequence[AddReply]:
         """Append several memories, all or none: texts, or mappings with text, type, tags, origin, expires and cues."""
-        if isinstance(texts, str):
+        if isinstance(texts, str | Mapping):
             texts = [texts]
-        memories = [{"text": text} if isinstance(text, str) else _with_tag_list(text) for text in texts]
+        elif not isinstance(texts, Iterable):
+            raise UsageError(f"texts must be texts or dictionaries (got {texts!r:.60})")
+        memories = [to_arguments(MemoryText, text) if isinstance(text, Mapping) else {"text": text} for text in texts]
         return self._run(handlers.add_batch, memories=memories, to_global=to_global, keep_secrets=keep_secrets)
 
-    def delete(self, identity: str | Identified) -> DeleteReply:
+    def delete(self, identity: Identity) -> DeleteReply:
         """Hide a memory from every search and list; its file is not changed."""
         return self._run(handlers.delete, id=id_of(identity))
 
     def forget(
         self,
-        *identities: str | Identified,
+        *identities: Identity,
         match: str = "",
         session: str = "",
         since: Day | None = None,
@@ -372,13 +408,13 @@ class Lorelog:
         """Return the receipts of forgotten text, newest first."""
         return self._run(forget_handlers.list_receipts)
 
-    def restore(self, identity: str | Identified) -> DeleteReply:
+    def restore(self, identity: Identity) -> DeleteReply:
         """Show a deleted memory again."""
         return self._run(handlers.restore, id=id_of(identity))
 
     def supersede(
         self,
-        identity: str | Identified,
+        identity: Identity,
         text: str,
         *,
         type: str = "",  # noqa: A002
@@ -401,7 +437,7 @@ class Lorelog:
 
     def set_expiry(
         self,
-        identity: str | Identified,
+        identity: Identity,
         *,
         expires: Day | UnsetType | None = UNSET,
         review_after: Day | UnsetType | None = UNSET,
@@ -409,7 +445,7 @@ class Lorelog:
         """Set the last day a memory is shown, or the day it is due for review; None removes a day."""
         return self._run(handlers.set_expiry, id=id_of(identity), expires=expires, review_after=review_after)
 
-    def feedback(self, query: str, identity: str | Identified, *, relevant: bool) -> FeedbackReply:
+    def feedback(self, query: str, identity: Identity, *, relevant: bool) -> FeedbackReply:
         """Record whether a memory answers a query."""
         relevance = "relevant" if relevant else "irrelevant"
         return self._run(handlers.feedback, query=query, id=id_of(identity), relevance=relevance)
@@ -561,7 +597,8 @@ class Lorelog:
 
     def stats(self) -> StoreStats:
         """Return the sizes of the index."""
-        return self._engine.store.stats()
+        self._caller.check_open()
+        return self._caller.engine.store.stats()
 
     def cost(self, since: Day = "7d", *, by: CostGroup | Iterable[CostGroup] = ()) -> CostReply:
         """Show the cost of models in tokens since a day, and what is left of today's limits."""
@@ -586,8 +623,23 @@ class Lorelog:
 
     def call(self, op: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Call any operation by name with JSON arguments and return its JSON, as `lorelog call` does."""
-        dispatcher, complete = self._dispatch(arguments or {})
-        return dispatcher.call(op, complete, self._client())
+        return self._caller.call(op, arguments or {})
+
+    def watch(self, paths: PathArguments = (), *, on_event: Callable[[WatchPass], object] | None = None) -> FileWatch:
+        """Index files as they change, from a thread of this process, until the watch is stopped.
+
+        Given paths are indexed first; without paths, the indexed ones of this project are watched. `on_event` is called
+        after each pass with its report or error, in that thread. The daemon, if one runs, watches by itself.
+        """
+        from lorelog.surfaces.python.watch import start_watch
+
+        given = to_arguments(IndexRequest, {"paths": paths})["paths"]
+        if given:
+            self.index(given)
+        self._caller.check_open()
+        watch = start_watch(self._caller, given, on_event)
+        self._watches.append(watch)
+        return watch
 
     def _run(
         self,
@@ -596,51 +648,6 @@ class Lorelog:
         /,
         **values: Any,
     ) -> ValueT:
-        """Run a handler with this object's engine. Values that are None or UNSET count as not given."""
-        operation = operation_of(handler)
-        request = read_request(operation, to_arguments(operation.request, values))
-        client = self._client()
-        context = RequestContext(
-            client.directory,
-            environment=client.environment,
-            agent=client.detect_agent(),
-            progress=progress,
-            meter=self._dispatcher.meter,
-        )
-        if operation.writes and self._engine.has_interrupted_forget():
-            with suppress(LorelogError):
-                self._engine.complete_forgets()
-        return handler(self._engine, request, context)
-
-    def _run_dispatched(self, name: str, arguments: Mapping[str, Any], /) -> Any:
-        dispatcher, complete = self._dispatch(arguments)
-        return dispatcher.value(name, complete, self._client())
-
-    def _dispatch(self, arguments: Mapping[str, Any]) -> tuple[Dispatcher, dict[str, Any]]:
-        """Return the dispatcher for a call: with this object's engine, unless the call names a project or tenant."""
-        complete = {"project": self._project, **arguments}
-        if arguments.get("project") is None and arguments.get("tenant") is None:
-            return self._dispatcher, complete
-        return Dispatcher(lambda place, overrides: open_engine(place, {**self._settings, **overrides})), complete
-
-    def _client(self) -> ClientIdentity:
-        return ClientIdentity(working_directory(), dict(os.environ), self._home)
-
-
-def _filter_arguments(filters: Filters | None) -> dict[str, Any]:
-    """Return filters under the names of the operations."""
-    if filters is None:
-        return {}
-    return {
-        "projects": filters.projects,
-        "source": filters.source_prefix or None,
-        "since": filters.since or None,
-        "until": filters.until or None,
-        "types": filters.types,
-        "tags": filters.tags,
-    }
-
-
-def _with_tag_list(memory: Mapping[str, Any]) -> dict[str, Any]:
-    lists = {name: memory.get(name, ()) for name in ("tags", "cues")}
-    return {**memory, **{name: [value] if isinstance(value, str) else [*value] for name, value in lists.items()}}
+        """Run the operation of a handler. Values that are None or UNSET count as not given."""
+        value: ValueT = self._caller.run(handler, values, progress)
+        return value

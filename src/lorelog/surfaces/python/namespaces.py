@@ -1,7 +1,7 @@
 """Namespaces of operations on `Lorelog`: `memory.task`, `memory.artifact`, `memory.code` and so on.
 
-    with Lorelog(project=".") as memory:
-        task = memory.task.start("make the importer idempotent", agent_id="mara")
+    with Lorelog(".") as memory:
+        task = memory.task.start("make the importer idempotent", writer="mara")
         memory.task.progress(task.task_id, summary="keys are unique", next_step="replay last week")
 
 A method is made from the request and the handler of its operation, so parameters, their types and their descriptions
@@ -11,8 +11,9 @@ are declared once. The first field of a request is positional unless the request
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, get_type_hints
+from collections.abc import Callable, Coroutine, Mapping
+from types import MethodType
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, get_type_hints, overload
 
 import msgspec
 from msgspec import Meta
@@ -52,16 +53,52 @@ class RunOperation(Protocol):
         """Run the operation."""
 
 
-class OperationNamespace:
+class Blocking:
+    """Marks the namespaces of `Lorelog`, whose methods return values."""
+
+
+class Awaited:
+    """Marks the namespaces of `AsyncLorelog`, whose methods return coroutines."""
+
+
+ModeT = TypeVar("ModeT", Blocking, Awaited)
+
+
+class OperationNamespace(Generic[ModeT]):
     """Methods for the operations of one family."""
 
     def __init__(self, run: RunOperation) -> None:
         self._run = run
 
+    def run(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Run an operation by name: its value, or a coroutine of it."""
+        return self._run(name, arguments)
+
+
+class OperationMethod(Generic[P, ValueT]):
+    """A method of a namespace, which returns a value or a coroutine of it."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Callable[..., Any]: ...
+
+    @overload
+    def __get__(self, instance: OperationNamespace[Blocking], owner: type) -> Callable[P, ValueT]: ...
+
+    @overload
+    def __get__(
+        self, instance: OperationNamespace[Awaited], owner: type
+    ) -> Callable[P, Coroutine[Any, Any, ValueT]]: ...
+
+    def __get__(self, instance: OperationNamespace[Any] | None, owner: type) -> Callable[..., Any]:
+        return self._function if instance is None else MethodType(self._function, instance)
+
 
 def method(
     request: Callable[P, RequestT], handler: Callable[[Engine, RequestT, RequestContext], ValueT]
-) -> Callable[Concatenate[OperationNamespace, P], ValueT]:
+) -> OperationMethod[P, ValueT]:
     """Return the method that runs the operation of a handler with the fields of its request as parameters."""
     operation = operation_of(handler)
     signature = _signature(operation.request, str(handler.__annotations__["return"]).rpartition(".")[2])
@@ -69,18 +106,19 @@ def method(
         name for name, parameter in signature.parameters.items() if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
     ]
 
-    def run(self: OperationNamespace, /, *args: P.args, **kwargs: P.kwargs) -> ValueT:
+    def run(self: OperationNamespace[Any], /, *args: Any, **kwargs: Any) -> Any:
         if len(args) >= len(positional):
             raise TypeError(f"{operation.name} takes at most {len(positional) - 1} positional argument(s)")
         values = {**dict(zip(positional[1:], args, strict=False)), **kwargs}
-        reply: ValueT = self._run(operation.name, to_arguments(operation.request, values))
-        return reply
+        if "writer" in values and "writer" not in signature.parameters:
+            values["agent_id"] = values.pop("writer")
+        return self.run(operation.name, to_arguments(operation.request, values))
 
     run.__name__ = operation.name.partition(".")[2]
     run.__qualname__ = operation.name
     run.__doc__ = f"{operation.description}\n\nArgs:\n{_describe_fields(operation.request)}"
     run.__signature__ = signature  # type: ignore[attr-defined]
-    return run
+    return OperationMethod(run)
 
 
 def _signature(request: type[OperationRequest], returned: str) -> inspect.Signature:
@@ -113,7 +151,7 @@ def _fields(request: type[OperationRequest]) -> list[msgspec.structs.FieldInfo]:
     return sorted(msgspec.structs.fields(request), key=lambda field: field.name in common)
 
 
-class TaskNamespace(OperationNamespace):
+class TaskNamespace(OperationNamespace[ModeT]):
     """Operations on tasks."""
 
     start = method(records.TaskStartRequest, record_handlers.start_task)
@@ -127,7 +165,7 @@ class TaskNamespace(OperationNamespace):
     resume = method(digests.ResumeRequest, digests.resume)
 
 
-class ArtifactNamespace(OperationNamespace):
+class ArtifactNamespace(OperationNamespace[ModeT]):
     """Operations on artifacts, which are records."""
 
     create = method(records.ArtifactCreateRequest, record_handlers.create_artifact)
@@ -145,7 +183,7 @@ class ArtifactNamespace(OperationNamespace):
     find_highlights = method(digests.LibraryRequest, digests.find_highlights)
 
 
-class ContextNamespace(OperationNamespace):
+class ContextNamespace(OperationNamespace[ModeT]):
     """Operations that collect context for an agent."""
 
     brief_project = method(digests.BriefRequest, digests.brief_project)
@@ -157,7 +195,7 @@ class ContextNamespace(OperationNamespace):
     agent_context = method(context.AgentContextRequest, context_handlers.agent_context)
 
 
-class BackupNamespace(OperationNamespace):
+class BackupNamespace(OperationNamespace[ModeT]):
     """Operations on backups of the home: all tenants and all known projects."""
 
     create = method(backup.BackupRequest, backup_handlers.create)
@@ -165,13 +203,13 @@ class BackupNamespace(OperationNamespace):
     restore = method(backup.RestoreRequest, backup_handlers.restore)
 
 
-class LedgerNamespace(OperationNamespace):
+class LedgerNamespace(OperationNamespace[ModeT]):
     """Operations on the ledger."""
 
     verify = method(ledger.VerifyRequest, ledger_handlers.verify)
 
 
-class CodeNamespace(OperationNamespace):
+class CodeNamespace(OperationNamespace[ModeT]):
     """Operations on indexed code. Lines and columns count from 1."""
 
     index = method(code.CodeIndexRequest, code_handlers.index_tree)
@@ -185,7 +223,7 @@ class CodeNamespace(OperationNamespace):
     search = method(code.CodeSearchRequest, code_handlers.search)
 
 
-class DebugNamespace(OperationNamespace):
+class DebugNamespace(OperationNamespace[ModeT]):
     """Operations on traced calls and errors."""
 
     find_tool_calls = method(debug.ToolCallsRequest, debug_handlers.find_tool_calls)
@@ -194,7 +232,7 @@ class DebugNamespace(OperationNamespace):
     why = method(debug.WhyRequest, debug_handlers.why)
 
 
-class GuardNamespace(OperationNamespace):
+class GuardNamespace(OperationNamespace[ModeT]):
     """Operations on guards, which check agents' tool calls."""
 
     list = method(guards.GuardListRequest, guard_handlers.list_guards)
@@ -208,7 +246,7 @@ class GuardNamespace(OperationNamespace):
     remove = method(guards.GuardIdRequest, guard_handlers.remove_guard)
 
 
-class DeliveryNamespace(OperationNamespace):
+class DeliveryNamespace(OperationNamespace[ModeT]):
     """Operations on the memories that agents were shown."""
 
     list = method(delivery.DeliveryListRequest, delivery_handlers.list_shown)

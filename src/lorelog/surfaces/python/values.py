@@ -3,21 +3,66 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import date
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import date, datetime
 from functools import cache
-from typing import Any, Protocol, get_args, get_origin, get_type_hints
+from importlib import import_module
+from typing import Any, Literal, Protocol, get_args, get_origin, get_type_hints
 
+import msgspec
 from msgspec import UNSET
 
+from lorelog.core.errors import UsageError
+from lorelog.core.query import Filters
+from lorelog.operations.catalogue import find_operation
+from lorelog.operations.operation import Operation
 from lorelog.operations.replies import to_json
-from lorelog.operations.requests import OperationRequest
 
 PathArgument = str | os.PathLike[str]
 PathArguments = PathArgument | Iterable[PathArgument]
 Names = str | Iterable[str]
 """One name or several."""
 Day = str | date
+FilterArgument = Filters | Mapping[str, Any]
+DaemonMode = Literal["auto", "off", "required"]
+
+_DAY_FIELDS = frozenset({"since", "until", "expires", "review_after"})
+_FILTER_FIELDS = {
+    "project": "projects",
+    "projects": "projects",
+    "source": "source",
+    "source_prefix": "source",
+    "since": "since",
+    "until": "until",
+    "types": "types",
+    "tags": "tags",
+}
+"""Field of a request for each name of a filter."""
+_VALUE_TYPES = {
+    "memory.search": "core.query:SearchReply",
+    "memory.expand": "core.memory:ExpandReply",
+    "memory.get": "core.memory:GetReply",
+    "memory.list": "core.memory:ListReply",
+    "memory.index": "core.memory:IndexReport",
+    "roots.add": "core.memory:IndexReport",
+    "memory.health": "core.memory:HealthReply",
+    "memory.supersede": "core.memory:SupersedeReply",
+    "memory.find_near_duplicates": "core.memory:DuplicatesReply",
+    "memory.evaluate": "services.evaluation.search_quality:EvaluateReply",
+    "memory.check_store": "core.ports:StoreComparison",
+    "memory.forget": "services.forget.forgetter:ForgetReply",
+    "context.find_relevant_context": "operations.context.schema:RelevantContext",
+    "context.get_hot_context": "operations.context.schema:HotContext",
+}
+"""Type of the handler's value, for operations whose JSON has other fields than the value."""
+_ITEM_TYPES = {
+    "memory.add_batch": "core.memory:AddReply",
+    "roots.list": "services.places.roots:RootStatus",
+    "memory.forget_receipts": "services.forget.receipt:Receipt",
+    "session.recall": "services.sessions.recall:RecalledMemory",
+}
+"""Type of the items, for operations whose value is a list."""
 
 
 class Identified(Protocol):
@@ -28,13 +73,43 @@ class Identified(Protocol):
         """Return the id."""
 
 
+Identity = str | Identified | Mapping[str, Any]
+"""An id, something that has one, or the JSON of such a thing."""
+
+
 def to_dict(value: object) -> Any:
     """Return a reply, or a part of one, as plain dictionaries and lists: the JSON that docs/json.md describes."""
-    convert = _json_conversions().get(type(value))
-    return to_json(value if convert is None else convert(value))
+    kind: Any = type(value)
+    convert = _json_conversion(kind)
+    if convert is not None:
+        return to_json(convert(value))
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_dict(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(name): to_dict(part) for name, part in value.items()}
+    return [to_dict(part) for part in value] if isinstance(value, list | tuple) else to_json(value)
 
 
-def to_arguments(request: type[OperationRequest], values: Mapping[str, Any]) -> dict[str, Any]:
+def from_json(operation: Operation[Any, Any], value: object) -> Any:
+    """Return the value of an operation's handler from the JSON of it."""
+    return msgspec.convert(value, value_type(operation))
+
+
+def value_type(operation: Operation[Any, Any]) -> Any:
+    """Return the type of the value that an operation's handler returns."""
+    if operation.name in _VALUE_TYPES:
+        return _find_type(_VALUE_TYPES[operation.name])
+    if operation.name in _ITEM_TYPES:
+        return list[_find_type(_ITEM_TYPES[operation.name])]  # type: ignore[misc]
+    if operation.name == "memory.forget_verify":
+        from lorelog.services.forget.receipt import Receipt
+        from lorelog.services.forget.residues import ResidueReport
+
+        return tuple[Receipt, ResidueReport]
+    return operation.reply
+
+
+def to_arguments(request: type[msgspec.Struct], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return Python values as JSON arguments of a request.
 
     Accepts paths, days and enums for text, any iterable for a list, and a single value for a list of one: a string
@@ -45,18 +120,55 @@ def to_arguments(request: type[OperationRequest], values: Mapping[str, Any]) -> 
     for name, value in values.items():
         if value is UNSET:
             continue
+        if isinstance(value, datetime) and name in _DAY_FIELDS:
+            value = (value if value.tzinfo is None else value.astimezone()).date()  # noqa: PLW2901
         single = name in lists and isinstance(value, str | os.PathLike | Mapping)
-        arguments[name] = [_to_json_value(value)] if single else _to_json_value(value)
+        arguments[name] = [_to_json_value(name, value)] if single else _to_json_value(name, value)
     return arguments
 
 
-def id_of(identity: str | Identified) -> str:
-    """Return an id, or the id of a hit, chunk or reply."""
-    return identity if isinstance(identity, str) else identity.id
+def filter_arguments(filters: FilterArgument | None, **keywords: Any) -> dict[str, Any]:
+    """Return filters under the names of the operations, from `filters` and from keywords of their own."""
+    if filters is None:
+        given: dict[str, Any] = {}
+    elif isinstance(filters, Filters):
+        given = {field.name: getattr(filters, field.name) for field in fields(Filters)}
+    elif isinstance(filters, Mapping):
+        given = dict(filters)
+    else:
+        raise UsageError(
+            f"filters must be Filters or a dictionary (got {_shorten(filters)})", hint="Filters(types=('decision',))"
+        )
+    arguments: dict[str, Any] = {}
+    for name, value in (*given.items(), *keywords.items()):
+        if name not in _FILTER_FIELDS:
+            known = ", ".join(name for name in _FILTER_FIELDS if name not in {"projects", "source_prefix"})
+            raise UsageError(f"filters has an unknown field {str(name)[:100]!r}", hint=f"the fields are {known}")
+        if value is None or (value in ("", ()) and name not in {"project", "projects"}):
+            continue  # an empty field matches everything; the empty project is the global one
+        field = _FILTER_FIELDS[name]
+        if field in arguments:
+            raise UsageError(f"{name} is given twice", hint="give it either in filters or as a keyword")
+        arguments[field] = _project_ids(value) if name == "project" else value
+    return arguments
+
+
+def id_of(identity: Identity, name: str = "identity") -> str:
+    """Return an id, or the id of a hit, chunk or reply. `name` is the parameter that an error names."""
+    if isinstance(identity, Mapping):
+        found = identity.get("id")
+    else:
+        found = identity if isinstance(identity, str) else getattr(identity, "id", None)
+    if not isinstance(found, str):
+        raise UsageError(
+            f"{name} must be an id or something that has one (got {_shorten(identity)})",
+            hint="pass a hit, a reply of add, or its id as text",
+        )
+    return found
 
 
 @cache
-def list_fields(request: type[OperationRequest]) -> frozenset[str]:
+def list_fields(request: type[msgspec.Struct]) -> frozenset[str]:
     """Return the fields of a request that are lists."""
     hints = get_type_hints(request)
     return frozenset(
@@ -66,36 +178,68 @@ def list_fields(request: type[OperationRequest]) -> frozenset[str]:
     )
 
 
-def _to_json_value(value: Any) -> Any:
+def _project_ids(directories: Any) -> list[str]:
+    """Return the projects of directories; the empty text is the global project."""
+    from lorelog.services.places.project import find_project
+
+    if isinstance(directories, str | os.PathLike):
+        directories = [directories]
+    elif not isinstance(directories, Iterable) or isinstance(directories, bytes):
+        raise UsageError(f"project must be a directory or several (got {_shorten(directories)})")
+    paths = [_to_json_value("project", directory) for directory in directories]
+    return [find_project(os.path.expanduser(path)).id if path else "" for path in paths]  # noqa: PTH111
+
+
+def _to_json_value(name: str, value: Any) -> Any:
     if isinstance(value, str):
         return str(value)  # of an enum, its value
+    if isinstance(value, bytes | bytearray | memoryview):
+        raise UsageError(f"{name} must be text, not bytes", hint="decode it first")
     if isinstance(value, os.PathLike):
-        return os.fspath(value)
+        path = os.fspath(value)
+        return path if isinstance(path, str) else os.fsdecode(path)
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Mapping):
-        return {name: _to_json_value(part) for name, part in value.items()}
-    return [_to_json_value(part) for part in value] if isinstance(value, Iterable) else value
+        return {key: _to_json_value(name, part) for key, part in value.items()}
+    if isinstance(value, msgspec.Struct) or is_dataclass(value):
+        return value  # also those that can be iterated: refused by their field, not taken apart
+    return [_to_json_value(name, part) for part in value] if isinstance(value, Iterable) else value
+
+
+def _shorten(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+def _find_type(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(f"lorelog.{module}"), name)
 
 
 @cache
-def _json_conversions() -> dict[type, Any]:
-    """Return the conversions of values whose JSON has other fields, by type."""
-    from lorelog.core import memory, query
-    from lorelog.operations.context import handlers as context_handlers
-    from lorelog.operations.context import schema as context
+def _json_conversion(kind: Any) -> Callable[[Any], object] | None:
+    """Return the conversion of values whose JSON has other fields; None for all others."""
+    place = f"{kind.__module__.removeprefix('lorelog.')}:{kind.__name__}"
+    for name, value_place in _VALUE_TYPES.items():
+        if value_place == place:
+            convert: Any = find_operation(name).to_reply
+            return lambda value: convert(value, None)
     from lorelog.operations.memory import serialize
 
-    return {
-        query.Hit: serialize.hit_json,
-        query.SearchReply: serialize.search_json,
-        memory.ExpandReply: serialize.expand_json,
-        memory.GetReply: serialize.get_json,
-        memory.ListReply: serialize.list_json,
-        memory.IndexReport: serialize.index_json,
-        memory.SupersedeReply: serialize.supersede_json,
-        memory.DuplicatesReply: serialize.duplicates_json,
-        memory.HealthReply: serialize.health_json,
-        context.HotContext: context_handlers.hot_context_json,
-        context.RelevantContext: context_handlers.relevant_context_json,
+    if place == "services.places.roots:RootStatus":
+        return lambda status: serialize.roots_json([status]).roots[0]
+    if place == "services.sessions.recall:RecalledMemory":
+        from lorelog.operations.session.handlers import recall_json
+
+        return lambda memory: recall_json([memory]).hits[0]
+    if place == "services.forget.receipt:Receipt":
+        from lorelog.operations.forget.handlers import receipts_json
+
+        return lambda receipt: receipts_json([receipt]).receipts[0]
+    conversions: dict[str, Callable[[Any], object]] = {
+        "core.query:Hit": serialize.hit_json,
+        "core.document:StoredChunk": serialize.chunk_json,
+        "core.document:Document": serialize.document_json,
     }
+    return conversions.get(place)
