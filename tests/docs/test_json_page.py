@@ -219,7 +219,7 @@ def test_called_operations_are_documented(shell: Shell, journal: Path) -> None:
     assert set(fields(added)) == documented("add_batch")
     counted = shell("call", "metrics").json | {"operations": [dict.fromkeys(LATENCY, 0)], "cache": {}}
     assert set(fields(counted)) == documented("metrics")
-    shell("call", "artifact.decision", "--json", '{"summary": "redis it is", "agent_id": "mara"}')
+    shell("call", "artifact.decision", "--json", '{"summary": "redis it is", "writer": "mara"}')
     names_a_file(shell, journal)
     recalled = shell("call", "session.recall", "--json", '{"prompt": "redis", "k": 9, "min_relevance": 0}').json
     assert set(fields(recalled)) == documented("session.recall")
@@ -312,7 +312,7 @@ def test_records_are_documented(shell: Shell) -> None:
     about = {
         "reply_to_artifact_id": decided["artifact_id"],
         "supports_claim": True,
-        "agent_id": "otto",
+        "writer": "otto",
         "session_id": "s",
     }
     rests = {"related_artifact_ids": [task["artifact_id"]], "parent_task_id": task["task_id"]}

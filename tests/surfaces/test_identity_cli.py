@@ -34,7 +34,7 @@ def test_an_identity_signs_once_it_is_chosen(shell: Shell, home: Path) -> None:
     assert shell("config", "set", "records.identity", "mara").status == 0
 
     artifact = start_task(shell)
-    assert (artifact["agent_id"], artifact["trust"]["signed"]) == ("mara", True)
+    assert (artifact["writer"], artifact["trust"]["signed"]) == ("mara", True)
     found = shell("ledger", "verify")
     assert (found.status, "2 records, 1 signed, 1 of them valid" in found.out) == (0, True)
 
@@ -43,7 +43,7 @@ def test_nobody_writes_in_anothers_name(shell: Shell) -> None:
     """An identity cannot write under another name."""
     shell("identity", "create", "mara")
     shell("config", "set", "records.identity", "mara")
-    refused = shell("call", "task.start", "--json", json.dumps({"goal": "x", "agent_id": "otto"}))
+    refused = shell("call", "task.start", "--json", json.dumps({"goal": "x", "writer": "otto"}))
 
     assert (refused.status, refused.json["error"]["code"]) == (2, "usage")
     assert shell("ledger", "verify", "--json").json["records"] == 0

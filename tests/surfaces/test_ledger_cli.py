@@ -87,7 +87,7 @@ def test_what_is_exported_is_imported(form: str, shell: Shell, tmp_path: Path) -
 
 def test_a_backup_is_restored_as_it_was(shell: Shell, tmp_path: Path) -> None:
     """With --restore the other ledger exports the same to the byte, and its records are not tainted."""
-    task = start_task(shell, agent_id="mara")
+    task = start_task(shell, writer="mara")
     shell("call", "task.progress", "--json", json.dumps({"task_id": task["task_id"], "summary": "s", "next_step": "n"}))
     file = tmp_path / "backup.jsonl"
     shell("ledger", "export", "--output", file)

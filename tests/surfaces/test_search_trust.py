@@ -185,7 +185,7 @@ def test_a_superseded_record_that_is_read_by_its_id_says_so(
     shell: Shell, project: Path, recorded: dict[str, str], command: str
 ) -> None:
     """Who kept an id learns which record holds in its place."""
-    said = {"reply_to_artifact_id": recorded["decided"], "summary": "otters use sqlite", "agent_id": "mara"}
+    said = {"reply_to_artifact_id": recorded["decided"], "summary": "otters use sqlite", "writer": "mara"}
     newer = Dispatcher().call("artifact.revision", said, ClientIdentity(str(project), dict(os.environ)))["artifact_id"]
     assert shell("search", "otters").status == 0
 
@@ -198,7 +198,7 @@ def test_a_superseded_record_that_is_read_by_its_id_says_so(
 def test_json_drives_no_terminal(shell: Shell, project: Path) -> None:
     """Control characters are escaped in JSON, and parse to the same text."""
     text = "otter \x9b31m \u202e \u2028 \x7f end"
-    said = {"summary": text, "agent_id": "mara"}
+    said = {"summary": text, "writer": "mara"}
     made = Dispatcher().call("artifact.decision", said, ClientIdentity(str(project), dict(os.environ)))["artifact_id"]
 
     shown = shell("artifact", "show", made, "--json")

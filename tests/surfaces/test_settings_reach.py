@@ -263,7 +263,7 @@ def _writer(desk: Desk) -> object:
     desk.shell("identity", "create", "mara")
     task = desk.shell("call", "task.start", "--json", json.dumps({"goal": "count otters"})).json
     shown = desk.shell("call", "artifact.get", "--json", json.dumps({"artifact_id": task["artifact_id"]})).json
-    return shown["artifact"].get("agent_id", ""), shown["artifact"]["trust"]["signed"]
+    return shown["artifact"].get("writer", ""), shown["artifact"]["trust"]["signed"]
 
 
 def _kept_in(desk: Desk) -> object:
@@ -312,7 +312,7 @@ ROWS += [
     Row("store.per_project", False, _collections, 2, 1),
     Row("store.shared", True, _sharing, False, True),
     Row("store.token", "env:MY_MILVUS_TOKEN", _token, [""], ["swordfish"]),
-    Row("records.agent", "otto", _writer, ("", False), ("otto", False)),
+    Row("records.writer", "otto", _writer, ("", False), ("otto", False)),
     Row("records.identity", "mara", _writer, ("", False), ("mara", True)),
 ]
 

@@ -65,7 +65,7 @@ def test_a_task_is_told_from_start_to_finish(shell: Shell) -> None:
     told = records(shell, task)
     kinds = ["task_start", "task_progress", "run_start", "run_finish", "evidence", "task_finish"]
     assert [one["artifact_kind"] for one in told] == kinds
-    assert [one.get("agent_id", "") for one in told] == ["mara", "mara", "mara", "", "", ""]
+    assert [one.get("writer", "") for one in told] == ["mara", "mara", "mara", "", "", ""]
     _, progress, began, ended, evidence, finish = told
     assert [progress[name] for name in ("summary", "next_step")] == ["found it", "mend it"]
     assert [progress[name] for name in ("blockers", "what_failed", "what_worked")] == [

@@ -341,7 +341,7 @@ def item_line(role: DigestRole, item: DigestItem) -> DigestLine:
 
 def format_author(record: Record) -> str:
     """Return a record's writer and day."""
-    return f"{one_line(record.agent, 60) or 'somebody'}, {record.at[:10]}"
+    return f"{one_line(record.agent, 60) or 'nobody'}, {record.at[:10]}"
 
 
 def _format_item(role: DigestRole, item: DigestItem) -> str:
@@ -401,7 +401,7 @@ def _format_task(
 ) -> str:
     goal = format_field(start, "goal") if start is not None and start.text("goal") else ""
     when = f"since {task.started_at[:10]}" if not task.finished_at else f"ended {task.finished_at[:10]}"
-    agent = one_line(task.agent, 60) or "somebody"
+    agent = one_line(task.agent, 60) or "nobody"
     text = f"{goal or 'a task without a goal'} ({one_line(task.status, 40)}, {agent}, {when})"
     if last is not None and last.text("summary"):
         text += f"; last: {format_field(last, 'summary')}"

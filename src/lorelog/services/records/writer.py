@@ -118,7 +118,7 @@ def _writer_name(scope: RecordScope, agent: str | None) -> str:
     if agent is not None and writer_identity(agent) != writer_identity(signer):
         raise UsageError(
             f"records are signed as {signer!r} here and cannot be written as {agent!r}",
-            hint="omit agent_id (--as), or select that writer's identity with the setting records.identity",
+            hint="omit writer (--as), or select that writer's identity with the setting records.identity",
         )
     return signer
 

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     if reply["artifact"] is None:
         raise NotFound(f"there is no record {args.artifact!r}", hint="'lorelog task show TASK' lists a task's records")
     related = [*reply["replies"], *reply["superseded_by"]]
-    show_record(reply["artifact"], {record["artifact_id"]: record.get("agent_id", "") for record in related})
+    show_record(reply["artifact"], {record["artifact_id"]: record.get("writer", "") for record in related})
     for title, records in (("Replies", reply["replies"]), ("Superseded by", reply["superseded_by"])):
         if records:
             print(f"\n{stylize(title, 'bold')}")

@@ -91,7 +91,7 @@ def _show_verification(reply: dict[str, Any]) -> None:
     if reply["fault_count"] > len(reply["faults"]):
         print(f"and {reply['fault_count'] - len(reply['faults']):,} more; --json lists them")
     for record in reply["unproven"]:
-        name = one_line(f"{record['artifact_id']} of {record['agent_id']}")
+        name = one_line(f"{record['artifact_id']} of {record['writer']}")
         key = f" ({record['key'][:8]})" if record["key"] else ""
         print(f"{stylize('signature:', 'yellow')} {name}: {record['reason']}{key}")
     if not (reply["records"] or reply["faults"] or reply["torn_bytes"]):

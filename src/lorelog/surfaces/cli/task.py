@@ -292,7 +292,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     search.add_argument("--status", default="", metavar="STATUS", help="only tasks with this status")
     search.add_argument("--tool", default="", metavar="NAME", help="only tasks that used this tool")
     search.add_argument("--dataset", default="", metavar="NAME", help="only tasks that used this dataset")
-    search.add_argument("--agent", default="", metavar="AGENT", help="only records of this writer")
+    search.add_argument("--as", dest="writer", default="", metavar="NAME", help="only records of this writer")
     for verb, limit in ((listing, 20), (search, 5)):
         verb.add_argument(
             "-n", "--limit", type=int, default=limit, metavar="N", help=f"maximum number of tasks (default {limit})"
@@ -329,7 +329,7 @@ def _search(args: argparse.Namespace) -> int:
         "status": args.status,
         "tool_name": args.tool,
         "dataset": args.dataset,
-        "agent_id": args.agent,
+        "writer": args.writer,
         "all_projects": args.all_projects,
     }
     reply = call_operation(args, "task.search", request, start_daemon=True)

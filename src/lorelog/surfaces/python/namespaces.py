@@ -1,7 +1,7 @@
 """Namespaces of operations on `Lorelog`: `memory.task`, `memory.artifact`, `memory.code` and so on.
 
     with Lorelog(project=".") as memory:
-        task = memory.task.start("make the importer idempotent", agent_id="mara")
+        task = memory.task.start("make the importer idempotent", writer="mara")
         memory.task.progress(task.task_id, summary="keys are unique", next_step="replay last week")
 
 A method is made from the request and the handler of its operation, so parameters, their types and their descriptions

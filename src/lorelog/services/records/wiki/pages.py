@@ -96,7 +96,7 @@ def render_task_page(resume: TaskResume, records: Sequence[Record], wiki_records
     facts = [
         escape_inline(task.status, 60),
         began,
-        f"by {escape_inline(task.agent, 100) or 'somebody'}",
+        f"by {escape_inline(task.agent, 100) or 'nobody'}",
         f"{len(records)} records",
     ]
     facts += [f"ended {task.finished_at[:10]}"] if task.finished_at else []
@@ -229,7 +229,7 @@ def _render_citations(ids: Sequence[str], wiki_records: WikiRecords, folder: str
 
 def _render_record(record: Record, wiki_records: WikiRecords, folder: str) -> list[str]:
     trust = wiki_records.trust.get(record.id)
-    who = escape_inline(record.agent, 100) or "somebody"
+    who = escape_inline(record.agent, 100) or "nobody"
     at_ = escape_inline(record.at[:16].replace("T", " "))
     facts = [
         f"{trust_badge(record, wiki_records.trust)} {who}",

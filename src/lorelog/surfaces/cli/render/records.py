@@ -111,7 +111,7 @@ def format_summary(record: Mapping[str, object]) -> str:
 
 def format_agent(record: Mapping[str, object]) -> str:
     """Return the printable name of a record's writer."""
-    return one_line(str(record.get("agent_id", ""))).strip() or "(unnamed)"
+    return one_line(str(record.get("writer", ""))).strip() or "nobody"
 
 
 def format_time(at: str) -> str:
@@ -143,7 +143,7 @@ def show_tasks(tasks: Sequence[Json], *, projects: bool) -> None:
 def show_records(records: Sequence[Json]) -> None:
     """Print records as a table with trust badges."""
     ids = shorten_ids(record["artifact_id"] for record in records)
-    writers = {record["artifact_id"]: record.get("agent_id", "") for record in records}
+    writers = {record["artifact_id"]: record.get("writer", "") for record in records}
     rows = []
     for record in records:
         row = [
@@ -214,7 +214,7 @@ def _print_promotion(trust: Json) -> None:
     elif trust["promotion"] == "refused":
         print(f"{stylize('promotion: refused', 'yellow')}, {one_line(trust['promotion_reason'])}")
         if trust["promotion_reason"] == _NAMELESS_REASON:
-            print_note("give your name with --as, or set it once: lorelog config set records.agent NAME")
+            print_note("give your name with --as NAME, or set it once: lorelog config set records.writer NAME")
 
 
 def _format_value(value: object) -> str:
