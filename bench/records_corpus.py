@@ -43,8 +43,7 @@ class Case:
             names = _RENAMED.get(op, {})
             yield (
                 op,
-                {names.get(name, name): value for name, value in step.items() if name != "op"}
-                | {"writer": self.agent},
+                {names.get(name, name): value for name, value in step.items() if name != "op"} | {"writer": self.agent},
             )
 
     def sections(self) -> Iterator[str]:

@@ -37,9 +37,7 @@ def ask(tmp_path: Path, home: Path) -> Ask:
 def task(ask: Ask) -> str:
     """A task with records of two writers."""
     task: str = ask("task.start", goal="make it fast", writer="mara")["task_id"]
-    ask(
-        "task.progress", task_id=task, summary="half", next_step="the rest", failed_attempts=["plan A"], writer="mara"
-    )
+    ask("task.progress", task_id=task, summary="half", next_step="the rest", failed_attempts=["plan A"], writer="mara")
     made = ask("artifact.decision", task_id=task, summary="use redis", writer="mara")["artifact_id"]
     ask("artifact.verification", reply_to_artifact_id=made, supports_claim=True, writer="jon")
     ask("task.add_evidence", task_id=task, evidence_kind="output", summary="ok", origin="tool", writer="mara")

@@ -205,13 +205,15 @@ def _shared_lines(desk: Desk) -> object:
 
 def _tenant(desk: Desk) -> object:
     if not desk.listed():
-        desk.shell("index", "notes" if "default" in desk.shell("stats", "--json").json["location"] else "docs/drafts")
+        desk.shell(
+            "index", "notes" if "default" in desk.shell("status", "index", "--json").json["location"] else "docs/drafts"
+        )
     return len(desk.listed())
 
 
 def _model(desk: Desk) -> object:
     embedded = desk.shell("index", "notes", "--force", "--json").json["embedded"]
-    return desk.shell("stats", "--json").json["model"], embedded
+    return desk.shell("status", "index", "--json").json["model"], embedded
 
 
 @dataclass(frozen=True)
@@ -773,7 +775,7 @@ def test_every_setting_is_seen_in_what_is_kept_of_a_session(desk: Desk, home: Pa
 def _is_traced(desk: Desk) -> object:
     """Whether an operation is noted."""
     before = desk.shell("debug", "calls", "--json").json["total_count"]
-    desk.shell("stats")
+    desk.shell("status", "index")
     return desk.shell("debug", "calls", "--json").json["total_count"] > before
 
 
@@ -1111,7 +1113,7 @@ def test_another_model_and_back(desk: Desk) -> None:
     assert (told["from"], told["to"], told["swapped"]) == ("fake/fake-64", "builtin/e5-small-v2", True)
     desk.shell("index", "--rollback")
     assert desk.shell("index", "--forget-old").out == "Dropped 8 vectors; those of fake/fake-64 are left.\n"
-    assert desk.shell("stats", "--json").json["other_vectors"] == 0
+    assert desk.shell("status", "index", "--json").json["other_vectors"] == 0
     assert desk.shell("index", "--rollback", "--json").json["error"]["code"] == "not_found"
 
 

@@ -204,11 +204,11 @@ def test_a_decision_is_recorded_and_superseded(shell: Shell) -> None:
     first = typed_id(shell("decide", "TTL of five minutes", "--because", "legal", "--as", "mara"))
     second = typed_id(shell("decide", "TTL of one minute", "--because", "five were long", "--supersedes", first))
 
-    shown = shell("artifact", "show", first)
+    shown = shell("show", first)
     assert [word in shown.out for word in ("TTL of five minutes", "because: legal", "Superseded by", second)] == [
         True
     ] * 4
-    assert shell("artifact", "show", second, "--json").json["artifact"]["supersedes"].startswith(first)
+    assert shell("show", second, "--json").json["artifact"]["supersedes"].startswith(first)
 
 
 def test_a_decision_belongs_to_a_task(shell: Shell) -> None:
@@ -218,7 +218,7 @@ def test_a_decision_belongs_to_a_task(shell: Shell) -> None:
 
     told = records(shell, task)
     assert [one["artifact_kind"] for one in told] == ["task_start", "decision"]
-    shown = [line.split()[0] for line in shell("artifact", "thread", decided).out.splitlines()]
+    shown = [line.split()[0] for line in shell("show", decided, "--history").out.splitlines()]
     assert shown == [told[0]["artifact_id"][:13], decided]
 
 
@@ -230,7 +230,7 @@ def test_another_writer_verifies(shell: Shell) -> None:
     assert (verified.status, verified.err) == (0, "")
     assert "promotion: granted" in verified.out
     assert "told apart by name only" in verified.out
-    shown = shell("artifact", "show", decided).out
+    shown = shell("show", decided).out
     assert "verified by otto" in shown
     assert "verified (unsigned)" in shown
 
@@ -243,14 +243,14 @@ def test_nobody_verifies_themselves(shell: Shell) -> None:
     assert verified.status == 0
     assert (verified.out + verified.err).count("the same writer") == 1
     assert "promotion: refused" in verified.out
-    assert "verified by" not in shell("artifact", "show", decided).out
+    assert "verified by" not in shell("show", decided).out
 
 
 def test_an_objection_supports_nothing(shell: Shell) -> None:
     """`--against` is kept as an objection, and promotes nothing."""
     decided = typed_id(shell("decide", "a constraint", "--because", "it holds", "--as", "mara"))
     shell("verify", decided, "--as", "otto", "--against", "--note", "fails with two workers")
-    shown = shell("artifact", "show", decided, "--json").json
+    shown = shell("show", decided, "--json").json
 
     assert shown["replies"][0]["supports_claim"] is False
     assert shown["artifact"]["trust"]["verified_by"] == []

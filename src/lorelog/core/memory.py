@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from lorelog.core.code import UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.document import Document, StoredChunk
 from lorelog.core.query import NO_LIFECYCLE_STATE, Filters, LifecycleState, VectorCoverage
 from lorelog.core.record import CANDIDATE_TRUST, Trust
@@ -238,6 +239,7 @@ class ExpandReply:
     covered: int = 0
     """For a summary: number of chunks it covers."""
     trust: Trust = CANDIDATE_TRUST
+    verdict: FreshnessVerdict = UNCHECKED_VERDICT
 
 
 @dataclass(frozen=True, slots=True)

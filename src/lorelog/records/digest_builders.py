@@ -39,8 +39,8 @@ from lorelog.records.tables import (
     ToolRun,
 )
 
-IMPLICIT_DECISION_KINDS = frozenset({"task_finish", "verification", "review"})
-"""Kinds that settle something without being recorded as a decision."""
+IMPLICIT_DECISION_KINDS = frozenset({"task_finish", "review"})
+"""Kinds that settle something without being recorded as a decision. A verification adds to the trust of another."""
 MAX_CONFIDENCE = 0.95
 _MAX_PER_TASK, _MAX_PER_PROJECT = 2, 4
 _BASE_CONFIDENCE = {"decision": 0.6, "warning": 0.55, "tactic": 0.5}

@@ -13,6 +13,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
 
 from lorelog.core.errors import UsageError
+from lorelog.core.grammar import with_article
 from lorelog.core.ids import new_id
 from lorelog.core.record import (
     DIGEST_KIND,
@@ -138,7 +139,7 @@ KINDS: Mapping[str, RecordKindSpec] = {
         starts_task=True,
     ),
     "task_progress": RecordKindSpec(
-        "progress of a task", "in_progress", required=("summary", "next_step"), usual=("blockers", "what_failed")
+        "progress of a task", "in_progress", required=("summary",), usual=("next_step", "blockers", "what_failed")
     ),
     "run_start": RecordKindSpec(
         "a tool is run",
@@ -203,11 +204,11 @@ def check_fields(kind: str, fields: Mapping[str, Json]) -> None:
     allowed = allowed_fields(kind)
     for name, value in fields.items():
         if name not in allowed:
-            raise _unknown_name_error(f"a {kind} has no field {name!r}", name, allowed)
+            raise _unknown_name_error(f"{with_article(kind)} has no field {name!r}", name, allowed)
         _check_value(name, FIELDS[name].type, value)
     for name in rules.required:
         if not _is_filled(fields.get(name)):
-            raise UsageError(f"a {kind} needs {name!r}", hint=f"{name}: {FIELDS[name].description}")
+            raise UsageError(f"{with_article(kind)} needs {name!r}", hint=f"{name}: {FIELDS[name].description}")
     if kind == "wiki_page":
         _check_page(fields)
 
@@ -227,9 +228,9 @@ def check_draft(draft: RecordDraft) -> None:
         if value and not _IDENTIFIER.fullmatch(value):
             raise UsageError(f"{value!r} cannot be the {name} of a record", hint="ids must not contain spaces")
     if rules.needs_task and not draft.task and not is_reply(draft):
-        raise UsageError(f"a {draft.kind} needs a task", hint="give a task, or reply to a record of one")
+        raise UsageError(f"{with_article(draft.kind)} needs a task", hint="give a task, or reply to a record of one")
     if not draft.status:
-        raise UsageError(f"a {draft.kind} needs a status", hint="such as completed, failed or cancelled")
+        raise UsageError(f"{with_article(draft.kind)} needs a status", hint="such as completed, failed or cancelled")
     if draft.origin not in ORIGINS:
         raise _unknown_name_error(f"{draft.origin!r} is not an origin of a record", draft.origin, ORIGINS)
     if draft.at and not _TIMESTAMP.fullmatch(draft.at):

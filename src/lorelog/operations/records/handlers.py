@@ -72,7 +72,7 @@ def start_task(engine: Engine, request: schema.TaskStartRequest, call: RequestCo
 
 
 def add_progress(engine: Engine, request: schema.TaskProgressRequest, call: RequestContext) -> schema.WrittenArtifact:
-    """Record the progress of a task, and its next step."""
+    """Record the progress of a task, and its next step if there is one."""
     return _write_record(engine, "task_progress", request, call)
 
 

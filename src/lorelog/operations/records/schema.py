@@ -80,7 +80,7 @@ class TaskProgressRequest(_TaskRecordRequest, frozen=True, kw_only=True):
     """Progress of a task."""
 
     summary: Annotated[_Text, _field_description("summary")]
-    next_step: Annotated[_Text, _field_description("next_step")]
+    next_step: Annotated[_Text, _field_description("next_step")] = ""
     blockers: Annotated[_Texts, _field_description("blockers")] = []
     failed_attempts: Annotated[_Texts, Meta(description="Failed attempts; stored as what_failed.")] = []
     what_worked: Annotated[_Texts, _field_description("what_worked")] = []

@@ -41,9 +41,7 @@ def artifact_info(rated: RatedRecord) -> schema.ArtifactInfo:
 
 def task_info(task: Task, **changed: Any) -> schema.TaskInfo:
     """Return a task under its JSON names."""
-    return reply_from(
-        task, schema.TaskInfo, task_id=task.id, writer=task.agent, parent_task_id=task.parent, **changed
-    )
+    return reply_from(task, schema.TaskInfo, task_id=task.id, writer=task.agent, parent_task_id=task.parent, **changed)
 
 
 def run_info(run: ToolRun, **changed: Any) -> schema.RunInfo:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lorelog.core.errors import StoreError, UsageError
+from lorelog.core.grammar import with_article
 from lorelog.core.ids import new_id
 from lorelog.core.record import CANDIDATE_TRUST, Json, Promotion, Record, RecordDraft
 from lorelog.ingest.redaction.redact import redact
@@ -151,7 +152,8 @@ def _assign_task(
     rules = KINDS[draft.kind]
     if rules.needs_task and not draft.task and not is_reply(draft):
         raise UsageError(
-            f"a {draft.kind} needs a task", hint="give task_id, or reply_to_artifact_id with a record of the task"
+            f"{with_article(draft.kind)} needs a task",
+            hint="give task_id, or reply_to_artifact_id with a record of the task",
         )
     task = tables.task(draft.task) if draft.task else None
     if task is not None:

@@ -32,10 +32,9 @@ if TYPE_CHECKING:
 COMMANDS = {
     "index": "Index Markdown files",
     "search": "Search memories and notes",
-    "expand": "Show the full section around a search hit",
+    "show": "Show a memory, record or task by its id",
     "transcript": "Show the conversation that a memory came from",
     "list": "List memories or documents, newest first",
-    "get": "Show one memory by its id",
     "add": "Add a memory to today's journal",
     "delete": "Hide a memory from search (its file is kept)",
     "forget": "Take text out for good, and prove it",
@@ -49,10 +48,9 @@ COMMANDS = {
     "task": "Start, update and search tasks",
     "decide": "Record a decision and its reason",
     "verify": "Confirm or dispute a record written by someone else",
-    "artifact": "Show a record, its trust level and its history",
     "brief": "Summarize this project's tasks and decisions for a newcomer",
     "wiki": "Build, serve and check browsable pages of the records",
-    "ledger": "Verify, export and import the ledger of records",
+    "ledger": "Check the ledger of records",
     "identity": "Manage the keys that sign records",
     "code": "Find definitions, references, callers and imports in code",
     "why": "Find earlier occurrences of an error and their fixes",
@@ -74,10 +72,10 @@ COMMANDS = {
     "doctor": "Check index, daemon and settings, and suggest fixes",
     "store": "Move the search index to another backend (files or Milvus)",
     "eval": "Measure search quality with your own queries",
-    "stats": "Show index statistics",
-    "cost": "Show the cost of model calls",
+    "status": "Show how lorelog is doing here, on one screen",
     "backup": "Write or check a backup of everything that cannot be rebuilt",
-    "export": "Export memories as Markdown or JSON Lines",
+    "import": "Import memories and records from a file",
+    "export": "Export memories and records",
     "reset": "Delete the index (never your files)",
     "config": "Show and change settings",
     "completion": "Print a shell completion script",
@@ -271,7 +269,7 @@ def _load_command(name: str) -> CommandModule:
 
 
 def _module_name(name: str) -> str:
-    return name.replace("-", "_")
+    return "import_file" if name == "import" else name.replace("-", "_")
 
 
 def _unknown_command(word: str) -> UsageError:

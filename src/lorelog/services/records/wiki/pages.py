@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from lorelog.core.grammar import plural
 from lorelog.core.record import DIGEST_MARK, UNPAGED_KINDS, Record, Trust
 from lorelog.records.digest_builders import DigestScope, TaskResume, build_brief, build_library, build_resume
 from lorelog.records.digests import Digest, DigestLine, DigestRole
@@ -97,7 +98,7 @@ def render_task_page(resume: TaskResume, records: Sequence[Record], wiki_records
         escape_inline(task.status, 60),
         began,
         f"by {escape_inline(task.agent, 100) or 'nobody'}",
-        f"{len(records)} records",
+        plural(len(records), "record"),
     ]
     facts += [f"ended {task.finished_at[:10]}"] if task.finished_at else []
     facts += [f"project {escape_inline(task.project, 300)}"] if task.project else ["no project"]

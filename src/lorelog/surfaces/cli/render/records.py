@@ -20,8 +20,6 @@ _MAX_SUMMARY_CHARS = 72
 _MIN_SUMMARY_COLUMNS = 24
 """With fewer columns left beside the table, a record's summary is printed below its line."""
 _PIPE_COLUMNS = 10_000
-_DIGEST_MARK = "<!-- lorelog:digest"
-"""Same as in `core.record`, whose import would be too slow here."""
 _RECORD_TIERS = ("canonical_record", "verified_record")
 _NAMELESS_REASON = "its writer has no name"
 """Same text as in the ledger's trust rules."""
@@ -173,15 +171,25 @@ def show_record(record: Json, writers: Mapping[str, str]) -> None:
         print(f"  promotion: refused, {one_line(record['trust']['promotion_reason'])}")
 
 
+def show_trust(record: Json, writers: Mapping[str, str]) -> None:
+    """Print why a record is trusted or not."""
+    trust = record["trust"]
+    print(f"{stylize(record['artifact_id'], 'cyan')}  {format_record_badge(record, writers)}")
+    print(f"  {format_summary(record)}")
+    print(f"  because: {one_line(trust['reason'])}")
+    print(f"  writer: {format_agent(record)}, {'signed' if record['signed'] else 'not signed'}")
+    print(f"  origin: {one_line(record['origin'])}")
+    if trust["promotion"] in {"granted", "refused"}:
+        print(f"  promotion: {one_line(trust['promotion'])}, {one_line(trust['promotion_reason'])}")
+
+
 def show_digest(digest: Json) -> None:
     """Print a digest, each sentence with the records it cites."""
-    if not sys.stdout.isatty():
-        print(f"{_DIGEST_MARK} {one_line(digest['artifact_id'])} -->")  # so that a saved digest is not indexed
     ids = shorten_ids(record for line in digest["lines"] for record in line["artifact_ids"])
     section = ""
     for line in digest["lines"]:
         if line["section"] != section:
-            if section or not sys.stdout.isatty():
+            if section:
                 print()
             section = line["section"]
             print(stylize(one_line(section), "bold"))
