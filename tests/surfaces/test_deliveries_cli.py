@@ -142,7 +142,7 @@ def test_stats_sum_the_tokens_of_a_day(shell: Shell, deliveries: Deliveries) -> 
 
     assert (reply["tokens_7_days"], reply["tokens_30_days"]) == (2_000, 2_000)
     assert [(day["deliveries"], day["tokens"]) for day in reply["days"]] == [(2, 2_000)]
-    assert "delivered  2,000 tokens of memories in 7 days, 2,000 in 30" in shell("status", "index").out
+    assert "delivered     2,000 tokens of memories in 7 days, 2,000 in 30" in shell("status", "index").out
 
 
 @pytest.mark.parametrize(

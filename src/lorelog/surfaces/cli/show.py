@@ -198,12 +198,10 @@ def _format_origin(anchor: Json) -> str:
 
 def _show_transcript_location(transcript: Json, identity: str) -> None:
     address, tokens = transcript["address"], transcript["tokens"]
+    missing = "" if transcript["exists"] or "://" in address else "  (not available)"
+    cost = "" if tokens is None else f"  ~{tokens:,} tokens: lorelog transcript {identity[:_SHORT_ID_CHARS]}"
     print()
-    if not transcript["exists"] and "://" not in address:
-        print(one_line(f"conversation {short_path(address)}  (not available)"))
-        return
-    cost = "" if tokens is None else f" (~{tokens:,} tokens in all)"
-    print(f"conversation: lorelog transcript {identity[:_SHORT_ID_CHARS]}{cost}")
+    print(one_line(f"transcript {short_path(address)}{missing}{cost}"))
 
 
 def _show_record(reply: Json, args: argparse.Namespace) -> None:
