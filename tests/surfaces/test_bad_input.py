@@ -587,7 +587,7 @@ def test_a_file_from_another_age_is_indexed(shell: Shell, good: Path, mtime: int
 @pytest.mark.parametrize(
     "line",
     [
-        "lorelog expand $'\\xff' --json",
+        "lorelog show $'\\xff' --json",
         "lorelog add $'\\xff' --json",
         "printf '\\xff' | lorelog add - --json",
         "lorelog search x --tag $'\\xff' --json",

@@ -78,7 +78,7 @@ def test_nobody_is_asked_where_none_is_chosen(written: Path, shell: Shell) -> No
 
 
 def test_a_summary_names_its_sources(written: Path, shell: Shell) -> None:
-    """`lorelog expand` of a summary lists its sources, with the ids that its lines cite."""
+    """`lorelog show` of a summary lists its sources, with the ids that its lines cite."""
     summary = shell("compact", "--json").json["summary"]["memory"]
     shown = shell("show", summary)
     listed = [line.split() for line in shown.out.splitlines() if line.startswith("  ")]

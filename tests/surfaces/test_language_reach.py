@@ -181,7 +181,7 @@ def test_notes_are_worded_by_whom_llm_names(home: Path, servers: Any, monkeypatc
 
 
 def test_the_bill_can_be_read(shell: Shell, project: Path, servers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`lorelog cost` shows calls, tokens and failures by day, purpose and project, and what is left today."""
+    """`lorelog status cost` shows calls, tokens and failures by day, purpose and project, and what is left today."""
     server = servers(writing)
     assert "No model calls since" in shell("status", "cost").out
     monkeypatch.setenv("LORELOG_LLM_PROVIDER", "openai")

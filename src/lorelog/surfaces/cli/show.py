@@ -85,17 +85,24 @@ def run(args: argparse.Namespace) -> int:
 
 def find(args: argparse.Namespace, identity: str) -> tuple[str, Json]:
     """Return what an id is (memory, record, thread or task), and the reply of its operation. Raise NotFound."""
-    # Ids of tasks and records have hyphens. A task's first record is as old as the task: both may begin alike.
-    order = (_find_task, _find_record, _find_memory) if "-" in identity else (_find_memory, _find_record, _find_task)
-    unknown: list[LorelogError] = []
-    for look_up in order:
+    if "-" not in identity:  # ids of memories, records and tasks have hyphens, those of chunks have none
         try:
-            return look_up(args, identity)
+            return _find_memory(args, identity)
         except NotFound as error:
-            if "several " in error.message or " was deleted " in error.message:  # it is known all the same
+            found = (
+                None if " was deleted " in error.message else _find_record(args, identity) or _find_task(args, identity)
+            )
+            if found is None:
                 raise
-            unknown.append(error)
-    raise next((error for error in unknown if "chunk or memory" in error.message), unknown[0])
+            return found
+    record = _find_record(args, identity)
+    if record is not None:
+        return record
+    if call_operation(args, "memory.get", {"id": identity})["memory"] is None:
+        task = _find_task(args, identity)
+        if task is not None:
+            return task
+    return _find_memory(args, identity)
 
 
 def describe_memory(args: argparse.Namespace, identity: str) -> str:
@@ -128,27 +135,40 @@ def _find_memory(args: argparse.Namespace, identity: str) -> tuple[str, Json]:
         raise
     record = (reply["anchor"] or {}).get("memory", "")
     if reply["trust"]["tier"] in _RECORD_TIERS and record and args.lines is None:
-        return _find_record(args, record)
+        return _find_record(args, record) or ("memory", reply)
     if args.history or args.trust:
         raise UsageError(f"{identity!r} is not a record", hint="--history and --trust are for records")
     return "memory", reply
 
 
-def _find_record(args: argparse.Namespace, identity: str) -> tuple[str, Json]:
+def _find_record(args: argparse.Namespace, identity: str) -> tuple[str, Json] | None:
+    """Return a record; or its task, if the id is a prefix of both: a task's first record is as old as the task."""
     reply = call_operation(args, "artifact.get", {"artifact_id": identity})
     if not reply["found"]:
         text = reply["notes"][0] if reply["notes"] else ""
-        if text.startswith("several "):
-            message, _, hint = text.partition("; ")
+        if not text.startswith("several "):
+            return None
+        message, _, hint = text.partition("; ")
+        task = _find_task(args, identity)
+        if task is None:
             raise UsageError(message, hint=hint)
-        raise NotFound(f"there is no record {identity!r}")
+        return task
+    record = reply["artifact"]
+    wants_record = args.history or args.trust
+    if not wants_record and identity != record["artifact_id"] and record.get("task_id", "").startswith(identity):
+        return _find_task(args, identity) or ("record", reply)
     if args.history:
-        return "thread", call_operation(args, "artifact.list_thread", {"artifact_id": reply["artifact"]["artifact_id"]})
+        return "thread", call_operation(args, "artifact.list_thread", {"artifact_id": record["artifact_id"]})
     return "record", reply
 
 
-def _find_task(args: argparse.Namespace, identity: str) -> tuple[str, Json]:
-    reply = call_operation(args, "task.get", {"task_id": identity})
+def _find_task(args: argparse.Namespace, identity: str) -> tuple[str, Json] | None:
+    try:
+        reply = call_operation(args, "task.get", {"task_id": identity})
+    except NotFound as error:
+        if error.message.startswith("several "):
+            raise
+        return None
     if args.trust or args.history:
         raise UsageError(f"{identity!r} is a task, not a record", hint=f"'lorelog show {identity}' lists its records")
     return "task", reply
