@@ -41,6 +41,7 @@ from lorelog.records.tables import (
 
 IMPLICIT_DECISION_KINDS = frozenset({"task_finish", "review"})
 """Kinds that settle something without being recorded as a decision. A verification adds to the trust of another."""
+_REPLY_KINDS = IMPLICIT_DECISION_KINDS | {"verification"}
 MAX_CONFIDENCE = 0.95
 _MAX_PER_TASK, _MAX_PER_PROJECT = 2, 4
 _BASE_CONFIDENCE = {"decision": 0.6, "warning": 0.55, "tactic": 0.5}
@@ -413,9 +414,9 @@ def _format_task(
 def without_outdated_replies(tables: RecordTables, records: Sequence[Record]) -> list[Record]:
     """Return records without reviews, verifications and task ends that reply to a superseded record."""
     newer = tables.superseded_by(
-        record.reply_to for record in records if record.kind in IMPLICIT_DECISION_KINDS and record.reply_to
+        record.reply_to for record in records if record.kind in _REPLY_KINDS and record.reply_to
     )
-    return [record for record in records if record.kind not in IMPLICIT_DECISION_KINDS or record.reply_to not in newer]
+    return [record for record in records if record.kind not in _REPLY_KINDS or record.reply_to not in newer]
 
 
 def current_versions(tables: RecordTables, ids: Sequence[str]) -> dict[str, Record]:

@@ -9,6 +9,7 @@ import sys
 import tracemalloc
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -530,7 +531,7 @@ MEMD = {
 
 
 def test_memories_of_others_are_handed_on_without_their_worth(homes: Callable[[str], Home]) -> None:
-    """Text, type and tags of a memd document are imported; archived memories on request; empty ones are reported."""
+    """Text, type, tags and time of a memd document are imported; archived memories on request; empty ones are reported."""
     home = homes("home")
     home.place.mkdir()
     file = home.place / "in.json"
@@ -538,8 +539,9 @@ def test_memories_of_others_are_handed_on_without_their_worth(homes: Callable[[s
         file.write_text(text, "utf-8")
         home.memories.clear()
         taken = home.take(file)
+        at = datetime.fromisoformat("2026-04-18T00:00:00Z").astimezone()
         assert home.memories == [
-            ForeignMemory("fact A", "decision", ("topic:release", "owner:alice")),
+            ForeignMemory("fact A", "decision", ("topic:release", "owner:alice"), at),
             ForeignMemory("verified!", "x-y", ()),
         ]
         assert (taken.memories, taken.archived, taken.refused, taken.written) == (2, 1, 2, 0)
@@ -583,12 +585,6 @@ def test_a_document_that_breaks_off_is_told(homes: Callable[[str], Home]) -> Non
     taken = other.take(file, BACKUP)
     assert (taken.written, taken.refused) == (2, 1)
     assert "ends here unexpectedly" in taken.problems[-1].message
-
-
-def test_memories_leave_in_omf_only(homes: Callable[[str], Home]) -> None:
-    """Memories are exported as OMF only."""
-    with pytest.raises(UsageError, match="OMF only"):
-        homes("home").export("jsonl", memories=[])
 
 
 def test_two_imports_do_not_run_into_each_other(homes: Callable[[str], Home], monkeypatch: pytest.MonkeyPatch) -> None:
