@@ -75,7 +75,7 @@ class Desk:
 
 def write(desk: Desk, name: str, tell: int, rounds: int) -> None:
     """Write as an agent does, and report every reply. The first writer signs."""
-    settings = {**SETTINGS, **({"records.identity": name} if name == SIGNER else {"records.agent": name})}
+    settings = {**SETTINGS, **({"records.identity": name} if name == SIGNER else {"records.writer": name})}
     with Lorelog(project=desk.project, home=desk.home, settings=settings) as memory:
         for number in range(rounds):
             task = memory.task.start(f"task {number} of {name}")

@@ -37,14 +37,13 @@ class Case:
 
     def calls(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the operations that write it, the first without a task."""
-        yield "task.start", {**self.start, "agent_id": self.agent}
+        yield "task.start", {**self.start, "writer": self.agent}
         for step in self.steps:
             op = _OPERATIONS[step["op"]]
             names = _RENAMED.get(op, {})
             yield (
                 op,
-                {names.get(name, name): value for name, value in step.items() if name != "op"}
-                | {"agent_id": self.agent},
+                {names.get(name, name): value for name, value in step.items() if name != "op"} | {"writer": self.agent},
             )
 
     def sections(self) -> Iterator[str]:

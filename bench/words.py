@@ -49,7 +49,7 @@ class Memory:
 
     def stats(self) -> Mapping[str, Any]:
         """What stats says; nothing while the home is still empty."""
-        measured = self._ask("stats", "--json")
+        measured = self._ask("status", "index", "--json")
         answer = json.loads(measured.output) if measured.succeeded else {}
         return answer if isinstance(answer, dict) else {}
 

@@ -171,7 +171,7 @@ const TOOLS = {
     "memory_get",
     "Read the whole section around a search result when its quote is not enough.",
     { id: text("From memory_search"), lines: whole("Only so many lines around it") },
-    (given) => ["expand", ...option("--lines", given.lines), "--", `${given.id ?? ""}`],
+    (given) => ["show", ...option("--lines", given.lines), "--", `${given.id ?? ""}`],
   ),
   memory_transcript: tool(
     "memory_transcript",

@@ -15,18 +15,21 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
+from lorelog.core.code import UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import LorelogError, StoreError, StoreUnwritable
+from lorelog.core.grammar import plural
 from lorelog.core.options import ListOptions, SearchOptions
 from lorelog.core.ports import Embedder, Progress, Store
 from lorelog.core.query import Filters, Hit, LifecycleState, SearchReply
 from lorelog.services.pipeline.dependencies import EngineDefaults, EngineDeps
 from lorelog.services.places.project import visible_projects
 from lorelog.services.places.roots import Root, Roots, RootStatus
-from lorelog.services.places.workspace import Workspace, has_pending_plans
+from lorelog.services.places.workspace import CODE_DATABASE, Workspace, has_pending_plans
 from lorelog.services.records.pages import RecordPages
 
 if TYPE_CHECKING:
+    from lorelog.core.document import StoredChunk
     from lorelog.core.memory import (
         AddReply,
         CompactOptions,
@@ -231,7 +234,7 @@ class Engine:
         if not known or not known.isdisjoint(document.root for document in self.store.documents()):
             return reply
         note = (
-            f"the index is new or was deleted, although {len(known):,} paths are registered: 'lorelog index' fills it"
+            f"the index is new or was deleted, with {plural(len(known), 'registered path')}: 'lorelog index' fills it"
         )
         return replace(
             reply, notes=(note, *(note for note in reply.notes if not note.startswith("nothing is indexed")))
@@ -317,6 +320,16 @@ class Engine:
         reply = attach_sources(reply, self.store, lifecycle.summary_links)
         reply = replace(reply, chunk=self._ownership().with_shown_anchor(reply.chunk, self.store))
         return self._record_pages.annotate_section(reply, around=bool(lines))
+
+    def check_freshness(self, chunk: StoredChunk) -> FreshnessVerdict:
+        """Return how the code that a memory of this project names has changed since."""
+        if chunk.project != self.place.project.id or not self.defaults.search.freshness:
+            return UNCHECKED_VERDICT
+        from lorelog.services.freshness.checker import FreshnessChecker, claim_of_chunk
+
+        tables = self.code().tables if (self.place.cache_folder / CODE_DATABASE).exists() else None
+        verdicts = FreshnessChecker(self.place, tables).verdicts({chunk.id: claim_of_chunk(chunk)})
+        return verdicts.get(chunk.id, UNCHECKED_VERDICT)
 
     def list(
         self,

@@ -341,7 +341,7 @@ class ResourcePool:
             evicted = _pop_least_recent(self._books, _MAX_STORES)
         for other in evicted:
             other.close()
-        return OpenRecords(book, _open_keyring(settings, location), settings.record_options().agent)
+        return OpenRecords(book, _open_keyring(settings, location), settings.record_options().writer)
 
     def _open_side_databases(self, workspace: Workspace, tracing: TraceOptions) -> SideDatabases:
         with self._lock:
@@ -548,7 +548,7 @@ def _batch_size(options: EmbedOptions) -> int:
 
 def _open_records(settings: Settings, location: Location, workspace: Workspace) -> OpenRecords:
     return OpenRecords(
-        _open_book(location, workspace), _open_keyring(settings, location), settings.record_options().agent
+        _open_book(location, workspace), _open_keyring(settings, location), settings.record_options().writer
     )
 
 

@@ -347,7 +347,7 @@ def test_project_restrictions_cover_what_must_be() -> None:
         "llm.window_tokens",
         "prompts.compact",
         "prompts.summarize",
-        "records.agent",
+        "records.writer",
         "records.identity",
         "store.uri",
         "store.token",

@@ -39,13 +39,13 @@ def ask(shell: Shell, project: Path) -> Any:
         return shell("call", op, "--json", json.dumps(arguments)).json
 
     thing = [{"name": "redis", "entity_type": "service"}]
-    task = call("task.start", goal="g", agent_id="mara", entity_refs=thing)["task_id"]
-    call("task.progress", task_id=task, summary="s", next_step="n", failed_attempts=["a"], agent_id="mara")
-    call("artifact.decision", task_id=task, summary="use redis", agent_id="mara", supports_claim=True)
-    call("task.add_evidence", task_id=task, evidence_kind="k", summary="e", agent_id="mara")
+    task = call("task.start", goal="g", writer="mara", entity_refs=thing)["task_id"]
+    call("task.progress", task_id=task, summary="s", next_step="n", failed_attempts=["a"], writer="mara")
+    call("artifact.decision", task_id=task, summary="use redis", writer="mara", supports_claim=True)
+    call("task.add_evidence", task_id=task, evidence_kind="k", summary="e", writer="mara")
     other = project.parent / "other"
     other.mkdir()
-    call("task.start", goal="elsewhere", agent_id="mara", entity_refs=thing, project=str(other))
+    call("task.start", goal="elsewhere", writer="mara", entity_refs=thing, project=str(other))
     return call
 
 

@@ -137,7 +137,7 @@ def test_a_command_elsewhere_is_written_into_every_file_that_calls_it(tmp_path: 
 def test_the_skill_shows_commands_that_parse(host: str) -> None:
     """Every command in the skill is accepted by the command line."""
     shown = [line.split("`")[1] for line in render_skill(host).splitlines() if "`lorelog " in line]
-    assert [shlex.split(line)[1] for line in shown] == ["search", "expand", "transcript"]
+    assert [shlex.split(line)[1] for line in shown] == ["search", "show", "transcript"]
     for line in shown:
         _, verb, *words = shlex.split(line)
         parsed = command_parser(verb).parse_args(words)

@@ -87,7 +87,14 @@ WARM = {"numpy", "rich", "msgspec", "dataclasses", "inspect", "typing", "pathlib
 
 
 WARM_COMMANDS = (
-    *(["search", "alpha"], ["search", "alpha", "--json"], ["list"], ["add", "one more"], ["call", "stats"], ["stats"]),
+    *(
+        ["search", "alpha"],
+        ["search", "alpha", "--json"],
+        ["list"],
+        ["add", "one more"],
+        ["call", "stats"],
+        ["status", "index"],
+    ),
     *(["task", "start", "a goal"], ["task", "list"], ["decide", "x", "--because", "y"]),
 )
 

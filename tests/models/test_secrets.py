@@ -99,7 +99,14 @@ def test_the_key_is_nowhere(
     monkeypatch.setenv("LORELOG_EMBEDDING_BASE_URL", vendor.base_url(well))
     monkeypatch.setenv("TEAM_KEY", MORE)
     monkeypatch.setenv("LORELOG_EMBEDDING_API_KEY", "env:TEAM_KEY")
-    for words in (["config", "list"], ["config", "list", "--json"], ["stats"], ["doctor"], ["search", "rivers"]):
+    for words in (
+        ["config", "list"],
+        ["config", "list", "--json"],
+        ["status"],
+        ["status", "index"],
+        ["doctor"],
+        ["search", "rivers"],
+    ):
         main(words)
     assert well.requests[-1].headers[vendor.key_header].removeprefix("Bearer ") == MORE
     main(["config", "set", "embedding.api_key", MORE])

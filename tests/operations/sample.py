@@ -63,8 +63,8 @@ class Told:
 
 def tell(ask: Callable[[str, dict[str, Any]], Any]) -> Told:
     """Start a task and add evidence; `ask` calls an operation."""
-    task = ask("task.start", {"goal": "count the otters", "agent_id": "mara"})["task_id"]
-    given = {"task_id": task, "evidence_kind": "count", "summary": "seven otters", "agent_id": "mara"}
+    task = ask("task.start", {"goal": "count the otters", "writer": "mara"})["task_id"]
+    given = {"task_id": task, "evidence_kind": "count", "summary": "seven otters", "writer": "mara"}
     return Told(task, ask("task.add_evidence", given)["artifact_id"])
 
 
@@ -90,10 +90,10 @@ def requests(identity: str, told: Told) -> dict[str, dict[str, Any]]:
         "task.get": task,
         "task.search": {"query": "otters", "k": 3},
         "artifact.create": {**task, "artifact_kind": "evidence", "evidence_kind": "count", "summary": "five"},
-        "artifact.review": {**reply, "summary": "looks right", "agent_id": "otto"},
-        "artifact.revision": {**reply, "summary": "eight otters", "agent_id": "mara"},
+        "artifact.review": {**reply, "summary": "looks right", "writer": "otto"},
+        "artifact.revision": {**reply, "summary": "eight otters", "writer": "mara"},
         "artifact.decision": {"summary": "otters are counted at dawn"},
-        "artifact.verification": {**reply, "supports_claim": True, "agent_id": "otto"},
+        "artifact.verification": {**reply, "supports_claim": True, "writer": "otto"},
         "artifact.get": {"artifact_id": told.artifact},
         "artifact.search": {"query": "otters"},
         "artifact.list_thread": {"artifact_id": told.artifact},

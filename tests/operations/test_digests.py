@@ -36,13 +36,11 @@ def ask(tmp_path: Path, home: Path) -> Ask:
 @pytest.fixture
 def task(ask: Ask) -> str:
     """A task with records of two writers."""
-    task: str = ask("task.start", goal="make it fast", agent_id="mara")["task_id"]
-    ask(
-        "task.progress", task_id=task, summary="half", next_step="the rest", failed_attempts=["plan A"], agent_id="mara"
-    )
-    made = ask("artifact.decision", task_id=task, summary="use redis", agent_id="mara")["artifact_id"]
-    ask("artifact.verification", reply_to_artifact_id=made, supports_claim=True, agent_id="jon")
-    ask("task.add_evidence", task_id=task, evidence_kind="output", summary="ok", origin="tool", agent_id="mara")
+    task: str = ask("task.start", goal="make it fast", writer="mara")["task_id"]
+    ask("task.progress", task_id=task, summary="half", next_step="the rest", failed_attempts=["plan A"], writer="mara")
+    made = ask("artifact.decision", task_id=task, summary="use redis", writer="mara")["artifact_id"]
+    ask("artifact.verification", reply_to_artifact_id=made, supports_claim=True, writer="jon")
+    ask("task.add_evidence", task_id=task, evidence_kind="output", summary="ok", origin="tool", writer="mara")
     return task
 
 
@@ -96,7 +94,7 @@ def test_items_are_worth_what_their_records_are(ask: Ask, task: str) -> None:
 def test_a_digest_is_the_same_until_something_is_recorded(ask: Ask, task: str) -> None:
     """Two equal requests give the same hash; a new record changes the hash and not the id."""
     first, again = ask("context.brief_project"), ask("context.brief_project")
-    ask("artifact.decision", task_id=task, summary="use redis 8", agent_id="mara")
+    ask("artifact.decision", task_id=task, summary="use redis 8", writer="mara")
     later = ask("context.brief_project")
 
     assert first == again
@@ -108,7 +106,7 @@ def test_a_digest_is_the_same_until_something_is_recorded(ask: Ask, task: str) -
 def test_at_most_twelve_records_are_named_beside_a_digest(ask: Ask, task: str) -> None:
     """A digest lists all records it cites, and a dozen of them as grounding."""
     for number in range(15):
-        ask("artifact.decision", task_id=task, summary=f"decision {number}", agent_id="mara")
+        ask("artifact.decision", task_id=task, summary=f"decision {number}", writer="mara")
 
     reply = ask("artifact.find_decisions", k=20)
 

@@ -45,7 +45,7 @@ class Table:
     def speak(self, kind: str, **said: Any) -> dict[str, Any]:
         """Support the claim, or another record, as otto or another writer."""
         usual = {
-            "agent_id": "otto",
+            "writer": "otto",
             "reply_to_artifact_id": self.claim,
             "supports_claim": True,
             "summary": "I checked it",
@@ -91,7 +91,7 @@ def test_another_writers_word_verifies(table: Table, kind: str) -> None:
 @pytest.mark.parametrize("name", LOOK_ALIKES)
 def test_a_name_that_looks_the_same_is_the_same(table: Table, kind: str, name: str) -> None:
     """A writer cannot verify their own record under another spelling."""
-    spoken = table.speak(kind, agent_id=name)
+    spoken = table.speak(kind, writer=name)
 
     assert (spoken["trust"]["tier"], spoken["trust"]["promotion"]) == ("canonical_record", "refused")
     assert "same writer" in spoken["trust"]["promotion_reason"]
@@ -99,38 +99,38 @@ def test_a_name_that_looks_the_same_is_the_same(table: Table, kind: str, name: s
 
 
 def other_tenants_claim(table: Table) -> dict[str, Any]:
-    task = table.desk("task.start", goal="elsewhere", agent_id="mara", tenant="theirs")["task_id"]
-    given = {"task_id": task, "evidence_kind": "x", "summary": "theirs", "agent_id": "mara", "tenant": "theirs"}
+    task = table.desk("task.start", goal="elsewhere", writer="mara", tenant="theirs")["task_id"]
+    given = {"task_id": task, "evidence_kind": "x", "summary": "theirs", "writer": "mara", "tenant": "theirs"}
     return {"reply_to_artifact_id": table.desk("task.add_evidence", **given)["artifact_id"]}
 
 
 def nobodys_claim(table: Table) -> dict[str, Any]:
-    return {"reply_to_artifact_id": table.desk.say(table.task, "said by nobody", agent_id=" \u200b")}
+    return {"reply_to_artifact_id": table.desk.say(table.task, "said by nobody", writer=" \u200b")}
 
 
 def replaced_claim(table: Table) -> dict[str, Any]:
-    given = {"reply_to_artifact_id": table.claim, "agent_id": "mara", "summary": "in 4 ms"}
+    given = {"reply_to_artifact_id": table.claim, "writer": "mara", "summary": "in 4 ms"}
     table.desk("artifact.revision", **given)
     return {}
 
 
 def claim_that_another_put_aside(table: Table) -> dict[str, Any]:
-    aside = table.desk.say(table.task, "something else", agent_id="zoe")
-    table.speak("review", agent_id="zoe", supports_claim=..., supersedes=table.claim, reply_to_artifact_id=aside)
+    aside = table.desk.say(table.task, "something else", writer="zoe")
+    table.speak("review", writer="zoe", supports_claim=..., supersedes=table.claim, reply_to_artifact_id=aside)
     return {}
 
 
 REFUSED: dict[str, tuple[Callable[[Table], dict[str, Any]], str]] = {
-    "blank writer": (lambda _: {"agent_id": "  "}, "its writer has no name"),
-    "no writer": (lambda _: {"agent_id": ...}, "its writer has no name"),
-    "unseen writer": (lambda _: {"agent_id": "\u200b\u2060"}, "its writer has no name"),
+    "blank writer": (lambda _: {"writer": "  "}, "its writer has no name"),
+    "no writer": (lambda _: {"writer": ...}, "its writer has no name"),
+    "unseen writer": (lambda _: {"writer": "\u200b\u2060"}, "its writer has no name"),
     "parent of nobody": (nobodys_claim, "the record it replies to has no name"),
     "no parent": (lambda table: {"reply_to_artifact_id": ..., "task_id": table.task}, "it does not reply to a record"),
     "superseded parent": (replaced_claim, "had already been superseded"),
     "parent that another put aside": (claim_that_another_put_aside, "had already been superseded"),
     "a tool's words": (lambda _: {"origin": "tool"}, "supports nothing unless it is signed"),
     "imported words": (lambda _: {"origin": "import"}, "supports nothing unless it is signed"),
-    "forged words of the same writer": (lambda _: {"agent_id": "mara", **FORGED}, "same writer"),
+    "forged words of the same writer": (lambda _: {"writer": "mara", **FORGED}, "same writer"),
 }
 
 
@@ -197,7 +197,7 @@ def test_what_cannot_be_is_not_written(table: Table, said: dict[str, Any], error
     """Digests cannot be written, and a record cannot reply to an unknown record or one of another tenant."""
     before = table.desk.lines()
     with pytest.raises(error):
-        table.desk("artifact.create", agent_id="otto", supports_claim=True, **said)
+        table.desk("artifact.create", writer="otto", supports_claim=True, **said)
     with pytest.raises(NotFound):
         table.speak("verification", **other_tenants_claim(table))
 
@@ -215,7 +215,7 @@ def test_a_digest_cannot_be_replied_to(table: Table) -> None:
 @pytest.mark.parametrize("kind", ["revision", "verification"])
 def test_a_decision_outside_of_all_tasks_can_be_answered(table: Table, kind: str) -> None:
     """A reply to a decision without a task joins its thread and can verify it."""
-    decided = table.desk("artifact.decision", summary="use SQLite", agent_id="mara")["artifact_id"]
+    decided = table.desk("artifact.decision", summary="use SQLite", writer="mara")["artifact_id"]
 
     spoken = table.speak(kind, reply_to_artifact_id=decided, summary="so it is")
 
@@ -244,8 +244,8 @@ def test_who_takes_a_word_back_verifies_nothing_any_more(table: Table, how: str)
 def test_nobody_takes_back_anothers_word(table: Table) -> None:
     """A contradiction by a third writer is shown and does not undo a verification."""
     spoken = table.speak("verification")["artifact_id"]
-    table.speak("review", agent_id="zoe", supports_claim=False)
-    table.speak("revision", agent_id="zoe", supports_claim=False, reply_to_artifact_id=spoken)
+    table.speak("review", writer="zoe", supports_claim=False)
+    table.speak("revision", writer="zoe", supports_claim=False, reply_to_artifact_id=spoken)
 
     shown = table.desk("artifact.get", artifact_id=table.claim)["artifact"]["trust"]
     assert shown["verified_by"] == [spoken]
@@ -276,7 +276,7 @@ def test_one_writer_alone_verifies_nothing(acts: list[tuple[str, str, int, int |
         for kind, name, about, instead, claim, origin in acts:
             said: dict[str, Any] = {
                 "artifact_kind": kind,
-                "agent_id": name,
+                "writer": name,
                 "origin": origin,
                 "reply_to_artifact_id": ids[about % len(ids)],
                 "supersedes": "" if instead is None else ids[instead % len(ids)],

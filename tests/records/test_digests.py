@@ -220,12 +220,13 @@ def test_decisions_are_first_those_that_were_recorded_as_such(desk: Desk) -> Non
 
 
 def test_what_was_objected_to_or_superseded_is_not_settled(desk: Desk) -> None:
-    """Objections settle nothing, nor do checks of a record that was superseded since."""
+    """Objections and verifications settle nothing, nor do reviews of a record that was superseded since."""
     old, new = desk.write(draft(fields={"summary": "use redis"}), draft(fields={"summary": "use otters"}))
     desk.write(
-        draft("verification", {"summary": "redis is fine"}, agent="otto", reply_to=old.id, supports_claim=True),
-        draft("verification", {"summary": "otters bite"}, agent="otto", reply_to=new.id, supports_claim=False),
-        draft("verification", {"summary": "otters swim"}, agent="eve", reply_to=new.id, supports_claim=True),
+        draft("review", {"summary": "redis is fine"}, agent="otto", reply_to=old.id, supports_claim=True),
+        draft("review", {"summary": "otters bite"}, agent="otto", reply_to=new.id, supports_claim=False),
+        draft("review", {"summary": "otters swim"}, agent="eve", reply_to=new.id, supports_claim=True),
+        draft("verification", {"summary": "otters are fine"}, agent="eve", reply_to=new.id, supports_claim=True),
         draft(fields={"summary": "use beavers"}, supersedes=old.id),
     )
 

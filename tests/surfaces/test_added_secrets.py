@@ -93,7 +93,7 @@ def supersede(shell: Shell, dispatch: Dispatch, project: Path) -> Any:
 
 def import_memories(shell: Shell, dispatch: Dispatch, project: Path) -> Any:
     file = write(project.parent / "theirs.json", json.dumps({"omf": "1.0", "memories": [{"content": TEXT}]}))
-    reply = shell("ledger", "import", file, "--json").json
+    reply = shell("import", file, "--json").json
     return {KIND: reply["memories"]["redacted"]}
 
 

@@ -59,7 +59,7 @@ def test_a_lost_home_is_restored(shell: Shell, full: Path, home: Path) -> None:
     assert shell("index").status == 0
     assert finds(shell, "otter")
     assert finds(shell, "tabs")
-    assert shell("ledger", "verify").status == 0
+    assert shell("ledger", "check").status == 0
     assert shell("restore", "--undo").status == 0
     assert not list((home / "data" / "default").glob("memory/*.md"))
 
@@ -69,10 +69,10 @@ def test_a_truncated_ledger_is_completed(shell: Shell, full: Path, home: Path) -
     ledger = Path(tenant_folder(home, "default")) / "ledger.jsonl"
     lines = ledger.read_bytes().splitlines(keepends=True)
     ledger.write_bytes(lines[0])
-    assert shell("ledger", "verify").status == 1
+    assert shell("ledger", "check").status == 1
     assert shell("restore", full).status == 0
     assert ledger.read_bytes().splitlines(keepends=True) == lines
-    assert shell("ledger", "verify").status == 0
+    assert shell("ledger", "check").status == 0
 
 
 def test_replies_are_documented(shell: Shell, full: Path, project: Path) -> None:

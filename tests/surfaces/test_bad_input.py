@@ -48,7 +48,7 @@ def test_a_vanished_root_loses_nothing(shell: Shell, good: Path) -> None:
     (good / "notes").mkdir()
     assert shell("index", "notes").status == 0
 
-    assert shell("stats", "--json").json["documents"] == 0
+    assert shell("status", "index", "--json").json["documents"] == 0
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_a_memory_that_cannot_be_written_down_is_refused(shell: Shell, project: 
         assert done.status == 0
 
 
-@pytest.mark.parametrize("words", [["search", "x", "--nonsense"], ["expand"], ["nonsense"], ["search", "", "--k"]])
+@pytest.mark.parametrize("words", [["search", "x", "--nonsense"], ["show"], ["nonsense"], ["search", "", "--k"]])
 def test_wrong_words_are_json_too(shell: Shell, project: Path, words: list[str]) -> None:
     """With --json a mistake in the command line is an error object like any other."""
     done = shell(*words, "--json")
@@ -376,7 +376,7 @@ def test_a_full_disk_is_named_and_nothing_is_lost(shell: Shell, good: Path) -> N
     check_no_traceback(done.stderr)
     check_good_is_found(shell)
     assert shell("index", "notes").status == 0
-    assert shell("stats", "--json").json["documents"] == 61
+    assert shell("status", "index", "--json").json["documents"] == 61
 
 
 @pytest.mark.slow
@@ -417,7 +417,7 @@ def test_a_killed_index_run_is_completed_by_the_next(shell: Shell, good: Path, h
 
     assert shell("index", "notes").status == 0
 
-    stats = shell("stats", "--json").json
+    stats = shell("status", "index", "--json").json
     assert (stats["documents"], stats["chunks"]) == (41, 801)
     assert stats["coverage"] == {"chunks": 801, "with_vectors": 801}
     with sqlite3.connect(home / "cache" / "default" / "catalog.db") as database:
@@ -446,7 +446,7 @@ def test_two_indexers_at_once_agree(shell: Shell, good: Path) -> None:
     outcomes = [process.communicate(timeout=300) for process in running]
 
     assert [process.returncode for process in running] == [0, 0], outcomes
-    stats = shell("stats", "--json").json
+    stats = shell("status", "index", "--json").json
     assert (stats["documents"], stats["chunks"]) == (41, 801)
 
 
@@ -470,7 +470,7 @@ def test_searching_never_waits_for_an_index_run(shell: Shell, good: Path) -> Non
     try:
         check_good_is_found(shell)
         assert shell("list", "--json").json["memories"]
-        assert shell("stats").status == 0
+        assert shell("status", "index").status == 0
     finally:
         holder.communicate("")
 
@@ -562,7 +562,7 @@ def test_a_file_from_another_age_is_indexed(shell: Shell, good: Path, mtime: int
 @pytest.mark.parametrize(
     "line",
     [
-        "lorelog expand $'\\xff' --json",
+        "lorelog show $'\\xff' --json",
         "lorelog add $'\\xff' --json",
         "printf '\\xff' | lorelog add - --json",
         "lorelog search x --tag $'\\xff' --json",
@@ -597,7 +597,7 @@ def test_labels_do_not_drive_the_terminal(shell: Shell, good: Path) -> None:
     write(good / "notes" / "new\nline.md", text)
     shell("index", "notes")
 
-    out = shell("search", "world").out + shell("list").out + shell("expand", "0199").out
+    out = shell("search", "world").out + shell("list").out + shell("show", "0199").out
 
     assert not set(out) & set("\x1b\x9b\x7f\u202e\x07")
     assert "«world»" in out

@@ -166,14 +166,14 @@ def test_get_delete_and_restore_at_a_shell(shell: Shell) -> None:
     """A memory can be shown, deleted, reported as deleted, and restored."""
     identity = shell("search", "otter", "--json").json["hits"][0]["id"]
 
-    assert "an otter in the river" in shell("get", identity).out
+    assert "an otter in the river" in shell("show", identity).out
     assert shell("delete", identity[:8]).status == 0
     assert shell("search", "otter").out == "Nothing found.\n"
-    hidden = shell("get", identity)
-    assert (hidden.status, "deleted" in hidden.err) == (1, True)
+    hidden = shell("show", identity)
+    assert (hidden.status, "lorelog restore" in hidden.err) == (1, True)
     assert shell("restore", identity[:8]).status == 0
-    assert "an otter in the river" in shell("get", identity).out
-    assert shell("get", "zzzz").status == 1
+    assert "an otter in the river" in shell("show", identity).out
+    assert shell("show", "zzzz").status == 1
     assert shell("delete", "zzzz").status == 1
 
 
@@ -194,8 +194,8 @@ def test_the_settings_say_whether_to_go_through_the_daemon(
     monkeypatch.delenv("LORELOG_DAEMON_WARM")
     write(home / "config.toml", f'[daemon]\nwarm = "{said}"\n')
 
-    assert shell("stats", "--json", "--daemon", "off").status == 0
+    assert shell("status", "index", "--json", "--daemon", "off").status == 0
     assert not (home / "run" / "daemon.sock").exists()
-    assert shell("stats", "--json").status == 0  # worth asking a daemon for, and not worth starting one
+    assert shell("status", "index", "--json").status == 0  # worth asking a daemon for, and not worth starting one
     assert (home / "run" / "daemon.sock").exists() is (said == "required")
     assert shell("daemon", "stop").status == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -117,15 +116,15 @@ def test_expand_shows_the_section_and_the_transcript(shell: Shell, indexed: Path
     """`expand` shows the section from the file, and the transcript."""
     hit = shell("search", "redis", "--json").json["hits"][0]
 
-    done = shell("expand", hit["id"][:10])
-    reply = shell("expand", hit["id"], "--json").json
+    done = shell("show", hit["id"][:10])
+    reply = shell("show", hit["id"], "--json").json
 
     assert "Chose Redis" in done.out
     assert "session s1  turn t1" in done.out
     assert "transcript ~/.claude/projects/app/one two.jsonl  (not available)" in done.out
     assert (reply["start_line"], reply["end_line"]) == (5, 7)
     assert reply["transcript"]["exists"] is False
-    assert shell("expand", hit["id"], "--lines", 1, "--json").json["start_line"] == 4
+    assert shell("show", hit["id"], "--lines", 1, "--json").json["start_line"] == 4
 
 
 def test_each_layer_tells_what_the_next_one_costs(shell: Shell, indexed: Path) -> None:
@@ -135,12 +134,12 @@ def test_each_layer_tells_what_the_next_one_costs(shell: Shell, indexed: Path) -
     )
     write(Path.home() / ".claude" / "projects" / "app" / "one two.jsonl", talk.ljust(27_000))
     hit = shell("search", "redis", "--json").json["hits"][0]
-    section = shell("expand", hit["id"], "--json").json
+    section = shell("show", hit["id"], "--json").json
 
-    assert f"   ~{hit['expand_tokens']} tokens: lorelog expand {hit['id'][:8]}\n" in shell("search", "redis").out
+    assert f"   ~{hit['expand_tokens']} tokens: lorelog show {hit['id'][:8]}\n" in shell("search", "redis").out
     assert hit["tokens"] > 0
     assert (section["tokens"], section["transcript"]["tokens"]) == (hit["expand_tokens"], 10_000)
-    shown = shell("expand", hit["id"][:8]).out
+    shown = shell("show", hit["id"][:8]).out
     assert f"~{section['tokens']} tokens" in shown
     assert "transcript ~/.claude/projects/app/one two.jsonl  ~10,000 tokens" in shown
 
@@ -153,7 +152,7 @@ def test_a_token_budget_shows_texts_and_names_what_it_left_out(shell: Shell, ind
 
     assert "\n### 15:10\n<!-- memory:0199aaaa" in every.out
     assert estimate_tokens(some.out) <= 200
-    assert "lorelog expand" not in every.out
+    assert "lorelog show" not in every.out
     assert "of 5,000 tokens" in every.err
     assert "left out" not in every.err
     assert "left out: " in some.err
@@ -173,7 +172,7 @@ def test_packed_hits_hold_no_text_beyond_the_budget(shell: Shell, indexed: Path)
 
 def test_expand_takes_a_memory_id(shell: Shell, indexed: Path) -> None:
     """A memory is shown by its own id, which stays when lines move."""
-    assert "keep Postgres" in shell("expand", "0199aaaa").out
+    assert "keep Postgres" in shell("show", "0199aaaa").out
 
 
 def test_expand_says_when_the_file_changed_or_went(shell: Shell, indexed: Path) -> None:
@@ -182,9 +181,9 @@ def test_expand_says_when_the_file_changed_or_went(shell: Shell, indexed: Path) 
     journal = indexed / "memory" / "2026-03-05.md"
     journal.write_text("# all new\n", "utf-8")
 
-    changed = shell("expand", hit["id"])
+    changed = shell("show", hit["id"])
     journal.unlink()
-    gone = shell("expand", hit["id"])
+    gone = shell("show", hit["id"])
 
     assert "Chose Redis" in changed.out
     assert "has changed" in changed.err
@@ -193,20 +192,12 @@ def test_expand_says_when_the_file_changed_or_went(shell: Shell, indexed: Path) 
 
 
 def test_expand_of_the_unknown_fails(shell: Shell, indexed: Path) -> None:
-    """An unknown id is a failure with a hint; an ambiguous one is a usage error that lists the matches."""
-    for number in range(40):
-        write(indexed / "docs" / f"{number}.md", f"# {number}\n\ntext {number}\n")
-    shell("index", "docs")
-    missing = shell("expand", "ffffffffffffffff")
-    wild = shell("expand", 'x" or 1=1')
-    # More ids than hex digits: some two of them begin alike.
-    firsts = Counter(one["id"][0] for one in shell("list", "-n", 100, "--json").json["memories"])
-    several = shell("expand", firsts.most_common(1)[0][0])
+    """An unknown id is a failure with a hint."""
+    missing = shell("show", "ffffffffffffffff")
+    wild = shell("show", 'x" or 1=1')
 
     assert missing.status == wild.status == 1
     assert "hint:" in missing.err
-    assert several.status == 2
-    assert "give more of the id" in several.err
 
 
 def test_list_shows_newest_first(shell: Shell, indexed: Path) -> None:
@@ -288,18 +279,18 @@ def test_worktrees_share_one_memory(shell: Shell, project: Path, monkeypatch: py
 
 def test_stats_and_reset(shell: Shell, indexed: Path) -> None:
     """`stats` counts the index; `reset` deletes it and keeps the files; `index` rebuilds it."""
-    assert shell("stats", "--json").json["documents"] == 2
-    assert "documents  2" in shell("stats").out
-    assert "fake provider is for tests" in shell("stats").err
+    assert shell("status", "index", "--json").json["documents"] == 2
+    assert "documents   2" in shell("status", "index").out
+    assert "fake provider is for tests" in shell("status", "index").err
     refused = shell("reset")
     assert (refused.status, "--yes" in refused.err) == (2, True)
 
     assert shell("reset", "--yes").status == 0
-    assert shell("stats", "--json").json["chunks"] == 0
+    assert shell("status", "index", "--json").json["chunks"] == 0
     assert (indexed / "memory" / "2026-03-05.md").read_text("utf-8") == JOURNAL
     assert shell("index").status == 0
 
-    assert shell("stats", "--json").json["documents"] == 2
+    assert shell("status", "index", "--json").json["documents"] == 2
 
 
 def test_a_root_can_be_forgotten(shell: Shell, indexed: Path) -> None:
@@ -311,7 +302,7 @@ def test_a_root_can_be_forgotten(shell: Shell, indexed: Path) -> None:
     ]
     assert (indexed / "docs" / "guide.md").exists()
     assert shell("index").status == 0
-    assert shell("stats", "--json").json["documents"] == 1
+    assert shell("status", "index", "--json").json["documents"] == 1
     assert shell("index", "--remove", "docs").status == 1
     assert shell("index", "--remove").status == 2
 
@@ -359,7 +350,7 @@ def test_a_missing_key_stops_nobody_who_does_not_need_it(
     assert added.status == 0
     assert "TEAM_KEY" in added.err or "no API key" in added.err
     assert shell("search", "quoll", "--json").json["hits"]
-    assert shell("stats").status == shell("list").status == 0
+    assert shell("status", "index").status == shell("list").status == 0
 
 
 def test_what_could_not_be_indexed_is_not_remembered(shell: Shell, indexed: Path) -> None:
@@ -402,7 +393,7 @@ def test_the_same_note_at_two_times_is_one_hit(shell: Shell, project: Path) -> N
     assert len(hits[0]["duplicates"]) == 1
 
 
-@pytest.mark.parametrize("name", ["index", "search", "expand", "list", "add", "stats", "reset", "config", "completion"])
+@pytest.mark.parametrize("name", ["index", "search", "show", "list", "add", "status", "reset", "config", "completion"])
 def test_every_command_has_help_with_examples(shell: Shell, name: str) -> None:
     """Each command explains itself and shows how it is typed."""
     done = shell(name, "--help")
@@ -440,7 +431,7 @@ def test_bash_completes_commands_and_paths(shell: Shell, project: Path, line: st
 
 def test_errors_are_json_when_json_was_asked_for(shell: Shell, project: Path) -> None:
     """With --json an error is an object with code, message and hint, and standard error is empty."""
-    done = shell("expand", "abcdef", "--json")
+    done = shell("show", "abcdef", "--json")
 
     assert done.status == 1
     assert done.json["error"]["code"] == "not_found"

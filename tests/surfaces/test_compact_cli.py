@@ -46,7 +46,9 @@ def test_a_program_sums_up_and_its_inventions_are_shown(written: Path, shell: Sh
     assert "memory:compact-" in journal.read_text("utf-8")
     hit = shell("search", "redis importer retries ttl", "--json").json["hits"][0]
     assert (hit["type"], hit["anchor"]["covers"]) == ("summary", 2)
-    assert [line["purpose"] for line in shell("cost", "--json", "--by", "purpose").json["lines"]] == ["compact"]
+    assert [line["purpose"] for line in shell("status", "cost", "--json", "--by", "purpose").json["lines"]] == [
+        "compact"
+    ]
 
 
 def test_again_it_says_that_nothing_is_left(written: Path, shell: Shell) -> None:
@@ -55,7 +57,7 @@ def test_again_it_says_that_nothing_is_left(written: Path, shell: Shell) -> None
     done = shell("compact")
 
     assert (done.status, done.out) == (0, "Nothing was written.\n")
-    assert "2 chunks are already covered by summaries" in done.err
+    assert "2 chunks already covered by summaries" in done.err
 
 
 def test_a_dry_run_tells_what_it_would_cost(written: Path, shell: Shell) -> None:
@@ -72,19 +74,19 @@ def test_nobody_is_asked_where_none_is_chosen(written: Path, shell: Shell) -> No
     reply = shell("compact", "--llm", "none", "--json").json
 
     assert (reply["worded_by"], reply["calls"], reply["tokens_spent"], reply["changed"]) == ("none", 0, 0, True)
-    assert shell("cost", "--json").json["lines"] == []
+    assert shell("status", "cost", "--json").json["lines"] == []
 
 
 def test_a_summary_names_its_sources(written: Path, shell: Shell) -> None:
-    """`lorelog expand` of a summary lists its sources, with the ids that its lines cite."""
+    """`lorelog show` of a summary lists its sources, with the ids that its lines cite."""
     summary = shell("compact", "--json").json["summary"]["memory"]
-    shown = shell("expand", summary)
+    shown = shell("show", summary)
     listed = [line.split() for line in shown.out.splitlines() if line.startswith("  ")]
 
     assert [place for _, _, place in listed] == ["notes/2026-03-01.md:1-3", "notes/2026-03-01.md:5-7"]
     assert all(f"[{one}]" in shown.out for one, _, _ in listed)
     assert "it summarizes 2 chunks" in shown.err
-    assert "The Redis TTL" in shell("expand", listed[0][0]).out
+    assert "The Redis TTL" in shell("show", listed[0][0]).out
 
 
 def test_a_program_that_fails_writes_nothing(written: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

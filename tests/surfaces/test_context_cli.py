@@ -81,7 +81,7 @@ def test_a_session_start_refreshes_the_file_in_silence(shell: Shell, repository:
     shell("add", "two keys", "--global")
     first = shell("session-start")
     shell("add", "three keys", "--global")
-    shell("session-start", "--project-dir", repository)
+    shell("session-start", "--project", repository)
 
     assert (first.status, first.out, first.err) == (0, "", "")
     text = (repository / ".lorelog" / "context.md").read_text("utf-8")
@@ -108,7 +108,7 @@ def test_a_session_start_never_fails_a_hook(shell: Shell, project: Path, broken:
     assert "scope.json" in done.err
     assert (project / ".lorelog" / "scope.json").read_text("utf-8") == broken
     assert not (project / ".lorelog" / "context.md").exists()
-    assert shell("session-start", "--project-dir", "nowhere").status == 2
+    assert shell("session-start", "--project", "nowhere").status == 2
 
 
 def test_a_session_start_writes_through_no_link(shell: Shell, repository: Path, tmp_path: Path) -> None:
@@ -203,11 +203,11 @@ def test_init_changes_no_isolation_that_nobody_asked_for(shell: Shell, repositor
     subprocess.run([*git, "worktree", "add", "-q", str(linked)], check=True)
     before = standing()
     shell("init")
-    shell("init", "--project-dir", linked)
+    shell("init", "--project", linked)
 
     assert standing() == before == [str(repository)] * 3
     assert not (linked / ".lorelog" / "scope.json").exists()
-    shell("init", "--project-dir", below, "--no-agent-files")
+    shell("init", "--project", below, "--no-agent-files")
     assert shell("agent-context", "--json", "--project", below).json["project"] == str(below)
 
 

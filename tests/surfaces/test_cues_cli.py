@@ -49,8 +49,8 @@ def test_cues_are_written_to_the_journal_and_shown(project: Path, capsys: pytest
 
     run(capsys, "reset", "--yes")
     run(capsys, "index")
-    assert json.loads(run(capsys, "get", added["memory"], "--json")[1])["memory"]["anchor"]["cues"] == CUES
-    assert "shown on path=src/db/**, command=npm *" in run(capsys, "get", added["memory"])[1]
+    assert json.loads(run(capsys, "show", added["memory"], "--json")[1])["anchor"]["cues"] == CUES
+    assert "shown on path=src/db/**, command=npm *" in run(capsys, "show", added["memory"])[1]
     assert "path=src/db/**" in run(capsys, "list")[1]
 
 
@@ -79,10 +79,10 @@ def test_a_superseding_memory_keeps_the_cues(capsys: pytest.CaptureFixture[str])
     """Unless it is given others."""
     first = json.loads(run(capsys, "add", "use tabs", "--when-editing", "*.py", "--json")[1])
     second = json.loads(run(capsys, "supersede", first["memory"], "use four spaces", "--json")[1])
-    assert json.loads(run(capsys, "get", second["memory"], "--json")[1])["memory"]["anchor"]["cues"] == ["path=*.py"]
+    assert json.loads(run(capsys, "show", second["memory"], "--json")[1])["anchor"]["cues"] == ["path=*.py"]
 
     third = json.loads(run(capsys, "supersede", second["memory"], "two", "--when-editing", "*.js", "--json")[1])
-    assert json.loads(run(capsys, "get", third["memory"], "--json")[1])["memory"]["anchor"]["cues"] == ["path=*.js"]
+    assert json.loads(run(capsys, "show", third["memory"], "--json")[1])["anchor"]["cues"] == ["path=*.js"]
 
 
 def test_a_contradiction_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,7 +98,7 @@ def test_other_surfaces_take_cues(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "call", "memory.add", "--json", '{"text": "x y z", "cues": ["path=src/db/**"]}')
     assert status == 0
     memory = json.loads(out)["memory"]
-    assert json.loads(run(capsys, "get", memory, "--json")[1])["memory"]["anchor"]["cues"] == ["path=src/db/**"]
+    assert json.loads(run(capsys, "show", memory, "--json")[1])["anchor"]["cues"] == ["path=src/db/**"]
 
     _, out, err = run(capsys, "call", "memory.add", "--json", '{"text": "x", "cues": ["src/db"]}')
     assert "is not a cue" in out + err

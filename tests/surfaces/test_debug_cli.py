@@ -66,7 +66,7 @@ def test_calls_are_shown(shell: Shell, project: Path) -> None:
     """Calls have name, duration and error, but not the texts."""
     shell("add", "the otter moved to Lisbon")
     shell("search", "otter lisbon")
-    shell("get", "no-such-memory")
+    shell("call", "memory.get", "--json", '{"id": "no-such-memory"}')
     shell("call", "memory.search", "--json", '{"queri": "otter"}')
     reply = shell("debug", "calls", "--json").json
     assert [one["tool_name"] for one in reply["tool_calls"]] == [

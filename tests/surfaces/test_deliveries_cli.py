@@ -66,7 +66,7 @@ def test_deliveries_are_shown_as_a_table(shell: Shell, deliveries: Deliveries) -
     row = next(line for line in lines if "npm *" in line)
     shown = row.partition(" Use pnpm here, not npm")[0].split()[-1]
     assert memory.startswith(shown)
-    assert shell("get", shown).status == 0
+    assert shell("show", shown).status == 0
     assert row.endswith("20  changed")
     assert "guard g1" in shell("deliveries", "--session", "session-t").out
     assert shell("deliveries").err == "note: 2 deliveries, 40 tokens\n"
@@ -134,15 +134,15 @@ def test_a_deleted_memory_is_listed_without_its_text(shell: Shell, deliveries: D
 
 def test_stats_sum_the_tokens_of_a_day(shell: Shell, deliveries: Deliveries) -> None:
     """`stats` shows the tokens of the last 7 and 30 days, and of each day."""
-    assert "delivered" not in shell("stats").out
+    assert "delivered" not in shell("status", "index").out
     deliveries.add("one", "m1", tokens=1_500)
     deliveries.add("two", "m1", tokens=500, project="/elsewhere")
 
-    reply = shell("stats", "--json").json["deliveries"]
+    reply = shell("status", "index", "--json").json["deliveries"]
 
     assert (reply["tokens_7_days"], reply["tokens_30_days"]) == (2_000, 2_000)
     assert [(day["deliveries"], day["tokens"]) for day in reply["days"]] == [(2, 2_000)]
-    assert "delivered  2,000 tokens of memories in 7 days, 2,000 in 30" in shell("stats").out
+    assert "delivered     2,000 tokens of memories in 7 days, 2,000 in 30" in shell("status", "index").out
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,7 @@ def test_an_ambiguous_id_is_told_with_its_places(shell: Shell, project: Path) ->
     """Of a prefix of several memory ids each whole id is named, with the file and line that it leads to."""
     memories = [shell("add", text, "--json").json["memory"] for text in ("the walrus sleeps", "the otter plays")]
 
-    done = shell("expand", memories[0][:6])
+    done = shell("show", memories[0][:6])
 
     assert done.status == 2
     for memory, line in zip(memories, (3, 7), strict=True):
@@ -192,7 +192,7 @@ def test_add_prints_a_short_id_that_works(shell: Shell, project: Path) -> None:
     identity = shell("add", "the walrus sleeps").out.split()[-1]
 
     assert len(identity) == 8
-    assert "the walrus sleeps" in shell("expand", identity).out
+    assert "the walrus sleeps" in shell("show", identity).out
 
 
 def test_a_superseded_judgement_is_named(shell: Shell, project: Path) -> None:

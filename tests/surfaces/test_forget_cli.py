@@ -162,7 +162,7 @@ def test_nothing_of_it_is_left_and_everything_else_is_as_it_was(
     assert any("The ferry to the island leaves at noon" in text for text in found)
     assert any("Summary of 2 chunks" in text for text in found)
     assert CANARY not in shell("search", CANARY, "balloon launch").out.lower()
-    assert shell("ledger", "verify").status == 0
+    assert shell("ledger", "check").status == 0
     assert "northern slip" in shell("search", "northern slip").out
     assert [guard.message for guard in GuardLog(tenant / "guards.jsonl").all()] == ["do not rm -r *"]
     assert (home / "logs" / "daemon.log").read_text() == "started\nstopped\n"
@@ -215,7 +215,7 @@ def test_a_forget_that_is_killed_is_completed_by_the_next_write(
     assert "a forget was interrupted" not in shell("search", "ferry").err
     assert holders(home, project) == []
     assert shell("forget", "--list", "--json").json["receipts"][0]["ok"]
-    assert shell("ledger", "verify").status == 0
+    assert shell("ledger", "check").status == 0
 
 
 def test_by_id_only_that_entry_goes(shell: Shell, project: Path, home: Path) -> None:

@@ -34,8 +34,8 @@ def test_an_identity_signs_once_it_is_chosen(shell: Shell, home: Path) -> None:
     assert shell("config", "set", "records.identity", "mara").status == 0
 
     artifact = start_task(shell)
-    assert (artifact["agent_id"], artifact["trust"]["signed"]) == ("mara", True)
-    found = shell("ledger", "verify")
+    assert (artifact["writer"], artifact["trust"]["signed"]) == ("mara", True)
+    found = shell("ledger", "check")
     assert (found.status, "2 records, 1 signed, 1 of them valid" in found.out) == (0, True)
 
 
@@ -43,10 +43,10 @@ def test_nobody_writes_in_anothers_name(shell: Shell) -> None:
     """An identity cannot write under another name."""
     shell("identity", "create", "mara")
     shell("config", "set", "records.identity", "mara")
-    refused = shell("call", "task.start", "--json", json.dumps({"goal": "x", "agent_id": "otto"}))
+    refused = shell("call", "task.start", "--json", json.dumps({"goal": "x", "writer": "otto"}))
 
     assert (refused.status, refused.json["error"]["code"]) == (2, "usage")
-    assert shell("ledger", "verify", "--json").json["records"] == 0
+    assert shell("ledger", "check", "--json").json["records"] == 0
 
 
 def test_what_one_exports_another_trusts(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,18 +57,18 @@ def test_what_one_exports_another_trusts(shell: Shell, tmp_path: Path, monkeypat
     shell("config", "set", "records.identity", "otto")
     start_task(shell)
     file = tmp_path / "out.jsonl"
-    assert shell("ledger", "export", "--output", file).status == 0
+    assert shell("export", "--format", "ledger", "--out", file).status == 0
 
     monkeypatch.setenv("LORELOG_HOME", str(tmp_path / "other"))
     trusted = shell("identity", "trust", "otto", line, "--json").json
     assert trusted["own"] is False
     assert trusted["keys"][0]["fingerprint"] == own["keys"][0]["fingerprint"]
-    assert shell("ledger", "import", file).status == 0
-    assert shell("ledger", "verify", "--json").json["signatures"]["valid"] == 1
+    assert shell("import", file).status == 0
+    assert shell("ledger", "check", "--json").json["signatures"]["valid"] == 1
 
     gone = shell("identity", "forget", "otto", "--json").json
     assert gone == {"name": "otto", "forgotten": [own["keys"][0]["fingerprint"]], "private_key": ""}
-    after = shell("ledger", "verify", "--json")
+    after = shell("ledger", "check", "--json")
     assert (after.status, after.json["signatures"]["valid"], after.json["signatures"]["unknown_key"]) == (0, 0, 1)
     assert after.json["unproven"][0]["state"] == "unknown key"
 
@@ -124,7 +124,7 @@ def test_no_secret_is_printed(shell: Shell, home: Path, monkeypatch: pytest.Monk
     said.append(shell("call", "task.start", "--json", '{"goal": "x"}'))
     monkeypatch.setenv("LORELOG_IDENTITY_PASSPHRASE", "closed-sesame")
     said.append(shell("call", "task.start", "--json", '{"goal": "x"}'))
-    said += [shell("config", "list"), shell("identity", "forget", "mara"), shell("ledger", "export")]
+    said += [shell("config", "list"), shell("identity", "forget", "mara"), shell("export", "--format", "ledger")]
 
     assert [one.status for one in said] == [0, 0, 0, 0, 0, 1, 0, 0, 0]
     assert "does not decrypt it" in said[5].out

@@ -99,7 +99,7 @@ def test_any_text_stays_one_entry(shell: Shell, project: Path, text: str) -> Non
     for word in ("Title", "body", "# no"):
         assert (word in written) == (word in text)
     following = shell("add", "the next entry", "--json").json
-    assert shell("expand", following["memory"], "--json").json["content"].endswith("the next entry")
+    assert shell("show", following["memory"], "--json").json["content"].endswith("the next entry")
 
 
 def test_a_gitignore_does_not_hide_journals(shell: Shell, project: Path) -> None:

@@ -181,9 +181,9 @@ def test_notes_are_worded_by_whom_llm_names(home: Path, servers: Any, monkeypatc
 
 
 def test_the_bill_can_be_read(shell: Shell, project: Path, servers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`lorelog cost` shows calls, tokens and failures by day, purpose and project, and what is left today."""
+    """`lorelog status cost` shows calls, tokens and failures by day, purpose and project, and what is left today."""
     server = servers(writing)
-    assert "No model calls since" in shell("cost").out
+    assert "No model calls since" in shell("status", "cost").out
     monkeypatch.setenv("LORELOG_LLM_PROVIDER", "openai")
     monkeypatch.setenv("LORELOG_LLM_BASE_URL", server.url)
     monkeypatch.setenv("LORELOG_LLM_DAILY_TOKENS", "1000")
@@ -194,7 +194,7 @@ def test_the_bill_can_be_read(shell: Shell, project: Path, servers: Any, monkeyp
         with pytest.raises(ModelFault):
             gate.ask("other", "s", "t", 50, is_usable=lambda text: False)  # type: ignore[union-attr]
 
-    bill = shell("cost", "--json").json
+    bill = shell("status", "cost", "--json").json
     assert [(one["purpose"], one["calls"], one["failures"]) for one in bill["lines"]] == [
         ("compact", 2, 0),
         ("other", 1, 1),
@@ -202,18 +202,20 @@ def test_the_bill_can_be_read(shell: Shell, project: Path, servers: Any, monkeyp
     assert {one["project"] for one in bill["lines"]} == {str(project)}
     assert (bill["total"]["tokens_in"], bill["total"]["tokens_out"]) == (300, 60)
     assert bill["today"][1] == {"setting": "llm.daily_tokens", "tokens": 1000, "spent": 360, "left": 640}
-    assert [one["model"] for one in shell("cost", "--by", "model", "--json").json["lines"]] == ["openai/gpt-4.1-mini"]
+    assert [one["model"] for one in shell("status", "cost", "--by", "model", "--json").json["lines"]] == [
+        "openai/gpt-4.1-mini"
+    ]
     with Lorelog(project=project) as memory:
         assert memory.cost(by=["purpose"]).total.calls == 3
-    told = shell("cost")
+    told = shell("status", "cost")
     header, first, second, total, notes, others = told.out.splitlines()
     assert header.split() == ["day", "purpose", "project", "calls", "failed", "tokens", "in", "tokens", "out"]
     assert first.split()[1::2] == ["compact", "2", "200"]
     assert (second.split()[1], total.split()) == ("other", ["total", "3", "1", "300", "60"])
     assert "summarize.daily_tokens" in notes
     assert others == "today  360 of 1,000 tokens (llm.daily_tokens), 640 left"
-    assert shell("cost", "--since", "never").status == 2
-    assert shell("cost", "--by", "weather").status == 2
+    assert shell("status", "cost", "--since", "never").status == 2
+    assert shell("status", "cost", "--by", "weather").status == 2
 
 
 def test_vectors_over_the_wire_are_in_the_bill(
@@ -222,14 +224,14 @@ def test_vectors_over_the_wire_are_in_the_bill(
     """Indexing with a remote provider reports its tokens; a local one reports none."""
     write(project / "a.md", "# Otters\n\nOtters sleep in rivers.\n")
     assert shell("index", ".").status == 0
-    assert shell("cost", "--json").json["lines"] == []
+    assert shell("status", "cost", "--json").json["lines"] == []
 
     server = servers()
     monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "openai")
     monkeypatch.setenv("LORELOG_EMBEDDING_BASE_URL", server.url)
     assert shell("index", ".").status == 0
 
-    (line,) = shell("cost", "--by", "purpose", "--by", "model", "--json").json["lines"]
+    (line,) = shell("status", "cost", "--by", "purpose", "--by", "model", "--json").json["lines"]
     told = 7 * len(server.requests)  # of each request, whether it is about documents or a question
     assert (line["purpose"], line["model"], line["tokens_in"]) == ("embedding", "openai/text-embedding-3-small", told)
 
@@ -238,13 +240,13 @@ def test_old_keys_are_told(shell: Shell, home: Path) -> None:
     """Settings and cost mention the new name of [compact]."""
     write(home / "config.toml", '[compact]\nllm_provider = "openai"\n')
 
-    for words in (["config", "list"], ["config", "get", "llm.provider"], ["cost"]):
+    for words in (["config", "list"], ["config", "get", "llm.provider"], ["status", "cost"]):
         told = shell(*words)
         assert told.status == 0
         assert "compact.llm_provider" in told.err
         assert "use llm.provider" in told.err
     assert shell("config", "get", "llm.provider").out == "openai\n"
-    assert "use llm.provider" in shell("cost", "--json").json["notes"][0]
+    assert "use llm.provider" in shell("status", "cost", "--json").json["notes"][0]
     assert "is now llm.provider" in shell("config", "get", "compact.llm_provider").err
 
 
@@ -268,7 +270,7 @@ def test_the_key_is_nowhere(
                     printed += f"{error!r} {error.hint} {vars(error)}"
                 printed += repr(vars(gate)) + repr(engine.defaults)
             assert KEY in str(server.requests[0].headers)
-    for words in (["config", "list"], ["config", "list", "--json"], ["cost", "--json"], ["doctor"]):
+    for words in (["config", "list"], ["config", "list", "--json"], ["status", "cost", "--json"], ["doctor"]):
         told = shell(*words)
         printed += told.out + told.err
     told = shell("config", "set", "llm.api_key", KEY)

@@ -24,12 +24,12 @@ def ledger_of(home: Path) -> Path:
 
 def test_a_sound_ledger_is_said_to_be(shell: Shell, home: Path) -> None:
     """Nothing written, or all as it was written: exit 0; and looking makes no file."""
-    empty = shell("ledger", "verify")
+    empty = shell("ledger", "check")
     assert (empty.status, empty.out) == (0, "Nothing is recorded yet.\n")
     assert not ledger_of(home).exists()
 
     start_task(shell)
-    found = shell("ledger", "verify", "--json")
+    found = shell("ledger", "check", "--json")
     assert (found.status, found.json["ok"], found.json["records"]) == (0, True, 1)
 
 
@@ -40,11 +40,11 @@ def test_damage_is_named_with_its_line(shell: Shell, home: Path) -> None:
     file = ledger_of(home)
     file.write_bytes(file.read_bytes().replace(b"goal 1", b"goal 7"))
 
-    found = shell("ledger", "verify")
+    found = shell("ledger", "check")
     assert found.status == 1
     assert "ledger.jsonl:2: it was changed after it was written" in found.out
     assert "Records from 2 on" in found.out
-    told = shell("ledger", "verify", "--json")
+    told = shell("ledger", "check", "--json")
     assert (told.status, told.json["first_unverified"], told.json["fault_count"]) == (1, 2, 1)
     assert told.json["faults"] == [{"file": "ledger.jsonl", "line": 2, "what": "it was changed after it was written"}]
 
@@ -54,46 +54,46 @@ def test_a_false_signature_is_a_fault(shell: Shell, home: Path, tmp_path: Path) 
     shell("identity", "create", "mara")
     shell("config", "set", "records.identity", "mara")
     start_task(shell)
-    text = shell("ledger", "export").out.replace("count otters", "count beavers")
+    text = shell("export", "--format", "ledger").out.replace("count otters", "count beavers")
     file = tmp_path / "in.jsonl"
     file.write_text(text, "utf-8")
-    assert shell("ledger", "import", file, "--restore", "--tenant", "other").status == 0
+    assert shell("import", file, "--restore", "--tenant", "other").status == 0
 
-    found = shell("ledger", "verify", "--tenant", "other")
+    found = shell("ledger", "check", "--tenant", "other")
     assert found.status == 1
     assert "does not match its content" in found.out
-    assert shell("ledger", "verify").status == 0
+    assert shell("ledger", "check").status == 0
 
 
-@pytest.mark.parametrize("form", ["jsonl", "markdown", "omf"])
+@pytest.mark.parametrize("form", ["jsonl", "markdown", "omf", "ledger"])
 def test_what_is_exported_is_imported(form: str, shell: Shell, tmp_path: Path) -> None:
     """Every format is exported to a private file and imported into another tenant; importing again writes nothing."""
     start_task(shell)
     file = tmp_path / "out"
-    assert shell("ledger", "export", "--format", form, "--output", file).status == 0
+    assert shell("export", "--records", "--format", form, "--out", file).status == 0
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     if form != "omf":
-        assert shell("ledger", "export", "--format", form).out == file.read_text("utf-8")
+        assert shell("export", "--records", "--format", form).out == file.read_text("utf-8")
 
-    dry = shell("ledger", "import", file, "--dry-run", "--json", "--tenant", "t").json
-    taken = shell("ledger", "import", file, "--json", "--tenant", "t")
-    again = shell("ledger", "import", file, "--restore", "--json", "--tenant", "t")
+    dry = shell("import", file, "--dry-run", "--json", "--tenant", "t").json
+    taken = shell("import", file, "--json", "--tenant", "t")
+    again = shell("import", file, "--restore", "--json", "--tenant", "t")
     assert (taken.status, taken.json["written"], taken.json["tainted"]) == (0, 1, 1)
     assert {**dry, "dry_run": False} == taken.json
     assert (again.status, again.json["refused"]) == (1, 1)
     assert "exists and differs" in again.json["problems"][0]["message"]
-    assert shell("ledger", "import", file, "--json", "--tenant", "t").json["there"] == 1
+    assert shell("import", file, "--json", "--tenant", "t").json["there"] == 1
 
 
 def test_a_backup_is_restored_as_it_was(shell: Shell, tmp_path: Path) -> None:
     """With --restore the other ledger exports the same to the byte, and its records are not tainted."""
-    task = start_task(shell, agent_id="mara")
+    task = start_task(shell, writer="mara")
     shell("call", "task.progress", "--json", json.dumps({"task_id": task["task_id"], "summary": "s", "next_step": "n"}))
     file = tmp_path / "backup.jsonl"
-    shell("ledger", "export", "--output", file)
+    shell("export", "--format", "ledger", "--out", file)
 
-    assert shell("ledger", "import", file, "--restore", "--tenant", "t").status == 0
-    assert shell("ledger", "export", "--tenant", "t").out == file.read_text("utf-8")
+    assert shell("import", file, "--restore", "--tenant", "t").status == 0
+    assert shell("export", "--format", "ledger", "--tenant", "t").out == file.read_text("utf-8")
     got = {"artifact_id": task["artifact_id"]}
     shown = shell("call", "artifact.get", "--tenant", "t", "--json", json.dumps(got)).json
     assert shown["artifact"]["trust"]["tainted"] is False
@@ -103,9 +103,9 @@ def test_a_bad_line_is_told_and_changes_the_exit_status(shell: Shell, tmp_path: 
     """The rest is taken; the line is named."""
     start_task(shell)
     file = tmp_path / "in.jsonl"
-    file.write_text("nonsense\n" + shell("ledger", "export").out, "utf-8")
+    file.write_text("nonsense\n" + shell("export", "--format", "ledger").out, "utf-8")
 
-    done = shell("ledger", "import", file, "--tenant", "t")
+    done = shell("import", file, "--tenant", "t")
     assert done.status == 1
     assert "line 1: it is not valid JSON" in done.err
     assert "1 record written, 1 refused" in done.out
@@ -117,12 +117,14 @@ def test_records_are_filed_under_another_project(shell: Shell, project: Path, tm
     other.mkdir()
     start_task(shell)
     file = tmp_path / "out.jsonl"
-    shell("ledger", "export", "--project-only", "--output", file)
+    shell("export", "--format", "ledger", "--out", file)
     assert json.loads(file.read_text("utf-8"))["project"] == str(project)
-    assert shell("ledger", "export", "--project-only", "--project", other).out == ""
+    assert shell("export", "--format", "ledger", "--project", other).out == ""
 
-    assert shell("ledger", "import", file, "--project", other, "--tenant", "t").status == 0
-    assert json.loads(shell("ledger", "export", "--tenant", "t").out)["project"] == str(other)
+    assert shell("import", file, "--project", other, "--tenant", "t").status == 0
+    assert json.loads(shell("export", "--format", "ledger", "--all-projects", "--tenant", "t").out)["project"] == str(
+        other
+    )
 
 
 def test_memories_travel_in_omf(shell: Shell, project: Path, tmp_path: Path) -> None:
@@ -131,19 +133,19 @@ def test_memories_travel_in_omf(shell: Shell, project: Path, tmp_path: Path) -> 
     start_task(shell)
     shell("search", "heron otters")
     file = tmp_path / "all.omf"
-    shell("ledger", "export", "--format", "omf", "--memories", "--output", file)
+    shell("export", "--format", "omf", "--out", file)
     items = json.loads(file.read_text("utf-8"))["memories"]
     assert [("record" in item["extensions"]["lorelog"]) for item in items] == [True, False]
     assert (items[1]["content"], items[1]["tags"]) == ("a heron was seen", ["bird:heron"])
 
-    first = shell("ledger", "import", file, "--json", "--tenant", "t").json
-    again = shell("ledger", "import", file, "--json", "--tenant", "t").json
+    first = shell("import", file, "--json", "--tenant", "t").json
+    again = shell("import", file, "--json", "--tenant", "t").json
     assert (first["memories"]["added"], again["memories"]["added"], again["memories"]["there"]) == (1, 0, 1)
     found = shell("search", "heron", "--tenant", "t", "--json").json["hits"]
     assert [(one["type"], one["tags"], one["anchor"]["origin"]) for one in found if one["type"] == "fact"] == [
         ("fact", ["bird:heron"], "import")
     ]
-    assert shell("ledger", "export", "--memories").status == 2
+    assert shell("export", "--format", "omf", "--out", file).status == 2  # never written over
 
 
 def test_what_was_deleted_is_not_brought_back(shell: Shell, tmp_path: Path) -> None:
@@ -152,11 +154,11 @@ def test_what_was_deleted_is_not_brought_back(shell: Shell, tmp_path: Path) -> N
     file.write_text(
         json.dumps({"omf": "1.0", "exported_at": "x", "memories": [{"content": "a heron was seen"}]}), "utf-8"
     )
-    shell("ledger", "import", file)
+    shell("import", file)
     (hit,) = shell("search", "heron", "--json").json["hits"]
     assert shell("delete", hit["id"]).status == 0
 
-    assert shell("ledger", "import", file, "--json").json["memories"] == {
+    assert shell("import", file, "--json").json["memories"] == {
         "found": 1,
         "added": 0,
         "there": 1,
@@ -171,9 +173,9 @@ def test_a_file_that_is_not_there_is_named(shell: Shell, tmp_path: Path) -> None
     for words in (
         ["import", tmp_path / "none"],
         ["import", tmp_path],
-        ["export", "--output", tmp_path / "no" / "where"],
+        ["export", "--format", "ledger", "--out", tmp_path / "no" / "where"],
     ):
-        done = shell("ledger", *words, "--json")
+        done = shell(*words, "--json")
         assert done.status == 1
         assert str(tmp_path) in done.json["error"]["message"]
 
@@ -182,4 +184,4 @@ def test_python_asks_too(shell: Shell, project: Path) -> None:
     """The verb is there in Python, with the same answer."""
     start_task(shell)
     with Lorelog(project=project) as memory:
-        assert to_dict(memory.ledger.verify()) == shell("ledger", "verify", "--json").json
+        assert to_dict(memory.ledger.verify()) == shell("ledger", "check", "--json").json

@@ -24,7 +24,7 @@ def test_supersede_says_how_to_take_it_back(shell: Shell, identity: str) -> None
     assert "seven" not in shell("search", "otters").out
     hidden = shell("search", "otters", "--include-superseded").out
     assert "superseded by 01" in hidden
-    assert "superseded by 01" in shell("get", identity).out
+    assert "superseded by 01" in shell("show", identity).out
     command = done.err.split("'")[1].split()
     assert shell(*command[1:]).status == 0
     assert "seven" in shell("search", "otters").out
@@ -85,7 +85,7 @@ def test_feedback_and_eval(shell: Shell, identity: str) -> None:
     done = shell("feedback", "Otters?", identity, "relevant")
     assert (done.status, done.out) == (
         0,
-        f"{shell('get', identity, '--json').json['memory']['anchor']['memory']} is relevant to 'otters'\n",
+        f"{identity} (seven otters in the river) is relevant to 'otters'\n",
     )
     assert "already recorded" in shell("feedback", "otters", identity, "relevant").err
     measured = shell("eval", "--feedback", "--json").json

@@ -170,7 +170,7 @@ def test_an_anchor_leads_to_a_conversation_of_its_project(shell: Shell, client: 
         assert key not in text
         assert "[redacted:aws-access-key-id]" in text
     assert key not in shell("transcript", host_talk(project, text=key)).out
-    assert shell("expand", memory, "--json").json["transcript"]["exists"] is True
+    assert shell("show", memory, "--json").json["transcript"]["exists"] is True
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_a_foreign_anchor_leads_nowhere(shell: Shell, client: Calls, project: Pa
     shell("index")
 
     replies = [client("memory.transcript", {"place": memory}), shell("transcript", memory).err]
-    section = shell("expand", memory, "--json").json["transcript"]
+    section = shell("show", memory, "--json").json["transcript"]
 
     assert all("cannot be shown" in reply and CANARY not in reply for reply in replies)
     assert (section["exists"], section["tokens"]) == (False, None)

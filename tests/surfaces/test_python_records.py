@@ -28,14 +28,14 @@ def memory(tmp_path: Path) -> Iterator[Lorelog]:
 
 def test_a_task_is_worked_from_its_goal_to_its_end(memory: Lorelog) -> None:
     """Every method on tasks and artifacts works, in the order in which two agents would use them."""
-    task = memory.task.start("count the otters", agent_id="mara", expected_outputs=("a number",)).task_id
+    task = memory.task.start("count the otters", writer="mara", expected_outputs=("a number",)).task_id
     memory.task.progress(task, summary="half the river", next_step="the rest", failed_attempts=["by night"])
     run = memory.task.run_start(task, tool_name="wc", command="wc -l", why_chosen="it counts", inputs=["a"])
     memory.task.run_finish(task, status="completed", notes="seven", run_id=run.artifact_id)
-    claim = memory.task.add_evidence(task, evidence_kind="count", summary="seven otters", agent_id="mara").artifact_id
-    verified = memory.artifact.verification(reply_to_artifact_id=claim, supports_claim=True, agent_id="otto")
-    memory.artifact.review(reply_to_artifact_id=claim, summary="fine", agent_id="otto")
-    memory.artifact.revision(reply_to_artifact_id=claim, summary="eight otters", agent_id="mara")
+    claim = memory.task.add_evidence(task, evidence_kind="count", summary="seven otters", writer="mara").artifact_id
+    verified = memory.artifact.verification(reply_to_artifact_id=claim, supports_claim=True, writer="otto")
+    memory.artifact.review(reply_to_artifact_id=claim, summary="fine", writer="otto")
+    memory.artifact.revision(reply_to_artifact_id=claim, summary="eight otters", writer="mara")
     memory.artifact.decision(summary="count at dawn", task_id=task)
     memory.artifact.create("evidence", task_id=task, evidence_kind="count", summary="nine otters")
     memory.task.finish(task, what_worked=["counting"], confidence=0.9)

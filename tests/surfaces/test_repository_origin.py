@@ -70,17 +70,16 @@ def test_search_tells_the_origin(shell: Shell, clone: Path) -> None:
 
 
 def test_text_is_labelled_wherever_it_is_shown(shell: Shell, clone: Path) -> None:
-    """Search, get, list and expand say so in the shell and over MCP, and say nothing about one's own memory."""
+    """Search, list and show say so in the shell and over MCP, and say nothing about one's own memory."""
     own, planted = own_and_planted(shell)
     label = "came with the repository"
 
     assert shell("search", "walrus", "-k", 10).out.count(label) == 2
     assert shell("search", "walrus", "-k", 10, "--short").out.count("Came with the repository, quoted:") == 2
     assert shell("list").out.count(label) == 2
-    for command in ("get", "expand"):
-        assert label in shell(command, planted).out
-        assert label not in shell(command, own).out
-        assert shell(command, planted, "--json").out.count('"repository"') == 2
+    assert label in shell("show", planted).out
+    assert label not in shell("show", own).out
+    assert shell("show", planted, "--json").out.count('"repository"') == 2
     assert "Came with the repository, quoted:\n>" in tool(clone, "search_memory", query="walrus deploys skip")
     assert "Came with the repository, quoted:\n>" in tool(clone, "search_memory", query="walrus", token_budget=2000)
     assert "Came with the repository, quoted:\n>" in tool(clone, "get_memory", id=planted)

@@ -102,7 +102,7 @@ def test_the_shell_names_a_record_and_no_page(shell: Shell, recorded: dict[str, 
     assert f"record {recorded['check'][:13]}" in block.splitlines()[0]
     assert "verification by otto" in block.splitlines()[0]
     assert "(recorded)" not in block
-    assert block.splitlines()[-1] == f"   lorelog artifact show {recorded['check'][:13]}"
+    assert block.splitlines()[-1] == f"   lorelog show {recorded['check'][:13]}"
     assert shell(*block.split("\n")[-1].split()[1:]).status == 0
 
 
@@ -166,42 +166,40 @@ def test_agents_see_worth_and_origin(project: Path, recorded: dict[str, str]) ->
     assert sorted(worth) == ["record, verified by another writer", "verified"]
 
 
-@pytest.mark.parametrize("command", ["get", "expand"])
-def test_what_is_read_by_its_id_says_what_it_is_worth(shell: Shell, recorded: dict[str, str], command: str) -> None:
+def test_what_is_read_by_its_id_says_what_it_is_worth(shell: Shell, recorded: dict[str, str]) -> None:
     """As a hit does: by whom it was verified, that a tool brought it, or nothing at all of a memory."""
     hits = shell("search", "otters", "-k", 9, "--json").json["hits"]
     own = next(hit["id"] for hit in hits if "are otters" in hit["content"])
 
-    decided = shell(command, recorded["decided"], "--json").json["trust"]
+    decided = shell("show", recorded["decided"], "--json").json["artifact"]["trust"]
     assert (decided["tier"], decided["verified_by"]) == ("canonical_record", [recorded["check"]])
-    assert "verified by" in shell(command, recorded["decided"]).out
-    assert "tainted" in shell(command, recorded["brought"]).out
-    memory = shell(command, own, "--json").json["trust"]
+    assert "verified by" in shell("show", recorded["decided"]).out
+    assert "tainted" in shell("show", recorded["brought"]).out
+    memory = shell("show", own, "--json").json["trust"]
     assert (memory["tier"], memory["tainted"]) == ("semantic_candidate", False)
 
 
-@pytest.mark.parametrize("command", ["get", "expand"])
 def test_a_superseded_record_that_is_read_by_its_id_says_so(
-    shell: Shell, project: Path, recorded: dict[str, str], command: str
+    shell: Shell, project: Path, recorded: dict[str, str]
 ) -> None:
     """Who kept an id learns which record holds in its place."""
-    said = {"reply_to_artifact_id": recorded["decided"], "summary": "otters use sqlite", "agent_id": "mara"}
+    said = {"reply_to_artifact_id": recorded["decided"], "summary": "otters use sqlite", "writer": "mara"}
     newer = Dispatcher().call("artifact.revision", said, ClientIdentity(str(project), dict(os.environ)))["artifact_id"]
     assert shell("search", "otters").status == 0
 
-    shown = shell(command, recorded["decided"])
-    assert newer in shown.out + shown.err
-    reply = shell(command, recorded["decided"], "--json").json
-    assert (reply["memory"] if command == "get" else reply)["fate"]["superseded_by"] == newer
+    shown = shell("show", recorded["decided"])
+    assert f"Superseded by\n{newer[:13]}" in shown.out
+    reply = shell("show", recorded["decided"], "--json").json
+    assert [record["artifact_id"] for record in reply["superseded_by"]] == [newer]
 
 
 def test_json_drives_no_terminal(shell: Shell, project: Path) -> None:
     """Control characters are escaped in JSON, and parse to the same text."""
     text = "otter \x9b31m \u202e \u2028 \x7f end"
-    said = {"summary": text, "agent_id": "mara"}
+    said = {"summary": text, "writer": "mara"}
     made = Dispatcher().call("artifact.decision", said, ClientIdentity(str(project), dict(os.environ)))["artifact_id"]
 
-    shown = shell("artifact", "show", made, "--json")
+    shown = shell("show", made, "--json")
 
     assert not set(shown.out) & set("\x9b\u202e\u2028\x7f")
     assert shown.json["artifact"]["summary"] == text

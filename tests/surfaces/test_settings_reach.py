@@ -205,13 +205,15 @@ def _shared_lines(desk: Desk) -> object:
 
 def _tenant(desk: Desk) -> object:
     if not desk.listed():
-        desk.shell("index", "notes" if "default" in desk.shell("stats", "--json").json["location"] else "docs/drafts")
+        desk.shell(
+            "index", "notes" if "default" in desk.shell("status", "index", "--json").json["location"] else "docs/drafts"
+        )
     return len(desk.listed())
 
 
 def _model(desk: Desk) -> object:
     embedded = desk.shell("index", "notes", "--force", "--json").json["embedded"]
-    return desk.shell("stats", "--json").json["model"], embedded
+    return desk.shell("status", "index", "--json").json["model"], embedded
 
 
 @dataclass(frozen=True)
@@ -263,7 +265,7 @@ def _writer(desk: Desk) -> object:
     desk.shell("identity", "create", "mara")
     task = desk.shell("call", "task.start", "--json", json.dumps({"goal": "count otters"})).json
     shown = desk.shell("call", "artifact.get", "--json", json.dumps({"artifact_id": task["artifact_id"]})).json
-    return shown["artifact"].get("agent_id", ""), shown["artifact"]["trust"]["signed"]
+    return shown["artifact"].get("writer", ""), shown["artifact"]["trust"]["signed"]
 
 
 def _kept_in(desk: Desk) -> object:
@@ -312,7 +314,7 @@ ROWS += [
     Row("store.per_project", False, _collections, 2, 1),
     Row("store.shared", True, _sharing, False, True),
     Row("store.token", "env:MY_MILVUS_TOKEN", _token, [""], ["swordfish"]),
-    Row("records.agent", "otto", _writer, ("", False), ("otto", False)),
+    Row("records.writer", "otto", _writer, ("", False), ("otto", False)),
     Row("records.identity", "mara", _writer, ("", False), ("mara", True)),
 ]
 
@@ -773,7 +775,7 @@ def test_every_setting_is_seen_in_what_is_kept_of_a_session(desk: Desk, home: Pa
 def _is_traced(desk: Desk) -> object:
     """Whether an operation is noted."""
     before = desk.shell("debug", "calls", "--json").json["total_count"]
-    desk.shell("stats")
+    desk.shell("status", "index")
     return desk.shell("debug", "calls", "--json").json["total_count"] > before
 
 
@@ -1111,7 +1113,7 @@ def test_another_model_and_back(desk: Desk) -> None:
     assert (told["from"], told["to"], told["swapped"]) == ("fake/fake-64", "builtin/e5-small-v2", True)
     desk.shell("index", "--reembed", "--rollback")
     assert desk.shell("index", "--reembed", "--drop-old").out == "Dropped 8 vectors; those of fake/fake-64 are left.\n"
-    assert desk.shell("stats", "--json").json["other_vectors"] == 0
+    assert desk.shell("status", "index", "--json").json["other_vectors"] == 0
     assert desk.shell("index", "--reembed", "--rollback", "--json").json["error"]["code"] == "not_found"
 
 

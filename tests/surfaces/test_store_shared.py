@@ -59,7 +59,7 @@ def test_what_one_machine_remembers_another_finds(shell: Shell, sit: Sit) -> Non
     assert note["trust"]["tainted"] is True
     assert "laptop:" in shell("search", "otters").out
     (memory,) = [hit for hit in found["hits"] if "Fridays" in hit["content"]]
-    shown = shell("expand", memory["id"], "--json").json
+    shown = shell("show", memory["id"], "--json").json
     assert "Fridays" in shown["content"]
     assert "another machine (laptop)" in shown["notes"][0]
     refused = shell("delete", memory["id"])

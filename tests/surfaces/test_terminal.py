@@ -204,7 +204,7 @@ def test_reset_asks_and_takes_no_for_an_answer(shell: Shell, indexed: Path, type
     assert done.status == 1
     assert "[y/N]" in done.err
     assert "Nothing deleted" in done.err
-    assert shell("stats", "--json").json["documents"] == 1
+    assert shell("status", "index", "--json").json["documents"] == 1
 
 
 @pytest.mark.slow
@@ -215,5 +215,5 @@ def test_reset_takes_yes_for_an_answer(shell: Shell, indexed: Path, typed: str) 
 
     assert done.status == 0
     assert "[y/N]" in done.err
-    assert shell("stats", "--json").json["documents"] == 0
+    assert shell("status", "index", "--json").json["documents"] == 0
     assert (indexed / "notes" / "otter.md").exists()

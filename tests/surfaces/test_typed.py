@@ -58,12 +58,10 @@ def test_what_a_context_cites_can_be_looked_up(shell: Shell) -> None:
     shell("add", "otters are clever")
     out = shell("agent-context", "--query", "otters clever", "--query", "otters pay", "--k", 1).out
     tasks = {one: shell("task", "show", one).status == 0 for one in CITED.findall(out)}
-    records = {one: shell("artifact", "show", one).status == 0 for one in tasks}
-    memories = {one: shell("get", one).status == 0 and shell("expand", one).status == 0 for one in tasks}
 
     assert len(tasks) == 3
     assert next(one for one, found in tasks.items() if found).startswith(task)
-    assert all(tasks[one] + records[one] + memories[one] for one in tasks)
+    assert all(shell("show", one).status == 0 for one in tasks)
     assert "decision by mara" in out
     assert "otters pay once Because: they are many" in out
     assert "(recorded)" not in out
@@ -76,7 +74,7 @@ def test_a_decision_says_something(shell: Shell, words: tuple[str, ...]) -> None
     done = shell("decide", *words, *because)
 
     assert (done.status, "is empty" in done.err) == (2, True)
-    assert shell("ledger", "verify").out == "Nothing is recorded yet.\n"
+    assert shell("ledger", "check").out == "Nothing is recorded yet.\n"
 
 
 def test_who_has_no_name_is_told_how_to_have_one(shell: Shell) -> None:
@@ -99,13 +97,11 @@ def test_a_table_fits_the_terminal(shell: Shell, project: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_digests_mark_is_for_files(shell: Shell, project: Path) -> None:
-    """What is kept in a file is marked, so that it is never taken for a memory; a person at a terminal does not see it."""
+def test_a_digest_begins_with_its_text(shell: Shell) -> None:
+    """Neither a resume nor a brief begins with a mark for machines."""
     task = start(shell)
-    for words in (("task", "resume", task), ("brief",)):
-        shown = sit(words, project, Seat(err=False), env={"NO_COLOR": "1"})
-        assert (shown.status, "lorelog:digest" in shown.out) == (0, False)
-        assert shell(*words).out.startswith("<!-- lorelog:digest")
+    assert shell("task", "resume", task).out.startswith("Goal\n")
+    assert shell("brief").out.startswith("Project app has")
 
 
 def test_nothing_recorded_is_said_in_a_line(shell: Shell) -> None:
@@ -115,15 +111,9 @@ def test_nothing_recorded_is_said_in_a_line(shell: Shell) -> None:
 
 def test_a_file_that_is_not_there_is_no_ledger(shell: Shell, tmp_path: Path) -> None:
     """The error names the file, and its hint is about ledgers."""
-    done = shell("ledger", "import", tmp_path / "nothing.jsonl")
+    done = shell("import", tmp_path / "nothing.jsonl")
 
-    assert (done.status, "there is no file" in done.err, "ledger export" in done.err) == (1, True, True)
-
-
-def test_memories_are_exported_in_omf_alone(shell: Shell) -> None:
-    """An option that would do nothing is refused."""
-    assert shell("ledger", "export", "--memories").status == 2
-    assert shell("ledger", "export", "--memories", "--format", "omf").status == 0
+    assert (done.status, "there is no file" in done.err, "--format ledger" in done.err) == (1, True, True)
 
 
 def test_a_restored_backup_is_not_called_imported(
@@ -133,11 +123,11 @@ def test_a_restored_backup_is_not_called_imported(
     start(shell)
     shell("task", "evidence", "otters came twice", "--kind", "log", "--origin", "tool")
     backup = tmp_path / "backup.jsonl"
-    shell("ledger", "export", "--output", backup)
+    shell("export", "--format", "ledger", "--out", backup)
     monkeypatch.setenv("LORELOG_HOME", str(tmp_path / "elsewhere"))
 
-    assert "count as imported text" in shell("ledger", "import", backup, "--dry-run").err
-    assert shell("ledger", "import", backup, "--restore").err == ""
+    assert "count as imported text" in shell("import", backup, "--dry-run").err
+    assert shell("import", backup, "--restore").err == ""
 
 
 def test_a_word_that_is_no_choice_is_named_once(shell: Shell) -> None:

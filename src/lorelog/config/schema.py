@@ -313,9 +313,9 @@ SESSION_SETTINGS: tuple[Setting, ...] = (
 
 RECORD_SETTINGS: tuple[Setting, ...] = (
     Setting(
-        "records.agent",
+        "records.writer",
         "",
-        "Default author of records; without one, a record has no author and can never be verified.",
+        "Default writer of records (`--as`); without one, a record has no writer and can never be verified.",
     ),
     Setting(
         "records.identity",

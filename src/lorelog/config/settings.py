@@ -319,7 +319,7 @@ class Settings:
         return self._fill(HttpOptions, "http", token=token)
 
     def record_options(self) -> RecordOptions:
-        """Return the author of new records."""
+        """Return the writer of new records."""
         return self._fill(RecordOptions, "records")
 
     def store_options(self, environment: Mapping[str, str], home: str) -> StoreOptions:

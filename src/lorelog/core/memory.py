@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from lorelog.core.code import UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.document import Document, StoredChunk
 from lorelog.core.query import NO_LIFECYCLE_STATE, Filters, LifecycleState, VectorCoverage
 from lorelog.core.record import CANDIDATE_TRUST, Trust
@@ -249,6 +250,7 @@ class ExpandReply(Serializable):
     covered: int = 0
     """For a summary: number of chunks it covers."""
     trust: Trust = CANDIDATE_TRUST
+    verdict: FreshnessVerdict = UNCHECKED_VERDICT
 
     @property
     def id(self) -> str:

@@ -146,10 +146,10 @@ class ListOptions:
 
 @dataclass(frozen=True, slots=True)
 class RecordOptions:
-    """The author of new records."""
+    """The writer of new records."""
 
-    agent: str = ""
-    """Default author."""
+    writer: str = ""
+    """Default writer."""
     identity: str = ""
     """Identity whose key signs them; empty means unsigned."""
 

@@ -140,7 +140,7 @@ def _hook_entry(host: str, moment: str, command: str) -> dict[str, Any]:
 
 
 def _allowed_tools(command: str) -> str:
-    return ", ".join(f"Bash({shlex.quote(command)} {verb}:*)" for verb in ("search", "expand", "transcript"))
+    return ", ".join(f"Bash({shlex.quote(command)} {verb}:*)" for verb in ("search", "show", "transcript"))
 
 
 def _claude_files(command: str) -> dict[str, str]:

@@ -27,6 +27,8 @@ from lorelog.operations.write_queue import WriteQueue
 from lorelog.services.traces.recorder import CallEvent, record_call
 from lorelog.wiring import Location, open_engine, resolve_location
 
+_ALIASES = {"agent_id": "writer"}
+"""Fields that memd, another program that keeps memories, calls by another name."""
 _NULLABLE_FIELDS: dict[type[OperationRequest], frozenset[str]] = {}
 
 
@@ -164,7 +166,8 @@ def read_request(operation: Operation[Any, Any], arguments: object) -> Operation
     # A null field counts as not given, because many clients send every field they know. Where null has a meaning, the
     # field's default is UNSET.
     nullable = _nullable_fields(operation.request)
-    fields = {key: value for key, value in arguments.items() if value is not None or key not in nullable}
+    given = _rename_aliases(arguments, nullable)
+    fields = {key: value for key, value in given.items() if value is not None or key not in nullable}
     try:
         request: OperationRequest = msgspec.convert(fields, operation.request)
     except msgspec.ValidationError as error:
@@ -175,6 +178,13 @@ def read_request(operation: Operation[Any, Any], arguments: object) -> Operation
     except (ValueError, TypeError, RecursionError) as error:
         raise UsageError(f"{operation.name}: {error}") from None
     return request
+
+
+def _rename_aliases(arguments: Mapping[str, Any], known: frozenset[str]) -> Mapping[str, Any]:
+    """Return arguments with memd's names of fields replaced by ours. A field given under both names stays an error."""
+    if not any(alias in arguments and name in known and name not in arguments for alias, name in _ALIASES.items()):
+        return arguments
+    return {_ALIASES.get(key, key): value for key, value in arguments.items()}
 
 
 def _nullable_fields(request: type[OperationRequest]) -> frozenset[str]:

@@ -39,8 +39,9 @@ from lorelog.records.tables import (
     ToolRun,
 )
 
-IMPLICIT_DECISION_KINDS = frozenset({"task_finish", "verification", "review"})
-"""Kinds that settle something without being recorded as a decision."""
+IMPLICIT_DECISION_KINDS = frozenset({"task_finish", "review"})
+"""Kinds that settle something without being recorded as a decision. A verification adds to the trust of another."""
+_REPLY_KINDS = IMPLICIT_DECISION_KINDS | {"verification"}
 MAX_CONFIDENCE = 0.95
 _MAX_PER_TASK, _MAX_PER_PROJECT = 2, 4
 _BASE_CONFIDENCE = {"decision": 0.6, "warning": 0.55, "tactic": 0.5}
@@ -341,7 +342,7 @@ def item_line(role: DigestRole, item: DigestItem) -> DigestLine:
 
 def format_author(record: Record) -> str:
     """Return a record's writer and day."""
-    return f"{one_line(record.agent, 60) or 'somebody'}, {record.at[:10]}"
+    return f"{one_line(record.agent, 60) or 'nobody'}, {record.at[:10]}"
 
 
 def _format_item(role: DigestRole, item: DigestItem) -> str:
@@ -401,7 +402,7 @@ def _format_task(
 ) -> str:
     goal = format_field(start, "goal") if start is not None and start.text("goal") else ""
     when = f"since {task.started_at[:10]}" if not task.finished_at else f"ended {task.finished_at[:10]}"
-    agent = one_line(task.agent, 60) or "somebody"
+    agent = one_line(task.agent, 60) or "nobody"
     text = f"{goal or 'a task without a goal'} ({one_line(task.status, 40)}, {agent}, {when})"
     if last is not None and last.text("summary"):
         text += f"; last: {format_field(last, 'summary')}"
@@ -413,9 +414,9 @@ def _format_task(
 def without_outdated_replies(tables: RecordTables, records: Sequence[Record]) -> list[Record]:
     """Return records without reviews, verifications and task ends that reply to a superseded record."""
     newer = tables.superseded_by(
-        record.reply_to for record in records if record.kind in IMPLICIT_DECISION_KINDS and record.reply_to
+        record.reply_to for record in records if record.kind in _REPLY_KINDS and record.reply_to
     )
-    return [record for record in records if record.kind not in IMPLICIT_DECISION_KINDS or record.reply_to not in newer]
+    return [record for record in records if record.kind not in _REPLY_KINDS or record.reply_to not in newer]
 
 
 def current_versions(tables: RecordTables, ids: Sequence[str]) -> dict[str, Record]:

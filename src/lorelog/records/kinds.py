@@ -13,6 +13,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
 
 from lorelog.core.errors import UsageError
+from lorelog.core.grammar import with_article
 from lorelog.core.ids import new_id
 from lorelog.core.record import (
     DIGEST_KIND,
@@ -138,7 +139,7 @@ KINDS: Mapping[str, RecordKindSpec] = {
         starts_task=True,
     ),
     "task_progress": RecordKindSpec(
-        "progress of a task", "in_progress", required=("summary", "next_step"), usual=("blockers", "what_failed")
+        "progress of a task", "in_progress", required=("summary",), usual=("next_step", "blockers", "what_failed")
     ),
     "run_start": RecordKindSpec(
         "a tool is run",
@@ -190,11 +191,6 @@ COMPUTED_FIELDS = frozenset(
     {"promotion_state", "promotion", "trust_tier", "trust", "tier", "verified_by", "verified", "digest_key", "tainted"}
 )
 """Fields that other programs let a writer set, but that lorelog computes."""
-
-
-def with_article(kind: str) -> str:
-    """Return a kind with its article: `a decision`, `an evidence`."""
-    return f"an {kind}" if kind[:1] in "aeiou" else f"a {kind}"
 
 
 def allowed_fields(kind: str) -> tuple[str, ...]:

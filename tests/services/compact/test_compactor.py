@@ -73,7 +73,7 @@ def test_the_same_is_summed_up_once(book: Notebook) -> None:
 
     again = book.compact()
     assert (again.changed, again.covered_before, len(book.model.asked)) == (False, 3, 1)
-    assert "3 chunks are already covered by summaries" in again.notes[0]
+    assert "3 chunks already covered by summaries" in again.notes[0]
     assert book.journals() == written
 
     book.note("2026-03-10", "Beavers build dams.")

@@ -90,7 +90,7 @@ def test_an_id_in_a_tool_call_of_a_later_turn_is_a_use(tmp_path: Path) -> None:
     talk.deliver()
     for _ in range(5):
         talk.turn("Go on", "Done.")
-    talk.turn("And now?", (f"lorelog get {MEMORY[:8]}", "Rule.", False), "Done.")
+    talk.turn("And now?", (f"lorelog show {MEMORY[:8]}", "Rule.", False), "Done.")
 
     assert talk.usage() == {MEMORY: "id"}
 

@@ -65,7 +65,7 @@ def test_what_a_failing_run_had_made_is_written_down(tmp_path: Path) -> None:
 
 
 def test_searches_are_on_the_bill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`lorelog cost` counts the tokens of an index run and of the searches after it."""
+    """`lorelog status cost` counts the tokens of an index run and of the searches after it."""
     from lorelog.surfaces.cli.main import main
 
     vendor, rig = VENDORS["openai"], Rig()

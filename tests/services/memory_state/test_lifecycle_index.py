@@ -157,7 +157,7 @@ def test_a_global_memory_is_superseded_globally(memory: Lorelog, tmp_path: Path)
 
 def test_no_memory_hides_a_record(memory: Lorelog, project: Path) -> None:
     """Neither an anchor written by hand nor the verbs can take a record out of a search."""
-    told = memory.call("task.start", {"goal": "count the otters", "agent_id": "mara"})
+    told = memory.call("task.start", {"goal": "count the otters", "writer": "mara"})
     record = told["artifact_id"]
     memory.index([note(project, f"# A\n<!-- memory:na supersedes:{record} -->\nno otters at all\n")])
 

@@ -25,11 +25,11 @@ class Desk:
 
     def start(self, goal: str = "make it fast", **said: Any) -> str:
         """Begin a task and return its id."""
-        return str(self("task.start", goal=goal, **{"agent_id": "mara", **said})["task_id"])
+        return str(self("task.start", goal=goal, **{"writer": "mara", **said})["task_id"])
 
     def say(self, task: str, summary: str, **said: Any) -> str:
         """Give evidence for a task and return its id."""
-        given = {"evidence_kind": "measurement", "agent_id": "mara", **said}
+        given = {"evidence_kind": "measurement", "writer": "mara", **said}
         return str(self("task.add_evidence", task_id=task, summary=summary, **given)["artifact_id"])
 
     def lines(self, tenant: str = "default") -> int:

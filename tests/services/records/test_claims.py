@@ -36,7 +36,7 @@ def test_a_record_grounds_a_claim_and_a_second_writer_verifies_it(desk: Desk) ->
     """One writer's record makes a claim canonical; a second writer who verifies the record makes it verified."""
     claim = desk.say(desk.start("the walrus cache"), f"measured: {CLAIM}")
     before = desk("artifact.find_related", claim=CLAIM)
-    desk("artifact.verification", reply_to_artifact_id=claim, supports_claim=True, agent_id="otto")
+    desk("artifact.verification", reply_to_artifact_id=claim, supports_claim=True, writer="otto")
     after = desk("artifact.find_related", claim=CLAIM)
 
     assert before["grounding_status"] == "canonically_grounded"
@@ -51,7 +51,7 @@ def test_a_record_grounds_a_claim_and_a_second_writer_verifies_it(desk: Desk) ->
 def test_what_rejects_a_record_conflicts_in_whatever_words(desk: Desk, against: dict[str, object]) -> None:
     """A reply that rejects a supporting record makes the claim conflicted, even without common words."""
     claim = desk.say(desk.start("the walrus cache"), f"measured: {CLAIM}")
-    no = desk("artifact.review", reply_to_artifact_id=claim, summary="nope", agent_id="otto", **against)["artifact_id"]
+    no = desk("artifact.review", reply_to_artifact_id=claim, summary="nope", writer="otto", **against)["artifact_id"]
 
     answer = desk("artifact.find_related", claim=CLAIM)
 
@@ -81,7 +81,7 @@ def test_what_is_recorded_of_it_verifies_nothing(desk: Desk) -> None:
     claim = desk.say(desk.start("the walrus cache"), f"measured: {CLAIM}")
 
     for agent in ("otto", "zoe", "mara"):
-        answer = desk("artifact.find_related", claim=CLAIM, create_artifact=True, agent_id=agent)
+        answer = desk("artifact.find_related", claim=CLAIM, create_artifact=True, writer=agent)
         made = answer["verification_artifact"]
         shown = desk("artifact.get", artifact_id=made["artifact_id"])["artifact"]
         assert made["trust"]["tier"] == "canonical_record"

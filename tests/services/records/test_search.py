@@ -30,7 +30,7 @@ def siblings(desk: Desk) -> dict[str, str]:
             f"migrate the {name} service to the new retry policy",
             dataset_refs=[{"name": f"replay-{number}"}],
             entity_refs=[{"name": name, "entity_type": "service"}],
-            agent_id=f"agent-{number}",
+            writer=f"agent-{number}",
         )
         desk("task.progress", task_id=task, summary="half of the call sites are done", next_step="load test")
         desk.say(task, ["the herd is gone", "errors are unchanged", "duplicates are gone"][number])
@@ -100,7 +100,7 @@ def test_what_was_just_written_is_found(desk: Desk) -> None:
         ({"status": "in_progress"}, ["shipping"]),
         ({"dataset": "Replay-1"}, ["orders"]),
         ({"entity": "shipping"}, ["shipping"]),
-        ({"agent_id": "agent-0"}, ["billing"]),
+        ({"writer": "agent-0"}, ["billing"]),
         ({"kinds": ["task_finish"]}, ["billing", "orders"]),
         ({"kinds": ["evidence"], "status": "completed"}, ["billing"]),
         ({"dataset": "nothing"}, []),
@@ -182,7 +182,7 @@ def test_verified_is_what_a_second_writer_stands_by(desk: Desk) -> None:
         "artifact.verification",
         reply_to_artifact_id=claim,
         supports_claim=True,
-        agent_id="otto",
+        writer="otto",
         summary="walrus, seen",
     )
 

@@ -43,7 +43,7 @@ def test_every_field_comes_back_as_it_was_said(desk: Desk, field: str) -> None:
     task = desk.start()
     value = VALUES[FIELDS[field].type]
 
-    written = desk("artifact.create", artifact_kind="decision", task_id=task, agent_id="mara", **{field: value})
+    written = desk("artifact.create", artifact_kind="decision", task_id=task, writer="mara", **{field: value})
     shown = desk("artifact.get", artifact_id=written["artifact_id"])["artifact"]
 
     assert shown[field] == value
@@ -55,7 +55,7 @@ def test_what_a_record_says_of_itself_comes_back(desk: Desk) -> None:
     task = desk.start()
     first, second = desk.say(task, "three ms"), desk.say(task, "four ms")
     said = {
-        "agent_id": "otto",
+        "writer": "otto",
         "session_id": "s-1",
         "thread_id": "aside",
         "relation_kind": "doubts",
@@ -189,9 +189,9 @@ def test_a_reply_belongs_where_its_parent_does(desk: Desk) -> None:
     """A reply inherits task, project, thread and challenge; its kind sets the relation."""
     task = desk.start()
     parent = desk("artifact.create", artifact_kind="evidence", task_id=task, thread_id="aside", challenge_id="c-1",
-                  evidence_kind="x", summary="y", agent_id="mara")["artifact_id"]  # fmt: skip
+                  evidence_kind="x", summary="y", writer="mara")["artifact_id"]  # fmt: skip
 
-    reply = desk("artifact.verification", reply_to_artifact_id=parent[:-1], agent_id="otto", supports_claim=True)
+    reply = desk("artifact.verification", reply_to_artifact_id=parent[:-1], writer="otto", supports_claim=True)
     shown = desk("artifact.get", artifact_id=reply["artifact_id"])["artifact"]
 
     assert (reply["task_id"], reply["thread_id"]) == (task, "aside")
@@ -203,8 +203,8 @@ def test_a_second_writer_verifies_and_the_first_does_not(desk: Desk) -> None:
     """Verifying one's own record does not count, with the reason; a second writer's verification is shown."""
     claim = desk.say(desk.start(), "three ms")
 
-    own = desk("artifact.verification", reply_to_artifact_id=claim, supports_claim=True, agent_id=" MARA ")
-    other = desk("artifact.verification", reply_to_artifact_id=claim, supports_claim=True, agent_id="otto")
+    own = desk("artifact.verification", reply_to_artifact_id=claim, supports_claim=True, writer=" MARA ")
+    other = desk("artifact.verification", reply_to_artifact_id=claim, supports_claim=True, writer="otto")
     shown = desk("artifact.get", artifact_id=claim)
 
     assert (own["trust"]["tier"], own["trust"]["promotion"]) == ("canonical_record", "refused")
@@ -221,7 +221,7 @@ def test_a_revision_that_says_nothing_replaces_nothing(desk: Desk) -> None:
     claim = desk.say(desk.start(), "three ms")
 
     with pytest.raises(UsageError, match="is empty"):
-        desk("artifact.revision", reply_to_artifact_id=claim, agent_id="mara")
+        desk("artifact.revision", reply_to_artifact_id=claim, writer="mara")
 
     assert desk("artifact.get", artifact_id=claim)["superseded_by"] == []
 
@@ -230,7 +230,7 @@ def test_a_revision_takes_the_place_of_what_it_revises(desk: Desk) -> None:
     """A superseded record is kept and shows its replacement."""
     claim = desk.say(desk.start(), "three ms")
 
-    anew = desk("artifact.revision", reply_to_artifact_id=claim, summary="four ms", agent_id="mara")
+    anew = desk("artifact.revision", reply_to_artifact_id=claim, summary="four ms", writer="mara")
 
     assert [item["artifact_id"] for item in desk("artifact.get", artifact_id=claim)["superseded_by"]] == [
         anew["artifact_id"]
@@ -239,8 +239,8 @@ def test_a_revision_takes_the_place_of_what_it_revises(desk: Desk) -> None:
 
 def test_a_decision_needs_no_task(desk: Desk) -> None:
     """A record without a task has its own thread, belongs to the project, and can be replied to."""
-    made = desk("artifact.decision", summary="tabs, not spaces", agent_id="mara")
-    reply = desk("artifact.decision", reply_to_artifact_id=made["artifact_id"], summary="agreed", agent_id="otto")
+    made = desk("artifact.decision", summary="tabs, not spaces", writer="mara")
+    reply = desk("artifact.decision", reply_to_artifact_id=made["artifact_id"], summary="agreed", writer="otto")
     everywhere = desk("artifact.decision", summary="be kind", to_global=True)
 
     shown = desk("artifact.get", artifact_id=made["artifact_id"])["artifact"]
@@ -249,7 +249,7 @@ def test_a_decision_needs_no_task(desk: Desk) -> None:
     assert reply["thread_id"] == made["thread_id"]
     assert "project" not in desk("artifact.get", artifact_id=everywhere["artifact_id"])["artifact"]
     vouched = desk(
-        "artifact.verification", reply_to_artifact_id=made["artifact_id"], supports_claim=True, agent_id="otto"
+        "artifact.verification", reply_to_artifact_id=made["artifact_id"], supports_claim=True, writer="otto"
     )
     assert vouched["trust"]["tier"] == "verified_record"
 
@@ -306,14 +306,14 @@ def test_a_persons_own_patterns_hold_for_records(tmp_path: Path, home: Path) -> 
 
 
 def test_whoever_says_nothing_of_themselves_is_who_the_settings_say(tmp_path: Path, home: Path) -> None:
-    """records.agent is the default writer; a given name, even a blank one, overrides it."""
-    desk = Desk(tmp_path / "app", home, LORELOG_RECORDS_AGENT="mara")
+    """records.writer is the default writer; a given name, even a blank one, overrides it."""
+    desk = Desk(tmp_path / "app", home, LORELOG_RECORDS_WRITER="mara")
 
     def writer(**said: Any) -> str:
         made = desk("artifact.decision", summary="x", **said)
-        return str(desk("artifact.get", artifact_id=made["artifact_id"])["artifact"].get("agent_id", ""))
+        return str(desk("artifact.get", artifact_id=made["artifact_id"])["artifact"].get("writer", ""))
 
-    assert (writer(), writer(agent_id="otto"), writer(agent_id="")) == ("mara", "otto", "")
+    assert (writer(), writer(writer="otto"), writer(writer="")) == ("mara", "otto", "")
     desk.close()
 
 
@@ -325,10 +325,10 @@ def test_whoever_has_a_key_signs_and_speaks_for_nobody_else(tmp_path: Path, home
     claim = mara("artifact.decision", summary="tabs")["artifact_id"]
 
     with pytest.raises(UsageError, match="signed as 'mara'"):
-        mara("artifact.decision", summary="spaces", agent_id="otto")
+        mara("artifact.decision", summary="spaces", writer="otto")
     shown = mara("artifact.get", artifact_id=claim)["artifact"]
-    assert (shown["agent_id"], shown["signed"]) == ("mara", True)
-    seen = otto("artifact.verification", reply_to_artifact_id=claim, supports_claim=True, agent_id=" Otto ")
+    assert (shown["writer"], shown["signed"]) == ("mara", True)
+    seen = otto("artifact.verification", reply_to_artifact_id=claim, supports_claim=True, writer=" Otto ")
     assert (seen["trust"]["tier"], seen["trust"]["signed"]) == ("verified_record", True)
     assert mara.lines() == 2
     mara.close()
@@ -381,7 +381,7 @@ def test_a_record_that_is_safe_is_answered_for(desk: Desk, monkeypatch: pytest.M
 
     with monkeypatch.context() as patch:
         patch.setattr("lorelog.records.tables.RecordTables._apply", full)
-        answer = desk("task.progress", task_id=task, summary="half", next_step="rest", agent_id="mara")
+        answer = desk("task.progress", task_id=task, summary="half", next_step="rest", writer="mara")
 
     assert desk.lines() == before + 1
     assert answer["trust"]["requires_verification"]

@@ -169,13 +169,13 @@ def test_decisions_tasks_and_memories_that_mention_it_are_told(ask: Ask) -> None
     )
     ask("memory.add", text="Decided: a KeyError for customer_id is answered with 404, not 500.", type="decision")
     ask("memory.add", text="The customer portal shows an id.")
-    task = ask("task.start", goal="Stop KeyError customer_id in the importer", agent_id="mara")["task_id"]
+    task = ask("task.start", goal="Stop KeyError customer_id in the importer", writer="mara")["task_id"]
     ask(
         "task.finish",
         task_id=task,
         summary="KeyError customer_id is gone: orders are sorted first",
         what_worked=["sorting"],
-        agent_id="mara",
+        writer="mara",
     )
 
     reply = ask("debug.why", text="KeyError: 'customer_id'")

@@ -40,10 +40,10 @@ def test_a_stopped_daemon_delays_one_command_only(
     """The first command says that it works without the daemon, the next ones do not ask it, and it is used again later."""
     assert liveness.PING_AFTER_S + 1.0 <= 2.0
     marker = Path(warm.address.unresponsive_marker)
-    first = shell("stats", "--json")
+    first = shell("status", "index", "--json")
     with monkeypatch.context() as without:
         without.setattr(client, "connect", lambda address: pytest.fail("the daemon was asked"))
-        second = shell("stats", "--json")
+        second = shell("status", "index", "--json")
         with pytest.raises(DaemonUnresponsive):
             ask_within(warm.address, 0.05, "session.recall", {}, "/")
 

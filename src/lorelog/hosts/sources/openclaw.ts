@@ -58,7 +58,7 @@ const TOOLS = {
     "memory_get",
     "$GET_WHEN",
     { id: text("From memory_search"), lines: whole("Only so many lines around it") },
-    (given) => ["expand", ...option("--lines", given.lines), "--", `${given.id ?? ""}`],
+    (given) => ["show", ...option("--lines", given.lines), "--", `${given.id ?? ""}`],
   ),
   memory_transcript: tool(
     "memory_transcript",

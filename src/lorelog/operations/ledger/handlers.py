@@ -35,7 +35,7 @@ class UnprovenSignatureInfo(OperationReply, frozen=True, kw_only=True):
     """A signature that does not prove its writer, and why."""
 
     artifact_id: str
-    agent_id: str
+    writer: str
     state: str
     reason: str
     key: str
@@ -94,7 +94,7 @@ def verify(engine: Engine, request: VerifyRequest, call: RequestContext) -> Veri
         unproven=tuple(
             UnprovenSignatureInfo(
                 artifact_id=unproven.id,
-                agent_id=unproven.agent,
+                writer=unproven.agent,
                 state=unproven.signature.state.value,
                 reason=unproven.signature.meaning,
                 key=unproven.signature.key,

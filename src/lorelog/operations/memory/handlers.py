@@ -71,6 +71,7 @@ def search(engine: Engine, request: schema.SearchRequest, call: RequestContext) 
 def expand(engine: Engine, request: schema.ExpandRequest, call: RequestContext) -> ExpandReply:
     """Show the whole section around a hit, read from its file."""
     reply = engine.expand(request.id, lines=request.lines)
+    reply = replace(reply, verdict=engine.check_freshness(reply.chunk))
     if not reply.transcript:
         return reply
     from lorelog.services.sessions.transcripts import checked_follow, describe_transcript
@@ -279,11 +280,19 @@ def _switch_vectors(engine: Engine, request: schema.IndexRequest) -> IndexReport
 
 
 def stats(engine: Engine, request: EmptyRequest, call: RequestContext) -> schema.StatsReply:
-    """Show the size of the index and the tokens of delivered memories: documents, chunks, vectors, bytes, days."""
-    sizes = engine.store.stats()
+    """Show the size of the index and the tokens of delivered memories: documents, chunks, vectors, bytes, days.
+
+    `project` has the sizes of this project alone, which search and list look into; all else is of all projects.
+    """
+    sizes, own = engine.store.stats(), engine.place.project.id
     return reply_from(
         sizes,
         schema.StatsReply,
+        project=schema.ProjectStats(
+            id=own,
+            documents=sum(document.project == own for document in engine.store.documents()),
+            coverage=engine.store.coverage(Filters(projects=(own,))),
+        ),
         projects=dict(sizes.projects),
         coverage=engine.store.coverage(Filters()),
         model=engine.model,

@@ -365,6 +365,7 @@ class ExpandJson(ChunkJson, frozen=True, kw_only=True):
     covered: int
     covers: tuple[CoveredChunk, ...]
     trust: Trust
+    freshness: FreshnessJson
     notes: tuple[str, ...]
 
 
@@ -496,8 +497,18 @@ class DeliveryStats(OperationReply, frozen=True, kw_only=True):
     days: tuple[DeliveryDay, ...]
 
 
+class ProjectStats(OperationReply, frozen=True, kw_only=True):
+    """Sizes of one project; the empty id is the global one."""
+
+    id: str
+    documents: int
+    coverage: VectorCoverage
+
+
 class StatsReply(OperationReply, frozen=True, kw_only=True):
-    """Sizes of the index, and tokens of deliveries."""
+    """Sizes of the index of all projects, and of this project; tokens of deliveries."""
+
+    project: ProjectStats
 
     documents: int
     chunks: int

@@ -82,6 +82,7 @@ def expand_json(reply: ExpandReply, _: object = None) -> schema.ExpandJson:
         covered=reply.covered,
         covers=reply.covers,
         trust=reply.trust,
+        freshness=freshness_json(reply.verdict),
         notes=reply.notes,
     )
 

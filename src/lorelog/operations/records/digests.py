@@ -105,7 +105,7 @@ class DigestItemInfo(SparseReply, frozen=True, kw_only=True):
     artifact_kind: str
     task_id: str
     project: str
-    agent_id: str
+    writer: str
     at: str
     origin: str
     text: str
@@ -283,7 +283,7 @@ def item_info(item: DigestItem) -> DigestItemInfo:
         artifact_kind=record.kind,
         task_id=record.task,
         project=record.project,
-        agent_id=record.agent,
+        writer=record.agent,
         at=record.at,
         origin=record.origin,
         text=item.text,

@@ -48,7 +48,7 @@ _RECORD_ATTRIBUTES = {
 """Request fields that are attributes of the record and not among its `fields`."""
 _FIELD_ALIASES = {"failed_attempts": "what_failed", "notes": "summary"}
 """memd's names of record fields that are stored under another name."""
-_CALL_FIELDS = frozenset({"project", "tenant", "agent_id", "artifact_kind", "to_global"})
+_CALL_FIELDS = frozenset({"project", "tenant", "writer", "artifact_kind", "to_global"})
 _SAME_FILTERS = (
     *("query", "k", "kinds", "challenge_id", "artifact_role", "evidence_kind", "tool_name", "verification_status"),
     *("approval_state", "contributor", "dataset", "entity", "origin", "status", "supports_claim"),
@@ -72,7 +72,7 @@ def start_task(engine: Engine, request: schema.TaskStartRequest, call: RequestCo
 
 
 def add_progress(engine: Engine, request: schema.TaskProgressRequest, call: RequestContext) -> schema.WrittenArtifact:
-    """Record the progress of a task, and its next step."""
+    """Record the progress of a task, and its next step if there is one."""
     return _write_record(engine, "task_progress", request, call)
 
 
@@ -242,7 +242,7 @@ def find_related(engine: Engine, request: schema.FindRelatedRequest, call: Reque
         thread=request.thread_id,
         projects=_projects_in_scope(engine, None, all_projects=request.all_projects),
     )
-    target = ClaimRecordTarget(request.record_task_id, request.agent_id) if request.create_artifact else None
+    target = ClaimRecordTarget(request.record_task_id, request.writer) if request.create_artifact else None
     related = find_claim_evidence(archive, ClaimQuery(request.claim, filters, request.candidate_artifact_ids), target)
     status = str(related.status)
     grounds = {ground.record: ground for hit in (*related.supporting, *related.conflicting) for ground in hit.grounding}
@@ -275,7 +275,7 @@ def _write_record(engine: Engine, kind: str, request: OperationRequest, call: Re
         if name not in _RECORD_ATTRIBUTES and name not in _CALL_FIELDS and value is not None
     }
     draft = RecordDraft(kind, fields=fields, **attributes)
-    written = append_record(engine.records(), draft, agent=values["agent_id"], to_global=values.get("to_global", False))
+    written = append_record(engine.records(), draft, agent=values["writer"], to_global=values.get("to_global", False))
     return written_artifact(written)
 
 
@@ -290,7 +290,7 @@ def _record_filter(engine: Engine, request: schema.TaskSearchRequest | schema.Ar
         parent_task=request.parent_task_id,
         reply_to=request.reply_to_artifact_id,
         thread=request.thread_id,
-        agent=request.agent_id,
+        agent=request.writer,
         session=request.session_id,
         relation=request.relation_kind,
         since=parse_past_day(request.since) if request.since else "",

@@ -47,8 +47,8 @@ def _field_description(name: str) -> Meta:
 class _RecordRequest(OperationRequest, frozen=True, kw_only=True):
     """Fields of every record: its writer, origin and subjects."""
 
-    agent_id: Annotated[
-        _Name | None, Meta(description="The writer; the signing identity or records.agent if not given.")
+    writer: Annotated[
+        _Name | None, Meta(description="The writer; the signing identity or records.writer if not given.")
     ] = None
     session_id: Annotated[_Name, Meta(description="The session it was written in.")] = ""
     origin: Annotated[
@@ -81,7 +81,7 @@ class TaskProgressRequest(_TaskRecordRequest, frozen=True, kw_only=True):
     """Progress of a task."""
 
     summary: Annotated[_Text, _field_description("summary")]
-    next_step: Annotated[_Text, _field_description("next_step")]
+    next_step: Annotated[_Text, _field_description("next_step")] = ""
     blockers: Annotated[_Texts, _field_description("blockers")] = []
     failed_attempts: Annotated[_Texts, Meta(description="Failed attempts; stored as what_failed.")] = []
     what_worked: Annotated[_Texts, _field_description("what_worked")] = []
@@ -278,7 +278,7 @@ class _RecordSearchRequest(OperationRequest, frozen=True):
     parent_task_id: Annotated[_Name, Meta(description="Only records of subtasks of this task." + _ID_PREFIX_HINT)] = ""
     thread_id: Annotated[_Name, Meta(description="Only records of this thread.")] = ""
     reply_to_artifact_id: Annotated[_Name, Meta(description="Only replies to this record." + _ID_PREFIX_HINT)] = ""
-    agent_id: Annotated[_Name, Meta(description="Only records of this writer.")] = ""
+    writer: Annotated[_Name, Meta(description="Only records of this writer.")] = ""
     session_id: Annotated[_Name, Meta(description="Only records of this session.")] = ""
     challenge_id: Annotated[_Name, Meta(description="Only records of this challenge.")] = ""
     artifact_role: Annotated[_Name, Meta(description="Only records with this role.")] = ""
@@ -349,7 +349,7 @@ class FindRelatedRequest(OperationRequest, frozen=True):
     record_task_id: Annotated[
         _Name, Meta(description="The task to record it in; that of task_id or of the best record if not given.")
     ] = ""
-    agent_id: Annotated[_Name | None, Meta(description="The writer of the record.")] = None
+    writer: Annotated[_Name | None, Meta(description="The writer of the record.")] = None
 
 
 class ArtifactInfo(SparseReply, frozen=True, kw_only=True):
@@ -365,7 +365,7 @@ class ArtifactInfo(SparseReply, frozen=True, kw_only=True):
     trust: Trust
     task_id: str = ""
     project: str = ""
-    agent_id: str = ""
+    writer: str = ""
     session_id: str = ""
     reply_to_artifact_id: str = ""
     relation_kind: str = ""
@@ -424,7 +424,7 @@ class TaskInfo(SparseReply, frozen=True, kw_only=True):
     goal: str
     status: str
     project: str
-    agent_id: str
+    writer: str
     started_at: str
     updated_at: str
     finished_at: str = ""
@@ -436,7 +436,7 @@ class RunInfo(OperationReply, frozen=True, kw_only=True):
     """A tool run of a task; its id is that of the record that started it."""
 
     artifact_id: str
-    agent_id: str
+    writer: str
     tool_name: str
     command: str
     status: str

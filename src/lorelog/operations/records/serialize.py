@@ -29,7 +29,7 @@ def artifact_info(rated: RatedRecord) -> schema.ArtifactInfo:
         "supports_claim": record.supports_claim,
         "task_id": record.task,
         "project": record.project,
-        "agent_id": record.agent,
+        "writer": record.agent,
         "session_id": record.session,
         "reply_to_artifact_id": record.reply_to,
         "relation_kind": record.relation,
@@ -41,14 +41,12 @@ def artifact_info(rated: RatedRecord) -> schema.ArtifactInfo:
 
 def task_info(task: Task, **changed: Any) -> schema.TaskInfo:
     """Return a task under its JSON names."""
-    return reply_from(
-        task, schema.TaskInfo, task_id=task.id, agent_id=task.agent, parent_task_id=task.parent, **changed
-    )
+    return reply_from(task, schema.TaskInfo, task_id=task.id, writer=task.agent, parent_task_id=task.parent, **changed)
 
 
 def run_info(run: ToolRun, **changed: Any) -> schema.RunInfo:
     """Return a tool run under its JSON names."""
-    names = {"artifact_id": run.id, "agent_id": run.agent, "tool_name": run.tool, "finish_artifact_id": run.finish}
+    names = {"artifact_id": run.id, "writer": run.agent, "tool_name": run.tool, "finish_artifact_id": run.finish}
     return reply_from(run, schema.RunInfo, **names, **changed)
 
 

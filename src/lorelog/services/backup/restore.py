@@ -252,7 +252,7 @@ class Restorer:
         check = Ledger(staged).verify()
         if check.faults:
             self._notes.append(
-                f"the ledger of the backup has {len(check.faults)} altered lines; 'lorelog ledger verify' lists them"
+                f"the ledger of the backup has {len(check.faults)} altered lines; 'lorelog ledger check' lists them"
             )
         path = str(folder / "ledger.jsonl")
         relation = _compare_streams(Segments(folder), Segments(staged))

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from lorelog.core.document import StoredChunk, short_hash
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
+from lorelog.core.grammar import plural
 from lorelog.core.memory import NO_LLM, AddReply, CompactOptions, CompactReply, NewMemory
 from lorelog.core.ports import Progress
 from lorelog.core.processes import acquire_file_lock
@@ -277,7 +278,7 @@ def _make_memory(identity: str, plan: SummaryPlan, written: WrittenSummary, repl
     days = sorted(source.day for source in sources if source.day)
     span = "" if not days else f", {days[0]}" if days[0] == days[-1] else f", {days[0]} to {days[-1]}"
     method = f"worded by {reply.worded_by}" if written.is_worded else "in their own sentences"
-    chunks = "1 chunk" if len(sources) == 1 else f"{len(sources):,} chunks"
+    chunks = plural(len(sources), "chunk")
     return NewMemory(
         text="\n".join([f"Summary of {chunks}{span}, {method}.", "", *map(str, written.lines)]),
         type="summary",
@@ -300,7 +301,7 @@ def _summary_id(sources: Sequence[SummarySource], worded_by: str, prompt: str) -
 
 def _format_nothing_note(selection: SourceSelection) -> str:
     if selection.covered:
-        return f"nothing to summarize: {selection.covered:,} chunks are already covered by summaries"
+        return f"nothing to summarize: {plural(selection.covered, 'chunk')} already covered by summaries"
     return "nothing to summarize: no chunk of this project matches"
 
 

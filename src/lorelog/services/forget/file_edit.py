@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from lorelog.core.errors import StoreBusy, StoreUnwritable
+from lorelog.core.grammar import plural
 from lorelog.core.options import ChunkOptions
 from lorelog.core.paths import sync_folder
 from lorelog.core.processes import acquire_file_lock
@@ -114,7 +115,7 @@ def reword_summary(text: str, contents: Collection[str]) -> str:
     if not cited:
         return ""
     left = len({covered for line in kept if line.startswith("<!--") for covered in _covered(line)})
-    chunks = "1 chunk" if left == 1 else f"{left:,} chunks"
+    chunks = plural(left, "chunk")
     return _EXTRACTED.sub(lambda match: f"{match[1]}{chunks}{match[2]}", "\n".join(kept))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from lorelog.core.errors import LorelogError, SourceError, StoreBusy, StoreError
+from lorelog.core.grammar import plural
 from lorelog.core.memory import FileProblem, HealthCheck, HealthReply
 from lorelog.core.ports import REPAIR_NOTE, Embedder, Store, StoreStats
 from lorelog.core.query import Filters, VectorCoverage
@@ -65,12 +66,8 @@ def _check_index(stats: StoreStats, roots: Sequence[Root]) -> HealthCheck:
         message = f"the index is empty, although {paths} registered: it is new or was deleted"
         return HealthCheck("index", ok=False, message=message, hint="lorelog index")
     return HealthCheck(
-        "index", ok=True, message=f"{_count(stats.documents, 'document')}, {_count(stats.chunks, 'chunk')}"
+        "index", ok=True, message=f"{plural(stats.documents, 'document')}, {plural(stats.chunks, 'chunk')}"
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _check_repairs(store: Store) -> list[HealthCheck]:
@@ -141,7 +138,7 @@ def _check_vectors(store: Store, embedder: Embedder | None, coverage: VectorCove
         return HealthCheck(
             "vectors",
             ok=False,
-            message=f"{missing:,} chunks have no vector yet and are found by keywords only",
+            message=f"{plural(missing, 'chunk')} without a vector so far, found by keywords only",
             hint="lorelog index",
         )
     return HealthCheck("vectors", ok=True, message="every chunk has a vector")
@@ -152,7 +149,9 @@ def _check_reembedding(store: Store) -> list[HealthCheck]:
     state = store.reembed_state()
     if not state.begun or state.declined == state.begun:
         return []
-    lacking = f"{state.waiting:,} texts have no vector of it yet" if state.waiting else "it is not in use yet"
+    lacking = (
+        f"{plural(state.waiting, 'text')} without a vector of it so far" if state.waiting else "it is not in use yet"
+    )
     what = f"the change to {state.begun} is not finished: {lacking}"
     try:
         with store.run(wait_s=0):

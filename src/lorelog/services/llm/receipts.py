@@ -133,7 +133,7 @@ class Receipts:
                 raise ModelUnavailable(
                     f"{call.model or call.provider} failed {MAX_FAILURES} times in a row and is paused until "
                     f"{until.astimezone(now.tzinfo):%H:%M}",
-                    hint="`lorelog cost` shows the failures; choose another model meanwhile",
+                    hint="`lorelog status cost` shows the failures; choose another model meanwhile",
                 )
             reservation = Reservation(uuid.uuid4().hex, day, call, tokens)
             _append_line(descriptor, _encode_line(reservation, now, {"outcome": OUTCOME_STARTED, "reserved": tokens}))

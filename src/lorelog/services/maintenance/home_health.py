@@ -104,7 +104,7 @@ def _check_ledger(records: RecordStore) -> list[HealthCheck]:
     except LorelogError as error:
         return [HealthCheck("ledger", ok=False, message=error.message, hint=error.hint)]
     if missing:
-        hint = "restore it from a backup; 'lorelog ledger verify' names what is missing"
+        hint = "restore it from a backup; 'lorelog ledger check' names what is missing"
         return [HealthCheck("ledger", ok=False, message=missing, hint=hint)]
     return [HealthCheck("ledger", ok=True, message="ends with the last record written")] if records.exists() else []
 

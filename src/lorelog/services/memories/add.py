@@ -204,14 +204,17 @@ def add(
     embedder: Embedder | None,
     directory: str = "",
 ) -> list[AddReply]:
-    """Append memories to today's journal in `root`, or in a directory of it, all or none, and index that journal once.
+    """Append memories to a journal in `root`, or in a directory of it, all or none, and index that journal once.
 
+    It is today's, or that of the first memory's own day; the others must be of the same day.
     Once they are in the file they are safe; an index that cannot be written then is a note, not an error.
     """
     now = datetime.now().astimezone()
     admissions = [_check_admission(memory, now.date()) for memory in memories]
     kept = [replace(memory, expires=admission.expires) for memory, admission in zip(memories, admissions, strict=True)]
-    entries = append_entries(Path(directory or root.path), kept, now, private=root.project == GLOBAL_PROJECT)
+    entries = append_entries(
+        Path(directory or root.path), kept, kept[0].at or now, private=root.project == GLOBAL_PROJECT
+    )
     try:
         notes = _index_journal(entries[0].path, replace(job, roots=(root,)), store, embedder)
     except StoreError as error:

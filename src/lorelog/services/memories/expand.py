@@ -6,6 +6,7 @@ Only indexed files are read, and only if they are inside their root: an id must 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,11 @@ from lorelog.ingest.files import read_text
 from lorelog.ingest.outline import section_bounds
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.places.roots import Root
+
+MIN_ID_CHARS = 4
+"""Shortest accepted prefix of the id of a chunk or memory."""
+_MAX_CANDIDATES = 5
+_MAX_LINE_CHARS = 60
 
 
 def expand(identity: str, store: Store, *, lines: int | None = None) -> ExpandReply:
@@ -68,6 +74,8 @@ def find_chunk(identity: str, store: Store) -> StoredChunk:
             hint="ids change with their text; search again for the current one",
         )
     exact = [stored for stored in matches if stored.id == identity]
+    if len(identity) < MIN_ID_CHARS and not exact and not _is_memory_id(identity, matches):
+        raise UsageError(f"{identity!r} is too short for an id", hint=f"give at least {MIN_ID_CHARS} characters of it")
     if len(matches) > 1 and not exact:
         # Pieces of one long entry share its memory id; return the first.
         sections = {
@@ -77,12 +85,38 @@ def find_chunk(identity: str, store: Store) -> StoredChunk:
         contents = {stored.chunk.content_hash for stored in matches}
         is_cited = len(contents) == 1 and contents.pop().startswith(identity)
         if len(sections) > 1 and not is_cited:
-            raise UsageError(
-                f"{len(matches)} ids start with {identity!r}: {', '.join(_describe_match(stored, identity) for stored in matches[:5])}",
-                hint="give more of the id",
-            )
+            raise _ambiguous_error(identity, matches)
         return min(matches, key=lambda stored: stored.chunk.start_line)
     return (exact or matches)[0]
+
+
+def _ambiguous_error(identity: str, matches: Sequence[StoredChunk]) -> UsageError:
+    """Return the error for a prefix of several ids, with the id that has the prefix and the line of each."""
+    named = {_matching_id(stored, identity): stored for stored in reversed(matches)}
+    shown = [
+        f"{name} ({os.path.basename(stored.chunk.source)}:{stored.chunk.start_line} {_first_line(stored.chunk)})"  # noqa: PTH119
+        for name, stored in sorted(named.items())[:_MAX_CANDIDATES]
+    ]
+    more = f"; and {len(named) - len(shown)} more" if len(named) > len(shown) else ""
+    return UsageError(f"{len(named)} ids start with {identity!r}", hint=f"give more of it: {'; '.join(shown)}{more}")
+
+
+def _is_memory_id(identity: str, matches: Sequence[StoredChunk]) -> bool:
+    return any(stored.chunk.anchor is not None and stored.chunk.anchor.memory == identity for stored in matches)
+
+
+def _matching_id(stored: StoredChunk, prefix: str) -> str:
+    """Return the id of a chunk that has the prefix: its own, its memory's, or the hash of its content."""
+    memory = stored.chunk.anchor.memory if stored.chunk.anchor else ""
+    candidates = (stored.id, memory, stored.chunk.content_hash)
+    return next((name for name in candidates if name.startswith(prefix)), stored.id)
+
+
+def _first_line(chunk: Chunk) -> str:
+    """Return the beginning of a chunk's text, without its anchor and heading."""
+    lines = (line.strip() for line in chunk.text.split("\n"))
+    line = next((line for line in lines if line and not line.startswith(("<!--", "#"))), chunk.heading)
+    return line if len(line) <= _MAX_LINE_CHARS else line[: _MAX_LINE_CHARS - 1] + "…"
 
 
 def find_chunk_anywhere(identity: str, store: Store) -> StoredChunk:
@@ -109,14 +143,6 @@ def _expand_remote(stored: StoredChunk) -> ExpandReply:
         notes=(f"its file is on another machine ({stored.machine}); showing the text as it was indexed there",),
         tokens=estimate_tokens(chunk.content),
     )
-
-
-def _describe_match(stored: StoredChunk, prefix: str) -> str:
-    """Return the id that has the prefix, the chunk's or the memory's, and where it leads."""
-    chunk = stored.chunk
-    memory = chunk.anchor.memory if chunk.anchor else ""
-    matched = memory if memory.startswith(prefix) and not stored.id.startswith(prefix) else stored.id
-    return f"{matched} ({Path(chunk.source).name}:{chunk.start_line})"
 
 
 def _section_anchor(anchor: Anchor | None) -> Anchor | None:

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from lorelog.core.document import GLOBAL_PROJECT, StoredChunk, short_hash
 from lorelog.core.errors import NotFound, UsageError
+from lorelog.core.grammar import plural
 from lorelog.core.memory import (
     AddReply,
     DuplicatesReply,
@@ -89,7 +90,7 @@ def summarize_episode(episode: Episode, *, retain: bool, project: str) -> NewMem
     return NewMemory(
         text="\n".join(
             [
-                f"Episode {episode.id}: {count} {'memory' if count == 1 else 'memories'}, {days}.",
+                f"Episode {episode.id}: {plural(count, 'memory')}, {days}.",
                 "",
                 *(
                     f"- {sentence.text}"

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from lorelog.core.document import GLOBAL_PROJECT, StoredChunk
+from lorelog.core.grammar import plural
 from lorelog.core.memory import CoveredChunk, ExpandReply
 from lorelog.core.ports import Store, SummaryLink
 from lorelog.core.query import ScorePart
@@ -108,7 +109,7 @@ def attach_sources(reply: ExpandReply, store: Store, links: SummaryLinks) -> Exp
     covers = links.contents_of(anchor.memory) if anchor is not None and anchor.memory else ()
     if not covers:
         summaries = links.summaries_of(reply.chunk)
-        notes = [f"summarized in {summary}: 'lorelog expand {summary}' shows it" for summary in summaries]
+        notes = [f"summarized in {summary}: 'lorelog show {summary}' shows it" for summary in summaries]
         return replace(reply, notes=(*reply.notes, *notes)) if notes else reply
     # The list of hashes is useless to a reader and may be longer than the summary.
     content = "\n".join(line for line in reply.content.split("\n") if not line.startswith(_COVERS_PREFIX))
@@ -121,7 +122,7 @@ def attach_sources(reply: ExpandReply, store: Store, links: SummaryLinks) -> Exp
             sources.append(
                 CoveredChunk(content, matches[0].id, chunk.source, chunk.start_line, chunk.end_line, chunk.date)
             )
-    notes = [f"it summarizes {len(covers):,} chunks; 'lorelog expand ID' shows one, by the id that a line cites"]
+    notes = [f"it summarizes {plural(len(covers), 'chunk')}; 'lorelog show ID' shows one, by the id that a line cites"]
     gone = min(len(covers), MAX_SOURCES_SHOWN) - len(sources)
     if gone:
         notes.append(f"{gone:,} of them were changed or removed since")

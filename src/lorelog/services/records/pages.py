@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _MAX_GROUNDING = 12
 _REVIEW_KINDS = frozenset({"review", "verification"})
 """Kinds that only rate another record."""
+_BARE_WORDS = 6
+"""A verification with fewer words says little of its own."""
 _UNKNOWN_TRUST = replace(CANDIDATE_TRUST, reason="made from a record that is not in the ledger")
 _TAINTED_TRUST = replace(
     CANDIDATE_TRUST, reason="text from a tool or an import, without a record that supports it", tainted=True
@@ -47,6 +49,8 @@ class TrustAnnotator:
     records: RecordStore | None = None
     _superseded: set[str] = field(default_factory=set)
     _known: set[str] = field(default_factory=set)
+    _verified: dict[str, str] = field(default_factory=dict)
+    """By the id of a verification that says little itself: the record that it verifies."""
 
     def annotate(self, reply: SearchReply) -> SearchReply:
         """Return the reply with the trust and the supporting records of each hit."""
@@ -58,7 +62,19 @@ class TrustAnnotator:
             else replace(hit, trust=_text_trust(hit.anchor, was_record=hit.id in ids))
             for hit in reply.hits
         )
-        return replace(reply, hits=hits)
+        return replace(reply, hits=self._rank_below_verified(hits, ids))
+
+    def _rank_below_verified(self, hits: tuple[Hit, ...], ids: Mapping[str, str]) -> tuple[Hit, ...]:
+        """Return hits with each verification of few words after the record that it verifies, if both were found."""
+        scores = {ids[hit.id]: (hit.score, hit.relevance) for hit in reversed(hits) if hit.id in ids}
+        ranked = []
+        for hit in hits:
+            score, relevance = scores.get(self._verified.get(ids.get(hit.id, ""), ""), (hit.score, hit.relevance))
+            lower = replace(hit, score=score, relevance=min(relevance, hit.relevance)) if score < hit.score else hit
+            ranked.append(lower)
+        if all(new is old for new, old in zip(ranked, hits, strict=True)):
+            return hits
+        return tuple(sorted(ranked, key=lambda hit: (-hit.score, ids.get(hit.id, "") in self._verified)))
 
     def record_id(self, hit: Hit) -> str:
         """Return the id of the record behind a hit; empty for other text, even if its anchor names a record."""
@@ -112,6 +128,13 @@ class TrustAnnotator:
         trust = assess_records(context, store.signer)
         by_id = {record.id: record for record in reversed(context)}
         self._known.update(records)
+        self._verified.update(
+            {
+                record.id: record.reply_to
+                for record in records.values()
+                if record.kind == "verification" and len(record.text("summary").split()) < _BARE_WORDS
+            }
+        )
         self._superseded.update(
             record.supersedes for record in context if record.supersedes and record.supersedes != record.id
         )

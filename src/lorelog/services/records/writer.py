@@ -13,10 +13,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lorelog.core.errors import StoreError, UsageError
+from lorelog.core.grammar import with_article
 from lorelog.core.ids import new_id
 from lorelog.core.record import CANDIDATE_TRUST, Json, Promotion, Record, RecordDraft
 from lorelog.ingest.redaction.redact import redact
-from lorelog.records.kinds import KINDS, check_fields, complete_draft, is_reply, with_article
+from lorelog.records.kinds import KINDS, check_fields, complete_draft, is_reply
 from lorelog.records.tables import RecordQuery, RecordTables
 from lorelog.records.trust import writer_identity
 from lorelog.services.records.filters import resolve_record, resolve_task_id
@@ -118,7 +119,7 @@ def _writer_name(scope: RecordScope, agent: str | None) -> str:
     if agent is not None and writer_identity(agent) != writer_identity(signer):
         raise UsageError(
             f"records are signed as {signer!r} here and cannot be written as {agent!r}",
-            hint="omit agent_id (--as), or select that writer's identity with the setting records.identity",
+            hint="omit writer (--as), or select that writer's identity with the setting records.identity",
         )
     return signer
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from lorelog.core.document import ChunkKey, StoredChunk
 from lorelog.core.errors import ModelError, ModelFault, StoreDamaged, UsageError
+from lorelog.core.grammar import plural
 from lorelog.core.options import RerankOptions, SearchOptions
 from lorelog.core.ports import Embedder, Reranker, Store, Vector
 from lorelog.core.query import (
@@ -161,7 +162,7 @@ class HitBuilder:
         best = max((hit.relevance for hit in hits), default=0.0)
         if hits and not likely:
             self.notes.append(
-                f"nothing relevant found: the best of {len(hits)} hits has a relevance of {best:.0%}, "
+                f"nothing relevant found: the best of {plural(len(hits), 'hit')} has a relevance of {best:.0%}, "
                 f"below the minimum of {self._options.min_relevance:.0%}"
             )
         elif hits and best < _UNLIKELY_RELEVANCE:

@@ -47,7 +47,7 @@ class RecalledMemory(Serializable):
     """A memory that matches a prompt."""
 
     id: str
-    """The id of the chunk, which `expand` takes."""
+    """The id of the chunk, which `show` takes."""
     memory: str
     """The id that the log of deliveries has: the memory's own, or the hash of its content."""
     text: str

@@ -119,7 +119,7 @@ def _locate_memory(identity: str, store: Store, follow: FollowAnchor) -> Transcr
     if reply.chunk.chunk.anchor is None or not reply.transcript:
         raise SourceError(
             f"{reply.chunk.id} has no anchor that names a conversation",
-            hint="entries that were captured from a session have one; 'lorelog expand' shows the section",
+            hint="entries that were captured from a session have one; 'lorelog show' shows the section",
         )
     location = follow(reply)
     if location is None:  # the same error for a file that exists and one that does not

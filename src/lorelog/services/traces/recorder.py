@@ -119,7 +119,7 @@ RECORDED_ARGUMENTS = frozenset(
     name module container path paths source file_path place directory prefix project
     lane fusion trust since until time_from time_to expires review_after relevance
     types type status artifact_kind host session session_id moment turn by llm origin
-    tool_name error_signature function_name branch commit transcript language kind agent_id certainty
+    tool_name error_signature function_name branch commit transcript language kind writer certainty
     subsystem_key subsystem_keys
     """.split()  # noqa: SIM905
 )

@@ -191,7 +191,7 @@ def hold_lock(path: Path, *, wait_s: float) -> Iterator[None]:
 def _acquire(descriptor: int, path: Path, wait_s: float) -> None:
     if not acquire_file_lock(descriptor, wait_s):
         raise StoreBusy(
-            f"the index is being written by {_format_owner(descriptor)} ({path.name})",
+            f"the index is being written by {_format_owner(descriptor)}",
             hint="wait until it finishes, or end that process",
         )
 

@@ -1,5 +1,8 @@
 """Add a memory to today's journal. It is searchable at once.
 
+Use 'add' for what is worth remembering: facts, preferences, corrections, also decisions of your own. Use 'lorelog decide' for
+what was settled with others and may be checked: it has a writer and can be verified or superseded.
+
 The journal is the Markdown file <project>/.lorelog/memory/YYYY-MM-DD.md. '-' reads the text from standard input.
 
 examples:

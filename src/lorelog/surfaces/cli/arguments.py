@@ -280,7 +280,7 @@ def lifecycle_filters_of(args: argparse.Namespace) -> dict[str, Any]:
 
 def add_record_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options of every command that writes a record."""
-    parser.add_argument("--as", dest="agent", metavar="AGENT", help="writer of the record (records.agent)")
+    parser.add_argument("--as", dest="writer", metavar="NAME", help="writer of the record (default: records.writer)")
     parser.add_argument("--session", metavar="ID", help="session of the record")
     parser.add_argument("--origin", choices=ORIGINS, help="origin of the text (default agent); tool output is tainted")
     add_common(parser)
@@ -288,7 +288,7 @@ def add_record_options(parser: argparse.ArgumentParser) -> None:
 
 def record_options_of(args: argparse.Namespace) -> dict[str, Any]:
     """Return the record options as arguments of an operation."""
-    return {"agent_id": args.agent, "session_id": args.session, "origin": args.origin}
+    return {"writer": args.writer, "session_id": args.session, "origin": args.origin}
 
 
 def add_repeatable(parser: argparse.ArgumentParser, option: str, help_text: str, *, metavar: str = "TEXT") -> None:

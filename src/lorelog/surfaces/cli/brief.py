@@ -1,6 +1,6 @@
 """Summarize this project's tasks, failures, decisions and evidence for a newcomer.
 
-The summary is compiled from records. Every sentence cites its records and has a trust badge; 'lorelog artifact show ID'
+The summary is compiled from records. Every sentence cites its records and has a trust badge; 'lorelog show ID'
 shows a record.
 
 examples:
@@ -10,8 +10,6 @@ examples:
 """
 
 from __future__ import annotations
-
-import sys
 
 from lorelog.surfaces.cli.arguments import add_common
 from lorelog.surfaces.cli.client import call_operation
@@ -68,14 +66,10 @@ def _is_verified(trust: dict[str, Any]) -> bool:
 
 
 def _show(reply: dict[str, Any]) -> None:
-    from lorelog.core.record import DIGEST_MARK
-
     digest, brief = reply["artifact"], reply["brief"]
     if not digest["lines"]:
         print("Nothing is recorded here yet; use 'lorelog task start \"…\"'.")
         return
-    if not sys.stdout.isatty():
-        print(f"{DIGEST_MARK} {digest['artifact_id']} -->")  # so that a saved brief is not indexed
     print(one_line(brief["overview"]))
     items = {item["artifact_id"]: item for name in ("failures", "decisions", "evidence") for item in brief[name]}
     ids = shorten_ids(digest["related_artifact_ids"])

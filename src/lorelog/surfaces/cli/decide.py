@@ -1,5 +1,8 @@
 """Record a decision and its reason.
 
+Use 'decide' for what was settled with others and may be checked: it has a writer and can be verified or superseded. Use
+'lorelog add' for everything else that is worth remembering: it goes into your own Markdown files.
+
 Decisions are found by search, are listed in briefs, and apply until superseded. A decision becomes verified when someone else
 confirms it ('lorelog verify').
 
@@ -13,7 +16,7 @@ from __future__ import annotations
 
 from lorelog.surfaces.cli.arguments import add_record_options, add_repeatable, record_options_of
 from lorelog.surfaces.cli.client import call_operation
-from lorelog.surfaces.cli.render import print_json
+from lorelog.surfaces.cli.render import print_json, print_note
 from lorelog.surfaces.cli.render.records import print_record_written
 
 TYPE_CHECKING = False
@@ -24,9 +27,9 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
     parser.add_argument("decision", metavar="TEXT", help="the decision")
-    parser.add_argument("--because", required=True, metavar="TEXT", help="the reason")
+    parser.add_argument("--because", default="", metavar="TEXT", help="the reason")
     parser.add_argument("--task", metavar="TASK", help="the task it belongs to (default: none)")
-    parser.add_argument("--supersedes", metavar="ARTIFACT", help="the decision it replaces")
+    parser.add_argument("--supersedes", metavar="ID", help="the decision it replaces")
     add_repeatable(parser, "--validation", "how it was checked")
     add_repeatable(parser, "--uncertain", "what is uncertain")
     parser.add_argument(
@@ -52,4 +55,6 @@ def run(args: argparse.Namespace) -> int:
         print_json(reply)
     else:
         print_record_written("Decided", reply)
+        if not args.because:
+            print_note("say why, too: the next reader asks for the reason first (--because TEXT)")
     return 0

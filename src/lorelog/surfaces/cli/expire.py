@@ -15,7 +15,8 @@ from __future__ import annotations
 from lorelog.core.errors import UsageError
 from lorelog.surfaces.cli.arguments import add_common
 from lorelog.surfaces.cli.client import call_operation
-from lorelog.surfaces.cli.render import one_line, print_json
+from lorelog.surfaces.cli.render import print_json
+from lorelog.surfaces.cli.show import describe_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,5 +56,5 @@ def run(args: argparse.Namespace) -> int:
     if "" < reply["expires"] < _today():
         shown = f"hidden, expired on {reply['expires']}"
     review = f", review on {reply['review_after']}" if reply["review_after"] else ""
-    print(f"{one_line(reply['memory'])}: {shown}{review}")
+    print(f"{describe_memory(args, args.id)}: {shown}{review}")
     return 0

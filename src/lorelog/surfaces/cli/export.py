@@ -1,18 +1,23 @@
-"""Export memories as Markdown, or memories and records as JSON Lines.
+"""Export memories and records, for people and other programs.
 
-For people and other programs. Use 'lorelog backup' for a copy that can be restored, and 'lorelog ledger export' to move records
-to another home. Without --out the text is printed.
+markdown: the memories, under headings for project and day. jsonl: memories and records, one per line. omf: the same as OMF 1.0
+(Open Memory Format), for memd and other programs. ledger: the records alone, as they are in the ledger. 'lorelog import'
+reads them all, except the memories in Markdown, which are notes to index. Use 'lorelog backup' for a copy of everything that
+can be restored. Without --out the text is printed.
 
 examples:
   lorelog export --out memories.md
-  lorelog export --format jsonl --all-projects --out all.jsonl
   lorelog export --format jsonl --since 7d | jq .text
+  lorelog export --format omf --all-projects --out all.json
+  lorelog export --format ledger --out records.jsonl
 """
 
 from __future__ import annotations
 
+import os
 import sys
 
+from lorelog.core.errors import UsageError
 from lorelog.surfaces.cli.arguments import add_common, expand_path
 from lorelog.surfaces.cli.client import OperationClient, with_scope_flags
 from lorelog.surfaces.cli.render import plural, print_json, short_path
@@ -20,31 +25,122 @@ from lorelog.surfaces.cli.render import plural, print_json, short_path
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from lorelog.core.record import Record
+    from lorelog.engine import Engine
+    from lorelog.services.records.exchange.formats import ExportedMemory
+
+_FORMATS = ("markdown", "jsonl", "omf", "ledger")
+_FILE_NAMES = {"markdown": "records.md", "jsonl": "records.jsonl", "omf": "memories.json", "ledger": "records.jsonl"}
+_MAX_MEMORIES = 100_000
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
-    parser.add_argument(
-        "--format", choices=("markdown", "jsonl"), default="markdown", help="markdown (default) or jsonl"
-    )
-    parser.add_argument("--out", metavar="FILE", help="file to write, or an existing directory; replaced if it exists")
-    parser.add_argument("--all-projects", action="store_true", help="export the memories of all projects")
+    parser.add_argument("--format", choices=_FORMATS, default="markdown", help="markdown (default), jsonl, omf, ledger")
+    parser.add_argument("--out", metavar="FILE", help="file to write, or an existing directory; never overwritten")
+    parser.add_argument("--records", action="store_true", help="only the records of tasks and decisions")
+    parser.add_argument("--all-projects", action="store_true", help="export all projects")
     parser.add_argument("--since", metavar="DAY", help="from this day on: 2026-03-05, yesterday, or an age such as 7d")
     add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Export."""
-    arguments = {"format": args.format, "all_projects": args.all_projects, "since": args.since}
-    if args.out:
-        arguments["out"] = expand_path(args.out)
     # In this process: the text may be larger than what the daemon sends.
-    reply = OperationClient("off").call("memory.export", with_scope_flags(args, arguments))
+    reply = _export_records(args) if args.records or args.format in {"omf", "ledger"} else _export_memories(args)
     if args.json:
         print_json(reply)
     elif args.out:
-        records = f" and {plural(reply['records'], 'record')}" if args.format == "jsonl" else ""
-        print(f"Wrote {plural(reply['memories'], 'memory')}{records} to {short_path(reply['path'])}.")
+        counts = [plural(reply[name], noun) for name, noun in (("memories", "memory"), ("records", "record"))]
+        shown = [text for text in counts if not text.startswith("0 ")] or counts[:1]
+        print(f"Wrote {' and '.join(shown)} to {short_path(reply['path'])}.")
     else:
         sys.stdout.write(reply["text"])
     return 0
+
+
+def _export_memories(args: argparse.Namespace) -> dict[str, Any]:
+    arguments = {"format": args.format, "all_projects": args.all_projects, "since": args.since}
+    if args.out:
+        arguments["out"] = expand_path(args.out)
+    return OperationClient("off").call("memory.export", with_scope_flags(args, arguments))
+
+
+def _export_records(args: argparse.Namespace) -> dict[str, Any]:
+    """Export the records; as OMF also the memories, unless only records are wanted."""
+    from lorelog.services.records.exchange.importer import export_records
+
+    if args.since:
+        raise UsageError("--since is for memories only", hint="leave it out, or choose --format jsonl or markdown")
+    path = _output_path(args)
+    with open_own_engine(args) as engine:
+        scope = engine.records()
+        visible = None if args.all_projects else {*(scope.projects or ()), scope.workspace.project.id, ""}
+        counts = {"memories": 0, "records": 0}
+
+        def counted(records: Iterable[Record]) -> Iterator[Record]:
+            for record in records:
+                if visible is None or record.project in visible:
+                    counts["records"] += 1
+                    yield record
+
+        memories = None
+        if args.format == "omf" and not args.records:
+            memories = list(_collect_memories(engine, all_projects=args.all_projects))
+            counts["memories"] = len(memories)
+        form = "jsonl" if args.format == "ledger" else args.format
+        pieces = export_records(counted(scope.records.ledger.read()), form, memories)
+        text = "" if path else "".join(pieces)
+        if path:
+            _write_new(path, pieces)
+    return {"path": path, "format": args.format, **counts, "text": text}
+
+
+def _output_path(args: argparse.Namespace) -> str:
+    if not args.out:
+        return ""
+    path = expand_path(args.out)
+    if os.path.isdir(path):  # noqa: PTH112
+        path = os.path.join(path, _FILE_NAMES[args.format])  # noqa: PTH118
+    if os.path.lexists(path):
+        raise UsageError(f"{path} exists", hint="choose another name: an export is never written over a file")
+    return os.path.abspath(path)  # noqa: PTH100
+
+
+def _collect_memories(engine: Engine, *, all_projects: bool) -> Iterable[ExportedMemory]:
+    from lorelog.core.query import Filters
+    from lorelog.services.records.exchange.importer import iter_journal_memories
+    from lorelog.services.records.projection import records_folder
+
+    memories = engine.list(Filters(), limit=_MAX_MEMORIES, all_projects=all_projects).memories
+    return iter_journal_memories(
+        memories, lambda memory: engine.expand(memory).content, records_folder(engine.place.tenant_folder)
+    )
+
+
+def open_own_engine(args: argparse.Namespace) -> Engine:
+    """Return an engine in this process: files are read and written with the user's permissions, not by a daemon."""
+    from lorelog.wiring import open_engine, resolve_location
+
+    location = resolve_location(project=args.project, tenant=args.tenant)
+    return open_engine(location, {"scope.tenant": args.tenant})
+
+
+def _write_new(path: str, pieces: Iterable[str]) -> None:
+    """Write a file atomically, readable by its owner only."""
+    from contextlib import suppress
+
+    temporary = f"{path}.{os.getpid()}.new"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.writelines(pieces)
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(temporary, path)  # noqa: PTH105
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)  # noqa: PTH108

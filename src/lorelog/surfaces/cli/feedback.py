@@ -13,6 +13,7 @@ from __future__ import annotations
 from lorelog.surfaces.cli.arguments import add_common
 from lorelog.surfaces.cli.client import call_operation
 from lorelog.surfaces.cli.render import one_line, print_json, print_note
+from lorelog.surfaces.cli.show import describe_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(reply)
         return 0
-    print(f"{one_line(reply['memory'] or reply['id'])} is {reply['relevance']} to {one_line(reply['query'])!r}")
+    print(f"{describe_memory(args, args.id)} is {reply['relevance']} to {one_line(reply['query'])!r}")
     if not reply["changed"]:
         print_note("already recorded")
     return 0

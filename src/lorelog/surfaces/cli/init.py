@@ -10,7 +10,7 @@ A tenant keeps memories separate. A directory can only ask for a tenant: you all
 examples:
   lorelog init
   lorelog init --tenant work --dry-run
-  lorelog init --project-dir ~/src/shop --no-agent-files
+  lorelog init --project ~/src/shop --no-agent-files
   lorelog init --remove
 """
 
@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--tenant", metavar="NAME", default="", help="tenant of this project's memories (default: the default tenant)"
     )
     parser.add_argument(
-        "--project-dir", metavar="DIR", help="project directory (default: the current repository or directory)"
+        "--project", metavar="DIR", help="project directory (default: the current repository or directory)"
     )
     parser.add_argument("--no-agent-files", action="store_true", help="do not change AGENTS.md and CLAUDE.md")
     parser.add_argument("--remove", action="store_true", help="delete the block from AGENTS.md and CLAUDE.md")
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     """Plan all changes, then apply them."""
     from lorelog.services.context.init import apply_changes, plan_init, plan_removal
 
-    directory = _project_directory(args.project_dir)
+    directory = _project_directory(args.project)
     if args.remove and (args.tenant or args.no_agent_files):
         raise UsageError("--remove cannot be combined with --tenant or --no-agent-files")
     notes = [] if args.remove else _tenant_notes(args.tenant, directory)
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _project_directory(option: str | None) -> str:
-    """Return the directory of --project-dir, or else the current working tree."""
+    """Return the directory of --project, or else the current working tree."""
     from lorelog.services.places.project import find_project
     from lorelog.wiring import working_directory
 
@@ -88,7 +88,7 @@ def _project_directory(option: str | None) -> str:
         return find_project(working_directory()).root
     directory = os.path.realpath(expand_path(option))
     if not os.path.isdir(directory):  # noqa: PTH112
-        raise UsageError(f"there is no directory {option}", hint="--project-dir must be the directory of a project")
+        raise UsageError(f"there is no directory {option}", hint="--project must be the directory of a project")
     return directory
 
 

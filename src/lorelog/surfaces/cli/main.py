@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 COMMANDS_BY_GROUP = {
     "find and remember": {
         "search": "Search memories and notes",
-        "expand": "Show the full section around a search hit",
-        "get": "Show one memory by its id",
-        "artifact": "Show a record, its trust level and its history",
+        "show": "Show a memory, record or task by its id",
         "add": "Add a memory to today's journal",
         "list": "List memories or documents, newest first",
         "why": "Find earlier occurrences of an error and their fixes",
@@ -54,7 +52,7 @@ COMMANDS_BY_GROUP = {
         "verify": "Confirm or dispute a record written by someone else",
         "brief": "Summarize this project's tasks and decisions for a newcomer",
         "wiki": "Build, serve and check browsable pages of the records",
-        "ledger": "Verify, export and import the ledger of records",
+        "ledger": "Check the ledger of records",
         "identity": "Manage the keys that sign records",
     },
     "code and errors": {
@@ -70,13 +68,13 @@ COMMANDS_BY_GROUP = {
     },
     "setup": {
         "index": "Index Markdown files; list or remove indexed directories",
-        "stats": "Show index statistics",
-        "cost": "Show the cost of model calls",
+        "status": "Show how lorelog is doing here, on one screen",
         "doctor": "Check index, daemon and settings, and suggest fixes",
         "config": "Show and change settings",
         "daemon": "Show, start, stop or restart the daemon",
         "watch": "Index files as they change, in the foreground",
-        "export": "Export memories as Markdown or JSON Lines",
+        "import": "Import memories and records from a file",
+        "export": "Export memories and records",
         "backup": "Write or check a backup of everything that cannot be rebuilt",
         "reset": "Delete the index (never your files)",
         "store": "Move the search index to another backend (files or Milvus)",
@@ -99,9 +97,9 @@ COMMANDS_BY_GROUP = {
 COMMANDS = {name: summary for group in COMMANDS_BY_GROUP.values() for name, summary in group.items()}
 
 FRONT_PAGE = {
-    "find and remember": ("search", "expand", "add", "list", "why", "delete", "forget"),
+    "find and remember": ("search", "show", "add", "list", "why", "delete", "forget"),
     "agents": ("hosts", "deliveries"),
-    "setup": ("index", "stats", "doctor", "config"),
+    "setup": ("index", "status", "doctor", "config"),
 }
 """The commands of `lorelog --help`: the 14 that most people need."""
 

@@ -124,7 +124,7 @@ def _show_short(reply: Json) -> None:
         from lorelog.surfaces.cli.render.code import show_code_answer
 
         show_code_answer(reply["code"])
-    print(printable(render_short_hits(reply["hits"], "lorelog expand", short_path)))
+    print(printable(render_short_hits(reply["hits"], "lorelog show", short_path)))
     for text in reply["notes"]:
         print_note(text)
 
@@ -231,7 +231,7 @@ def _show_text(hit: Json, record: str) -> None:
     packed = hit.get("packed")
     if packed is None:
         print("   " + highlight(printable(hit["snippet"]), hit["matches"]))
-        more = f"lorelog artifact show {record}" if record else format_expand_hint(hit["id"], hit["expand_tokens"])
+        more = f"lorelog show {record}" if record else format_expand_hint(hit["id"], hit["expand_tokens"])
         print("   " + stylize(more, "dim"))
     elif packed["within"]:
         print("   " + stylize(f"in the section shown for {packed['within']}", "dim"))

@@ -7,7 +7,7 @@ the reason is printed to standard error. An invalid scope file is reported there
 
 examples:
   lorelog session-start
-  lorelog session-start --project-dir "$CLAUDE_PROJECT_DIR"
+  lorelog session-start --project "$CLAUDE_PROJECT_DIR"
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MEMORY_COUNT = 10
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
     parser.add_argument(
-        "--project-dir", metavar="DIR", default=".", help="a directory in the project (default: the current one)"
+        "--project", metavar="DIR", default=".", help="a directory in the project (default: the current one)"
     )
     parser.add_argument(
         "--token-budget", type=int, default=700, metavar="N", help="maximum size of the file in tokens (default 700)"
@@ -45,11 +45,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Update the file; only invalid arguments fail."""
-    directory = os.path.realpath(expand_path(args.project_dir))
+    directory = os.path.realpath(expand_path(args.project))
     if not os.path.isdir(directory):
-        raise UsageError(
-            f"there is no directory {args.project_dir}", hint="--project-dir must be a directory in the project"
-        )
+        raise UsageError(f"there is no directory {args.project}", hint="--project must be a directory in the project")
     args.project = directory
     request = {"k": _MEMORY_COUNT, "token_budget": args.token_budget}
     try:

@@ -14,7 +14,8 @@ from __future__ import annotations
 from lorelog.surfaces.cli.add import add_cue_options, add_keep_secrets, cues_of, read_text, show_added
 from lorelog.surfaces.cli.arguments import add_common
 from lorelog.surfaces.cli.client import call_operation
-from lorelog.surfaces.cli.render import one_line, print_json, print_note
+from lorelog.surfaces.cli.render import print_json, print_note
+from lorelog.surfaces.cli.show import describe_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,5 +50,5 @@ def run(args: argparse.Namespace) -> int:
         print_json(reply)
     else:
         show_added(reply)
-        print_note(f"replaces {one_line(reply['supersedes'])}; 'lorelog delete {reply['id'][:8]}' undoes this")
+        print_note(f"replaces {describe_memory(args, args.id)}; 'lorelog delete {reply['id'][:8]}' undoes this")
     return 0 if reply["searchable"] else 1

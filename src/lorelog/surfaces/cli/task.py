@@ -21,7 +21,6 @@ from lorelog.surfaces.cli.arguments import add_common, add_record_options, add_r
 from lorelog.surfaces.cli.client import call_operation
 from lorelog.surfaces.cli.render import one_line, print_json, print_note, stylize
 from lorelog.surfaces.cli.render.records import (
-    format_agent,
     format_badge,
     format_status,
     format_time,
@@ -30,7 +29,6 @@ from lorelog.surfaces.cli.render.records import (
     short_id,
     shorten_ids,
     show_digest,
-    show_records,
     show_tasks,
 )
 
@@ -43,7 +41,7 @@ if TYPE_CHECKING:
 
 _WRITE_VERBS = {
     "start": "start a task",
-    "progress": "record progress and the next step",
+    "progress": "record progress, and the next step if there is one",
     "run-start": "record that a tool is about to run, and why",
     "run-finish": "record the outcome of a run",
     "evidence": "record evidence for or against the task's hypothesis",
@@ -129,7 +127,7 @@ def _configure_start(parser: argparse.ArgumentParser) -> None:
 
 def _configure_progress(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("summary", metavar="SUMMARY", help="what happened or was learned")
-    parser.add_argument("--next", required=True, metavar="TEXT", help="next step")
+    parser.add_argument("--next", default="", metavar="TEXT", help="next step")
     add_repeatable(parser, "--blocker", "blocker")
     add_repeatable(parser, "--failed", "what was tried and failed")
     add_repeatable(parser, "--worked", "what worked")
@@ -158,7 +156,7 @@ def _configure_evidence(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kind", default="observation", metavar="KIND", help="observation (default), measurement, log, …"
     )
-    parser.add_argument("--about", metavar="ARTIFACT", help="record it refers to")
+    parser.add_argument("--about", metavar="ID", help="record it refers to")
     side = parser.add_mutually_exclusive_group()
     side.add_argument("--supports", action="store_true", help="it supports the task's hypothesis")
     side.add_argument("--against", action="store_true", help="it contradicts the task's hypothesis")
@@ -292,7 +290,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     search.add_argument("--status", default="", metavar="STATUS", help="only tasks with this status")
     search.add_argument("--tool", default="", metavar="NAME", help="only tasks that used this tool")
     search.add_argument("--dataset", default="", metavar="NAME", help="only tasks that used this dataset")
-    search.add_argument("--agent", default="", metavar="AGENT", help="only records of this writer")
+    search.add_argument("--as", dest="writer", default="", metavar="NAME", help="only records of this writer")
     for verb, limit in ((listing, 20), (search, 5)):
         verb.add_argument(
             "-n", "--limit", type=int, default=limit, metavar="N", help=f"maximum number of tasks (default {limit})"
@@ -329,7 +327,7 @@ def _search(args: argparse.Namespace) -> int:
         "status": args.status,
         "tool_name": args.tool,
         "dataset": args.dataset,
-        "agent_id": args.agent,
+        "writer": args.writer,
         "all_projects": args.all_projects,
     }
     reply = call_operation(args, "task.search", request, start_daemon=True)
@@ -357,16 +355,13 @@ def _search(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
+    from lorelog.surfaces.cli.show import show_task
+
     reply = call_operation(args, "task.get", {"task_id": args.task or current_task(args)})
     if args.json:
         print_json(reply)
         return 0
-    task = reply["task"]
-    started = f"started by {format_agent(task)} {format_time(task['started_at'])}"
-    print("  ".join([stylize(task["task_id"], "cyan"), format_status(task["status"]), started]))
-    print(stylize(one_line(task["goal"]), "bold"))
-    print()
-    show_records(reply["artifacts"])
+    show_task(reply)
     return 0
 
 

@@ -5,12 +5,13 @@ promotion granted, or refused and why. It is recorded either way. Signed records
 unsigned ones only claim it.
 
 examples:
-  lorelog verify 0195f3a2-9f01 --as otto --note "replayed 400 deliveries"
-  lorelog verify 0195f3a2-9f01 --as otto --against --note "fails with 2 workers"
+  lorelog verify 0195f3a2-9f01 "replayed 400 deliveries" --as otto
+  lorelog verify 0195f3a2-9f01 "fails with 2 workers" --as otto --against
 """
 
 from __future__ import annotations
 
+from lorelog.core.errors import UsageError
 from lorelog.surfaces.cli.arguments import add_record_options, add_repeatable, record_options_of
 from lorelog.surfaces.cli.client import call_operation
 from lorelog.surfaces.cli.render import print_json
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
-    parser.add_argument("artifact", metavar="ARTIFACT", help="the record's id or its first characters")
-    parser.add_argument("--note", metavar="TEXT", help="what you checked and found")
+    parser.add_argument("artifact", metavar="ID", help="the record's id or its first characters")
+    parser.add_argument("text", nargs="?", metavar="TEXT", help="what you checked and found")
+    parser.add_argument("--note", metavar="TEXT", help="the same as TEXT")
     parser.add_argument("--against", action="store_true", help="dispute the record")
     add_repeatable(parser, "--validation", "how you checked it")
     add_record_options(parser)
@@ -32,10 +34,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Record the verification. It succeeds once written, even if the record's trust does not change."""
+    if args.text and args.note:
+        raise UsageError("TEXT and --note are the same", hint="give one of them")
     request = {
         "reply_to_artifact_id": args.artifact,
         "supports_claim": not args.against,
-        "summary": args.note,
+        "summary": args.text or args.note,
         "validation": args.validation,
         **record_options_of(args),
     }

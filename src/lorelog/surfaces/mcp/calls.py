@@ -27,7 +27,7 @@ _JSON_TYPES: dict[str, type] = {"string": str, "integer": int, "boolean": bool, 
 _TOOL_FOR_COMMAND = {
     "'lorelog ops'": "memory_call with op 'ops'",
     "'lorelog search'": "search_memory",
-    "'lorelog expand'": "get_memory",
+    "'lorelog show'": "get_memory",
     "'lorelog index'": "index_memory",
 }
 """The tool that replaces a command in hints for agents."""

@@ -110,8 +110,6 @@ def method(
         if len(args) >= len(positional):
             raise TypeError(f"{operation.name} takes at most {len(positional) - 1} positional argument(s)")
         values = {**dict(zip(positional[1:], args, strict=False)), **kwargs}
-        if "writer" in values and "writer" not in signature.parameters:
-            values["agent_id"] = values.pop("writer")
         return self.run(operation.name, to_arguments(operation.request, values))
 
     run.__name__ = operation.name.partition(".")[2]

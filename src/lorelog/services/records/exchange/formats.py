@@ -50,6 +50,8 @@ class ForeignMemory:
     text: str
     type: str = ""
     tags: tuple[str, ...] = ()
+    at: datetime | None = None
+    """When it was written there, in local time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +148,12 @@ def parse_import_line(place: int, text: bytes) -> ImportItem:
             line = decode_line(text.strip())
             if line is None or not line.is_intact:
                 raise UsageError("it was changed after it was written")
+        if isinstance(values, dict) and values.get("item") == "memory":  # a line of `lorelog export`
+            return _parse_omf_memory(
+                place, {**values, "content": values.get("text"), "created_at": values.get("date")}, values
+            )
+        if isinstance(values, dict) and values.get("item") == "record":
+            values = values.get("record")
         draft = draft_from_json(values)
     except LorelogError as error:
         return ImportItem(place=place, problem=error.message)
@@ -325,8 +333,17 @@ def _parse_omf_memory(place: int, item: Mapping[str, Any], ours: Mapping[str, An
     tags = item.get("tags")
     words = dict.fromkeys(_clean_word(tag, _TAG_PATTERNS) for tag in (tags if isinstance(tags, list) else ()))
     kind = _clean_word(ours.get("type") or theirs.get("chunk_type"), _TYPE_PATTERNS)
-    memory = ForeignMemory(content, kind, tuple(filter(None, words))[:_MAX_TAGS])
+    memory = ForeignMemory(content, kind, tuple(filter(None, words))[:_MAX_TAGS], _parse_time(item.get("created_at")))
     return ImportItem(place=place, memory=memory, archived=str(item.get("status")).lower() in _INACTIVE_STATES)
+
+
+def _parse_time(value: object) -> datetime | None:
+    """Return a time in the past, in local time; None for anything else."""
+    try:
+        time = datetime.fromisoformat(str(value)).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return None
+    return time if time <= datetime.now().astimezone() else None
 
 
 def _get_object(values: Mapping[str, Any], name: str) -> dict[str, Any]:

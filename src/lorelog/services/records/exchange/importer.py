@@ -5,7 +5,7 @@ supports nothing, unless a person restores their own backup. A signed record kee
 and its signature is valid. If it is a reply, its parent must be proven too: a signature names the parent's id but
 cannot show that the parent was changed on the way. Secrets are always removed, which invalidates a signature.
 
-Imported memories are added like any new memory, with the origin `import`. Their id is derived from the text, so
+Imported memories are added like any new memory, with the origin `import`, in the journal of the day they were written. Their id is derived from the text, so
 importing a file twice adds them once, and a memory deleted here stays deleted.
 
 A record that was redacted here stays redacted: an older copy of it is refused. A record that was redacted in the other
@@ -21,6 +21,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
 
 from lorelog.core.document import StoredChunk
@@ -76,10 +77,11 @@ class MemoryImporter:
             if identity in fresh or self._is_known(identity):
                 self.already_present += 1
             else:
-                fresh[identity] = NewMemory(memory.text, memory.type, memory.tags, "import", identity)
-        pending = list(fresh.values())
-        for first in range(0, len(pending), _MEMORY_BATCH_SIZE):
-            self._write(pending[first : first + _MEMORY_BATCH_SIZE])
+                fresh[identity] = NewMemory(memory.text, memory.type, memory.tags, "import", identity, at=memory.at)
+        for _, memories_of_day in groupby(sorted(fresh.values(), key=_journal_day), key=_journal_day):
+            pending = list(memories_of_day)
+            for first in range(0, len(pending), _MEMORY_BATCH_SIZE):
+                self._write(pending[first : first + _MEMORY_BATCH_SIZE])
 
     def _write(self, batch: Sequence[NewMemory]) -> None:
         try:
@@ -94,6 +96,11 @@ class MemoryImporter:
             self.refused += 1
             if len(self.problems) < _MAX_MEMORY_PROBLEMS:
                 self.problems.append(f"{batch[0].text[:60]!r}: {error.message}")
+
+
+def _journal_day(memory: NewMemory) -> str:
+    """Return the day in whose journal a memory is written; empty for today."""
+    return f"{memory.at:%Y-%m-%d}" if memory.at else ""
 
 
 def import_id(text: str) -> str:
@@ -193,14 +200,11 @@ class ImportReport:
 
 
 def export_records(
-    store: RecordStore, format_: str, *, project: str | None = None, memories: Iterable[ExportedMemory] | None = None
+    records: Iterator[Record], format_: str, memories: Iterable[ExportedMemory] | None = None
 ) -> Iterator[str]:
-    """Yield a tenant's records, or those of one project, as pieces of a file."""
-    records = (record for record in store.ledger.read() if project is None or record.project == project)
+    """Yield records, as OMF also memories, as pieces of a file."""
     if format_ == "omf":
         return write_omf(records, memories or ())
-    if memories is not None:
-        raise UsageError("memories are exported as OMF only", hint="--format omf; journals are Markdown files already")
     return write_markdown(records) if format_ == "markdown" else write_jsonl(records)
 
 

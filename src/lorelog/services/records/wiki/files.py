@@ -223,7 +223,7 @@ def _lint_citations(wiki: Wiki, existing: dict[str, PageOnDisk]) -> Iterator[Lin
         cited = {f"{path.removeprefix('../')}#{anchor}" for path, anchor in _CITATION_LINK.findall(page.text)}
         for target in sorted(cited - targets):
             message = f"{name} cites {target.rpartition('#')[2]}, which is not in the ledger"
-            hint = f"{_BUILD_COMMAND}; 'lorelog ledger verify' finds lost records"
+            hint = f"{_BUILD_COMMAND}; 'lorelog ledger check' finds lost records"
             yield LintFinding("broken_citation", name, message, hint)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from lorelog.core.grammar import plural
 from lorelog.core.record import DIGEST_MARK, UNPAGED_KINDS, Record, Trust
 from lorelog.records.digest_builders import DigestScope, TaskResume, build_brief, build_library, build_resume
 from lorelog.records.digests import Digest, DigestLine, DigestRole
@@ -96,8 +97,8 @@ def render_task_page(resume: TaskResume, records: Sequence[Record], wiki_records
     facts = [
         escape_inline(task.status, 60),
         began,
-        f"by {escape_inline(task.agent, 100) or 'somebody'}",
-        f"{len(records)} records",
+        f"by {escape_inline(task.agent, 100) or 'nobody'}",
+        plural(len(records), "record"),
     ]
     facts += [f"ended {task.finished_at[:10]}"] if task.finished_at else []
     facts += [f"project {escape_inline(task.project, 300)}"] if task.project else ["no project"]
@@ -229,7 +230,7 @@ def _render_citations(ids: Sequence[str], wiki_records: WikiRecords, folder: str
 
 def _render_record(record: Record, wiki_records: WikiRecords, folder: str) -> list[str]:
     trust = wiki_records.trust.get(record.id)
-    who = escape_inline(record.agent, 100) or "somebody"
+    who = escape_inline(record.agent, 100) or "nobody"
     at_ = escape_inline(record.at[:16].replace("T", " "))
     facts = [
         f"{trust_badge(record, wiki_records.trust)} {who}",

@@ -11,6 +11,8 @@ import re
 import sys
 from contextlib import contextmanager, suppress
 
+from lorelog.core.grammar import plural as plural
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -111,8 +113,8 @@ def format_freshness(freshness: Mapping[str, Any] | None) -> str:
 
 
 def format_expand_hint(identity: str, tokens: int) -> str:
-    """Return the command that expands a hit, with its cost in tokens."""
-    return f"~{tokens:,} tokens: lorelog expand {identity[:_SHORT_ID_CHARS]}"
+    """Return the command that shows a hit's section, with its cost in tokens."""
+    return f"~{tokens:,} tokens: lorelog show {identity[:_SHORT_ID_CHARS]}"
 
 
 def print_note(text: str) -> None:
@@ -151,13 +153,6 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """Return a printable text on one line: even a file name may contain a line break."""
     return printable(text).replace("\n", "\ufffd").replace("\t", " ")
-
-
-def plural(count: int, thing: str) -> str:
-    """Return `1 file`, `2 files`."""
-    if count == 1:
-        return f"1 {thing}"
-    return f"{count:,} {thing[:-1] + 'ies' if thing.endswith('y') else thing + 's'}"
 
 
 @contextmanager

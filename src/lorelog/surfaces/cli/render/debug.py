@@ -99,7 +99,7 @@ def show_why(reply: dict[str, Any]) -> None:
     for text in reply["notes"]:
         print_note(text)
     if reply["turns"] or reply["memories"] or reply["decisions"]:
-        print_note("lorelog expand ID shows more; lorelog transcript ID shows the conversation")
+        print_note("lorelog show ID shows more; lorelog transcript ID shows the conversation")
 
 
 def _show_occurrences(reply: dict[str, Any]) -> None:

@@ -20,8 +20,6 @@ _MAX_SUMMARY_CHARS = 72
 _MIN_SUMMARY_COLUMNS = 24
 """With fewer columns left beside the table, a record's summary is printed below its line."""
 _PIPE_COLUMNS = 10_000
-_DIGEST_MARK = "<!-- lorelog:digest"
-"""Same as in `core.record`, whose import would be too slow here."""
 _RECORD_TIERS = ("canonical_record", "verified_record")
 _NAMELESS_REASON = "its writer has no name"
 """Same text as in the ledger's trust rules."""
@@ -111,7 +109,7 @@ def format_summary(record: Mapping[str, object]) -> str:
 
 def format_agent(record: Mapping[str, object]) -> str:
     """Return the printable name of a record's writer."""
-    return one_line(str(record.get("agent_id", ""))).strip() or "(unnamed)"
+    return one_line(str(record.get("writer", ""))).strip() or "nobody"
 
 
 def format_time(at: str) -> str:
@@ -143,7 +141,7 @@ def show_tasks(tasks: Sequence[Json], *, projects: bool) -> None:
 def show_records(records: Sequence[Json]) -> None:
     """Print records as a table with trust badges."""
     ids = shorten_ids(record["artifact_id"] for record in records)
-    writers = {record["artifact_id"]: record.get("agent_id", "") for record in records}
+    writers = {record["artifact_id"]: record.get("writer", "") for record in records}
     rows = []
     for record in records:
         row = [
@@ -173,15 +171,25 @@ def show_record(record: Json, writers: Mapping[str, str]) -> None:
         print(f"  promotion: refused, {one_line(record['trust']['promotion_reason'])}")
 
 
+def show_trust(record: Json, writers: Mapping[str, str]) -> None:
+    """Print why a record is trusted or not."""
+    trust = record["trust"]
+    print(f"{stylize(record['artifact_id'], 'cyan')}  {format_record_badge(record, writers)}")
+    print(f"  {format_summary(record)}")
+    print(f"  because: {one_line(trust['reason'])}")
+    print(f"  writer: {format_agent(record)}, {'signed' if record['signed'] else 'not signed'}")
+    print(f"  origin: {one_line(record['origin'])}")
+    if trust["promotion"] in {"granted", "refused"}:
+        print(f"  promotion: {one_line(trust['promotion'])}, {one_line(trust['promotion_reason'])}")
+
+
 def show_digest(digest: Json) -> None:
     """Print a digest, each sentence with the records it cites."""
-    if not sys.stdout.isatty():
-        print(f"{_DIGEST_MARK} {one_line(digest['artifact_id'])} -->")  # so that a saved digest is not indexed
     ids = shorten_ids(record for line in digest["lines"] for record in line["artifact_ids"])
     section = ""
     for line in digest["lines"]:
         if line["section"] != section:
-            if section or not sys.stdout.isatty():
+            if section:
                 print()
             section = line["section"]
             print(stylize(one_line(section), "bold"))
@@ -214,7 +222,7 @@ def _print_promotion(trust: Json) -> None:
     elif trust["promotion"] == "refused":
         print(f"{stylize('promotion: refused', 'yellow')}, {one_line(trust['promotion_reason'])}")
         if trust["promotion_reason"] == _NAMELESS_REASON:
-            print_note("give your name with --as, or set it once: lorelog config set records.agent NAME")
+            print_note("give your name with --as NAME, or set it once: lorelog config set records.writer NAME")
 
 
 def _format_value(value: object) -> str:

@@ -1,0 +1,252 @@
+"""Show a memory, a section of a note, a record or a task, by its id.
+
+ID is what search, list, add, task and decide print; its first characters are enough (at least 4). A memory is shown with the
+section around it, as its file is now, and with its place, date, type, origin, and whether the code it names has changed. A
+record is shown with its trust and its replies; a task with its records.
+
+examples:
+  lorelog show 65fcbf6e
+  lorelog show 65fcbf6e --lines 5         five lines before and after instead
+  lorelog show 0195f3a2-9f01 --history    all records of the same thread
+  lorelog show 0195f3a2-9f01 --trust      why a record is trusted, or not
+  lorelog show 65fcbf6e 4873ead7 --json
+"""
+
+from __future__ import annotations
+
+import re
+
+from lorelog.core.errors import LorelogError, NotFound, UsageError
+from lorelog.surfaces.cli.arguments import add_common
+from lorelog.surfaces.cli.client import call_operation
+from lorelog.surfaces.cli.render import (
+    format_cues,
+    format_freshness,
+    format_labels,
+    format_lifecycle,
+    format_repository,
+    one_line,
+    print_json,
+    print_note,
+    printable,
+    short_path,
+    stylize,
+)
+from lorelog.surfaces.cli.render.records import (
+    format_agent,
+    format_location,
+    format_status,
+    format_time,
+    format_trust,
+    print_notes,
+    show_record,
+    show_records,
+    show_trust,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any
+
+    from lorelog.operations.replies import Json
+
+_SHORT_ID_CHARS = 8
+_TITLE_CHARS = 60
+_RECORD_TIERS = ("canonical_record", "verified_record")
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare arguments and options."""
+    parser.add_argument("ids", nargs="+", metavar="ID", help="id of anything, or its first characters")
+    parser.add_argument(
+        "-n", "--lines", type=int, metavar="N", help="show N lines around a memory instead of its section"
+    )
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--history", action="store_true", help="show all records of a record's thread")
+    only.add_argument("--trust", action="store_true", help="show why a record is trusted, or not")
+    add_common(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show each of them; all must exist before anything is printed."""
+    found = [find(args, identity) for identity in args.ids]
+    if args.json:
+        replies = [reply for _, reply in found]
+        print_json(replies[0] if len(replies) == 1 else {"shown": replies})
+        return 0
+    for number, (kind, reply) in enumerate(found):
+        if number:
+            print()
+        {"memory": _show_memory, "record": _show_record, "thread": _show_thread, "task": show_task}[kind](reply, args)
+    return 0
+
+
+def find(args: argparse.Namespace, identity: str) -> tuple[str, Json]:
+    """Return what an id is (memory, record, thread or task), and the reply of its operation. Raise NotFound."""
+    if "-" not in identity:  # ids of memories, records and tasks have hyphens, those of chunks have none
+        try:
+            return _find_memory(args, identity)
+        except NotFound as error:
+            found = (
+                None if " was deleted " in error.message else _find_record(args, identity) or _find_task(args, identity)
+            )
+            if found is None:
+                raise
+            return found
+    record = _find_record(args, identity)
+    if record is not None:
+        return record
+    if call_operation(args, "memory.get", {"id": identity})["memory"] is None:
+        task = _find_task(args, identity)
+        if task is not None:
+            return task
+    return _find_memory(args, identity)
+
+
+def describe_memory(args: argparse.Namespace, identity: str) -> str:
+    """Return the id that was typed and the first line of its memory, to say what a command changed."""
+    try:
+        memory = call_operation(args, "memory.get", {"id": identity})["memory"]
+    except LorelogError:
+        memory = None
+    title = _first_line(memory["content"], memory["heading"]) if memory else ""
+    name = one_line(identity)
+    return f"{name} ({title})" if title else name
+
+
+def _first_line(text: str, heading: str) -> str:
+    lines = (line.strip() for line in _COMMENT.sub("", text).split("\n"))
+    line = one_line(next((line for line in lines if line and not line.startswith("#")), heading))
+    return line if len(line) <= _TITLE_CHARS else line[: _TITLE_CHARS - 1] + "…"
+
+
+def _find_memory(args: argparse.Namespace, identity: str) -> tuple[str, Json]:
+    try:
+        reply = call_operation(args, "memory.expand", {"id": identity, "lines": args.lines})
+    except NotFound:
+        deleted = call_operation(args, "memory.get", {"id": identity})
+        if deleted["deleted"]:
+            restore = f"'lorelog restore {one_line(identity)}' shows it again"
+            raise NotFound(
+                f"{identity!r} was deleted on {deleted['deleted_at'][:10]}", hint=f"its file is unchanged; {restore}"
+            ) from None
+        raise
+    record = (reply["anchor"] or {}).get("memory", "")
+    if reply["trust"]["tier"] in _RECORD_TIERS and record and args.lines is None:
+        return _find_record(args, record) or ("memory", reply)
+    if args.history or args.trust:
+        raise UsageError(f"{identity!r} is not a record", hint="--history and --trust are for records")
+    return "memory", reply
+
+
+def _find_record(args: argparse.Namespace, identity: str) -> tuple[str, Json] | None:
+    """Return a record; or its task, if the id is a prefix of both: a task's first record is as old as the task."""
+    reply = call_operation(args, "artifact.get", {"artifact_id": identity})
+    if not reply["found"]:
+        text = reply["notes"][0] if reply["notes"] else ""
+        if not text.startswith("several "):
+            return None
+        message, _, hint = text.partition("; ")
+        task = _find_task(args, identity)
+        if task is None:
+            raise UsageError(message, hint=hint)
+        return task
+    record = reply["artifact"]
+    wants_record = args.history or args.trust
+    if not wants_record and identity != record["artifact_id"] and record.get("task_id", "").startswith(identity):
+        return _find_task(args, identity) or ("record", reply)
+    if args.history:
+        return "thread", call_operation(args, "artifact.list_thread", {"artifact_id": record["artifact_id"]})
+    return "record", reply
+
+
+def _find_task(args: argparse.Namespace, identity: str) -> tuple[str, Json] | None:
+    try:
+        reply = call_operation(args, "task.get", {"task_id": identity})
+    except NotFound as error:
+        if error.message.startswith("several "):
+            raise
+        return None
+    if args.trust or args.history:
+        raise UsageError(f"{identity!r} is a task, not a record", hint=f"'lorelog show {identity}' lists its records")
+    return "task", reply
+
+
+def _show_memory(reply: Json, args: argparse.Namespace) -> None:
+    place = format_location(reply, reply["trust"])
+    cost = stylize(f"~{reply['tokens']:,} tokens", "dim")
+    labels = format_labels(reply["type"], reply["tags"])
+    head = (stylize(place, "cyan"), reply["date"].replace("T", " "), labels, reply["id"][:_SHORT_ID_CHARS], cost)
+    print("  ".join(part for part in head if part))
+    if reply["heading_path"]:
+        print(stylize(one_line(" > ".join(reply["heading_path"])), "bold"))
+    anchor = reply["anchor"] or {}
+    cues = format_cues(anchor)
+    for line in (
+        stylize(format_lifecycle(reply.get("fate")), "yellow"),
+        stylize(format_freshness(reply["freshness"]), "yellow"),
+        format_trust(reply["trust"], anchor.get("origin", "")),
+        stylize(format_repository(reply), "yellow"),
+        _format_origin(anchor),
+        cues and f"shown on {cues}",
+    ):
+        if line:
+            print(line)
+    print(f"\n{printable(reply['content'])}")
+    if reply["covers"]:
+        print()
+        for source in reply["covers"]:
+            where = f"{short_path(source['source'])}:{source['start_line']}-{source['end_line']}"
+            print(f"  {source['content_hash'][:8]}  {source['date'][:10]}  {stylize(where, 'cyan')}")
+        if reply["covered"] > len(reply["covers"]):
+            print(f"  and {reply['covered'] - len(reply['covers']):,} more")
+    if reply["transcript"]:
+        _show_transcript_location(reply["transcript"], reply["id"])
+    for text in reply["notes"]:
+        print_note(text)
+
+
+def _format_origin(anchor: Json) -> str:
+    """Return who wrote a memory and in which session, as far as its anchor tells."""
+    by = {"user": "by you", "agent": "by an agent", "tool": "by a tool", "import": "by an import"}
+    session = f"session {anchor['session']}" if anchor.get("session") else ""
+    turn = f"turn {anchor['turn']}" if session and anchor.get("turn") else ""
+    return one_line("  ".join(filter(None, (by.get(anchor.get("origin", ""), ""), session, turn))))
+
+
+def _show_transcript_location(transcript: Json, identity: str) -> None:
+    address, tokens = transcript["address"], transcript["tokens"]
+    missing = "" if transcript["exists"] or "://" in address else "  (not available)"
+    cost = "" if tokens is None else f"  ~{tokens:,} tokens: lorelog transcript {identity[:_SHORT_ID_CHARS]}"
+    print()
+    print(one_line(f"transcript {short_path(address)}{missing}{cost}"))
+
+
+def _show_record(reply: Json, args: argparse.Namespace) -> None:
+    related = [*reply["replies"], *reply["superseded_by"]]
+    writers = {record["artifact_id"]: record.get("writer", "") for record in related}
+    if args.trust:
+        show_trust(reply["artifact"], writers)
+    else:
+        show_record(reply["artifact"], writers)
+    for title, records in (("Replies", reply["replies"]), ("Superseded by", reply["superseded_by"])):
+        if records:
+            print(f"\n{stylize(title, 'bold')}")
+            show_records(records)
+    print_notes(reply)
+
+
+def _show_thread(reply: Json, args: argparse.Namespace) -> None:
+    show_records(reply["artifacts"])
+
+
+def show_task(reply: Json, args: Any = None) -> None:
+    """Print a task and its records."""
+    task = reply["task"]
+    started = f"started by {format_agent(task)} {format_time(task['started_at'])}"
+    print("  ".join([stylize(task["task_id"], "cyan"), format_status(task["status"]), started]))
+    print(stylize(one_line(task["goal"]), "bold"))
+    print()
+    show_records(reply["artifacts"])

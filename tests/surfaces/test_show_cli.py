@@ -1,0 +1,113 @@
+"""`lorelog show`, `lorelog status`, and how other commands name what they changed."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from pathlib import Path
+
+import pytest
+from tests.surfaces.conftest import Shell
+
+from lorelog.core.errors import StoreDamaged
+from lorelog.surfaces.cli import status as status_command
+
+
+def test_every_printed_id_works_in_every_verb(shell: Shell) -> None:
+    """The short id of a chunk, its memory id, and a prefix of four characters all name the same memory."""
+    added = shell("add", "seven otters in the river", "--type", "fact", "--json").json
+    listed = shell("list", "--json").json["memories"][0]["id"]
+
+    for name in (added["id"], added["id"][:8], added["memory"], added["memory"][:13], listed[:4]):
+        shown = shell("show", name)
+        assert "seven otters in the river" in shown.out, name
+        assert shell("expire", name, "never").out == f"{name} (seven otters in the river): never expires\n"
+        assert shell("feedback", "otters", name, "relevant").out.startswith(f"{name} (seven otters in the river)")
+    assert shell("forget", added["id"][:8], "--dry-run").status == 0
+    assert shell("delete", added["memory"][:13]).status == 0
+
+
+def test_an_ambiguous_id_lists_where_each_leads(shell: Shell) -> None:
+    """Only ids that begin as typed are listed, each with its line; one that is too short is refused."""
+    first = shell("add", "otters swim", "--json").json["memory"]
+    second = shell("add", "herons fly", "--json").json["memory"]
+    same = next(number for number in range(len(first)) if first[number] != second[number])
+
+    told = shell("show", first[:same])
+    assert told.status == 2
+    assert f"{first} (" in told.err
+    assert "otters swim" in told.err
+    assert "herons fly" in told.err
+    assert "too short" in shell("show", first[:3]).err
+
+
+def test_show_finds_records_and_tasks(shell: Shell) -> None:
+    """A record is shown with its replies, its history or its trust, and a task with its records."""
+    task = shell("task", "start", "count otters", "--as", "mara", "--json").json["task_id"]
+    made = shell("decide", "count at dawn", "--as", "mara", "--task", task, "--json").json["artifact_id"]
+    assert "say why" in shell("decide", "count herons", "--as", "mara").err
+    assert shell("verify", made, "they sleep at noon", "--as", "otto").status == 0
+
+    assert "they sleep at noon" in shell("show", made).out
+    assert "writer: mara, not signed" in shell("show", made, "--trust").out
+    assert shell("show", made, "--history").out.count("\n") == 3
+    assert shell("show", task, "--json").json["task"]["goal"] == "count otters"
+    assert shell("show", task, "--history").status == 2
+    both = shell("show", made, task, "--json").json["shown"]
+    assert [min(reply) for reply in both] == ["artifact", "artifacts"]
+
+
+def test_a_verification_of_few_words_ranks_below_what_it_verifies(shell: Shell) -> None:
+    """The decision comes first, and the brief lists no verification among the decisions in force."""
+    made = shell("decide", "charges have a unique event id", "--as", "mara", "--json").json["artifact_id"]
+    shell("verify", made, "unique event id", "--as", "otto")
+
+    hits = shell("search", "unique event id", "--json").json["hits"]
+    assert [hit["type"] for hit in hits] == ["decision", "verification"]
+    brief = shell("brief")
+    assert brief.out.startswith("Project app has")
+    assert "unique event id" in brief.out
+    assert "Checked" not in brief.out
+
+
+def test_memds_name_of_the_writer_is_accepted(shell: Shell) -> None:
+    """A request may say `agent_id`; the reply and the settings say `writer`. Both at once are refused."""
+    told = shell("call", "artifact.decision", "--json", '{"summary": "tabs", "agent_id": "mara"}').json
+    shown = shell("show", told["artifact_id"], "--json").json["artifact"]
+    assert (shown["writer"], "agent_id" in shown) == ("mara", False)
+    both = shell("call", "artifact.decision", "--json", '{"summary": "x", "agent_id": "mara", "writer": "otto"}')
+    assert both.status == 2
+    nobody = shell("decide", "spaces", "--json").json["artifact_id"]
+    assert "  nobody  " in shell("show", nobody).out
+
+
+def test_imported_memories_keep_their_time(shell: Shell, tmp_path: Path) -> None:
+    """A memory of an OMF document is written into the journal of the day it was made."""
+    items = [{"content": "otters like rivers", "created_at": "2025-03-04T10:11:00Z"}, {"content": "herons fish"}]
+    file = tmp_path / "theirs.json"
+    file.write_text(json.dumps({"omf": "1.0", "memories": items}), "utf-8")
+
+    assert shell("import", file, "--json").json["memories"]["added"] == 2
+    dates = {hit["content"].splitlines()[-1]: hit["date"][:10] for hit in shell("list", "--json").json["memories"]}
+    assert dates == {"otters like rivers": "2025-03-04", "herons fish": date.today().isoformat()}  # noqa: DTZ011
+
+
+def test_status_fits_one_screen_and_survives_its_parts(
+    shell: Shell, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One screen at 80 columns, also without a daemon; a part that cannot be told becomes a problem with a remedy."""
+    shell("add", "tabs, not spaces", "--type", "decision")
+    screen = shell("status")
+    lines = screen.out.splitlines()
+    assert screen.status == 0
+    assert len(lines) < 25
+    assert max(map(len, lines)) < 80
+    assert lines[0] == f"project    {project.name}: 1 memory in 1 document"
+    assert "1 decision" in screen.out
+
+    def fail(args: object) -> None:
+        raise StoreDamaged("the receipts are gone", hint="lorelog doctor")
+
+    monkeypatch.setattr(status_command, "_cost", fail)
+    told = shell("status")
+    assert (told.status, "cost       unknown" in told.out, "the receipts are gone" in told.out) == (0, True, True)
