@@ -249,6 +249,7 @@ class ListReply:
     more: bool
     fates: Mapping[str, LifecycleState] = field(default_factory=dict)
     """Lifecycle states of the superseded or expired memories, by chunk id."""
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import PurePath
 
-from lorelog.core.document import HEADING_SEPARATOR, Anchor, Chunk
+from lorelog.core.document import DATE_IN_TEXT, DATE_OF_FILE, HEADING_SEPARATOR, Anchor, Chunk
 from lorelog.core.options import ChunkOptions
 from lorelog.ingest.files import ParseTimer
 from lorelog.ingest.metadata import (
@@ -252,6 +252,7 @@ class ParsedDocument:
     chunks: tuple[Chunk, ...]
     dropped_tags: int = 0
     """Tags of the front matter beyond the limits."""
+    date_source: str = DATE_IN_TEXT
     undivided_from: int = 0
     """First line (from 1) of the text beyond the limit of headings; 0 if there is none."""
 
@@ -268,9 +269,11 @@ def chunk_markdown(
     sections = read_sections(outline)
     base = PartialDatetime(day_from_filename(source) or front.date)
     title = front.title or _first_title(sections) or PurePath(source).stem
+    day = base.day or find_day(title)
     return ParsedDocument(
         title=title,
-        date=base.day or find_day(title) or fallback_date,
+        date=day or fallback_date,
+        date_source=DATE_IN_TEXT if day else DATE_OF_FILE,
         chunks=_build_chunks(_ChunkFactory(outline, source, options, front, timer), sections, base, fallback_date),
         dropped_tags=front.dropped_tags,
         undivided_from=outline.undivided_from + 1 if outline.undivided_from < len(outline.lines) else 0,
@@ -287,7 +290,10 @@ class _ChunkFactory:
     front: FrontMatter
     timer: ParseTimer | None = None
 
-    def chunk(self, section: Section, piece: SectionPiece, *, number: int, date: str, anchor: Anchor | None) -> Chunk:
+    def chunk(
+        self, section: Section, piece: SectionPiece, *, number: int, date: tuple[str, str], anchor: Anchor | None
+    ) -> Chunk:
+        """Return a piece of a section; `date` is the section's date and the source of it."""
         if self.timer:
             self.timer.check()
         outline = self.outline
@@ -303,11 +309,12 @@ class _ChunkFactory:
             content=_raw_content(outline, piece),
             text=_visible_text(outline, piece),
             context=HEADING_SEPARATOR.join(above),
-            date=date,
+            date=date[0],
             type=(anchor.type if anchor else "") or self.front.type,
             tags=(anchor.tags if anchor else ()) or self.front.tags,
             anchor=anchor,
             piece=number,
+            date_source=date[1],
         )
 
 
@@ -324,7 +331,7 @@ def _build_chunks(
         datetimes.append(section_time)
         if not outline.has_text(section.body, section.last):
             continue
-        date = section_time.to_iso(fallback_date)
+        date = (section_time.to_iso(fallback_date), DATE_IN_TEXT if section_time.day else DATE_OF_FILE)
         for number, piece in enumerate(split_section(outline, section, factory.options)):
             anchor = anchors.get(index)
             if number == 1 and anchor is not None and anchor.covers:  # may be long, and one piece with it is enough
