@@ -39,6 +39,8 @@ from lorelog.ingest.outline import Outline, Section, heading_limit, is_blank, re
 
 _CJK = "\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
 _SENTENCE_END = re.compile(rf"[。！？；…][”’」』）\s]{{0,8}}|[.!?;][\"'”’)\]]{{0,3}}(?:\s{{1,8}}|(?=[{_CJK}]))")
+_LINK_DEFINITION = re.compile(r"""\[(?!\^)(?:\\.|[^\\\[\]])+\]:[ \t]*\S+(?:[ \t]+(?:"[^"]*"|'[^']*'|\([^()]*\)))?""")
+"""`[label]: address "title"`; a footnote (`[^1]: text`) is text."""
 _ZERO_WIDTH_JOINER = "\u200d"
 
 
@@ -107,7 +109,15 @@ def split_section(outline: Outline, section: Section, options: ChunkOptions) -> 
     for first, last, is_whole in blocks:
         packer.add_block(first, last, is_whole=is_whole)
     packer.flush()
-    return packer.pieces
+    # Lists of link targets, as at the end of manuals, are not rendered; they would be found by any word of an address.
+    with_prose = [piece for piece in packer.pieces if piece.cut or _has_prose(outline, piece, section.body)]
+    return with_prose or packer.pieces
+
+
+def _has_prose(outline: Outline, piece: SectionPiece, body: int) -> bool:
+    """Return True if a piece has text other than link reference definitions."""
+    lines = (outline.visible(number).strip() for number in range(max(piece.first, body), piece.last + 1))
+    return any(line and not _LINK_DEFINITION.fullmatch(line) for line in lines)
 
 
 def _section_blocks(outline: Outline, section: Section) -> Iterator[tuple[int, int, bool]]:

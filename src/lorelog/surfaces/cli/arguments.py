@@ -64,9 +64,16 @@ def add_common(
     `project` is the help text of --project.
     """
     parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md) instead of text")
-    parser.add_argument("--project", metavar="DIR", help=project)
+    add_project_option(parser, project)
     if with_scope:
         add_scope_options(parser)
+
+
+def add_project_option(
+    parser: argparse.ArgumentParser, text: str = "use the project of DIR instead of the current directory"
+) -> None:
+    """Declare --project."""
+    parser.add_argument("--project", metavar="DIR", help=text)
 
 
 def add_verb(parser: argparse.ArgumentParser, verbs: Any, name: str, help_text: str) -> argparse.ArgumentParser:

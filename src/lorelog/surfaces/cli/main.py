@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 COMMANDS = {
     "index": "Index Markdown files",
     "search": "Search memories and notes",
+    "open": "Open a search hit in your editor, at its line",
+    "pick": "Search as you type, with a preview",
     "expand": "Show the full section around a search hit",
     "transcript": "Show the conversation that a memory came from",
     "list": "List memories or documents, newest first",

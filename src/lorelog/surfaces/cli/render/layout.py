@@ -93,15 +93,19 @@ def wrap(text: str, indent: str = "", *, width: int | None = None) -> str:
 
 
 def join_fields(fields: Iterable[Field], indent: str, width: int | None) -> str:
-    """Return fields side by side, on as many lines as they need; on one line without a width."""
+    """Return fields side by side. If they do not fit on one line, the first one gets a line of its own.
+
+    Without a width they are always on one line.
+    """
+    given = [field for field in fields if field[0]]
+    total = len(indent) + sum(cell_width(plain) + gap for plain, _, gap in given) - (given[0][2] if given else 0)
+    is_wide = width is not None and total > width
     out, used = "", 0
-    for plain, styled, gap in fields:
-        if not plain:
-            continue
+    for number, (plain, styled, gap) in enumerate(given):
         cells = cell_width(plain)
-        if not out:
+        if not number:
             out, used = styled, len(indent) + cells
-        elif width is not None and used + gap + cells > width:
+        elif is_wide and (number == 1 or used + gap + cells > (width or 0)):
             out, used = f"{out}\n{indent}{styled}", len(indent) + cells
         else:
             out, used = f"{out}{' ' * gap}{styled}", used + gap + cells
