@@ -132,8 +132,19 @@ def test_expand_shows_the_section_and_the_transcript(shell: Shell, indexed: Path
     assert shell("expand", hit["id"], "--lines", 1, "--json").json["start_line"] == 4
 
 
+def test_hits_as_tab_separated_lines(shell: Shell, indexed: Path) -> None:
+    """`--format tsv` prints id, path, line, confidence, date and first line of each hit, and nothing else."""
+    hits = shell("search", "redis", "--json").json["hits"]
+    done = shell("search", "redis", "--format", "tsv")
+
+    rows = [line.split("\t") for line in done.out.splitlines()]
+    assert [row[:3] for row in rows] == [[hit["id"], hit["source"], str(hit["start_line"])] for hit in hits]
+    assert {len(row) for row in rows} == {6}
+    assert shell("search", "redis", "--format", "tsv", "--json").status == 2
+
+
 def test_each_layer_tells_what_the_next_one_costs(shell: Shell, indexed: Path) -> None:
-    """A hit shows the cost and command of expanding it, which is correct, and the cost of the transcript."""
+    """A hit has the cost of its section, which is correct, and the section that of the transcript; the next command is named."""
     talk = json.dumps(
         {"type": "user", "uuid": "t1", "sessionId": "s1", "cwd": str(indexed), "message": {"content": "x"}}
     )
@@ -141,7 +152,7 @@ def test_each_layer_tells_what_the_next_one_costs(shell: Shell, indexed: Path) -
     hit = shell("search", "redis", "--json").json["hits"][0]
     section = shell("expand", hit["id"], "--json").json
 
-    assert f"   ~{hit['expand_tokens']} tokens: lorelog expand {hit['id'][:8]}\n" in shell("search", "redis").out
+    assert shell("search", "redis").out.endswith("lorelog show ID shows one in full.\n")
     assert hit["tokens"] > 0
     assert (section["tokens"], section["transcript"]["tokens"]) == (hit["expand_tokens"], 10_000)
     shown = shell("expand", hit["id"][:8]).out

@@ -24,6 +24,7 @@ SCENES = {
     "budget": ("search", "otter river", "-k", 20, "--token-budget", 200),
     "list": ("list", "-n", 8, "--include-superseded"),
     "documents": ("list", "--documents", "-n", 3),
+    "nothing_listed": ("list", "--tag", "censsus"),
     "nothing": ("search", "zeppelin", "--type", "decison"),
 }
 ID = re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{8}(?:[0-9a-f]{8})?\b")

@@ -69,8 +69,12 @@ def relevance_probability(
 
 MIN_CHUNKS_FOR_CONFIDENCE = 50
 """In a smaller index relevance means little: it was calibrated on sets of hundreds of chunks and more."""
-CONFIDENCE_THRESHOLDS = (("strong", 0.6), ("likely", 0.25), ("weak", 0.0))
-"""Each word with the lowest relevance it stands for."""
+CONFIDENCE_THRESHOLDS = (("strong", 0.6), ("likely", 0.2), ("weak", 0.0))
+"""Each word with the lowest relevance it stands for.
+
+Among the first five hits of 473 queries (memd_codesearchnet, small_projects, xquad_de) 88 % of the strong ones were relevant,
+58 % of the likely ones and 4 % of the weak ones. None of the 170 queries without an answer had a first hit above weak.
+"""
 
 
 def confidence_words(relevances: Sequence[float]) -> tuple[str, ...]:
