@@ -237,9 +237,7 @@ class Engine:
             or not known.isdisjoint(document.root for document in self.store.documents())
         ):
             return reply
-        note = (
-            f"the index is new or was deleted, although {len(known):,} paths are registered: 'lorelog index' fills it"
-        )
+        note = "nothing is indexed: the index is new or was deleted; 'lorelog index' reads the registered paths again"
         return replace(
             reply, notes=(note, *(note for note in reply.notes if not note.startswith("nothing is indexed")))
         )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lorelog.surfaces.cli.render.hits import short_ids
-from lorelog.surfaces.cli.render.layout import break_lines, cell_width, link_file, shorten, supports_links
+from lorelog.surfaces.cli.render.layout import break_lines, cell_width, join_fields, link_file, shorten, supports_links
 
 TEXT = st.text(st.sampled_from("ab -/.«»数据，。é\u0301👍\t"), max_size=80)
 
@@ -38,6 +38,15 @@ def test_short_ids_tell_apart() -> None:
         "aec73b0a4b99aaaa": "aec73b0a4b9",
         "0123456789abcdef": "01234567",
     }
+
+
+def test_fields_of_a_head_are_never_divided() -> None:
+    """Fields share a line if they fit; else the first has a line of its own. Into a pipe they always share one line."""
+    fields = [("a.md:1", "a.md:1", 2), ("", "", 2), ("fact", "fact", 2), ("#tag", "#tag", 1)]
+
+    assert join_fields(fields, "   ", 20) == "a.md:1  fact #tag"
+    assert join_fields(fields, "   ", 15) == "a.md:1\n   fact #tag"
+    assert join_fields(fields, "   ", None) == "a.md:1  fact #tag"
 
 
 class _Terminal(io.StringIO):

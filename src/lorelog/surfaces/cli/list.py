@@ -70,11 +70,12 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(reply)
     else:
-        _show(reply, due=args.due)
+        is_filtered = any(filters_of(args)[name] for name in ("source", "since", "until", "types", "tags"))
+        _show(reply, due=args.due, is_filtered=is_filtered)
     return 0
 
 
-def _show(reply: Json, *, due: bool) -> None:
+def _show(reply: Json, *, due: bool, is_filtered: bool) -> None:
     for document in reply["documents"]:
         _show_document(document)
     ids = short_ids(memory["id"] for memory in reply["memories"])
@@ -82,7 +83,9 @@ def _show(reply: Json, *, due: bool) -> None:
         _show_memory(memory, ids[memory["id"]])
     if due and not reply["memories"]:
         print_note("no memory is due for review")
-    elif not reply["documents"] and not reply["memories"] and not reply["notes"]:
+    elif not reply["documents"] and not reply["memories"] and is_filtered:
+        print("Nothing found.")
+    elif not reply["documents"] and not reply["memories"]:
         print_note("nothing is indexed here yet; use 'lorelog index PATH' or 'lorelog add \"…\"'")
     elif reply["more"]:
         print_note("there are more; use -n to show them")
