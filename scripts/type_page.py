@@ -5,7 +5,7 @@
 
 Every line after `$ ` of the page's console blocks is typed into a shell, in order, in one new home and one new
 directory. Ids and times are others each time: ids on the page stand for those that the same lines print now, and when
-pages are compared, all ids are alike, and so are times and scores.
+pages are compared, all ids are alike, and so are times and confidence.
 """
 
 import argparse
@@ -21,10 +21,11 @@ from pathlib import Path
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 STEP = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 ID = re.compile(
-    r"\b[0-9a-f]{8}-[0-9a-f]{4}(?:-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})?\b|\b(?:[0-9a-f]{16}|[0-9a-f]{32}|[0-9a-f]{64})\b|(?<=expand )[0-9a-f]{8}\b"
+    r"\b[0-9a-f]{8}-[0-9a-f]{4}(?:-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})?\b|\b(?:[0-9a-f]{16}|[0-9a-f]{32}|[0-9a-f]{64})\b|(?<=show )[0-9a-f]{8}\b|(?<=\s)[0-9a-f]{8}$",
+    re.MULTILINE,
 )
 MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d+)?Z?)?)?")
-SCORE = re.compile(r"\b\d\.\d{3}  \d+% likely")
+CONFIDENCE = re.compile(r"[●○]{3} (?:strong|likely|weak)")
 TOKENS = re.compile(r"~\d+ tokens")
 LIMIT_S = 120
 
@@ -83,7 +84,7 @@ def run(line: str, directory: Path, environment: Mapping[str, str]) -> str:
 def masked(page: str) -> str:
     """Return a page's commands and output without parts that differ in each run."""
     text = "\n".join(f"$ {line}\n{printed}" for line, printed in steps(page))
-    text = TOKENS.sub("~N tokens", SCORE.sub("SCORE", MOMENT.sub("TIME", text)))
+    text = TOKENS.sub("~N tokens", CONFIDENCE.sub("CONFIDENCE", MOMENT.sub("TIME", text)))
     return ID.sub("ID", text)
 
 

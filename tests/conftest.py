@@ -43,7 +43,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     for name in list(os.environ):
         is_setting = name.startswith("LORELOG_") or name.endswith("_API_KEY")
         # A test acts for a person, also where an agent runs it.
-        if is_setting or name in {"OPENAI_BASE_URL", "NO_COLOR"} or name in AGENT_MARKERS:
+        if is_setting or name in {"OPENAI_BASE_URL", "NO_COLOR", "COLUMNS"} or name in AGENT_MARKERS:
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(place))
     monkeypatch.setenv("LORELOG_HOME", str(place / ".lorelog"))

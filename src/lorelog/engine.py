@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Literal, Self
 from lorelog.core.code import UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import LorelogError, StoreError, StoreUnwritable
-from lorelog.core.grammar import plural
 from lorelog.core.options import ListOptions, SearchOptions
 from lorelog.core.ports import Embedder, Progress, Store
 from lorelog.core.query import Filters, Hit, LifecycleState, SearchReply
@@ -226,16 +225,22 @@ class Engine:
         reply = pipeline.search(query, options)
         if self.has_interrupted_forget():
             reply = replace(reply, notes=(*reply.notes, INTERRUPTED_FORGET))
+        if not reply.hits or len(options.filters.types) + len(options.filters.tags) > 1:
+            from lorelog.services.memories.listing import explain_filters
+
+            reply = replace(reply, notes=(*reply.notes, *explain_filters(self.store, options.filters)))
         return replace(reply, hits=self._with_origins(reply.hits)) if reply.hits else self._explain_empty(reply)
 
     def _explain_empty(self, reply: SearchReply) -> SearchReply:
         """Return a reply without hits, with a note if nothing of the registered paths is indexed: the index is new."""
         known = {root.path for root in self._known_roots() if root.exists()}
-        if not known or not known.isdisjoint(document.root for document in self.store.documents()):
+        if (
+            reply.code is not None
+            or not known
+            or not known.isdisjoint(document.root for document in self.store.documents())
+        ):
             return reply
-        note = (
-            f"the index is new or was deleted, with {plural(len(known), 'registered path')}: 'lorelog index' fills it"
-        )
+        note = "nothing is indexed: the index is new or was deleted; 'lorelog index' reads the registered paths again"
         return replace(
             reply, notes=(note, *(note for note in reply.notes if not note.startswith("nothing is indexed")))
         )
@@ -341,12 +346,14 @@ class Engine:
         options: ListOptions | None = None,
     ) -> ListReply:
         """List memories or documents, newest first; superseded or expired memories only if `options` include them."""
-        from lorelog.services.memories.listing import list_documents, list_memories
+        from lorelog.services.memories.listing import explain_filters, list_documents, list_memories
 
         scoped = self._scoped(filters or Filters(), all_projects=all_projects)
         if documents:
             return list_documents(self.store, scoped, limit, self._lifecycle_index())
         reply = list_memories(self.store, scoped, limit, self._lifecycle_index(), options)
+        if not reply.memories:
+            reply = replace(reply, notes=explain_filters(self.store, scoped))
         ownership = self._ownership()
         memories = tuple(ownership.with_shown_anchor(memory, self.store) for memory in reply.memories)
         return replace(reply, memories=memories)

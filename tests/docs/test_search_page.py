@@ -99,7 +99,7 @@ def test_the_explanation_shown_adds_up() -> None:
     *parts, together = (float(value) for value in re.findall(r"^   ([+-]\d\.\d{4})  ", block, re.MULTILINE))
 
     assert sum(parts) == pytest.approx(together, abs=5e-4)
-    assert f"  {together:.3f}  " in block
+    assert f"score {together:.3f}  " in block
     (note,) = re.findall(r"lane weights: dense (\S+), lexical (\S+):", PAGE["Fusion"])
     shown = dict(re.findall(r"(lexical|dense) .* weight (\S+)$", block, re.MULTILINE))
     assert [float(shown["dense"]), float(shown["lexical"])] == pytest.approx(

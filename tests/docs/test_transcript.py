@@ -12,8 +12,7 @@ from tests.docs.pages import ROOT, blocks, lorelog_words, read
 from tests.surfaces.conftest import Outcome, Shell
 
 PLACE = re.compile(r"(\S+\.md:\d+-\d+)(?=\s|$)")
-HEAD = re.compile(r"^\d+\.  (\d\.\d{3})  (\d+)% likely  ", re.MULTILINE)
-IDENTITY = re.compile(r"(\S+\.md:\d+-\d+)  .*?([0-9a-f]{16})$", re.MULTILINE)
+IDENTITY = re.compile(r"(\S+\.md:\d+-\d+)  .*?([0-9a-f]{8})[0-9a-f]*$", re.MULTILINE)
 
 
 def steps() -> list[tuple[str, str]]:
@@ -38,14 +37,9 @@ def identities(text: str) -> dict[str, str]:
     return dict(IDENTITY.findall(text))
 
 
-def scores(text: str) -> list[float]:
-    """Return the scores and probabilities that hits are shown with; processors differ in the last digits of vectors."""
-    return [float(value) / scale for found in HEAD.findall(text) for value, scale in zip(found, (1, 100), strict=True)]
-
-
 @pytest.mark.slow
 def test_the_transcript_is_true(shell: Shell, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commands of the README, with the built-in model, find the places, with the scores, and print the sections that it shows."""
+    """The commands of the README, with the built-in model, find the places and print the sections that it shows."""
     monkeypatch.delenv("LORELOG_EMBEDDING_PROVIDER")
     shutil.copytree(ROOT / "examples" / "fortnight" / "memory", project / "memory")
     (first, _), *typed = steps()
@@ -62,7 +56,6 @@ def test_the_transcript_is_true(shell: Shell, project: Path, monkeypatch: pytest
 
         assert (done.status, done.err) == (0, ""), line
         assert PLACE.findall(done.out) == PLACE.findall(out), line
-        assert scores(done.out) == pytest.approx(scores(out), abs=0.03), line
         if words[0] == "expand":
             assert done.out.strip() == out.strip()
         if words[0] == "index":

@@ -129,6 +129,33 @@ def test_where_a_document_gets_its_date() -> None:
     assert (document.date, document.chunks[0].date) == ("2020-01-01", "2020-01-01")
 
 
+def test_a_date_says_where_it_comes_from() -> None:
+    """A date in the file's name, the front matter or a heading above is the text's; any other is that of the file."""
+    by_title = by_heading("# A\na\n## 2026-03-05\nb\n### C\nc", fallback_date="2020-01-01")
+    assert {title: chunk.date_source for title, chunk in by_title.items()} == {
+        "A": "file",
+        "2026-03-05": "text",
+        "C": "text",
+    }
+    dated = parse("---\ndate: 2026-03-05\n---\n# A\na", fallback_date="2020-01-01")
+    assert {dated.date_source, *(chunk.date_source for chunk in dated.chunks)} == {"text"}
+    assert parse("# A\na", fallback_date="2020-01-01").date_source == "file"
+    assert parse("# A\na", "/m/2026-03-05.md").date_source == "text"
+
+
+def test_lists_of_link_targets_are_no_chunks() -> None:
+    """Pieces of a long section that hold link definitions only are dropped; a section of nothing else, and footnotes, stay."""
+    targets = "\n".join(f"[`fs.read{n}`]: https://example.org/fs{n} 'Read'" for n in range(20))
+    footnotes = "\n".join(f"[^{n}]: footnote {n}" for n in range(20))
+    prose = "word " * 30
+    chunks = parse(f"# A\n\n{prose}\n\n{targets}\n\n{footnotes}", max_chunk_size=200, overlap_lines=0).chunks
+
+    assert not [chunk for chunk in chunks if "https" in chunk.content]
+    assert "footnote 19" in chunks[-1].content
+    assert parse(f"# Links\n\n{targets}", max_chunk_size=200).chunks[-1].content.endswith("fs19 'Read'")
+    assert "fs19" in parse(f"# A\n\nprose\n\n{targets}", max_chunk_size=5000).chunks[0].text
+
+
 def test_moving_a_section_keeps_its_vector() -> None:
     """Lines inserted above a section change its id but not its vector key."""
     (before,) = parse("# H\nbody").chunks

@@ -519,6 +519,16 @@ def test_tags_are_told_by_how_they_begin(store: Store) -> None:
     ]
 
 
+def test_types_are_counted_and_dates_keep_their_source(store: Store) -> None:
+    """Types are counted by chunk in the admitted projects; chunks and documents keep where their date comes from."""
+    dated, undated = chunk("/a.md", "one", 1, type="fact"), chunk("/a.md", "two", 2, type="fact", date_source="file")
+    put(store, update("/a.md", [dated, undated]), update("/b.md", [chunk("/b.md", "b", type="todo")], project="/q"))
+
+    assert store.types(ALL) == {"fact": 2, "todo": 1}
+    assert store.types(Filters(projects=("/q",), types=("fact",))) == {"todo": 1}
+    assert [stored.chunk.date_source for stored in store.chunks_of("/a.md")] == ["text", "file"]
+
+
 def test_tags_follow_what_is_written(store: Store) -> None:
     """Tag counts follow changes of tags and projects, and removals."""
     put(store, update("/a.md", [chunk("/a.md", "one", tags=("ctx:a",))]))

@@ -261,6 +261,19 @@ def test_a_committed_database_of_every_schema_is_opened(tmp_path: Path) -> None:
         assert search_texts(store, "compat") == ["compat alpha", "compat beta", "compat gamma"]
 
 
+def test_a_run_is_seen_by_other_processes(tmp_path: Path) -> None:
+    """Another store sees a run while it lasts, and asking does not disturb it."""
+    store, other = open_store(tmp_path), open_store(tmp_path)
+    fill(store, "alpha")
+
+    assert not other.is_running()
+    with store.run(wait_s=0):
+        assert (store.is_running(), other.is_running()) == (True, True)
+    assert not other.is_running()
+    with other.run(wait_s=0):
+        pass
+
+
 def test_a_later_schema_step_is_applied_once(tmp_path: Path) -> None:
     """A database of an older schema is migrated by the steps it lacks, and keeps its content."""
     fill(open_store(tmp_path), "alpha")

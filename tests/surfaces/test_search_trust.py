@@ -102,8 +102,6 @@ def test_the_shell_names_a_record_and_no_page(shell: Shell, recorded: dict[str, 
     assert f"record {recorded['check'][:13]}" in block.splitlines()[0]
     assert "verification by otto" in block.splitlines()[0]
     assert "(recorded)" not in block
-    assert block.splitlines()[-1] == f"   lorelog show {recorded['check'][:13]}"
-    assert shell(*block.split("\n")[-1].split()[1:]).status == 0
 
 
 def test_a_record_that_is_recalled_is_named(project: Path, recorded: dict[str, str]) -> None:

@@ -1322,6 +1322,16 @@ def test_no_flag_is_forgotten_here() -> None:
         "--list",
         "--remove",
     }
-    own = {"-k", "--top-k", "--lane", "--fusion", "--token-budget", "--min-relevance", "--explain", "--short"}
+    own = {
+        "-k",
+        "--top-k",
+        "--lane",
+        "--fusion",
+        "--token-budget",
+        "--min-relevance",
+        "--explain",
+        "--short",
+        "--format",
+    }
     worth = {"--trust", "--include-superseded", "--include-expired"}
     assert flags["search"] == everywhere | filters | own | worth

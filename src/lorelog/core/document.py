@@ -15,6 +15,9 @@ TURN_TYPE = "turn"
 GLOBAL_PROJECT = ""
 """Project of the memories that belong to no project and are visible in all."""
 
+DATE_IN_TEXT, DATE_OF_FILE = "text", "file"
+"""Sources of a date: the text states it (in its headings, front matter or file name), or it is that of the last change."""
+
 HEADING_SEPARATOR = " > "
 _TIMESTAMP_PATTERN = r"(?:session[ \t]+)?(?:\d{4}-\d\d-\d\d)?[T \t]*(?:\d{1,2}:\d\d(?::\d\d)?)?"
 _TIMESTAMP_ONLY = re.compile(_TIMESTAMP_PATTERN, re.IGNORECASE)
@@ -69,6 +72,7 @@ class Document(Serializable):
     recipe: str = ""
     """Chunking rules it was split with; under other rules it is read again."""
     chunk_count: int = 0
+    date_source: str = DATE_IN_TEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +125,14 @@ class Chunk(Serializable):
     text: str
     context: str = ""
     date: str = ""
-    """ISO day, or day and time (`2026-03-05T14:30`), in the text."""
+    """ISO day, or day and time (`2026-03-05T14:30`), in the text, or else the day of the file's last change."""
     type: str = ""
     tags: tuple[str, ...] = ()
     anchor: Anchor | None = None
     piece: int = 0
     """Index of the piece in its section; 0 in a section that was not split."""
     content_hash: str = field(default="")
+    date_source: str = DATE_IN_TEXT
 
     def __post_init__(self) -> None:
         if not self.content_hash:

@@ -269,6 +269,7 @@ class ListReply(ReplyItems[Any]):
     more: bool
     fates: Mapping[str, LifecycleState] = field(default_factory=dict)
     """Lifecycle states of the superseded or expired memories, by chunk id."""
+    notes: tuple[str, ...] = ()
 
     def _items(self) -> tuple[Any, ...]:
         return self.memories or self.documents

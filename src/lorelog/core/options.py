@@ -18,7 +18,7 @@ class ChunkOptions:
     @property
     def recipe(self) -> str:
         """Name of the chunking rules. Raise the leading number when the same text and options give other chunks."""
-        return f"2 {self.max_chunk_size} {self.overlap_lines}"
+        return f"3 {self.max_chunk_size} {self.overlap_lines}"
 
 
 @dataclass(frozen=True, slots=True)

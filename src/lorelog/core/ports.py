@@ -357,6 +357,10 @@ class Catalog(Protocol):
         """
         ...
 
+    def types(self, filters: Filters) -> Mapping[str, int]:
+        """Return the number of chunks by type, without those that have none; only project filters apply."""
+        ...
+
     def session_chunks(self, session: str, filters: Filters, limit: int) -> list[StoredChunk]:
         """Return the admitted chunks that begin a section and whose anchor names this session, newest first."""
         ...
@@ -517,6 +521,10 @@ class Store(Catalog, Lanes, Protocol):
 
         Others may still write in between. Raise StoreBusy if another process holds it longer than `wait_s`.
         """
+        ...
+
+    def is_running(self) -> bool:
+        """Return True if any process is in a run."""
         ...
 
     def compare(self, *, repair: bool = False) -> StoreComparison:

@@ -8,7 +8,7 @@ from math import fsum
 from typing import NamedTuple
 
 from lorelog.core.code import UNCHECKED_VERDICT, CodeReply, FreshnessVerdict
-from lorelog.core.document import Anchor, ChunkKey
+from lorelog.core.document import DATE_IN_TEXT, Anchor, ChunkKey
 from lorelog.core.errors import UsageError
 from lorelog.core.record import CANDIDATE_TRUST, Trust, TrustTier
 from lorelog.core.serializable import ReplyItems, Serializable
@@ -198,6 +198,10 @@ class Hit(Serializable):
     fate: LifecycleState = NO_LIFECYCLE_STATE
     verdict: FreshnessVerdict = UNCHECKED_VERDICT
     """State of the code it mentions."""
+    date_source: str = DATE_IN_TEXT
+    """Whether its text states the date, or it is that of the file's last change."""
+    confidence: str | None = None
+    """The relevance in a word, in agreement with the order of the hits; None in a small index."""
 
     @property
     def origin(self) -> str:

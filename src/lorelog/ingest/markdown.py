@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import PurePath
 
-from lorelog.core.document import HEADING_SEPARATOR, Anchor, Chunk
+from lorelog.core.document import DATE_IN_TEXT, DATE_OF_FILE, HEADING_SEPARATOR, Anchor, Chunk
 from lorelog.core.options import ChunkOptions
 from lorelog.ingest.files import ParseTimer
 from lorelog.ingest.metadata import (
@@ -39,6 +39,8 @@ from lorelog.ingest.outline import Outline, Section, heading_limit, is_blank, re
 
 _CJK = "\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
 _SENTENCE_END = re.compile(rf"[。！？；…][”’」』）\s]{{0,8}}|[.!?;][\"'”’)\]]{{0,3}}(?:\s{{1,8}}|(?=[{_CJK}]))")
+_LINK_DEFINITION = re.compile(r"""\[(?!\^)(?:\\.|[^\\\[\]])+\]:[ \t]*\S+(?:[ \t]+(?:"[^"]*"|'[^']*'|\([^()]*\)))?""")
+"""`[label]: address "title"`; a footnote (`[^1]: text`) is text."""
 _ZERO_WIDTH_JOINER = "\u200d"
 
 
@@ -107,7 +109,15 @@ def split_section(outline: Outline, section: Section, options: ChunkOptions) -> 
     for first, last, is_whole in blocks:
         packer.add_block(first, last, is_whole=is_whole)
     packer.flush()
-    return packer.pieces
+    # Lists of link targets, as at the end of manuals, are not rendered; they would be found by any word of an address.
+    with_prose = [piece for piece in packer.pieces if piece.cut or _has_prose(outline, piece, section.body)]
+    return with_prose or packer.pieces
+
+
+def _has_prose(outline: Outline, piece: SectionPiece, body: int) -> bool:
+    """Return True if a piece has text other than link reference definitions."""
+    lines = (outline.visible(number).strip() for number in range(max(piece.first, body), piece.last + 1))
+    return any(line and not _LINK_DEFINITION.fullmatch(line) for line in lines)
 
 
 def _section_blocks(outline: Outline, section: Section) -> Iterator[tuple[int, int, bool]]:
@@ -252,6 +262,7 @@ class ParsedDocument:
     chunks: tuple[Chunk, ...]
     dropped_tags: int = 0
     """Tags of the front matter beyond the limits."""
+    date_source: str = DATE_IN_TEXT
     undivided_from: int = 0
     """First line (from 1) of the text beyond the limit of headings; 0 if there is none."""
 
@@ -268,9 +279,11 @@ def chunk_markdown(
     sections = read_sections(outline)
     base = PartialDatetime(day_from_filename(source) or front.date)
     title = front.title or _first_title(sections) or PurePath(source).stem
+    day = base.day or find_day(title)
     return ParsedDocument(
         title=title,
-        date=base.day or find_day(title) or fallback_date,
+        date=day or fallback_date,
+        date_source=DATE_IN_TEXT if day else DATE_OF_FILE,
         chunks=_build_chunks(_ChunkFactory(outline, source, options, front, timer), sections, base, fallback_date),
         dropped_tags=front.dropped_tags,
         undivided_from=outline.undivided_from + 1 if outline.undivided_from < len(outline.lines) else 0,
@@ -287,7 +300,10 @@ class _ChunkFactory:
     front: FrontMatter
     timer: ParseTimer | None = None
 
-    def chunk(self, section: Section, piece: SectionPiece, *, number: int, date: str, anchor: Anchor | None) -> Chunk:
+    def chunk(
+        self, section: Section, piece: SectionPiece, *, number: int, date: tuple[str, str], anchor: Anchor | None
+    ) -> Chunk:
+        """Return a piece of a section; `date` is the section's date and the source of it."""
         if self.timer:
             self.timer.check()
         outline = self.outline
@@ -303,11 +319,12 @@ class _ChunkFactory:
             content=_raw_content(outline, piece),
             text=_visible_text(outline, piece),
             context=HEADING_SEPARATOR.join(above),
-            date=date,
+            date=date[0],
             type=(anchor.type if anchor else "") or self.front.type,
             tags=(anchor.tags if anchor else ()) or self.front.tags,
             anchor=anchor,
             piece=number,
+            date_source=date[1],
         )
 
 
@@ -324,7 +341,7 @@ def _build_chunks(
         datetimes.append(section_time)
         if not outline.has_text(section.body, section.last):
             continue
-        date = section_time.to_iso(fallback_date)
+        date = (section_time.to_iso(fallback_date), DATE_IN_TEXT if section_time.day else DATE_OF_FILE)
         for number, piece in enumerate(split_section(outline, section, factory.options)):
             anchor = anchors.get(index)
             if number == 1 and anchor is not None and anchor.covers:  # may be long, and one piece with it is enough

@@ -10,6 +10,7 @@ used because each model has its own range. `python -m bench.quality.fit_relevanc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, log1p
 
@@ -64,3 +65,33 @@ def relevance_probability(
     logit += query.unread * (weights.unread + weights.unread_coverage * coverage)
     logit += weights.distance * min(max(distance or 0.0, -5.0), 10.0) + weights.score * min(max(score or 0.0, 0.0), 1.0)
     return round(1.0 / (1.0 + exp(-logit)), 4)
+
+
+MIN_CHUNKS_FOR_CONFIDENCE = 50
+"""In a smaller index relevance means little: it was calibrated on sets of hundreds of chunks and more."""
+CONFIDENCE_THRESHOLDS = (("strong", 0.6), ("likely", 0.2), ("weak", 0.0))
+"""Each word with the lowest relevance it stands for.
+
+Among the first five hits of 515 queries (memd_codesearchnet, xquad_de, xquad_zh) 89 % of the strong ones were relevant,
+49 % of the likely ones and 2 % of the weak ones. None of the 177 queries without an answer had a first hit above weak.
+"""
+
+
+def confidence_words(relevances: Sequence[float]) -> tuple[str, ...]:
+    """Return the relevance of each hit, best first, in a word. A later hit never gets a better word than an earlier one."""
+    return tuple(
+        next(word for word, lowest in CONFIDENCE_THRESHOLDS if relevance >= lowest)
+        for relevance in falling_relevances(relevances)
+    )
+
+
+def falling_relevances(relevances: Sequence[float]) -> tuple[float, ...]:
+    """Return the closest values that never rise, by least squares (isotonic regression by pooling adjacent violators)."""
+    pools: list[tuple[float, int]] = []
+    for relevance in relevances:
+        total, count = relevance, 1
+        while pools and pools[-1][0] * count < total * pools[-1][1]:
+            earlier, size = pools.pop()
+            total, count = total + earlier, count + size
+        pools.append((total, count))
+    return tuple(total / count for total, count in pools for _ in range(count))

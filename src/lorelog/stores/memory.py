@@ -244,6 +244,14 @@ class MemoryStore:
                 counts.update({tag for tag in entry.chunk.tags if tag.startswith(prefix)})
         return dict(sorted(counts.items()))
 
+    def types(self, filters: Filters) -> dict[str, int]:
+        counts: Counter[str] = Counter(
+            entry.chunk.type
+            for entry in self._entries.values()
+            if entry.chunk.type and self._in_projects(entry, filters)
+        )
+        return dict(sorted(counts.items()))
+
     def session_chunks(self, session: str, filters: Filters, limit: int) -> list[StoredChunk]:
         sections = self.recent(filters, len(self._entries))
         return [
@@ -456,6 +464,10 @@ class MemoryStore:
     def run(self, *, wait_s: float) -> AbstractContextManager[None]:
         """Return at once: other processes cannot share this store."""
         return nullcontext()
+
+    def is_running(self) -> bool:
+        """Return False: other processes cannot share this store."""
+        return False
 
     def set_damaged_aside(self) -> str:
         return ""

@@ -94,6 +94,18 @@ def test_hits_without_vectors_are_found(shelf: Shelf, fusion: Fusion) -> None:
     assert [note for note in reply.notes if note.startswith("2 of 3 chunks have vectors")]
 
 
+def test_vectors_that_are_being_made_are_counted(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """During an index run the note says how many vectors there are already, and is not kept in the cache of answers."""
+    monkeypatch.setattr(shelf.store, "is_running", lambda: True)
+    shelf.put({"pelican": None, "otter": None})
+
+    assert shelf.search("otter").notes == ("vectors are being made: 0 of 2; showing keyword matches only",)
+    shelf.put({"heron": away(0.1)})
+    assert shelf.search("otter").notes == ("vectors are being made: 1 of 3; the rest is found by keywords",)
+    monkeypatch.setattr(shelf.store, "is_running", lambda: False)
+    assert shelf.search("otter").notes == ("1 of 3 chunks have vectors; the rest is found by keywords",)
+
+
 def test_a_new_text_is_not_a_bad_one(shelf: Shelf) -> None:
     """Under the default fusion the best match by words comes first though its vector is still to be made."""
     shelf.put({"pelican": away(1.0), "otter": None, "otter beside many other words": away(0.0)})

@@ -303,6 +303,7 @@ class _ChunkLocation(OperationReply, frozen=True, kw_only=True):
     heading_path: tuple[str, ...]
     project: str
     date: str
+    date_source: str
     type: str
     tags: tuple[str, ...]
     content_hash: str
@@ -320,6 +321,7 @@ class HitJson(_ChunkLocation, frozen=True, kw_only=True):
     matches: tuple[tuple[int, ...], ...] | UnsetType = UNSET
     duplicates: tuple[str, ...]
     relevance: float
+    confidence: str | None
     tokens: int | UnsetType = UNSET
     expand_tokens: int
     trust: Trust
@@ -389,6 +391,7 @@ class DocumentJson(OperationReply, frozen=True, kw_only=True):
     root: str
     title: str
     date: str
+    date_source: str
     chunks: int
     bytes: int
     indexed_at: str
@@ -400,6 +403,7 @@ class ListJson(OperationReply, frozen=True, kw_only=True):
     documents: tuple[DocumentJson, ...]
     memories: tuple[ChunkJson, ...]
     more: bool
+    notes: tuple[str, ...]
 
 
 class ReembedJson(OperationReply, frozen=True, kw_only=True, rename={"old": "from", "new": "to"}):

@@ -106,6 +106,7 @@ def list_json(reply: ListReply, _: object = None) -> schema.ListJson:
         documents=tuple(map(document_json, reply.documents)),
         memories=tuple(chunk_json(memory, reply.fates.get(memory.id)) for memory in reply.memories),
         more=reply.more,
+        notes=reply.notes,
     )
 
 

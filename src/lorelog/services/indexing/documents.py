@@ -43,6 +43,9 @@ class DocumentBuilder:
             timer=ParseTimer(file, len(text)),
         )
         self._notes = _describe_limits(file, parsed)
+        date, date_source = max(
+            ((chunk.date[:10], chunk.date_source) for chunk in parsed.chunks), default=(parsed.date, parsed.date_source)
+        )
         document = Document(
             source=file.path,
             root=root.path,
@@ -50,9 +53,10 @@ class DocumentBuilder:
             stamp=file.stamp,
             file_hash=digest,
             title=parsed.title,
-            date=max((chunk.date[:10] for chunk in parsed.chunks), default=parsed.date),
+            date=date,
             indexed_at=utc_now(),
             recipe=self._chunking.recipe,
+            date_source=date_source,
         )
         return self.remove_deleted(DocumentUpdate(document, parsed.chunks))
 

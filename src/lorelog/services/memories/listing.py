@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from lorelog.core.document import StoredChunk
 from lorelog.core.errors import UsageError
 from lorelog.core.memory import ListReply
@@ -10,6 +12,9 @@ from lorelog.core.paths import is_below
 from lorelog.core.ports import Store
 from lorelog.core.query import NO_LIFECYCLE_STATE, Filters
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
+
+_MAX_NAMES = 12
+"""Types or tags named by a note, the most frequent first."""
 
 
 def list_documents(store: Store, filters: Filters, limit: int, lifecycle: LifecycleIndex | None = None) -> ListReply:
@@ -55,6 +60,28 @@ def list_memories(
         stored.id: state for stored in shown[:limit] if (state := lifecycle.state_of(stored)) != NO_LIFECYCLE_STATE
     }
     return ListReply((), tuple(shown[:limit]), more=len(shown) > limit, fates=states)
+
+
+def explain_filters(store: Store, filters: Filters) -> tuple[str, ...]:
+    """Return a note for each type or tag that nothing here has, with those that there are."""
+    projects = Filters(projects=filters.projects)
+    notes = [
+        _explain_unknown("type", name, known) for name in filters.types if name not in (known := store.types(projects))
+    ]
+    notes += [
+        _explain_unknown("tag", name, known) for name in filters.tags if name not in (known := store.tags("", projects))
+    ]
+    return tuple(notes)
+
+
+def _explain_unknown(kind: str, name: str, known: Mapping[str, int]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, known, n=1)
+    guess = f" (did you mean {near[0]!r}?)" if near else ""
+    common = sorted(known, key=lambda other: (-known[other], other))
+    others = f"; {kind}s: {', '.join(common[:_MAX_NAMES])}{', …' if len(common) > _MAX_NAMES else ''}" if known else ""
+    return f"there is no {kind} {name!r} here{guess}{others}"
 
 
 def _check_limit(limit: int) -> None:

@@ -12,8 +12,8 @@ from lorelog.core.query import SearchReply
 from lorelog.services.code.scope import CodeScope
 from lorelog.services.places.workspace import CODE_DATABASE
 from lorelog.services.records.pages import RecordPages, restrict_to_records
-from lorelog.services.search.postprocess import add_token_costs, search_distinct
-from lorelog.services.search.searcher import Searcher, limit_query
+from lorelog.services.search.postprocess import add_token_costs, search_distinct, with_confidence
+from lorelog.services.search.searcher import NOTHING_INDEXED, Searcher, limit_query
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class SearchPipeline:
             reply = self.records.search(find, options)
         if options.freshness:
             reply = self._with_freshness(reply)
-        reply = self._with_code(query, reply)
+        reply = self._with_code(query, with_confidence(reply))
         if not options.token_budget:
             return add_token_costs(reply)
         from lorelog.services.search.token_budget import pack_hits
@@ -61,6 +61,10 @@ class SearchPipeline:
         from lorelog.services.code.questions import answer_question
 
         try:
-            return replace(reply, code=answer_question(limit_query(query), self.code()))
+            answer = answer_question(limit_query(query), self.code())
         except StoreError as error:
             return replace(reply, notes=(*reply.notes, f"the code index was not searched: {error.message}"))
+        if answer is None:
+            return reply
+        # The code answers, so it does not matter that there are no memories.
+        return replace(reply, code=answer, notes=tuple(note for note in reply.notes if note != NOTHING_INDEXED))

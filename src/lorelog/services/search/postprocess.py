@@ -16,6 +16,7 @@ from dataclasses import replace
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import Hit, SearchReply
 from lorelog.ingest.section_peek import SectionPeek
+from lorelog.retrieval.relevance import MIN_CHUNKS_FOR_CONFIDENCE, confidence_words
 from lorelog.retrieval.token_estimate import estimate_tokens
 
 HitFilter = Callable[[Hit], bool]
@@ -55,6 +56,16 @@ def _memory_of(hit: Hit) -> tuple[str, ...]:
     """Return a key of the memory that a hit belongs to; text without an id is one memory per section."""
     memory = hit.anchor.memory if hit.anchor is not None else ""
     return ("memory", memory) if memory else (hit.source, *hit.heading_path)
+
+
+def with_confidence(reply: SearchReply) -> SearchReply:
+    """Return the reply with the confidence of each hit in a word, unless the index is too small for that."""
+    if reply.coverage.chunks < MIN_CHUNKS_FOR_CONFIDENCE:
+        return reply
+    words = confidence_words([hit.relevance for hit in reply.hits])
+    return replace(
+        reply, hits=tuple(replace(hit, confidence=word) for hit, word in zip(reply.hits, words, strict=True))
+    )
 
 
 _SAMPLE_CHARS = 1 << 14

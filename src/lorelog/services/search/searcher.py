@@ -35,7 +35,7 @@ from lorelog.retrieval.analyser import WordAnalyser
 from lorelog.retrieval.cache import AnswerKey, CachedChunk, Caches, HotChunkCache, normalize_spaces
 from lorelog.retrieval.dedupe import RankedChunk, drop_duplicates
 from lorelog.retrieval.fusion import FusedCandidate, PartsFunction, non_latin_share
-from lorelog.retrieval.relevance import QueryFeatures, relevance_probability
+from lorelog.retrieval.relevance import MIN_CHUNKS_FOR_CONFIDENCE, QueryFeatures, relevance_probability
 from lorelog.retrieval.score_features import CloseReader, MatchFeatures, Recency, find_quoted_phrases, match_phrases
 from lorelog.retrieval.snippet import cut_snippet
 from lorelog.retrieval.time_expressions.hints import TimeHint, date_preference, find_time_hint, format_time_hint
@@ -81,6 +81,7 @@ def _is_in_period(hint: TimeHint, day: str) -> bool:
     return bool(day) and (first is None or first.isoformat() <= day) and (last is None or day <= last.isoformat())
 
 
+NOTHING_INDEXED = "nothing is indexed here yet; run 'lorelog index PATH' or 'lorelog add'"
 MAX_QUERY_CHARS = 10_000
 """A longer query is cut: analysing it takes time in proportion, and its words say no more."""
 _MIN_FETCHED = 20
@@ -165,8 +166,6 @@ class HitBuilder:
                 f"nothing relevant found: the best of {plural(len(hits), 'hit')} has a relevance of {best:.0%}, "
                 f"below the minimum of {self._options.min_relevance:.0%}"
             )
-        elif hits and best < _UNLIKELY_RELEVANCE:
-            self.notes.append(f"probably nothing relevant: the best hit has a relevance of {best:.0%}")
         return tuple(likely)
 
     def explain_weights(self) -> str:
@@ -306,6 +305,7 @@ class HitBuilder:
             heading_path=chunk.heading_path,
             project=ranked.stored.project,
             date=chunk.date,
+            date_source=chunk.date_source,
             type=chunk.type,
             tags=chunk.tags,
             content=chunk.content,
@@ -372,7 +372,7 @@ class Searcher:
         notes: list[str] = []
         troubles: list[str] = []
         if not coverage.chunks:
-            notes.append("nothing is indexed here yet; run 'lorelog index PATH' or 'lorelog add'")
+            notes.append(NOTHING_INDEXED)
         terms = self._analyser.query_terms(query)
         question = SearchQuestion(query, terms, self._embed(query, options.lane, coverage, notes, troubles))
         if answers is not None and key is not None and question.vector is not None:
@@ -382,6 +382,9 @@ class Searcher:
         candidates = self._find(question, options, troubles)
         builder = HitBuilder(self._context, question, options, candidates, revision)
         hits = builder.hits()
+        is_large = coverage.chunks >= MIN_CHUNKS_FOR_CONFIDENCE
+        if is_large and hits and max(hit.relevance for hit in hits) < _UNLIKELY_RELEVANCE:
+            builder.notes.append("probably nothing relevant: even the best match is weak")
         troubles += builder.transient_notes
         notes += [*troubles, *builder.notes]
         if options.lane is not Lane.DENSE and not terms:
@@ -415,10 +418,14 @@ class Searcher:
             if lane is Lane.DENSE:
                 raise UsageError("dense search requires an embedding model", hint="embedding.provider is 'none'")
             return None
-        if not coverage.with_vectors:
+        if coverage.with_vectors < coverage.chunks and self._store.serves_model() and self._store.is_running():
+            troubles.append(_format_vector_progress(lane, coverage))
+            if not coverage.with_vectors:
+                return None
+        elif not coverage.with_vectors:
             notes.append(self._no_vectors(lane))
             return None
-        if coverage.with_vectors < coverage.chunks:
+        elif coverage.with_vectors < coverage.chunks:
             notes.append(
                 f"{coverage.with_vectors:,} of {coverage.chunks:,} chunks have vectors; the rest is found by keywords"
             )
@@ -456,6 +463,13 @@ class Searcher:
         if others and self._store.lexical(terms, replace(filters, projects=others), 1):
             return ["no match in this project, but in other projects: use --all-projects"]
         return []
+
+
+def _format_vector_progress(lane: Lane, coverage: VectorCoverage) -> str:
+    progress = f"vectors are being made: {coverage.with_vectors:,} of {coverage.chunks:,}"
+    if lane is Lane.DENSE:
+        return progress
+    return f"{progress}; {'the rest is found by keywords' if coverage.with_vectors else 'showing keyword matches only'}"
 
 
 def limit_query(query: str) -> str:

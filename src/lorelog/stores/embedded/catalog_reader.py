@@ -109,6 +109,15 @@ class CatalogReader:
         )
         return dict(counts.fetchall())
 
+    def types(self, filters: Filters) -> dict[str, int]:
+        projects, values = "", filters.projects or ()
+        if filters.projects is not None:
+            projects = f" AND project IN ({_placeholders(filters.projects)})"
+        counts = self.database.execute(
+            f"SELECT type, count(*) FROM chunks WHERE live AND type <> ''{projects} GROUP BY type ORDER BY type", values
+        )
+        return dict(counts.fetchall())
+
     def session_chunks(self, session: str, filters: Filters, limit: int) -> list[StoredChunk]:
         where, values = sql_conditions(filters)
         anchored = "c.piece = 0 AND c.anchor IS NOT NULL AND json_extract(c.anchor, '$.session') = ?"

@@ -317,9 +317,12 @@ def _check_version(database: sqlite3.Connection, path: Path, known_version: int)
 
 
 def _migrate(database: sqlite3.Connection, migrations: tuple[Migration, ...]) -> None:
+    """Apply the missing steps in one transaction: a reader must not see the schema in between."""
     version = database.execute("PRAGMA user_version").fetchone()[0]
-    for number, migration in enumerate(migrations[version:], start=version + 1):
-        with transaction(database):
+    if version >= len(migrations):
+        return
+    with transaction(database):
+        for migration in migrations[version:]:
             migration(database)
-            database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            database.execute(f"PRAGMA user_version = {number}")
+        database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        database.execute(f"PRAGMA user_version = {len(migrations)}")

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 
+from lorelog.core.document import DATE_IN_TEXT
+
 APPLICATION_ID = 0x6C6F7265  # "lore"
 
 Migration = Callable[[sqlite3.Connection], None]
@@ -120,6 +122,12 @@ def m001_first_schema(database: sqlite3.Connection) -> None:
         database.execute(statement)
 
 
+def m002_date_sources(database: sqlite3.Connection) -> None:
+    """Add where a date comes from. Files that are indexed already say so when they are read again."""
+    for table in ("documents", "chunks"):
+        database.execute(f"ALTER TABLE {table} ADD COLUMN date_source TEXT NOT NULL DEFAULT '{DATE_IN_TEXT}'")
+
+
 def rename_sources(path: Path, moved: Mapping[str, str]) -> None:
     """Name the new paths of documents whose folder was moved (old path to new), in one transaction.
 
@@ -137,5 +145,5 @@ def rename_sources(path: Path, moved: Mapping[str, str]) -> None:
                 )
 
 
-MIGRATIONS: tuple[Migration, ...] = (m001_first_schema,)
+MIGRATIONS: tuple[Migration, ...] = (m001_first_schema, m002_date_sources)
 SCHEMA_VERSION = len(MIGRATIONS)

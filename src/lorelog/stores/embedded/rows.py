@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 DOCUMENT_COLUMNS = (
-    "source, root, project, size, mtime_ns, inode, file_hash, title, date, indexed_at, recipe, chunk_count"
+    "source, root, project, size, mtime_ns, inode, file_hash, title, date, indexed_at, recipe, chunk_count, date_source"
 )
 
 CHUNK_COLUMNS = (
     "c.row, c.id, c.embedded, d.source, c.project, c.heading, c.heading_level, c.heading_path, c.start_line, c.end_line, "
-    "c.content, c.content_hash, c.text, c.context, c.date, c.type, c.tags, c.anchor, c.piece"
+    "c.content, c.content_hash, c.text, c.context, c.date, c.type, c.tags, c.anchor, c.piece, c.date_source"
 )
 
 WRITTEN_COLUMNS = (
     "project, ordinal, id, memory, heading, heading_level, heading_path, start_line, end_line, content, content_hash, text, "
-    "context, date, type, tags, anchor, piece, vector_key, lane_key"
+    "context, date, type, tags, anchor, piece, date_source, vector_key, lane_key"
 )
 
 
@@ -52,6 +52,7 @@ def document_values(document: Document, chunk_count: int) -> tuple[Any, ...]:
         document.indexed_at,
         document.recipe,
         chunk_count,
+        document.date_source,
     )
 
 
@@ -107,6 +108,7 @@ def chunk_values(chunk: Chunk, project: str, ordinal: int, model: str) -> tuple[
         _encode_json(chunk.tags),
         None if anchor is None else _anchor_json(anchor),
         chunk.piece,
+        chunk.date_source,
         chunk.vector_key,
         lane_key(chunk, project),
     )
@@ -121,7 +123,7 @@ def lane_key(chunk: Chunk, project: str) -> str:
 def read_chunk(row: tuple[Any, ...], *, current_space: bool) -> StoredChunk:
     """Return the stored chunk of a row of CHUNK_COLUMNS."""
     (key, identity, embedded, source, project, heading, level, path, start, end, *rest) = row
-    (content, content_hash, text, context, date, kind, tags, anchor, piece) = rest
+    (content, content_hash, text, context, date, kind, tags, anchor, piece, date_source) = rest
     chunk = Chunk(
         source=source,
         heading=heading,
@@ -138,6 +140,7 @@ def read_chunk(row: tuple[Any, ...], *, current_space: bool) -> StoredChunk:
         anchor=None if anchor is None else _read_anchor(anchor),
         piece=piece,
         content_hash=content_hash,
+        date_source=date_source,
     )
     return StoredChunk(key, identity, chunk, project, has_vector=bool(embedded) and current_space)
 

@@ -122,6 +122,10 @@ class CatalogStore(ABC):
         with self._open_reader() as catalog:
             return catalog.tags(prefix, filters) if catalog else {}
 
+    def types(self, filters: Filters) -> dict[str, int]:
+        with self._open_reader() as catalog:
+            return catalog.types(filters) if catalog else {}
+
     def session_chunks(self, session: str, filters: Filters, limit: int) -> list[StoredChunk]:
         with self._open_reader() as catalog:
             return catalog.session_chunks(session, filters, limit) if catalog and session else []
@@ -274,6 +278,17 @@ class CatalogStore(ABC):
             stack.callback(self._end_run)
             yield
 
+    def is_running(self) -> bool:
+        if self._runs:
+            return True
+        try:
+            with hold_lock(self._folder / "run.lock", wait_s=0.0):
+                return False
+        except StoreBusy:
+            return True
+        except OSError:  # a home that is read-only, or not there yet
+            return False
+
     def reset(self) -> None:
         if not self._folder.exists():
             return
@@ -347,9 +362,13 @@ class CatalogStore(ABC):
             return None
 
     def _has_schema(self, catalog: CatalogReader) -> bool:
-        """Return True if the schema exists: a writer may have created the file but not migrated it yet."""
+        """Return True if the schema exists, brought up to date: a writer may have created the file but not migrated it."""
         if not self._schema_seen:  # valid as long as the file is the same
-            self._schema_seen = bool(catalog.database.execute("PRAGMA user_version").fetchone()[0])
+            version = catalog.database.execute("PRAGMA user_version").fetchone()[0]
+            if 0 < version < SCHEMA_VERSION:
+                with hold_lock(self._lock, wait_s=_RESET_WAIT_S):
+                    open_writer(self._path).close()
+            self._schema_seen = bool(version)
         return self._schema_seen
 
     def _repair(self, catalog: CatalogReader, lane: CatalogLane) -> None:

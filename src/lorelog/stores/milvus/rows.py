@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lorelog.core.document import Anchor, Chunk, StoredChunk, chunk_id
+from lorelog.core.document import DATE_IN_TEXT, DATE_OF_FILE, Anchor, Chunk, StoredChunk, chunk_id
 from lorelog.core.ports import MIN_BM25_WORDS
 from lorelog.stores.embedded.catalog_reader import space_model
 from lorelog.stores.embedded.rows import day_number
@@ -35,7 +35,8 @@ _MAX_CALL_BYTES = 4_000_000
 """Of one call. Servers accept 64 MB, but many rows at once make them slow."""
 _COLUMNS = (
     "c.row, c.content_hash, d.source, c.project, c.heading, c.heading_level, c.start_line, c.end_line, c.content, c.date, c.type, "
-    "c.tags, v.vector, c.text, c.context, c.heading_path, c.anchor, c.piece, c.memory"
+    "c.tags, v.vector, c.text, c.context, c.heading_path, c.anchor, c.piece, c.date_source, "
+    "c.memory"
 )
 READ_FIELDS = (
     "key", "chunk_hash", "content_hash", "home", "shared", "source", "heading", "heading_level", "start_line", "end_line", "text", "type", "tags",
@@ -95,7 +96,7 @@ def mark_row(home: str, mark: str, width: int) -> Row:
 
 def text_row(home: str, number: int, text: str, width: int) -> Row:
     """Return a row with a text about an index; it is not a chunk and has no words and no vector."""
-    empty = ("", "", "", "", 0, 0, 0, text, "", "", "[]", None, None, "", "[]", None, 0, "")
+    empty = ("", "", "", "", 0, 0, 0, text, "", "", "[]", None, None, "", "[]", None, 0, DATE_IN_TEXT, "")
     return _row((number, *empty), ([], MIN_BM25_WORDS), home, width)
 
 
@@ -127,13 +128,16 @@ def _row(values: tuple[Any, ...], words: tuple[list[tuple[str, int]], int], home
         "home": home,
         "shared": "",
         "memory": truncate_text(more[-1], 1000),
-        "about": _about_json(date, *more[:-1]),
+        "about": _about_json(date, more[:-1]),
     }
 
 
-def _about_json(date: str, text: str | None, context: str, path: str, anchor: str | None, piece: int) -> str:
+def _about_json(date: str, rest: Sequence[Any]) -> str:
     """Return the rest of a chunk that other machines need, as JSON, reduced to the size of a field."""
+    text, context, path, anchor, piece, date_source = rest
     basics = {"date": date, "context": context, "heading_path": json.loads(path), "piece": piece}
+    if date_source == DATE_OF_FILE:
+        basics["date_source"] = date_source
     if anchor is not None:
         # Without the memories it covers, which only its own machine needs: there can be thousands.
         basics["anchor"] = {name: value for name, value in json.loads(anchor).items() if name != "covers"}
@@ -170,6 +174,7 @@ def read_row(row: Mapping[str, Any], machine: str, project: str) -> StoredChunk 
             anchor=_read_anchor(about.get("anchor") or {}),
             piece=int(about.get("piece", 0)),
             content_hash=str(row["content_hash"]),
+            date_source=DATE_OF_FILE if about.get("date_source") == DATE_OF_FILE else DATE_IN_TEXT,
         )
         return StoredChunk(row["key"], row["chunk_hash"], chunk, project, bool(row["has_vector"]), machine)
     except (ValueError, TypeError, AttributeError, KeyError):

@@ -22,7 +22,6 @@ from lorelog.surfaces.cli.arguments import (
 from lorelog.surfaces.cli.client import call_operation
 from lorelog.surfaces.cli.render import (
     format_cues,
-    format_labels,
     format_lifecycle,
     format_repository,
     one_line,
@@ -32,6 +31,16 @@ from lorelog.surfaces.cli.render import (
     short_path,
     stylize,
 )
+from lorelog.surfaces.cli.render.hits import (
+    INDENT,
+    field,
+    format_date,
+    format_head,
+    location_fields,
+    short_ids,
+    wrap_styled,
+)
+from lorelog.surfaces.cli.render.layout import link_file, shorten, text_width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +48,6 @@ if TYPE_CHECKING:
 
     from lorelog.operations.replies import Json
 
-_MAX_TEXT_CHARS = 100
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
@@ -62,39 +70,50 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(reply)
     else:
-        _show(reply, due=args.due)
+        is_filtered = any(filters_of(args)[name] for name in ("source", "since", "until", "types", "tags"))
+        _show(reply, due=args.due, is_filtered=is_filtered)
     return 0
 
 
-def _show(reply: Json, *, due: bool) -> None:
+def _show(reply: Json, *, due: bool, is_filtered: bool) -> None:
     for document in reply["documents"]:
-        source = stylize(short_path(document["source"]), "cyan")
-        print(f"{document['date']}  {source}  {one_line(document['title'])}  ({plural(document['chunks'], 'chunk')})")
+        _show_document(document)
+    ids = short_ids(memory["id"] for memory in reply["memories"])
     for memory in reply["memories"]:
-        place = stylize(f"{short_path(memory['source'])}:{memory['start_line']}", "cyan")
-        labels = format_labels(memory["type"], memory["tags"])
-        excerpt = _format_excerpt(memory["content"], memory["heading"])
-        parts = (
-            f"{memory['date'].replace('T', ' '):<16}",
-            place,
-            labels,
-            excerpt,
-            stylize(memory["id"], "dim"),
-            format_lifecycle(memory.get("fate")),
-            format_repository(memory),
-            stylize(format_cues(memory["anchor"]), "dim"),
-        )
-        print("  ".join(part for part in parts if part))
+        _show_memory(memory, ids[memory["id"]])
     if due and not reply["memories"]:
         print_note("no memory is due for review")
+    elif not reply["documents"] and not reply["memories"] and is_filtered:
+        print("Nothing found.")
     elif not reply["documents"] and not reply["memories"]:
         print_note("nothing is indexed here yet; use 'lorelog index PATH' or 'lorelog add \"…\"'")
     elif reply["more"]:
         print_note("there are more; use -n to show them")
+    for text in reply["notes"]:
+        print_note(text)
+
+
+def _show_document(document: Json) -> None:
+    place = short_path(document["source"])
+    link = link_file(document["source"], stylize(place, "cyan"))
+    count = plural(document["chunks"], "chunk")
+    print(format_head("", [(place, link, 2), field(format_date(document)), field(count, "dim")]))
+    if document["title"]:
+        print(INDENT + shorten(one_line(document["title"]), text_width() - len(INDENT)))
+
+
+def _show_memory(memory: Json, identity: str) -> None:
+    print(format_head("", location_fields(memory, str(memory["start_line"]), identity)))
+    if excerpt := _format_excerpt(memory["content"], memory["heading"]):
+        print(INDENT + shorten(excerpt, text_width() - len(INDENT)))
+    for warning in (format_lifecycle(memory.get("fate")), format_repository(memory)):
+        if warning:
+            print(wrap_styled(warning, "yellow"))
+    if cues := format_cues(memory["anchor"]):
+        print(wrap_styled(cues, "dim"))
 
 
 def _format_excerpt(text: str, heading: str) -> str:
     lines = [line.strip() for line in _COMMENT.sub("", text).split("\n") if line.strip()]
     body = " ".join(line for line in lines if line.lstrip("# ").rstrip("# ") != heading)
-    whole = one_line(body or heading)
-    return whole if len(whole) <= _MAX_TEXT_CHARS else whole[: _MAX_TEXT_CHARS - 1] + "…"
+    return one_line(body or heading)

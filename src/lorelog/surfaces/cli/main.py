@@ -33,6 +33,8 @@ COMMANDS_BY_GROUP = {
     "find and remember": {
         "search": "Search memories and notes",
         "show": "Show a memory, record or task by its id",
+        "open": "Open a memory in your editor",
+        "pick": "Search interactively, with a preview",
         "add": "Add a memory to today's journal",
         "list": "List memories or documents, newest first",
         "why": "Find earlier occurrences of an error and their fixes",

@@ -1,9 +1,9 @@
 """Search memories and notes by keywords and by meaning.
 
-Keyword and semantic matches are combined into one score. Each hit shows its score, how likely it is relevant, its location,
-date, a snippet with the matching words marked, and how many tokens it takes to expand it; a record shows its id, task
-and trust level. --explain shows the parts of each score. With --token-budget the best set of hits that fits is shown, full
-sections first, and the hits left out are named. Questions about code ("who calls parse_config", "where is Engine
+Keyword and semantic matches are combined into one ranking. Each hit shows its location, whether it is a strong, likely or
+weak match, its date, type, tags and id, and a snippet with the matching words marked; a record shows its id and trust
+level. --explain shows scores, probabilities and full ids. With --token-budget the best set of hits that fits is shown, full
+sections first. --format tsv prints one line per hit for fzf and other programs (docs/search.md). Questions about code ("who calls parse_config", "where is Engine
 defined", "what imports requests") are also answered from the code index, if 'lorelog code index' has built one.
 
 examples:
@@ -15,10 +15,12 @@ examples:
   lorelog search "which cache did we decide on" --trust verified
   lorelog search who calls parse_config
   lorelog search "why did we choose redis" --short
+  lorelog search redis -k 50 --format tsv
 """
 
 from __future__ import annotations
 
+from lorelog.core.errors import UsageError
 from lorelog.surfaces.cli.arguments import (
     FUSIONS,
     LANES,
@@ -31,25 +33,35 @@ from lorelog.surfaces.cli.arguments import (
 )
 from lorelog.surfaces.cli.client import call_operation
 from lorelog.surfaces.cli.render import (
-    format_expand_hint,
     format_freshness,
-    format_labels,
     format_lifecycle,
     format_origin,
     format_repository,
-    highlight,
     one_line,
+    plural,
     print_json,
     print_note,
     printable,
     short_path,
     stylize,
 )
+from lorelog.surfaces.cli.render.hits import (
+    INDENT,
+    format_head,
+    format_row,
+    format_snippet,
+    location_fields,
+    record_fields,
+    record_ids,
+    short_ids,
+    wrap_styled,
+)
+from lorelog.surfaces.cli.render.layout import wrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lorelog.operations.replies import Json
 
@@ -57,7 +69,6 @@ _MAX_K = 100_000
 """The operation returns at most this many hits; larger values are lowered to it."""
 _MIN_SHOWN_VALUE = 0.00005
 """Smaller parts would be printed as 0.0000."""
-_RECORD_TIERS = ("canonical_record", "verified_record")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -83,7 +94,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=("canonical", "verified"),
         help="only records, or only records confirmed by a second writer",
     )
-    parser.add_argument("--explain", action="store_true", help="show the parts of each score")
+    parser.add_argument("--explain", action="store_true", help="show scores, their parts, probabilities and full ids")
+    parser.add_argument(
+        "--format",
+        choices=("text", "tsv"),
+        default="text",
+        help="tsv: id, path, line, confidence, date and first line of each hit, separated by tabs",
+    )
     parser.add_argument(
         "--short", action="store_true", help="print one short entry per memory, as plain text: for agents"
     )
@@ -94,6 +111,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Search and print the hits; no hits is not a failure."""
+    if args.json and args.format != "text":
+        raise UsageError("--json and --format exclude each other", hint="use one of them")
     request = {
         "query": " ".join(args.query),
         "k": args.k and min(args.k, _MAX_K),
@@ -110,6 +129,10 @@ def run(args: argparse.Namespace) -> int:
     reply = call_operation(args, "memory.search", request, start_daemon=True)
     if args.json:
         print_json(reply)
+    elif args.format == "tsv":
+        for hit in reply["hits"]:
+            print(format_row(hit))
+        _show_notes(reply)
     elif args.short and not reply["packing"]:
         _show_short(reply)
     else:
@@ -125,117 +148,102 @@ def _show_short(reply: Json) -> None:
 
         show_code_answer(reply["code"])
     print(printable(render_short_hits(reply["hits"], "lorelog show", short_path)))
+    _show_notes(reply)
+
+
+def _show_notes(reply: Json) -> None:
     for text in reply["notes"]:
         print_note(text)
 
 
 def _show(reply: Json, *, explain: bool) -> None:
-    packing = reply["packing"]
+    hits, packing = reply["hits"], reply["packing"]
     if reply["code"]:
         from lorelog.surfaces.cli.render.code import show_code_answer
 
         show_code_answer(reply["code"])
-    elif not reply["hits"] and not (packing and packing["dropped"]):
+    elif not hits and not (packing and packing["dropped"]):
         print("Nothing found.")
-    records = _short_record_ids(reply["hits"])
-    for number, hit in enumerate(reply["hits"], 1):
-        _show_hit(number, hit, records.get(hit["id"], ""), explain=explain)
+    records, ids = record_ids(hits), short_ids(hit["id"] for hit in hits)
+    for number, hit in enumerate(hits, 1):
+        _show_hit(number, hit, records.get(hit["id"], ""), ids, explain=explain)
+    if hits and not packing:
+        print(stylize("lorelog show ID shows one in full.", "dim"))
     if explain and reply["weighing"]:
         print_note(f"lane weights: {reply['weighing']}")
     if packing:
         print_note(f"about {packing['spent']:,} of {packing['budget']:,} tokens")
-        for omitted in packing["dropped"]:
-            place = f"{short_path(omitted['source'])}:{omitted['start_line']}-{omitted['end_line']}"
-            cost = f"at least {omitted['tokens']:,} tokens"
-            print_note(f"left out: {omitted['id']}  {place}  {cost}; {omitted['reason']}")
-    for text in reply["notes"]:
-        print_note(text)
+        if packing["dropped"]:
+            print_note(_format_dropped(packing["dropped"]))
+    _show_notes(reply)
 
 
-def _short_record_ids(hits: Sequence[Json]) -> dict[str, str]:
-    """Return the short record id of each hit that comes from a record."""
-    record_ids = {
-        hit["id"]: hit["grounding_refs"][0]["artifact_id"]
-        for hit in hits
-        if hit["trust"]["tier"] in _RECORD_TIERS and hit["grounding_refs"]
-    }
-    if not record_ids:
-        return {}
-    from lorelog.surfaces.cli.render.records import shorten_ids
-
-    short = shorten_ids(record_ids.values())
-    return {hit: short[record] for hit, record in record_ids.items()}
+def _format_dropped(dropped: Sequence[Json]) -> str:
+    """Return one line about all hits that a token budget left out."""
+    shortest = min(omitted["tokens"] for omitted in dropped)
+    return f"left out: {plural(len(dropped), 'hit')}, of {shortest:,} tokens or more (--json lists them)"
 
 
-def _show_hit(number: int, hit: Json, record: str, *, explain: bool) -> None:
-    rank = [f"{number}.", stylize(f"{hit['score']:.3f}", "green"), f"{hit['relevance']:.0%} likely"]
-    parts = [*rank, *(_format_record(hit, record) if record else _format_location(hit))]
-    print("  ".join(part for part in parts if part))
+def _show_hit(number: int, hit: Json, record: str, ids: Mapping[str, str], *, explain: bool) -> None:
+    fields = record_fields(hit, record) if record else location_fields(hit, _format_lines(hit), ids[hit["id"]])
+    print(format_head(f"{number}. ", fields))
+    if explain:
+        print(f"{INDENT}score {hit['score']:.3f}  relevance {hit['relevance']:.0%}  id {hit['id']}")
     path = hit["heading_path"][:1] if record else hit["heading_path"]
     if path:
-        print("   " + stylize(one_line(" > ".join(path)), "bold"))
+        print(wrap_styled(one_line(" > ".join(path)), "bold"))
     warnings = (format_lifecycle(hit.get("fate")), format_freshness(hit.get("freshness")), format_repository(hit))
     for warning in warnings:
         if warning:
-            print("   " + stylize(warning, "yellow"))
-    trust = _format_trust(hit)
-    if trust:
-        print("   " + trust)
-    _show_text(hit, record)
+            print(wrap_styled(warning, "yellow"))
+    _show_trust(hit)
+    _show_text(hit, ids)
     for other in hit["duplicates"]:
-        print("   " + stylize(f"also in {short_path(other)}", "dim"))
+        print(wrap_styled(f"also in {short_path(other)}", "dim"))
     if explain:
         _show_explanation(hit)
     print()
 
 
-def _format_location(hit: Json) -> list[str]:
+def _format_lines(hit: Json) -> str:
     packed = hit.get("packed")
-    start, end = hit["start_line"], hit["end_line"]
-    if packed and not packed["within"]:
-        start, end = packed["start_line"], packed["end_line"]
-    place = stylize(f"{short_path(hit['source'])}:{start}-{end}", "cyan")
-    labels = format_labels(hit["type"], hit["tags"])
-    return [place, hit["date"].replace("T", " "), labels, stylize(hit["id"], "dim")]
+    shown = packed if packed and not packed["within"] else hit
+    return f"{shown['start_line']}-{shown['end_line']}"
 
 
-def _format_record(hit: Json, record: str) -> list[str]:
-    """Return the record's id, date, type and writer. Its file is generated from the ledger, so its path is not shown."""
-    writer = hit["heading"].partition(" by ")[2]
-    label = f"{one_line(hit['type'])}{f' by {one_line(writer)}' if writer else ''}"
-    return [stylize(f"record {record}", "cyan"), hit["date"].replace("T", " "), label]
-
-
-def _format_trust(hit: Json) -> str:
-    """Return a record's trust badge, or the origin of a tainted memory, or ''."""
+def _show_trust(hit: Json) -> None:
+    """Print a record's trust badge, or the origin of a tainted memory."""
     trust = hit["trust"]
     if trust["tier"] == "semantic_candidate":
         origin = (hit["anchor"] or {}).get("origin", "")
-        return stylize(f"from {format_origin(origin)}", "yellow") if trust["tainted"] else ""
+        if trust["tainted"]:
+            print(wrap_styled(f"from {format_origin(origin)}", "yellow"))
+        return
     from lorelog.surfaces.cli.render.records import format_badge
 
     badge = format_badge(trust, {})
-    return "" if badge == "record" else badge  # the first line already says that it is a record
+    if badge != "record":  # the first line already says that it is a record
+        print(INDENT + badge)
 
 
 def _show_explanation(hit: Json) -> None:
     parts = [part for part in hit["explanation"] if abs(part["value"]) >= _MIN_SHOWN_VALUE or part["name"] in LANES]
     width = max(len(part["name"]) for part in parts)
+    margin = " " * (len(INDENT) + len("+0.0000  ") + width + 2)
     for part in parts:
-        print(f"   {part['value']:+.4f}  {part['name']:<{width}}  {part['note']}")
-    print(f"   {hit['score']:+.4f}  total")
+        note = wrap(one_line(part["note"]), margin).lstrip(" ")
+        print(f"{INDENT}{part['value']:+.4f}  {part['name']:<{width}}  {note}".rstrip())
+    print(f"{INDENT}{hit['score']:+.4f}  total")
 
 
-def _show_text(hit: Json, record: str) -> None:
-    """Print a hit's text; without a token budget also the command that shows more, and its cost."""
+def _show_text(hit: Json, ids: Mapping[str, str]) -> None:
+    """Print a hit's text: its snippet, or what a token budget allows. A whole section is printed as it is."""
     packed = hit.get("packed")
     if packed is None:
-        print("   " + highlight(printable(hit["snippet"]), hit["matches"]))
-        more = f"lorelog show {record}" if record else format_expand_hint(hit["id"], hit["expand_tokens"])
-        print("   " + stylize(more, "dim"))
+        print(format_snippet(hit))
     elif packed["within"]:
-        print("   " + stylize(f"in the section shown for {packed['within']}", "dim"))
+        print(wrap_styled(f"in the section shown for {ids.get(packed['within'], packed['within'])}", "dim"))
     elif packed["form"] == "snippet":
-        print("   " + printable(packed["text"]))
+        print(wrap(printable(packed["text"]), INDENT))
     else:
         print(printable(packed["text"]))

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 _ANSI_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _CONTROL_CHARS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _SHOW_PROGRESS_AFTER_S = 0.4
-_SHORT_ID_CHARS = 8
-"""Of 16. With a million chunks, the chance that a given prefix is ambiguous is 1 in 4,000."""
 _STAGE_LABELS = {
     "words": "reading",
     "vectors": "embedding",
@@ -112,14 +110,14 @@ def format_freshness(freshness: Mapping[str, Any] | None) -> str:
     return one_line(": ".join(filter(None, (verdict, "; ".join(changes)))))
 
 
-def format_expand_hint(identity: str, tokens: int) -> str:
-    """Return the command that shows a hit's section, with its cost in tokens."""
-    return f"~{tokens:,} tokens: lorelog show {identity[:_SHORT_ID_CHARS]}"
-
-
 def print_note(text: str) -> None:
     """Print a note to standard error."""
-    print(stylize(f"note: {one_line(text)}", "dim", sys.stderr), file=sys.stderr)
+    from lorelog.surfaces.cli.render.layout import known_width, wrap
+
+    width = known_width(sys.stderr)
+    lines = wrap(one_line(f"note: {text}"), width=width - 2).split("\n") if width else [one_line(f"note: {text}")]
+    for number, line in enumerate(lines):
+        print(stylize(f"{'  ' if number else ''}{line}", "dim", sys.stderr), file=sys.stderr)
 
 
 def print_problem(path: str, message: str, hint: str) -> None:
