@@ -30,7 +30,13 @@ class FolderHook(BuildHookInterface[Any]):
         self.build_config.target_config.setdefault("exclude", []).extend(
             f"src/lorelog_encoder/{name}" for name in FILES
         )
-        note = Path(self.directory) / "folder.txt"
+        note = self._note()
         note.parent.mkdir(parents=True, exist_ok=True)
         note.write_text(f"{folder}\n", "utf-8")
         build_data["force_include"][str(note)] = "lorelog_encoder/folder.txt"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        self._note().unlink(missing_ok=True)
+
+    def _note(self) -> Path:
+        return Path(self.directory) / "folder.txt"

@@ -114,7 +114,7 @@ def _check_extras() -> list[dict[str, Any]]:
 
     features = {"code": "lorelog code", "signing": "signed records", "serve": "lorelog serve"}
     return [
-        _make_check("extras", f"{feature} is not installed ({install_hint(extra)})")
+        _make_check("extras", f"not installed: {feature} ({install_hint(extra)})")
         for extra, feature in features.items()
         if missing_package(extra)
     ]
