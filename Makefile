@@ -9,12 +9,12 @@ BIN := $(VENV)/bin
 help:  ## show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-$(VENV)/.ready: requirements/dev.txt pyproject.toml hatch_build.py scripts/fetch_model.py
+$(VENV)/.ready: requirements/dev.txt pyproject.toml encoder/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "lorelog needs Python 3.11 or newer; try: make PYTHON=python3.12"; exit 1; }
-	@echo "Creating .venv: packages, then the built-in model (69 MB to download, once). This takes a few minutes."
+	@echo "Creating .venv and downloading packages, once. This takes a few minutes."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable encoder --editable .
 	@touch $@
 
 demo: $(VENV)/.ready  ## index a sample memory and ask it three questions
@@ -30,7 +30,7 @@ test-all: test test-rest  ## every test
 
 test-local:  ## embedding.provider = local with the real sentence-transformers (installs torch into .bench/local, once)
 	test -x .bench/local/bin/python || $(PYTHON) -m venv .bench/local
-	.bench/local/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[local]' pytest hypothesis
+	.bench/local/bin/python -m pip install --quiet --disable-pip-version-check --editable encoder --editable '.[local,onnx]' pytest hypothesis
 	LORELOG_TEST_LOCAL=1 .bench/local/bin/python -m pytest tests/models/test_local_real.py
 
 e2e: $(VENV)/.ready  ## prove it in the real hosts, on loopback (make e2e ARGS='claude --only capture'; installs them once, 1.8 GB)
@@ -102,11 +102,15 @@ bench-safety: $(VENV)/.ready  ## secrets, hostile inputs and kills (make bench-s
 	$(BIN)/python -m bench.safety.hostile
 	$(BIN)/python -m bench.safety.kills $(ARGS)
 
+# The encoder is installed from this repository, not from an index, and has no dependencies.
+LOCK := --universal --generate-hashes --no-header --quiet --no-emit-package lorelog-encoder --no-emit-package lorelog --find-links .bench/encoder
 lock:  ## pin every dependency anew, by name and hash
 	$(PYTHON) -m venv .bench/uv
 	.bench/uv/bin/python -m pip install --quiet uv
-	.bench/uv/bin/uv pip compile pyproject.toml --universal --generate-hashes --no-header --quiet -o requirements/run.txt
-	.bench/uv/bin/uv pip compile pyproject.toml --extra dev --universal --generate-hashes --no-header --quiet -c requirements/run.txt -o requirements/dev.txt
+	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir .bench/encoder ./encoder
+	.bench/uv/bin/uv pip compile pyproject.toml $(LOCK) -o requirements/run.txt
+	.bench/uv/bin/uv pip compile pyproject.toml --extra dev $(LOCK) -c requirements/run.txt -o requirements/dev.txt
+	test ! -f requirements/site.in || .bench/uv/bin/uv pip compile requirements/site.in $(LOCK) -o requirements/site.txt
 
 clean:  ## remove what was built
 	rm -rf $(VENV) .bench dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

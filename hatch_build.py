@@ -1,41 +1,37 @@
-"""The build hook: no wheel without the built-in encoder.
-
-The model is not in Git (34 MB), so a build from a clean clone has to bring it: `pip install .`, `pip install -e .` and
-`python -m build` all pass here. The sdist carries the script instead of the model; who builds a wheel from it fetches.
-"""
+"""Metadata hook: the README's links are absolute on the package index, which has no files beside it."""
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+import re
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
+
+_RELATIVE_LINK = re.compile(r"(?P<image>!?)(?P<text>\[[^\]]*\])\((?!https?:|mailto:|#)(?P<target>[^)\s]+)\)")
+_RELATIVE_SOURCE = re.compile(r'(?P<attribute>src|href)="(?!https?:|mailto:|#)(?P<target>[^"]+)"')
 
 
-class ModelHook(BuildHookInterface[Any]):
-    """Puts the model in place before a wheel, editable or not, is assembled."""
+class ReadmeHook(MetadataHookInterface):
+    """Writes the description from README.md."""
 
     PLUGIN_NAME = "custom"
 
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        if self.target_name != "wheel":
-            return
-        script = _load(Path(self.root) / "scripts" / "fetch_model.py")
-        target = Path(self.root) / "src" / "lorelog" / "models" / "data" / "e5-small-v2"
-        try:
-            script.ensure_model(target)
-        except script.FetchError as error:
-            sys.exit(f"lorelog cannot be built without its model: {error}")
+    def update(self, metadata: dict[str, Any]) -> None:
+        repository = metadata["urls"]["Repository"]
+        text = (Path(self.root) / "README.md").read_text("utf-8")
+        metadata["readme"] = {"content-type": "text/markdown", "text": absolute_links(text, repository)}
 
 
-def _load(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("lorelog_fetch_model", path)
-    if spec is None or spec.loader is None:
-        sys.exit(f"lorelog cannot be built: {path} is missing")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up by name
-    spec.loader.exec_module(module)
-    return module
+def absolute_links(text: str, repository: str) -> str:
+    """Return Markdown whose links to files of the repository are absolute: pages as pages, pictures as raw files."""
+
+    def link(match: re.Match[str]) -> str:
+        kind = "raw" if match["image"] else "blob"
+        return f"{match['image']}{match['text']}({repository}/{kind}/main/{match['target'].removeprefix('./')})"
+
+    def source(match: re.Match[str]) -> str:
+        kind = "raw" if match["attribute"] == "src" else "blob"
+        return f'{match["attribute"]}="{repository}/{kind}/main/{match["target"].removeprefix("./")}"'
+
+    return _RELATIVE_SOURCE.sub(source, _RELATIVE_LINK.sub(link, text))

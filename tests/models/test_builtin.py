@@ -13,7 +13,7 @@ import pytest
 
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.options import EmbedOptions
-from lorelog.models.embed.builtin import MODEL_FOLDER, BuiltinEmbedder
+from lorelog.models.embed.builtin import BuiltinEmbedder, encoder_folder
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -155,27 +155,27 @@ def test_closing_twice_is_fine_and_reopening_works() -> None:
 
 
 def test_a_missing_model_says_how_to_get_it(tmp_path: Path) -> None:
-    """Without its files the model is unavailable; the message names the file and the hint the script."""
+    """Without its files the model is unavailable; the message names the file and the hint the package."""
     embedder = BuiltinEmbedder(EmbedOptions(), folder=tmp_path)
-    with pytest.raises(ModelUnavailable, match=r"tokenizer\.json is missing") as caught:
+    with pytest.raises(ModelUnavailable, match=r"vocab\.txt is missing") as caught:
         embedder.embed_query("x")
-    assert "scripts/fetch_model.py" in caught.value.hint
-    (tmp_path / "tokenizer.json").write_bytes((MODEL_FOLDER / "tokenizer.json").read_bytes())
+    assert "lorelog-encoder" in caught.value.hint
+    (tmp_path / "vocab.txt").write_bytes((encoder_folder() / "vocab.txt").read_bytes())
     with pytest.raises(ModelUnavailable, match=r"model\.onnx is missing"):
         embedder.embed_documents(["x"])
 
 
-@pytest.mark.parametrize("damaged", ["tokenizer.json", "model.onnx"])
+@pytest.mark.parametrize("damaged", ["vocab.txt", "model.onnx"])
 @pytest.mark.parametrize("content", [b"", b"not this", b"{}"])
 def test_a_damaged_model_is_unavailable(damaged: str, content: bytes, tmp_path: Path) -> None:
     """A damaged file raises our error, which names the file."""
-    (tmp_path / "tokenizer.json").write_bytes((MODEL_FOLDER / "tokenizer.json").read_bytes())
+    (tmp_path / "vocab.txt").write_bytes((encoder_folder() / "vocab.txt").read_bytes())
     (tmp_path / damaged).write_bytes(content)
     with pytest.raises(ModelUnavailable, match=damaged.replace(".", r"\.")):
         BuiltinEmbedder(EmbedOptions(), folder=tmp_path).embed_query("x")
 
 
-@pytest.mark.parametrize("package", ["onnxruntime", "tokenizers", "numpy"])
+@pytest.mark.parametrize("package", ["onnxruntime", "numpy"])
 def test_a_missing_package_says_what_to_install(package: str, tmp_path: Path) -> None:
     """Without one of its packages the model can be opened but is unavailable, with a hint what to install."""
     (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError('No module named {package}')")

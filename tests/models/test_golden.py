@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import TypedDict
 
 import pytest
+from tests.models.reference_tokenizer import make_tokenizer
 
-from lorelog.models.embed.builtin import MODEL_FOLDER, BuiltinEmbedder
+from lorelog.models.embed.builtin import BuiltinEmbedder, encoder_folder
 
 GOLDEN = Path(__file__).parent / "golden.json"
 TEXTS = {
@@ -56,10 +57,8 @@ def embed_by_recipe(kind: str, text: str) -> list[float]:
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     import numpy as np
     import onnxruntime
-    from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(str(MODEL_FOLDER / "tokenizer.json"))
-    tokenizer.no_padding()
+    tokenizer = make_tokenizer()
     tokenizer.enable_truncation(512)
     encoding = tokenizer.encode(f"{kind}: {text}")
     feed = {
@@ -70,7 +69,7 @@ def embed_by_recipe(kind: str, text: str) -> list[float]:
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.x64quantprecision", "1")
     session = onnxruntime.InferenceSession(
-        str(MODEL_FOLDER / "model.onnx"), options, providers=["CPUExecutionProvider"]
+        str(encoder_folder() / "model.onnx"), options, providers=["CPUExecutionProvider"]
     )
     states = session.run(None, feed)[0][0]
     mask = feed["attention_mask"][0][:, None]

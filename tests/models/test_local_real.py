@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.models.reference_tokenizer import write_tokenizer
 from tests.models.vendors import unpacked
 
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.options import EmbedOptions
 from lorelog.models.embed import open_embedder
-from lorelog.models.embed.builtin import MODEL_FOLDER
 
 if os.environ.get("LORELOG_TEST_LOCAL"):
     import sentence_transformers
@@ -37,7 +37,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(7)
     base = tmp_path_factory.mktemp("base")
     tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_file=str(MODEL_FOLDER / "tokenizer.json"),
+        tokenizer_file=str(write_tokenizer(base)),
         unk_token="[UNK]",
         pad_token="[PAD]",
         cls_token="[CLS]",

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.models.reference_tokenizer import make_tokenizer, write_tokenizer
 from tests.models.tiny_encoder import states_of, write_encoder
 from tests.models.vendors import unpacked
 
@@ -19,7 +20,7 @@ from lorelog.core.errors import ModelFault, ModelUnavailable
 from lorelog.core.options import EmbedOptions
 from lorelog.core.ports import Embedder
 from lorelog.models.embed import open_embedder
-from lorelog.models.embed.builtin import MODEL_FOLDER, BuiltinEmbedder
+from lorelog.models.embed.builtin import BuiltinEmbedder, encoder_folder
 
 SOURCE = Path(__file__).parents[2] / "src"
 TEXT = "the otter sleeps in the river"
@@ -31,10 +32,7 @@ def opened(folder: object, **options: Any) -> Embedder:
 
 
 def token_ids(text: str, most: int = 512) -> list[int]:
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_file(str(MODEL_FOLDER / "tokenizer.json"))
-    tokenizer.no_padding()
+    tokenizer = make_tokenizer()
     tokenizer.enable_truncation(most)
     ids: list[int] = tokenizer.encode(text).ids
     return ids
@@ -74,8 +72,8 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedder]:
     """The built-in model's two files in another folder."""
     folder = tmp_path_factory.mktemp("models") / "e5-small-v2"
     folder.mkdir()
-    for name in ("model.onnx", "tokenizer.json"):
-        shutil.copyfile(MODEL_FOLDER / name, folder / name)
+    shutil.copyfile(encoder_folder() / "model.onnx", folder / "model.onnx")
+    write_tokenizer(folder)
     embedder = opened(folder)
     yield embedder
     embedder.close()

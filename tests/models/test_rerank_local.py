@@ -93,7 +93,7 @@ def test_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(ModelUnavailable, match="sentence_transformers") as caught:
         scores("known", ["otter"])
-    assert "sentence-transformers" in caught.value.hint
+    assert "lorelog[local]" in caught.value.hint
 
 
 @pytest.mark.usefixtures("installed")

@@ -7,15 +7,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer
+from tests.models.reference_tokenizer import make_tokenizer
 
 from lorelog.core.errors import ModelUnavailable
-from lorelog.models.embed.builtin import TOKENIZER_FILE, TokenCounter
+from lorelog.models.embed.builtin import TokenCounter
 
 COUNT = TokenCounter()
-REAL = Tokenizer.from_buffer(TOKENIZER_FILE.read_bytes())
-REAL.no_padding()
-REAL.no_truncation()
+REAL = make_tokenizer()
 
 
 def real(text: str) -> int:
@@ -50,7 +48,7 @@ def test_a_lone_surrogate_is_counted() -> None:
 
 def test_nothing_is_loaded_before_the_first_count(tmp_path: Path) -> None:
     """Creating a counter never fails; using one without its tokenizer raises an error with a hint."""
-    counter = TokenCounter(tmp_path / "tokenizer.json")
+    counter = TokenCounter(tmp_path)
 
     with pytest.raises(ModelUnavailable, match="cannot be counted") as raised:
         counter("text")

@@ -6,11 +6,10 @@ tokenizer is the built-in encoder's own.
 
 from __future__ import annotations
 
-import shutil
 import struct
 from pathlib import Path
 
-from lorelog.models.embed.builtin import MODEL_FOLDER
+from tests.models.reference_tokenizer import write_tokenizer
 
 FLOAT, INT64 = 1, 7
 SEPARATOR_PAIRS = 1
@@ -21,7 +20,7 @@ def write_model(folder: Path, *, weights: str = "model.onnx", bias: float = 0.0,
     """Put a model into a folder and return the folder; `outputs` numbers come out, all of them the logit but for the first of two."""
     (folder / weights).parent.mkdir(parents=True, exist_ok=True)
     (folder / weights).write_bytes(network(bias, outputs))
-    shutil.copyfile(MODEL_FOLDER / "tokenizer.json", folder / "tokenizer.json")
+    write_tokenizer(folder)
     return folder
 
 

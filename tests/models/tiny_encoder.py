@@ -7,14 +7,12 @@ states, or one vector for the text (the greatest states), under any name.
 from __future__ import annotations
 
 import json
-import shutil
 import struct
 from pathlib import Path
 from typing import Any
 
+from tests.models.reference_tokenizer import write_tokenizer
 from tests.models.tiny_crossencoder import FLOAT, INT64, _described, _field, _node, _number, _varint, _whole
-
-from lorelog.models.embed.builtin import MODEL_FOLDER
 
 WEIGHTS, OFFSETS = (0.001, -0.002, 0.0005), (1.0, 2.0, 3.0)
 
@@ -31,7 +29,7 @@ def write_encoder(
     """Put an encoder into a folder, with outputs of these names, and JSON files beside it (`modules` is modules.json)."""
     (folder / weights).parent.mkdir(parents=True, exist_ok=True)
     (folder / weights).write_bytes(_network(states, vector, inputs))
-    shutil.copyfile(MODEL_FOLDER / "tokenizer.json", folder / "tokenizer.json")
+    write_tokenizer(folder)
     for name, content in files.items():
         place = folder / ("1_Pooling/config.json" if name == "pooling" else f"{name}.json")
         place.parent.mkdir(exist_ok=True)

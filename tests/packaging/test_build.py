@@ -1,7 +1,8 @@
-"""What is built: a wheel that embeds without a network, and an sdist without the model."""
+"""What is built, without a network: the encoder's wheel, the program's wheel, and sdists with docs and tests."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -11,62 +12,73 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from hatch_build import absolute_links
+
+import lorelog_encoder
 
 ROOT = Path(__file__).parents[2]
-MODEL = "src/lorelog/models/data/e5-small-v2"
-OUTSIDE = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
+REPOSITORY = "https://example.org/lorelog"
+OFFLINE = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
 """No package index: whatever needs one fails."""
 
 
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    """A copy of what Git keeps of the package, without the model. The README's text is not what is tested here."""
-    place = tmp_path / "checkout"
-    shutil.copytree(ROOT / "src", place / "src", ignore=shutil.ignore_patterns("__pycache__", "data"))
-    shutil.copytree(ROOT / "scripts", place / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("hatch_build.py", "pyproject.toml", "LICENSE", "NOTICE", ".gitignore"):
-        shutil.copy(ROOT / name, place / name)
-    (place / "README.md").write_text("# lorelog\n")
-    return place
-
-
-def put_model(checkout: Path) -> None:
-    shutil.copytree(ROOT / MODEL, checkout / MODEL)
-
-
-def build(checkout: Path, target: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(checkout / "dist")],
-        cwd=checkout,
+def build(source: Path, output: Path, *targets: str, **variables: str) -> list[Path]:
+    alone = ["unshare", "-rn"] if _can_unshare() else []
+    wanted = [option for target in targets for option in ("-t", target)]
+    subprocess.run(
+        [*alone, sys.executable, "-m", "hatchling", "build", *wanted, "-d", str(output)],
+        cwd=source,
         capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **OUTSIDE},
+        check=True,
+        env={**os.environ, **OFFLINE, **variables},
+    )
+    return sorted(output.iterdir())
+
+
+def _can_unshare() -> bool:
+    """Whether this machine lets us take the network away from a process; Linux often does."""
+    tool = shutil.which("unshare")
+    return bool(tool) and subprocess.run([str(tool), "-rn", "true"], capture_output=True, check=False).returncode == 0
+
+
+def test_the_committed_model_is_the_expected_one() -> None:
+    """The encoder's files have the SHA-256 that the package states, and weigh at most 40 MB."""
+    for name, digest in lorelog_encoder.SHA256.items():
+        assert hashlib.sha256((lorelog_encoder.FOLDER / name).read_bytes()).hexdigest() == digest
+    files = [path for path in (ROOT / "encoder").rglob("*") if path.is_file() and "dist" not in path.parts]
+    assert sum(path.stat().st_size for path in files) <= 40e6
+
+
+def test_links_are_absolute_on_the_index() -> None:
+    """Relative links of the README lead to the repository; others stay."""
+    text = '[a](docs/a.md#b) ![p](./p.svg) [c](https://x.y) [d](#d) <img src="p.svg">'
+    assert absolute_links(text, REPOSITORY) == (
+        f"[a]({REPOSITORY}/blob/main/docs/a.md#b) ![p]({REPOSITORY}/raw/main/p.svg) [c](https://x.y) [d](#d) "
+        f'<img src="{REPOSITORY}/raw/main/p.svg">'
     )
 
 
 @pytest.mark.slow
-def test_the_wheel_embeds_without_a_network(checkout: Path, tmp_path: Path) -> None:
-    """The wheel holds the model, its licence and our notices, and what is unpacked from it embeds on its own."""
-    put_model(checkout)
-    done = build(checkout, "wheel")
-    assert done.returncode == 0, done.stderr
-    (wheel,) = (checkout / "dist").glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(tmp_path / "site")
+def test_the_wheels_embed_without_a_network(tmp_path: Path) -> None:
+    """Both wheels are built and used without a network, and hold the model, docs, licences and notices."""
+    for source in ("encoder", "."):
+        build(ROOT / source, tmp_path / "dist", "wheel")
+    for wheel in (tmp_path / "dist").glob("*.whl"):
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(tmp_path / "site")
     names = {path.relative_to(tmp_path / "site").as_posix() for path in (tmp_path / "site").rglob("*")}
-    assert {f"lorelog/models/data/e5-small-v2/{name}" for name in ("model.onnx", "tokenizer.json", "LICENSE")} <= names
+    assert {"lorelog_encoder/model.onnx", "lorelog_encoder/vocab.txt", "lorelog/docs/search.md"} <= names
     assert {f"lorelog/hosts/sources/{name}" for name in ("SKILL.md", "hook.ts", "commands/recall.md")} <= names
-    assert {name.rpartition("/")[2] for name in names if ".dist-info/licenses/" in name} == {"LICENSE", "NOTICE"}
+    licences = {name.rpartition("/")[2] for name in names if ".dist-info/licenses/" in name}
+    assert licences == {"LICENSE", "NOTICE", "LICENSE-APACHE", "LICENSE-MODEL"}
     program = (
         "import lorelog.models.embed as models\n"
         "from lorelog.core.options import EmbedOptions\n"
         "embedder = models.open_embedder(EmbedOptions())\n"
         "print(models.__file__, len(embedder.embed_query('hello')))\n"
     )
-    alone = ["unshare", "-rn"] if _can_unshare() else []
     ran = subprocess.run(
-        [*alone, sys.executable, "-c", program],
+        [*(["unshare", "-rn"] if _can_unshare() else []), sys.executable, "-c", program],
         capture_output=True,
         text=True,
         check=True,
@@ -78,30 +90,20 @@ def test_the_wheel_embeds_without_a_network(checkout: Path, tmp_path: Path) -> N
     assert int(size) == 384 * 4
 
 
-def _can_unshare() -> bool:
-    """Whether this machine lets us take the network away from a process; Linux often does."""
-    tool = shutil.which("unshare")
-    return bool(tool) and subprocess.run([str(tool), "-rn", "true"], capture_output=True, check=False).returncode == 0
+@pytest.mark.slow
+def test_a_packager_can_keep_the_model_elsewhere(tmp_path: Path) -> None:
+    """Built with LORELOG_ENCODER_DIR, the encoder's wheel names that folder and holds no weights."""
+    (wheel,) = build(ROOT / "encoder", tmp_path, "wheel", LORELOG_ENCODER_DIR="/usr/share/lorelog/encoder")
+    with zipfile.ZipFile(wheel) as archive:
+        assert archive.read("lorelog_encoder/folder.txt") == b"/usr/share/lorelog/encoder\n"
+        assert not [name for name in archive.namelist() if name.endswith(("model.onnx", "vocab.txt"))]
 
 
 @pytest.mark.slow
-def test_no_wheel_is_built_without_the_model(checkout: Path) -> None:
-    """When the model is neither there nor to be had, the build fails and says how to bring it."""
-    done = build(checkout, "wheel")
-    assert done.returncode != 0
-    assert "cannot be built without its model" in done.stderr
-    assert "--from WHEEL" in done.stderr
-    assert not list((checkout / "dist").glob("*.whl"))
-
-
-@pytest.mark.slow
-def test_the_sdist_carries_the_script_instead_of_the_model(checkout: Path) -> None:
-    """An sdist needs no model to be built and holds none even when it is there, but all that it takes to fetch it."""
-    put_model(checkout)
-    done = build(checkout, "sdist")
-    assert done.returncode == 0, done.stderr
-    (sdist,) = (checkout / "dist").glob("*.tar.gz")
+def test_the_sdist_has_docs_and_tests(tmp_path: Path) -> None:
+    """Who packages from the sdist can run the tests and ship the docs."""
+    (sdist,) = build(ROOT, tmp_path, "sdist")
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"scripts/fetch_model.py", "hatch_build.py", "LICENSE", "NOTICE"} <= names
-    assert not [name for name in names if "models/data" in name]
+    wanted = {"docs/search.md", "tests/conftest.py", "Makefile", "LICENSE", "NOTICE", "CHANGELOG.md", "hatch_build.py"}
+    assert wanted <= names

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.models.reference_tokenizer import make_tokenizer
 
 import lorelog
 from lorelog.retrieval.token_estimate import estimate_tokens
@@ -107,14 +108,9 @@ def test_it_is_near_what_tokenizers_count(kind: str) -> None:
 @pytest.mark.slow
 def test_it_is_near_the_built_in_tokenizer_on_our_own_prose_and_code() -> None:
     """Over all modules of this package the estimate is within 15 % of the built-in model's tokenizer."""
-    from tokenizers import Tokenizer
-
     source = Path(lorelog.__file__).parent
-    tokenizer = Tokenizer.from_file(str(source / "models" / "data" / "e5-small-v2" / "tokenizer.json"))
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
     texts = [path.read_text("utf-8") for path in sorted(source.rglob("*.py"))]
-    counted = sum(len(encoding.ids) for encoding in tokenizer.encode_batch(texts, add_special_tokens=False))
+    counted = sum(len(encoding.ids) for encoding in make_tokenizer().encode_batch(texts, add_special_tokens=False))
 
     assert 0.85 <= sum(map(estimate_tokens, texts)) / counted <= 1.15
 

@@ -33,7 +33,7 @@ VARIABLE_PREFIX = "LORELOG_"
 RESERVED_VARIABLES = frozenset(
     {
         *("LORELOG_HOME", "LORELOG_PROJECT", "LORELOG_DEBUG", "LORELOG_HOOKS", "LORELOG_HOOK_TIMEOUT_S"),
-        *("LORELOG_IDENTITY_PASSPHRASE", "LORELOG_TOKEN"),
+        *("LORELOG_ENCODER_DIR", "LORELOG_IDENTITY_PASSPHRASE", "LORELOG_TOKEN"),
     }
 )
 """Variables that are no settings and are read elsewhere. They may resemble a setting's: LORELOG_SESSION_TOOL_HOOKS."""

@@ -39,7 +39,8 @@ EMBEDDING_SETTINGS: tuple[Setting, ...] = (
     Setting(
         "embedding.model",
         "",
-        "The provider's model; empty uses the provider's default. For `onnx` and `local` an absolute path is a folder.",
+        "The provider's model; empty uses the provider's default. For `onnx` and `local` an absolute path is a folder; "
+        "for `builtin` it is a folder with a copy of its files.",
     ),
     url_setting(
         "embedding.base_url",

@@ -9,6 +9,7 @@
     ├── DaemonError           the daemon could not be started, reached or understood
     │   └── DaemonNotRunning  no daemon, or one that is shutting down
     ├── ReplyLost             the daemon went away during a write; the outcome is unknown
+    ├── MissingExtra          an optional package is not installed
     ├── DailyLimitReached     the daily token limit is reached; no model was called
     ├── ModelError
     │   ├── ModelUnavailable  no package, no key, no server
@@ -93,6 +94,12 @@ class ReplyLost(LorelogError):
     """The daemon went away during a write, before it replied; the outcome is unknown."""
 
     code = "answer_lost"
+
+
+class MissingExtra(LorelogError):
+    """A feature needs an optional package that is not installed."""
+
+    code = "missing_extra"
 
 
 class DailyLimitReached(LorelogError):

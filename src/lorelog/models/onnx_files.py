@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lorelog.core.errors import ModelUnavailable
+from lorelog.core.extras import install_hint
 
 TOKENIZER = "tokenizer.json"
 WEIGHTS = ("model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx")
@@ -39,7 +40,6 @@ class ModelPurpose:
     example: str
     fallback_hint: str
     """Suggestion for a model that has no ONNX form."""
-    package: str = "huggingface_hub"
     extra_files: tuple[str, ...] = ()
 
 
@@ -171,7 +171,7 @@ def _check_reachable(model: str, purpose: ModelPurpose) -> None:
 def _not_cached_error(model: str, purpose: ModelPurpose) -> ModelUnavailable:
     return ModelUnavailable(
         f"{purpose.noun} {model} is not in the Hugging Face cache {_cache_folder()}",
-        hint=f"name a folder that holds it, or enable the download: python -m pip install {purpose.package}",
+        hint=f"name a folder that holds it, or enable the download; {install_hint('onnx')}",
     )
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.options import EmbedOptions
 from lorelog.core.ports import EmbeddedTexts, Vector
-from lorelog.models.embed.builtin import MODEL_FOLDER, BuiltinEmbedder
+from lorelog.models.embed.builtin import BuiltinEmbedder
 from lorelog.models.embed.fake import FakeEmbedder
 from lorelog.services.sessions import topics as topics_module
 from lorelog.services.sessions.prompt_rules import select_rules
@@ -37,8 +37,6 @@ MEMORY = {
 
 @pytest.fixture(scope="module")
 def embedder() -> Iterator[BuiltinEmbedder]:
-    if not (MODEL_FOLDER / "model.onnx").is_file():
-        pytest.fail("the built-in model is missing: run `python scripts/fetch_model.py` (make test does)")
     opened = BuiltinEmbedder(EmbedOptions(threads=2))
     yield opened
     opened.close()

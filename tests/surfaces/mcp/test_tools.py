@@ -8,9 +8,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer
+from tests.models.reference_tokenizer import make_tokenizer
 
-import lorelog.models.embed
 from lorelog.operations.catalogue import all_operations
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.retrieval.token_estimate import estimate_tokens
@@ -29,11 +28,7 @@ HELLO: dict[str, Any] = {"capabilities": {}, "clientInfo": {"name": "test", "ver
 
 def tokens(text: str) -> int:
     """The larger of two counts: our estimate, and those of the built-in model's tokenizer."""
-    (file,) = Path(lorelog.models.__file__).parent.glob("data/**/tokenizer.json")
-    tokenizer = Tokenizer.from_file(str(file))
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return max(estimate_tokens(text), len(tokenizer.encode(text).ids))
+    return max(estimate_tokens(text), len(make_tokenizer().encode(text).ids))
 
 
 def ask(connection: socket.socket, method: str, params: dict[str, Any]) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from threading import Lock
 from time import monotonic
 from types import MappingProxyType
@@ -28,6 +29,8 @@ class EmbeddingProvider:
     load: Callable[[EmbedOptions], Embedder]
     accepts_any_model: bool = False
     """Whether any model name is passed to the server; otherwise only the default model exists."""
+    accepts_folder: bool = False
+    """Whether an absolute path may name a copy of the default model."""
     parallel_batches: int = 1
     """Batches in flight at a time."""
     key_variable: str = ""
@@ -97,7 +100,9 @@ def _vendor_provider(name: str, model: str, batch_size: int, url_variable: str =
 
 PROVIDERS: Mapping[str, EmbeddingProvider] = MappingProxyType(
     {
-        "builtin": EmbeddingProvider(default_model="e5-small-v2", batch_size=32, load=_load_builtin),
+        "builtin": EmbeddingProvider(
+            default_model="e5-small-v2", batch_size=32, load=_load_builtin, accepts_folder=True
+        ),
         "openai": _vendor_provider("openai", "text-embedding-3-small", 256, "OPENAI_BASE_URL"),
         "google": _vendor_provider("google", "gemini-embedding-001", 100),
         "voyage": _vendor_provider("voyage", "voyage-3-lite", 128),
@@ -154,7 +159,10 @@ def open_embedder(options: EmbedOptions) -> Embedder:
             f"unknown embedding provider {options.provider!r}",
             hint=_suggest(options.provider, list(PROVIDERS)),
         )
-    if options.model not in {"", provider.default_model} and not provider.accepts_any_model:
+    is_own = options.model in {"", provider.default_model} or (
+        provider.accepts_folder and Path(options.model).is_absolute()
+    )
+    if not is_own and not provider.accepts_any_model:
         raise ConfigError(
             f"the provider {options.provider!r} has no model {options.model!r}",
             hint=_suggest(options.model, [provider.default_model]),

@@ -22,7 +22,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.options import EmbedOptions
@@ -32,9 +32,13 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from lorelog.models.embed.onnx_encoder import E5Encoder
+    from lorelog.models.embed.wordpiece import WordPieceTokenizer
 
 
-MODEL_FOLDER = Path(__file__).parents[1] / "data" / "e5-small-v2"
+VOCABULARY_FILE = "vocab.txt"
+WEIGHTS_FILE = "model.onnx"
+FOLDER_VARIABLE = "LORELOG_ENCODER_DIR"
+REINSTALL_HINT = "reinstall it: python -m pip install --force-reinstall --no-deps lorelog-encoder"
 MAX_DEFAULT_THREADS = 4
 """Default limit, because an editor and an agent share the machine; the `threads` setting may exceed it."""
 
@@ -45,9 +49,9 @@ class BuiltinEmbedder:
     provider = "builtin"
     model = "e5-small-v2"
 
-    def __init__(self, options: EmbedOptions, folder: Path = MODEL_FOLDER) -> None:
+    def __init__(self, options: EmbedOptions, folder: Path | None = None) -> None:
         self.threads = options.threads if options.threads > 0 else min(MAX_DEFAULT_THREADS, os.cpu_count() or 1)
-        self._folder = folder
+        self._folder = folder or (Path(options.model) if Path(options.model).is_absolute() else None)
         self._lock = Lock()
         self._encoder: E5Encoder | None = None
         self._pool: ThreadPoolExecutor | None = None
@@ -82,10 +86,24 @@ class BuiltinEmbedder:
 
         with self._lock:
             if self._encoder is None:
-                self._encoder = _load_encoder(self._folder)
+                self._encoder = _load_encoder(self._folder or encoder_folder())
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="lorelog-embed")
             return self._encoder, self._pool
+
+
+def encoder_folder() -> Path:
+    """Return the folder of the model's files: the packager's by LORELOG_ENCODER_DIR, else that of `lorelog_encoder`."""
+    if folder := os.environ.get(FOLDER_VARIABLE, ""):
+        return Path(folder)
+    try:
+        from lorelog_encoder import FOLDER
+    except ImportError as error:
+        raise ModelUnavailable(
+            "the built-in model is not installed: the package lorelog-encoder is missing",
+            hint=f"python -m pip install lorelog-encoder, or set {FOLDER_VARIABLE} to a folder with its files",
+        ) from error
+    return FOLDER
 
 
 def _load_encoder(folder: Path) -> E5Encoder:
@@ -97,12 +115,11 @@ def _load_encoder(folder: Path) -> E5Encoder:
     except ImportError as error:
         raise ModelUnavailable(
             f"the built-in model cannot run: {error}",
-            hint="install its packages: python -m pip install numpy onnxruntime tokenizers",
+            hint="install its packages: python -m pip install numpy onnxruntime",
         ) from error
     return E5Encoder(folder)
 
 
-TOKENIZER_FILE = MODEL_FOLDER / "tokenizer.json"
 _LETTERS_PER_TOKEN = 2
 """For words unknown to the tokenizer. Random letters and digits cost other tokenizers about as much."""
 
@@ -112,47 +129,30 @@ class TokenCounter:
 
     The tokenizer reads a word of more than a hundred letters as one unknown token, but such a word costs other models many
     tokens. Unknown words are counted by length, so a count is never lower than the tokenizer's. The tokenizer is loaded with
-    the first count, which takes about 100 ms; a kilobyte of text takes less than one.
+    the first count.
     """
 
-    def __init__(self, path: Path = TOKENIZER_FILE) -> None:
-        self._path = path
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
         self._lock = Lock()
-        self._tokenizer: Any = None
-        self._unknown = -1
+        self._tokenizer: WordPieceTokenizer | None = None
 
     def __call__(self, text: str) -> int:
-        """Return the number of tokens in a text. Raise ModelUnavailable if the tokenizer is not installed."""
+        """Return the number of tokens in a text. Raise ModelUnavailable if the vocabulary is not installed."""
         tokenizer = self._open()
-        # The tokenizer rejects lone surrogates.
-        encoding = tokenizer.encode(text.encode("utf-8", "replace").decode(), add_special_tokens=False)
-        ids: list[int] = encoding.ids
-        if self._unknown not in ids:
-            return len(ids)
-        unknown_sizes = [
-            int(end - start)
-            for token, (start, end) in zip(ids, encoding.offsets, strict=True)
-            if token == self._unknown and end > start
-        ]
-        return len(ids) + sum(size // _LETTERS_PER_TOKEN for size in unknown_sizes)
+        unknown = (tokenizer.unknown,)
+        return sum(
+            len(ids) + (len(word) // _LETTERS_PER_TOKEN if ids == unknown else 0) for word, ids in tokenizer.words(text)
+        )
 
-    def _open(self) -> Any:
+    def _open(self) -> WordPieceTokenizer:
+        from lorelog.models.embed.wordpiece import WordPieceTokenizer
+
         with self._lock:
             if self._tokenizer is None:
-                self._tokenizer = self._load()
-                self._unknown = self._tokenizer.token_to_id("[UNK]")
+                folder = self._folder or encoder_folder()
+                try:
+                    self._tokenizer = WordPieceTokenizer.from_file(folder / VOCABULARY_FILE)
+                except (OSError, ValueError) as error:
+                    raise ModelUnavailable(f"tokens cannot be counted: {error}", hint=REINSTALL_HINT) from error
             return self._tokenizer
-
-    def _load(self) -> Any:
-        try:
-            from tokenizers import Tokenizer
-
-            tokenizer = Tokenizer.from_buffer(self._path.read_bytes())
-        except (ImportError, OSError, ValueError) as error:
-            raise ModelUnavailable(
-                f"tokens cannot be counted: {error}",
-                hint="reinstall lorelog; in a source checkout run: python scripts/fetch_model.py",
-            ) from error
-        tokenizer.no_padding()
-        tokenizer.no_truncation()
-        return tokenizer

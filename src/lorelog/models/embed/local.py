@@ -15,6 +15,7 @@ from threading import Lock
 from typing import Any
 
 from lorelog.core.errors import ModelFault, ModelUnavailable
+from lorelog.core.extras import install_hint
 from lorelog.core.options import AUTO_PROVIDER, EmbedOptions
 from lorelog.core.ports import EmbeddedTexts, Vector
 from lorelog.models.embed.adapter import truncate_vectors
@@ -30,7 +31,6 @@ from lorelog.models.embed.families import (
 from lorelog.models.http import MalformedReply
 from lorelog.models.onnx_files import first_line
 
-INSTALL_HINT = "install it: python -m pip install 'lorelog[local]'"
 _BATCH_SIZE = 32
 
 
@@ -114,7 +114,7 @@ def _load(model: str) -> Any:
     try:
         package = import_module("sentence_transformers")
     except ImportError as error:
-        raise ModelUnavailable(f"the model {model} cannot run: {error}", hint=INSTALL_HINT) from error
+        raise ModelUnavailable(f"the model {model} cannot run: {error}", hint=install_hint("local")) from error
     try:
         return package.SentenceTransformer(os.path.expanduser(model), trust_remote_code=False)  # noqa: PTH111
     except Exception as error:  # see _encode

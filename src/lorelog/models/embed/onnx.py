@@ -12,6 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from lorelog.core.errors import ModelFault, ModelUnavailable
+from lorelog.core.extras import install_hint
 from lorelog.core.options import AUTO_PROVIDER, EmbedOptions
 from lorelog.core.ports import EmbeddedTexts, Vector
 from lorelog.models.embed.adapter import truncate_vectors
@@ -118,12 +119,10 @@ def _load(model: str) -> OnnxTextEncoder:
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     try:
         from lorelog.models.embed.onnx_encoder import OnnxTextEncoder
+
+        return OnnxTextEncoder(files, model)
     except ImportError as error:
-        raise ModelUnavailable(
-            f"the model {model} cannot run: {error}",
-            hint="install its packages: python -m pip install numpy onnxruntime tokenizers",
-        ) from error
-    return OnnxTextEncoder(files, model)
+        raise ModelUnavailable(f"the model {model} cannot run: {error}", hint=install_hint("onnx")) from error
 
 
 def _embedding_purpose() -> ModelPurpose:
@@ -134,7 +133,6 @@ def _embedding_purpose() -> ModelPurpose:
         setting="embedding.model",
         example="gpahal/bge-m3-onnx-int8",
         fallback_hint="choose a model with an ONNX export, or set embedding.provider to local",
-        package="'lorelog[onnx]'",
         extra_files=(
             "config.json",
             "tokenizer_config.json",

@@ -21,15 +21,15 @@ from typing import Any
 import numpy as np
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as foreign
-from tokenizers import Tokenizer
 
 from lorelog.core.errors import ModelFault, ModelUnavailable
 from lorelog.core.ports import Vector
+from lorelog.models.embed.builtin import REINSTALL_HINT, VOCABULARY_FILE, WEIGHTS_FILE
 from lorelog.models.embed.families import PromptPrefixes, find_family, prefixes_from_prompts
+from lorelog.models.embed.wordpiece import WordPieceTokenizer
 from lorelog.models.onnx_files import ModelFiles
 
 E5_MAX_TOKENS = 512
-REINSTALL_HINT = "reinstall lorelog; in a source checkout run: python scripts/fetch_model.py"
 
 # onnxruntime's errors share no base class but Exception.
 LOAD_ERRORS: tuple[type[Exception], ...] = (
@@ -56,13 +56,13 @@ class E5Encoder:
     """A loaded tokenizer and session. Thread-safe."""
 
     def __init__(self, folder: Path) -> None:
-        self._tokenizer = _load_e5_tokenizer(folder / "tokenizer.json")
-        self._session = _load_e5_session(folder / "model.onnx")
+        self._tokenizer = _load_e5_tokenizer(folder / VOCABULARY_FILE)
+        self._session = _load_e5_session(folder / WEIGHTS_FILE)
 
     def encode(self, text: str) -> EncodedText:
-        # The tokenizer rejects lone surrogates (from a file name or an argument that was not UTF-8).
-        encoding = self._tokenizer.encode(text.encode("utf-8", "replace").decode())
-        ids = np.array([encoding.ids], dtype=np.int64)
+        # A lone surrogate (from a file name or an argument that was not UTF-8) reads as a question mark.
+        tokenized = self._tokenizer.encode(text.encode("utf-8", "replace").decode(), E5_MAX_TOKENS)
+        ids = np.array([tokenized.ids], dtype=np.int64)
         feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         try:
             (states,) = self._session.run(["last_hidden_state"], feed)
@@ -71,21 +71,16 @@ class E5Encoder:
         # Nothing is padded, so the attention mask is all ones and the masked mean is the mean.
         mean = states[0].mean(axis=0, dtype=np.float64)
         unit = (mean / np.linalg.norm(mean)).astype("<f4")
-        return EncodedText(unit.tobytes(), ids.size, bool(encoding.overflowing))
+        return EncodedText(unit.tobytes(), ids.size, tokenized.truncated)
 
 
-def _load_e5_tokenizer(path: Path) -> Any:
+def _load_e5_tokenizer(path: Path) -> WordPieceTokenizer:
     try:
-        # Not from_file: it raises bare Exception.
-        tokenizer = Tokenizer.from_buffer(path.read_bytes())
+        return WordPieceTokenizer.from_file(path)
     except FileNotFoundError:
         raise _missing_file_error(path) from None
     except (OSError, ValueError) as error:
         raise ModelUnavailable(f"the built-in model's {path} cannot be read: {error}", hint=REINSTALL_HINT) from error
-    # The file asks for padding to 512 tokens, which would make every query as slow as a page.
-    tokenizer.no_padding()
-    tokenizer.enable_truncation(E5_MAX_TOKENS)
-    return tokenizer
 
 
 def _load_e5_session(path: Path) -> Any:
@@ -263,6 +258,8 @@ class _ModelMetadata:
 
 
 def _load_tokenizer(path: Path, metadata: _ModelMetadata) -> Any:
+    from tokenizers import Tokenizer
+
     try:
         tokenizer = Tokenizer.from_buffer(path.read_bytes())
     except (OSError, ValueError) as error:

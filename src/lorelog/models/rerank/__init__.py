@@ -15,6 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from lorelog.core.errors import ConfigError, ModelUnavailable
+from lorelog.core.extras import install_hint
 from lorelog.core.options import RERANK_PROVIDERS, RerankOptions
 from lorelog.core.ports import Reranker
 
@@ -98,6 +99,6 @@ def _load_scorer(model: str) -> PairScore:
     except ImportError as error:
         raise ModelUnavailable(
             f"the reranker cannot run: {error}",
-            hint="install its packages: python -m pip install numpy onnxruntime tokenizers",
+            hint=install_hint("onnx"),
         ) from error
     return PairScorer(files).score

@@ -14,11 +14,11 @@ from time import monotonic
 from typing import Any
 
 from lorelog.core.errors import ModelFault, ModelUnavailable
+from lorelog.core.extras import install_hint
 from lorelog.core.options import RerankOptions
 from lorelog.models.onnx_files import first_line
 
 _BATCH_SIZE = 4
-_INSTALL_HINT = "install it: python -m pip install 'sentence-transformers>=4'"
 
 
 class LocalReranker:
@@ -66,7 +66,7 @@ def _load(model: str) -> Any:
     try:
         package = import_module("sentence_transformers")
     except ImportError as error:
-        raise ModelUnavailable(f"the reranker cannot run: {error}", hint=_INSTALL_HINT) from error
+        raise ModelUnavailable(f"the reranker cannot run: {error}", hint=install_hint("local")) from error
     try:
         return package.CrossEncoder(os.path.expanduser(model))  # noqa: PTH111  # an id is not a path
     except Exception as error:  # torch, transformers and their HTTP client share no base class

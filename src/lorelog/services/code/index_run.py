@@ -28,6 +28,7 @@ from lorelog.code.parser_pool import ParserPool
 from lorelog.code.writer import CodeWriter, IndexedFile, open_writer
 from lorelog.core.document import FileStamp
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreUnwritable
+from lorelog.core.extras import require_extra
 from lorelog.core.memory import FileProblem
 from lorelog.core.options import ScanOptions
 from lorelog.core.paths import is_below
@@ -257,6 +258,7 @@ class CodeIndexReport:
 
 def index_code(database: Path, job: CodeIndexJob, progress: Progress | None = None) -> CodeIndexReport:
     """Bring code.db up to date with a working tree. `progress` may raise to stop the run; finished work is kept."""
+    require_extra("code", "the code index")
     try:
         return _CodeIndexRun(job, progress or _no_progress).run(database)
     except StoreDamaged as damage:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from lorelog.core.code import Symbol
 from lorelog.core.document import FileStamp
+from lorelog.core.extras import missing_package
 
 if TYPE_CHECKING:
     from lorelog.code.tables import CodeTables
@@ -155,8 +156,8 @@ def parse_symbols(path: str, source: bytes) -> Sequence[Symbol]:
 
 
 def can_parse(path: str, source: bytes) -> bool:
-    """Return False for code that is too large to be parsed here; what is not code has no definitions."""
-    return len(source) <= _MAX_PARSE_BYTES or path.endswith(_DATA_SUFFIXES)
+    """Return False for code that is too large to be parsed here, or without the extra `code`; data has no definitions."""
+    return path.endswith(_DATA_SUFFIXES) or (len(source) <= _MAX_PARSE_BYTES and not missing_package("code"))
 
 
 def content_id(source: bytes) -> str:

@@ -17,6 +17,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreIncompatible, StoreUnreachable
+from lorelog.core.extras import install_hint
 from lorelog.core.options import StoreOptions
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ PUSH_HINT = (
     "the local catalog is complete: 'lorelog doctor --store --repair' uploads it again, nothing is embedded again"
 )
 NOTHING_LOST_HINT = "nothing is lost, the catalog is local"
-INSTALL_HINT = "pip install 'lorelog[milvus]', or unset store.uri to use the embedded store"
+
 _TOKEN_HINT = "set store.token to the variable that holds it, such as env:MILVUS_TOKEN"  # noqa: S105  (not a secret)
 _NOT_LOADED_HINT = "it is loaded by the next request"
 
@@ -47,7 +48,10 @@ def is_access_denied(fault: StoreError) -> bool:
 
 
 def missing_package_error(error: ImportError) -> StoreError:
-    return StoreError(f"store.uri names a Milvus, but its client is not installed ({error.name})", hint=INSTALL_HINT)
+    return StoreError(
+        f"store.uri names a Milvus, but its client is not installed ({error.name})",
+        hint=f"{install_hint('milvus')}, or unset store.uri to use the embedded store",
+    )
 
 
 _ERROR_KINDS: tuple[tuple[type[StoreError], set[str], set[int], tuple[str, ...], str, str], ...] = (

@@ -105,7 +105,19 @@ def _check_settings(args: argparse.Namespace) -> list[dict[str, Any]]:
         checks.append(_make_check("model", check_embedder(location, settings)))
     except LorelogError as error:
         checks.append(_failed("model", error))
-    return checks
+    return [*checks, *_check_extras()]
+
+
+def _check_extras() -> list[dict[str, Any]]:
+    """Say which commands of the shell need an extra that is not installed; that is not a fault."""
+    from lorelog.core.extras import install_hint, missing_package
+
+    features = {"code": "lorelog code", "signing": "signed records", "serve": "lorelog serve"}
+    return [
+        _make_check("extras", f"not installed: {feature} ({install_hint(extra)})")
+        for extra, feature in features.items()
+        if missing_package(extra)
+    ]
 
 
 def _check_language_models(args: argparse.Namespace) -> list[dict[str, Any]]:

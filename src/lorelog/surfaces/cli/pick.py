@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 
 from lorelog.core.errors import LorelogError, UsageError
+from lorelog.core.extras import require_extra
 from lorelog.surfaces.cli.arguments import add_filters, add_project_option, add_scope_options, filters_of
 from lorelog.surfaces.cli.client import OperationClient, with_scope_flags
 from lorelog.surfaces.cli.render import one_line, printable, short_path
@@ -55,12 +56,7 @@ def run(args: argparse.Namespace) -> int:
     """Let the user choose a hit, and print or open it; 1 if none was chosen."""
     if not sys.stdin.isatty() or not (sys.stdout.isatty() or sys.stderr.isatty()):
         raise UsageError("pick needs a terminal", hint="lorelog search QUERY")
-    try:
-        import prompt_toolkit  # noqa: F401
-    except ImportError:
-        raise LorelogError(
-            "lorelog pick needs the package prompt_toolkit", hint="pip install 'lorelog[pick]'"
-        ) from None
+    require_extra("pick", "lorelog pick")
     client = OperationClient(args.warm, start_daemon=True, shared=True)
     try:
         return _finish(Picker(args, client).run(" ".join(args.query)))

@@ -54,7 +54,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until interrupted."""
+    from lorelog.core.extras import require_extra
     from lorelog.operations.dispatch import ClientIdentity
+
+    require_extra("serve", "lorelog serve")
     from lorelog.surfaces.http.server import serve
     from lorelog.surfaces.http.token_file import token_path, with_token
     from lorelog.wiring import resolve_location, settings_at

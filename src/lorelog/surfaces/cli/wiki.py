@@ -147,7 +147,10 @@ def _show_finding(finding: LintFinding) -> None:
 def _serve(args: argparse.Namespace, records: RecordScope) -> int:
     from secrets import token_urlsafe
 
+    from lorelog.core.extras import require_extra
     from lorelog.core.options import HttpOptions
+
+    require_extra("serve", "lorelog wiki serve")
     from lorelog.surfaces.http.server import serve_app
     from lorelog.surfaces.http.wiki import WikiApp
 

@@ -404,7 +404,13 @@ class Daemon:
     def _start_http(self, settings: DaemonSettings) -> None:
         if not settings.daemon.http:
             return
+        from lorelog.core.extras import missing_extra, missing_package
         from lorelog.operations.dispatch import ClientIdentity
+
+        if missing_package("serve"):
+            error = missing_extra("serve", "daemon.http")
+            self._log.write(f"{error.message}; {error.hint}")
+            return
         from lorelog.surfaces.http.app import lazy_app
         from lorelog.surfaces.http.server import serve_in_thread
         from lorelog.surfaces.http.token_file import with_token

@@ -28,7 +28,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from lorelog.core.errors import ConfigError, NotFound, StoreError, StoreUnwritable, UsageError
+from lorelog.core.errors import ConfigError, MissingExtra, NotFound, StoreError, StoreUnwritable, UsageError
+from lorelog.core.extras import require_extra
 from lorelog.core.ids import new_id
 from lorelog.core.record import Record, RecordDraft, signed_bytes
 from lorelog.records.chain import LedgerVerification
@@ -179,6 +180,7 @@ class KeyFolder:
         from lorelog.services.records.keys.private_key import generate_key
 
         _check_name(name)
+        require_extra("signing", "an identity with a key")
         text, public = generate_key(passphrase)
         key = encode_base64url(public)
         path = self.private_path(name)
@@ -417,7 +419,7 @@ class Keyring:
             return ""
         try:
             status = self.signature_status(record)
-        except ConfigError:  # a damaged known.json must not fail a search; without it, nothing is proven
+        except (ConfigError, MissingExtra):  # neither a damaged known.json nor a missing package must fail a search
             return ""
         return status.key if status.state is SignatureState.VALID else ""
 
@@ -458,6 +460,7 @@ class Keyring:
             return self._private_key
         from lorelog.services.records.keys.private_key import is_encrypted, load_private_key
 
+        require_extra("signing", "a signature")
         text = self.files.read_private_key(self.name)
         if is_encrypted(text) and not self._passphrase:
             raise ConfigError(
@@ -480,6 +483,7 @@ class Keyring:
 
 
 def _verify_signature(key: bytes, proof: bytes, payload: bytes) -> bool:
+    require_extra("signing", "the check of a signature")
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 

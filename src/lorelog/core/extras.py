@@ -1,0 +1,54 @@
+"""Optional parts of the installation, and the command that adds one to the way lorelog was installed."""
+
+from __future__ import annotations
+
+import sys
+
+from lorelog.core.errors import MissingExtra
+
+EXTRAS = {
+    "code": ("tree_sitter",),
+    "signing": ("cryptography",),
+    "serve": ("starlette", "uvicorn", "mcp"),
+    "pick": ("prompt_toolkit",),
+    "milvus": ("pymilvus", "milvus_lite"),
+    "local": ("sentence_transformers",),
+    "onnx": ("tokenizers", "huggingface_hub"),
+}
+"""The packages that each extra of the distribution installs, by import name."""
+
+
+def require_extra(extra: str, feature: str) -> None:
+    """Raise MissingExtra unless the packages of an extra are installed. Imports none of them."""
+    if missing := missing_package(extra):
+        raise missing_extra(extra, feature, missing)
+
+
+def missing_extra(extra: str, feature: str, package: str = "") -> MissingExtra:
+    """Return the error for a feature whose extra is not installed."""
+    package = package or missing_package(extra) or EXTRAS[extra][0]
+    return MissingExtra(f"{feature} needs the package {package}, which is not installed", hint=install_hint(extra))
+
+
+def missing_package(extra: str) -> str:
+    """Return the first package of an extra that is not installed, or an empty string."""
+    return next((package for package in EXTRAS[extra] if not _is_installed(package)), "")
+
+
+def install_hint(extra: str) -> str:
+    """Return the command that installs an extra, for the installer that this Python environment belongs to."""
+    wanted = f"'lorelog[{extra}]'"
+    prefix = sys.prefix.replace("\\", "/")
+    if "/uv/tools/" in prefix:
+        return f"install it: uv tool install {wanted}"
+    if "/pipx/venvs/" in prefix:
+        return f"install it: pipx install --force {wanted}"
+    return f"install it: python -m pip install {wanted}"
+
+
+def _is_installed(package: str) -> bool:
+    from importlib.util import find_spec
+
+    if package in sys.modules:
+        return sys.modules[package] is not None
+    return find_spec(package) is not None

@@ -1,0 +1,44 @@
+"""A missing extra is one line with the command of the installer in use."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from lorelog.core.errors import MissingExtra
+from lorelog.core.extras import EXTRAS, install_hint, require_extra
+
+PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "command"),
+    [
+        ("/home/ana/.local/share/uv/tools/lorelog", "uv tool install 'lorelog[code]'"),
+        ("/home/ana/.local/share/pipx/venvs/lorelog", "pipx install --force 'lorelog[code]'"),
+        ("C:\\Users\\ana\\pipx\\venvs\\lorelog", "pipx install --force 'lorelog[code]'"),
+        ("/srv/app/.venv", "python -m pip install 'lorelog[code]'"),
+    ],
+)
+def test_the_hint_suits_the_installer(prefix: str, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hint is the command of the tool that made the environment."""
+    monkeypatch.setattr(sys, "prefix", prefix)
+    assert install_hint("code").endswith(command)
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the feature and the package; an installed extra raises nothing."""
+    require_extra("signing", "a signature")
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(MissingExtra, match="a signature needs the package cryptography, which is not installed"):
+        require_extra("signing", "a signature")
+
+
+def test_extras_are_those_of_the_distribution() -> None:
+    """Every extra that is hinted at can be installed, and none of its packages is a base dependency."""
+    assert EXTRAS.keys() == PROJECT["optional-dependencies"].keys() - {"all", "dev"}
+    base = "\n".join(PROJECT["dependencies"]).replace("-", "_").lower()
+    assert not [package for packages in EXTRAS.values() for package in packages if package in base]
