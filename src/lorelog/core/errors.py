@@ -133,9 +133,13 @@ class StoreError(LorelogError):
 
 
 class StoreBusy(StoreError):
-    """Another process is writing."""
+    """Another process is writing. `holder` names it, such as `process 123`, if that is known."""
 
     code = "store_busy"
+
+    def __init__(self, message: str, *, hint: str = "", holder: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.holder = holder
 
 
 class StoreUnwritable(StoreError):

@@ -147,8 +147,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _dispatch(words)
     except LorelogError as error:
         return _print_error(error, as_json=as_json)
-    except KeyboardInterrupt:
-        print("\ninterrupted; finished work is kept. Run the command again to continue.", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        text = str(interrupt) or "interrupted; finished work is kept. Run the command again to continue."
+        print(f"\n{text}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         # The reader closed the pipe (lorelog list | head). Without this, Python would print an error when it flushes at exit.
