@@ -65,6 +65,7 @@ COMMANDS = {
     "init": "Set up a directory as a project",
     "deliveries": "Show which memories agents were shown and used",
     "hosts": "Install into Claude Code, Codex, OpenCode or OpenClaw",
+    "backfill": "Make memories of earlier sessions of your agents",
     "hook": "Handle an event of an agent's host (run by hooks)",
     "serve": "Serve the HTTP API",
     "mcp": "Run an MCP server on standard input and output",
@@ -79,6 +80,7 @@ COMMANDS = {
     "backup": "Write or check a backup of everything that cannot be rebuilt",
     "export": "Export memories as Markdown or JSON Lines",
     "reset": "Delete the index (never your files)",
+    "uninstall": "Remove lorelog from this machine, except your memories",
     "config": "Show and change settings",
     "completion": "Print a shell completion script",
 }
