@@ -133,9 +133,11 @@ class StoreError(LorelogError):
 
 
 class StoreBusy(StoreError):
-    """Another process is writing. `holder` names it, such as `process 123`, if that is known."""
+    """Another process is writing."""
 
     code = "store_busy"
+    holder: str
+    """Its name, such as `process 123`; empty if it is not known."""
 
     def __init__(self, message: str, *, hint: str = "", holder: str = "") -> None:
         super().__init__(message, hint=hint)
