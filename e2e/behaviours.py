@@ -398,14 +398,14 @@ def no_daemon(host: Host) -> None:
     holds(not host.world.daemon(), "there is a daemon nevertheless")
 
 
-@behaviour("backfill", "a session from before is captured by `lorelog hosts backfill`, once", bare=True)
+@behaviour("backfill", "a session from before is captured by `lorelog backfill`, once", bare=True)
 def backfilled(host: Host) -> None:
     words = [mark(stem) for stem in ("uniform", "victor")]
     first = host.turn(tell(host, words[0]))
     holds(not host.world.entries(), "something was captured although nothing is installed")
-    host.world.lorelog("hosts", "backfill", host.name)
+    host.world.lorelog("backfill", host.name)
     once_each(host.world, words[0])
-    host.world.lorelog("hosts", "backfill", host.name)
+    host.world.lorelog("backfill", host.name)
     host.bring_plugin()
     host.turn(tell(host, words[1]), first.session)
     once_each(host.world, *words)

@@ -91,7 +91,7 @@ class Bench:
         return json.loads(out.getvalue())
 
     def capture(self, project: Path, transcript: Path, session: str, host: str = "claude") -> None:
-        """Capture a whole conversation, as `hosts backfill` does."""
+        """Capture a whole conversation, as `backfill` does."""
         with Lorelog(project=project) as memory:
             arguments = {"host": host, "session": session, "transcript": str(transcript), "everything": True}
             memory.call("session.capture", arguments)

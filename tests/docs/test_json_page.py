@@ -248,9 +248,9 @@ def test_sessions_are_documented(shell: Shell, project: Path, monkeypatch: pytes
     hint = {"id": "", "text": "", "date": "", "files": [], "signature": ""}
     known = shell("call", "session.why", "--json", '{"text": "KeyError: 1"}').json
     assert set(fields(known | {"hints": [hint]})) == documented("session.why")
-    filled = shell("hosts", "backfill", "claude", "--json").json
+    filled = shell("backfill", "claude", "--json").json
     assert filled["turns"] == 1
-    assert set(fields(filled | {"problems": bad})) == documented("hosts backfill")
+    assert set(fields(filled | {"problems": bad})) == documented("backfill")
     assert set(fields(shell("call", "session.status").json)) == documented("session.status")
     assert set(fields(shell("hosts", "flush", "--json").json)) == documented("hosts flush")
 
@@ -260,6 +260,14 @@ def test_installing_is_documented(shell: Shell) -> None:
     for verb in ("install", "uninstall"):
         assert set(fields(shell("hosts", verb, "codex", "--json").json)) == documented("hosts install, hosts uninstall")
     assert set(fields(shell("hosts", "status", "--json").json)) == documented("hosts status")
+
+
+def test_uninstalling_is_documented(shell: Shell) -> None:
+    """Every field of what `uninstall` answers is documented, and no other."""
+    shell("add", "we use pnpm")
+    bad = [{"path": "", "message": "", "hint": ""}]
+    reply = shell("uninstall", "--dry-run", "--json").json
+    assert set(fields(reply | {"problems": bad})) == documented("uninstall")
 
 
 def test_config_is_documented(shell: Shell) -> None:

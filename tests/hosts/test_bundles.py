@@ -99,7 +99,7 @@ def test_hooks_listen_to_events_that_the_dialect_knows(host: str) -> None:
 @pytest.mark.parametrize("shell", [shell for shell in ("sh", "bash", "zsh", "dash") if shutil.which(shell)])
 @pytest.mark.parametrize("command", ["lorelog-is-not-there", "/bin/false", ODD])
 def test_a_hook_answers_with_json_where_lorelog_is_missing_or_broken(shell: str, command: str) -> None:
-    """Without a working lorelog a hook command still prints a JSON object and exits 0, in every shell."""
+    """Without a working lorelog a hook still prints JSON and exits 0, in every shell; a new session says what is wrong."""
     done = subprocess.run(
         [shell, "-c", hook_command("claude", "turn-end", command)],
         capture_output=True,
@@ -108,6 +108,9 @@ def test_a_hook_answers_with_json_where_lorelog_is_missing_or_broken(shell: str,
         input="{}",
     )
     assert (done.returncode, json.loads(done.stdout), done.stderr) == (0, {}, "")
+    start = hook_command("claude", "session-start", command)
+    said = subprocess.run([shell, "-c", start], capture_output=True, check=True, input=b"{}")
+    assert "this session is not remembered" in json.loads(said.stdout)["systemMessage"]
 
 
 @pytest.mark.parametrize("moment", sorted(set(HOOK_EVENTS["claude"].values())))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lorelog.core.errors import ModelFault, ModelUnavailable
 from lorelog.core.ports import EmbeddedTexts, Vector
-from lorelog.ingest.embed import EmbedReport, embed_texts
+from lorelog.ingest.embed import BatchSizer, EmbedReport, embed_texts
 from lorelog.models.embed.fake import FakeEmbedder
 
 Reply = Callable[[Sequence[str]], EmbeddedTexts]
@@ -59,23 +59,33 @@ def test_every_key_gets_the_vector_of_its_text() -> None:
     """Each key receives the vector of its own text exactly once, in any order of work."""
     texts = {f"key{number}": f"text {'long ' * (number % 7)}{number}" for number in range(50)}
     got: dict[str, Vector] = {}
-    report = embed_texts(FakeEmbedder(), texts, got.update, batch_size=8)
+    report = embed_texts(FakeEmbedder(), texts, got.update, sizer=BatchSizer(8))
     assert got == {key: FakeEmbedder().embed_query(text) for key, text in texts.items()}
     assert (report.embedded, report.dimension) == (50, 64)
 
 
-def test_slices_are_bounded_and_hold_texts_of_like_length() -> None:
-    """No batch exceeds the size, and the longest texts go first."""
+def test_batches_are_bounded_and_hold_texts_of_like_length() -> None:
+    """No batch exceeds the size, and each holds texts of similar length."""
     model = ScriptedModel(each(1.0))
-    embed_texts(model, {str(number): "x" * number for number in range(10)}, lambda batch: None, batch_size=4)
-    assert [[len(text) for text in texts] for texts in model.requests] == [[9, 8, 7, 6], [5, 4, 3, 2], [1, 0]]
+    embed_texts(model, {str(number): "x" * number for number in range(10)}, lambda batch: None, sizer=BatchSizer(4))
+    assert sorted([len(text) for text in texts] for texts in model.requests) == [[1, 0], [5, 4, 3, 2], [9, 8, 7, 6]]
 
 
-def test_a_batch_size_that_makes_no_sense_is_the_default() -> None:
-    """A batch size of zero, which settings use for `not set`, means the default of 32."""
+def test_the_first_batch_is_small_and_the_limit_holds() -> None:
+    """The first batch has eight texts and fast ones grow to the limit; a limit of zero (not set) means 32."""
     model = ScriptedModel(each(1.0))
-    embed_texts(model, {str(number): "x" for number in range(40)}, lambda batch: None, batch_size=0)
-    assert [len(texts) for texts in model.requests] == [32, 8]
+    embed_texts(model, {str(number): "x" for number in range(120)}, lambda batch: None, sizer=BatchSizer(0))
+    assert [len(texts) for texts in model.requests] == [8, 16, 8, 32, 32, 24]
+
+
+def test_a_slow_model_gets_short_batches_and_a_distant_one_large_batches() -> None:
+    """Batches shrink to about a second where time grows with the texts, and grow where it does not."""
+    slow, distant = BatchSizer(64), BatchSizer(64)
+    for _ in range(8):
+        slow.record(100 * slow.size, 0.25 * slow.size)
+        distant.record(100 * distant.size, 3.0)
+
+    assert (slow.size, distant.size) == (4, 64)
 
 
 def test_nothing_to_embed_asks_no_model() -> None:
@@ -89,7 +99,7 @@ def test_nothing_to_embed_asks_no_model() -> None:
 def test_counts_are_added_up() -> None:
     """The report sums truncated texts and tokens over all batches."""
     model = ScriptedModel(each(1.0, truncated=1, tokens=10), each(1.0, truncated=2, tokens=20))
-    report = embed_texts(model, {str(number): "x" for number in range(4)}, lambda batch: None, batch_size=2)
+    report = embed_texts(model, {str(number): "x" for number in range(4)}, lambda batch: None, sizer=BatchSizer(2))
     assert report == EmbedReport(embedded=4, truncated=3, tokens=30, dimension=1)
 
 
@@ -101,7 +111,7 @@ def test_what_was_done_before_a_failure_was_handed_on() -> None:
             ScriptedModel(each(1.0), failing),
             {"a": "aaa", "b": "bb", "c": "c"},
             got.update,
-            batch_size=1,
+            sizer=BatchSizer(1),
         )
     assert set(got) == {"a"}
 
@@ -123,7 +133,7 @@ def test_nonsense_is_refused_and_says_what_is_wrong(replies: list[Reply], messag
     """A reply without exactly one valid vector per text raises a fault that names the model, and is not passed on."""
     good: list[Mapping[str, Vector]] = []
     with pytest.raises(ModelFault, match=message) as caught:
-        embed_texts(ScriptedModel(*replies), {key: key for key in "abcd"}, good.append, batch_size=2)
+        embed_texts(ScriptedModel(*replies), {key: key for key in "abcd"}, good.append, sizer=BatchSizer(2))
     assert "test/answering" in caught.value.message
     assert len(good) == len(replies) - 1
 

@@ -79,6 +79,31 @@ def test_installed_shown_and_taken_back(shell: Shell, user: Path) -> None:
     assert "lorelog is not installed" in shell("hosts", "uninstall", "codex").out
 
 
+def test_without_a_name_the_agents_found_here_are_installed(
+    shell: Shell, user: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`install` alone lists what is found, needs --yes where nobody can answer, and suggests what to do next."""
+    monkeypatch.setenv("PATH", "/nowhere")
+    write(user / ".codex" / "sessions" / "2026" / "03" / "05" / "rollout-1.jsonl", "")
+    refused = shell("hosts", "install")
+    assert (refused.status, (user / ".codex" / "hooks.json").exists()) == (2, False)
+    assert "lorelog hosts install codex" in refused.err
+    done = shell("hosts", "install", "--yes")
+    assert done.out.startswith("Found: Codex.\n")
+    assert "1 earlier session found: 'lorelog backfill'" in done.out
+    assert done.out.endswith("Restart open sessions to pick this up.\n")
+
+
+def test_our_own_folder_is_not_a_host(shell: Shell, user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Installing into a host that is not here says so, and the folder it makes does not count as the host."""
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert "Claude Code was not found on this machine" in shell("hosts", "install", "claude").err
+    (claude,) = shell("hosts", "status", "claude", "--json").json["hosts"]
+    assert (claude["found"], claude["installed"]) == (False, "current")
+    write(user / ".claude" / "settings.json", "{}")
+    assert shell("hosts", "status", "claude", "--json").json["hosts"][0]["found"] is True
+
+
 def test_claude_code_has_two_names(shell: Shell, user: Path) -> None:
     """`claude-code` is an alias of `claude`; an unknown name is an error that lists the hosts."""
     assert shell("hosts", "install", "claude-code", "--json").json["host"] == "claude"
@@ -147,7 +172,7 @@ def test_doctor_tells_what_is_to_be_approved(shell: Shell, user: Path) -> None:
         (check,) = [one for one in shell("doctor", "--json").json["checks"] if one["name"] == "hosts"]
         return check["ok"], check["message"]
 
-    assert line() == (True, "not installed into any agent ('lorelog hosts install HOST')")
+    assert line() == (True, "not installed into any agent, so no session is captured")
     shell("hosts", "install", "codex")
     ok, said = line()
     assert not ok

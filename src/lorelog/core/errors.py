@@ -143,6 +143,12 @@ class StoreBusy(StoreError):
     """Another process is writing."""
 
     code = "store_busy"
+    holder: str
+    """Its name, such as `process 123`; empty if it is not known."""
+
+    def __init__(self, message: str, *, hint: str = "", holder: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.holder = holder
 
 
 class StoreUnwritable(StoreError):

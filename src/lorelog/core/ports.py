@@ -552,4 +552,7 @@ class Store(Catalog, Lanes, Protocol):
 
 
 Progress = Callable[[str, int, int], None]
-"""Called with (stage, done, total) during long work; total 0 means not known yet."""
+"""Called with (stage, done, total) during long work; total 0 means not known yet. May raise to stop the work.
+
+A stage that begins with `waiting` says what is waited for; `done` is then the number of seconds so far.
+"""

@@ -103,8 +103,15 @@ def repository_files() -> dict[str, bytes]:
 
 
 def hook_command(host: str, moment: str, command: str = COMMAND) -> str:
-    """Return the shell command of a hook. It prints valid JSON even if lorelog fails."""
-    return f"{shlex.quote(command)} hook {host} {moment} 2>/dev/null || echo '{{}}'"
+    """Return the shell command of a hook. It prints valid JSON even if lorelog is missing; a new session then says so."""
+    call = f"{shlex.quote(command)} hook {host} {moment} 2>/dev/null"
+    if moment != "session-start":
+        return f"{call} || echo '{{}}'"
+    problem, repair = f"{command} does not exist any more", f"lorelog hosts install {host}"
+    if command == COMMAND:
+        problem, repair = "lorelog is not on PATH", "install it, or add its folder to PATH"
+    reply = {"systemMessage": f"{problem}, so this session is not remembered. To repair it: {repair}"}
+    return f"{call} || printf '%s\\n' {shlex.quote(json.dumps(reply))}"
 
 
 def hook_groups(host: str, command: str = COMMAND) -> dict[str, list[dict[str, Any]]]:

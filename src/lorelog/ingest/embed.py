@@ -1,13 +1,14 @@
-"""Embed texts in batches small enough that an interruption costs little.
+"""Embed texts in batches small enough that an interruption costs little and other callers of the model wait briefly.
 
 Replies of every provider are checked here before anything is stored: as many vectors as texts, one dimension, finite
-numbers only. Each batch is passed on as soon as it is checked, so an interrupted run keeps its finished batches. The
-longest texts go first: a batch then holds texts of similar length, which suits batching providers, and a run speeds up
-towards its end instead of slowing down.
+numbers only. Each batch is passed on as soon as it is checked, so an interrupted run keeps its finished batches. A
+batch holds texts of similar length, which suits batching providers. Long and short batches alternate, so that the speed
+of the first batches predicts the time that the rest takes.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,6 +16,34 @@ from lorelog.core.errors import ModelError, ModelFault
 from lorelog.core.ports import Embedder, Vector
 
 BATCH_SIZE = 32
+_FIRST_BATCH, _SMALLEST_BATCH = 8, 4
+_SLOW_BATCH_S = 1.5
+_FAST_BATCH_S = 0.5
+_GAIN = 1.3
+"""Batches twice as large must be this much faster per character to be worth a longer wait."""
+_GOLDEN_RATIO = 0.6180339887
+
+
+class BatchSizer:
+    """Chooses the size of batches: small at first, then as many texts as take about a second.
+
+    A slow batch is halved, unless the model is faster with the larger one, such as a server with a long response time.
+    """
+
+    def __init__(self, limit: int = BATCH_SIZE) -> None:
+        self.limit = limit if limit > 0 else BATCH_SIZE
+        self.size = min(_FIRST_BATCH, self.limit)
+        self._speeds: dict[int, float] = {}
+
+    def record(self, characters: int, seconds: float) -> None:
+        """Adjust the size after a batch of the current size."""
+        half = self._speeds.get(self.size // 2, 0.0)
+        speed = self._speeds[self.size] = characters / max(seconds, 1e-6)
+        batching_pays = speed > _GAIN * half
+        if seconds < _FAST_BATCH_S or (batching_pays and self.size * 2 not in self._speeds):
+            self.size = min(self.size * 2, self.limit)
+        elif seconds > _SLOW_BATCH_S and not (half and batching_pays):
+            self.size = max(self.size // 2, min(_SMALLEST_BATCH, self.limit))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +65,7 @@ def embed_texts(
     texts: Mapping[str, str],
     on_batch: Callable[[Mapping[str, Vector]], None],
     *,
-    batch_size: int = BATCH_SIZE,
+    sizer: BatchSizer | None = None,
 ) -> EmbedReport:
     """Embed texts by vector key and pass each checked batch of unit vectors to `on_batch` at once.
 
@@ -44,7 +73,9 @@ def embed_texts(
     failing call did compute are passed on too, because they were paid for.
     """
     report = EmbedReport()
-    for keys in _batches(texts, batch_size):
+    sizer = sizer or BatchSizer()
+    for keys in _batches(texts, sizer):
+        started = time.monotonic()
         try:
             reply = embedder.embed_documents([texts[key] for key in keys])
         except ModelError as error:
@@ -52,6 +83,8 @@ def embed_texts(
             if made:
                 _emit_batch(embedder, made, report.dimension, on_batch)
             raise
+        if len(keys) == sizer.size:
+            sizer.record(sum(len(texts[key]) for key in keys), time.monotonic() - started)
         if len(reply.vectors) != len(keys):
             raise _model_fault(embedder, f"returned {len(reply.vectors)} vectors for {len(keys)} texts")
         made = {key: reply.vectors[index] for index, key in enumerate(keys) if index not in reply.refused}
@@ -80,11 +113,17 @@ def _emit_batch(
     return dimension
 
 
-def _batches(texts: Mapping[str, str], batch_size: int) -> Iterator[list[str]]:
-    size = batch_size if batch_size > 0 else BATCH_SIZE
+def _batches(texts: Mapping[str, str], sizer: BatchSizer) -> Iterator[list[str]]:
+    """Yield keys in batches of the current size. Groups of like length come in an order that mixes long and short."""
     keys = sorted(texts, key=lambda key: (-len(texts[key]), key))
-    for start in range(0, len(keys), size):
-        yield keys[start : start + size]
+    groups = [keys[start : start + sizer.limit] for start in range(0, len(keys), sizer.limit)]
+    order = sorted(range(len(groups)), key=lambda position: (position * _GOLDEN_RATIO) % 1.0)
+    for group in (groups[position] for position in order):
+        start = 0
+        while start < len(group):
+            size = sizer.size
+            yield group[start : start + size]
+            start += size
 
 
 def _check_dimension(embedder: Embedder, vectors: Sequence[Vector], known_dimension: int) -> int:

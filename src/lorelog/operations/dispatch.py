@@ -131,7 +131,7 @@ class Dispatcher:
     ) -> Any:
         if not operation.writes:
             return operation.handler(engine, request, context)
-        with self._write_queue.acquire(engine.place.tenant_folder, context.progress) as slot:
+        with self._write_queue.acquire(engine.place.tenant_folder, context.progress, operation.name) as slot:
             writer = engine.with_embedder(slot.wrap_embedder)
             _complete_forgets(writer)
             return operation.handler(writer, request, replace(context, yield_write_slot=slot.released))

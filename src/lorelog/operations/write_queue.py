@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
+from time import monotonic
 
 from lorelog.core.ports import EmbeddedTexts, Embedder, Progress, Vector
 
@@ -24,11 +25,15 @@ class WriteQueue:
     def __init__(self) -> None:
         self._lock = Lock()
         self._queues: dict[Path, deque[Lock]] = {}
+        self._holders: dict[Path, str] = {}
 
     @contextmanager
-    def acquire(self, folder: Path, progress: Progress | None = None) -> Iterator[WriteSlot]:
-        """Wait for the write slot. `progress` may raise while waiting; then nothing was written."""
-        slot = WriteSlot(self, folder)
+    def acquire(self, folder: Path, progress: Progress | None = None, name: str = "") -> Iterator[WriteSlot]:
+        """Wait for the write slot. `progress` may raise while waiting; then nothing was written.
+
+        `name` is the operation, which writers behind it name as what they wait for.
+        """
+        slot = WriteSlot(self, folder, name)
         slot.wait(progress)
         try:
             yield slot
@@ -39,6 +44,14 @@ class WriteQueue:
         """Return the number of writers that hold the slot or wait for it."""
         with self._lock:
             return len(self._queues.get(folder, ()))
+
+    def holder(self, folder: Path) -> str:
+        """Return the operation that holds the slot, or `another write` if that is not known."""
+        return self._holders.get(folder) or "another write"
+
+    def set_holder(self, folder: Path, name: str) -> None:
+        """Set the operation that holds the slot. Called by the writer that has just received it."""
+        self._holders[folder] = name
 
     def enter(self, folder: Path) -> Lock:
         """Join the queue; return the gate that opens when the slot is free."""
@@ -61,14 +74,16 @@ class WriteQueue:
                 queue[0].release()
             if not queue:
                 del self._queues[folder]
+                self._holders.pop(folder, None)
 
 
 class WriteSlot:
     """One writer's place in the queue. For one thread."""
 
-    def __init__(self, queue: WriteQueue, folder: Path) -> None:
+    def __init__(self, queue: WriteQueue, folder: Path, name: str = "") -> None:
         self._queue = queue
         self._folder = folder
+        self._name = name
         self._gate: Lock | None = None
 
     def wait(self, progress: Progress | None = None) -> None:
@@ -76,13 +91,19 @@ class WriteSlot:
         gate = self._queue.enter(self._folder)
         try:
             if not gate.acquire(blocking=False):
+                started = monotonic()
                 while not gate.acquire(timeout=_POLL_S if progress else -1):
-                    _check_cancelled(progress)
-                _check_cancelled(progress)  # it may have been cancelled since the last check
+                    self._report_wait(progress, started)
+                self._report_wait(progress, started)  # it may have been cancelled since the last report
         except BaseException:
             self._queue.leave(self._folder, gate)
             raise
         self._gate = gate
+        self._queue.set_holder(self._folder, self._name)
+
+    def _report_wait(self, progress: Progress | None, started: float) -> None:
+        if progress is not None:
+            progress(f"waiting for {self._queue.holder(self._folder)}", int(monotonic() - started), 0)
 
     def release(self) -> None:
         """Release the slot to the next writer."""
@@ -123,8 +144,3 @@ class YieldingEmbedder:
 
     def close(self) -> None:
         self._inner.close()
-
-
-def _check_cancelled(progress: Progress | None) -> None:
-    if progress is not None:
-        progress("waiting", 0, 0)

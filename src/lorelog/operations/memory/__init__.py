@@ -86,7 +86,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         schema.IndexJson,
         handlers.index,
         serialize.index_json,
-        errors=(StoreUnwritable, StoreBusy),
+        errors=(NotFound, StoreUnwritable, StoreBusy),
         warms=True,
     ),
     Operation("memory.stats", EmptyRequest, schema.StatsReply, handlers.stats),

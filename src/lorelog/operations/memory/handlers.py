@@ -10,7 +10,7 @@ from msgspec import UnsetType
 
 from lorelog.core.caller import checked_origin
 from lorelog.core.document import GLOBAL_PROJECT
-from lorelog.core.errors import UsageError
+from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.memory import (
     AddReply,
     DeleteReply,
@@ -240,6 +240,7 @@ def index(engine: Engine, request: schema.IndexRequest, call: RequestContext) ->
     paths = tuple(resolve_path(path, call) for path in request.paths)
     if not call.names_files:
         _check_paths_visible(engine, paths)
+    _check_paths_exist(engine, paths)
     return engine.index(
         IndexTargets(paths, project, tuple(request.exclude)) if paths else None,
         force=request.force,
@@ -248,6 +249,17 @@ def index(engine: Engine, request: schema.IndexRequest, call: RequestContext) ->
         ignore_files=request.ignore_files,
         progress=call.progress,
     )
+
+
+def _check_paths_exist(engine: Engine, paths: Sequence[str]) -> None:
+    """Raise NotFound if none of the named paths exists, before another run is waited for."""
+    import os
+
+    named = [path for path in paths if not path.startswith("!")]
+    if named and not any(os.path.lexists(path) for path in named):
+        registered = {status.root.path for status in engine.roots()}
+        if registered.isdisjoint(map(os.path.realpath, named)):  # for such a root the run says how to forget it
+            raise NotFound(f"{named[0]} does not exist", hint="check the path; nothing was indexed")
 
 
 def _check_paths_visible(engine: Engine, paths: Sequence[str]) -> None:

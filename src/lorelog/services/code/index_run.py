@@ -441,7 +441,7 @@ class _CodeIndexRun:
     @contextmanager
     def _exclusive_writer(self, database: Path) -> Iterator[CodeWriter]:
         """Hold the writer lock; while another run holds it, wait if the job allows it."""
-        deadline = time.monotonic() + _LOCK_TIMEOUT_S
+        started = time.monotonic()
         waited = False
         with ExitStack() as stack:
             while True:
@@ -449,11 +449,12 @@ class _CodeIndexRun:
                     writer = stack.enter_context(open_writer(database, wait_s=_LOCK_POLL_S if waited else 0))
                     break
                 except StoreBusy as busy:
-                    if not self._job.waits or time.monotonic() > deadline:
+                    if not self._job.waits or time.monotonic() > started + _LOCK_TIMEOUT_S:
                         raise
                     self.notes += [] if waited else [f"waited: {busy.message}"]
                     waited = True
-                    self._progress("waiting", 0, 0)
+                    holder = busy.holder or "another process"
+                    self._progress(f"waiting for the code index run of {holder}", int(time.monotonic() - started), 0)
             yield writer
 
     def _report(self) -> CodeIndexReport:

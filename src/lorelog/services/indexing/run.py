@@ -24,7 +24,7 @@ from lorelog.core.options import ChunkOptions, ScanOptions
 from lorelog.core.paths import is_below
 from lorelog.core.ports import DocumentUpdate, Embedder, PendingText, Progress, Store, StoreWriter, Vector
 from lorelog.core.query import Filters
-from lorelog.ingest.embed import embed_texts
+from lorelog.ingest.embed import BatchSizer, embed_texts
 from lorelog.ingest.files import read_text
 from lorelog.ingest.scan import ScanResult, scan
 from lorelog.services.indexing.documents import DocumentBuilder, utc_now
@@ -87,7 +87,7 @@ class VectorMaker:
         self._open_writer = open_writer
         self._counters = counters
         self._progress = progress
-        self._batch_size = batch_size
+        self._sizer = BatchSizer(batch_size)
         self._refused: set[str] = set()
         self.error: ModelError | None = None  # set once the model has failed
 
@@ -142,7 +142,7 @@ class VectorMaker:
             self._counters.embedded += len(vectors)
             self._progress("vectors", self._counters.embedded, total)
 
-        report = embed_texts(self._embedder, texts, keep, batch_size=self._batch_size)
+        report = embed_texts(self._embedder, texts, keep, sizer=self._sizer)
         self._counters.truncated += report.truncated
         if self._counters.embedded - done_before + len(report.refused) != len(texts):
             raise ModelFault("the model left texts without vectors")
@@ -154,6 +154,8 @@ _TEXTS_PER_ROUND = 2_000
 _WAIT_FOR_RUN_S = 3600.0
 _WAIT_TO_WRITE_S = 120.0
 _SHORT_WAIT_S = 0.5
+_WAIT_STEP_S = 0.5
+"""How often a waiting run reports what it waits for, and notices that it was cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,7 @@ class IndexJob:
     force: bool = False
     """Read and chunk every file, even if its stamp is unchanged."""
     batch_size: int = 32
-    """Texts per request to the model."""
+    """Largest number of texts per request to the model."""
     words_only: bool = False
     """Leave the vectors to a later run."""
     reembed: bool = False
@@ -328,6 +330,8 @@ class IndexRun:
                 ready, waiting_chunks = [], 0
             self._progress("words", done, len(files))
         self._put(ready)
+        if files:
+            self._progress("words", len(files), len(files))
         if touched:
             with self._writer() as writer:
                 writer.touch(touched)
@@ -467,9 +471,22 @@ class IndexRun:
                 if not self._job.patient:
                     raise
                 self._counters.notes.append(f"waited: {busy.message}")
-                self._progress("waiting", 0, 0)
-                stack.enter_context(self._store.run(wait_s=_WAIT_FOR_RUN_S))
+                stack.enter_context(self._wait_for_run(busy))
             yield
+
+    def _wait_for_run(self, busy: StoreBusy) -> AbstractContextManager[object]:
+        """Return the run lock, held, once the other run has ended; report meanwhile what is waited for."""
+        started = time.monotonic()
+        while (waited_s := time.monotonic() - started) < _WAIT_FOR_RUN_S:
+            self._progress(f"waiting for the index run of {busy.holder or 'another process'}", int(waited_s), 0)
+            with ExitStack() as stack:
+                try:
+                    stack.enter_context(self._store.run(wait_s=_WAIT_STEP_S))
+                except StoreBusy as still_busy:
+                    busy = still_busy
+                else:
+                    return stack.pop_all()
+        raise busy
 
     def _with_hint(self, problem: FileProblem) -> FileProblem:
         """Return a problem, with a hint if it is a registered root that no longer exists."""

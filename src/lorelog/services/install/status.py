@@ -107,9 +107,28 @@ def host_status(
 
 
 def is_host_available(host: str, context: InstallContext) -> bool:
-    """Return whether a host has been used here or is on PATH."""
+    """Return whether a host is on PATH or has been used here. A folder that holds only our own files does not count."""
+    if shutil.which(host, path=context.environment.get("PATH", os.defpath)) is not None:
+        return True
     root = host_root(host, context.environment, context.user_home)
-    return root.is_dir() or shutil.which(host, path=context.environment.get("PATH", os.defpath)) is not None
+    receipt = read_receipt(context.home, host)
+    if str(root) not in receipt.folders:
+        return root.is_dir()
+    ours = {Path(path).relative_to(root).parts[0] for path in receipt.files if Path(path).is_relative_to(root)}
+    return root.is_dir() and any(entry.name not in ours for entry in root.iterdir())
+
+
+def count_sessions(host: str, context: InstallContext) -> int:
+    """Return about how many conversations a host keeps, without reading them."""
+    root = host_root(host, context.environment, context.user_home)
+    count = sum(1 for pattern in _SESSION_PATTERNS.get(host, ()) for _ in glob.iglob(f"{root}/{pattern}"))
+    if host == "opencode":
+        data = context.environment.get("XDG_DATA_HOME") or str(context.user_home / ".local" / "share")
+        database = f"{data}/opencode/opencode.db"
+        if Path(database).is_file():
+            with suppress(LorelogError), open_database(database) as connection:
+                count += connection.execute("SELECT count(*) FROM session").fetchone()[0]
+    return count
 
 
 def native_install(host: str, context: InstallContext) -> str:
@@ -181,6 +200,10 @@ def _install_state(host: str, context: InstallContext) -> tuple[str, list[str]]:
         return "missing", [_misplaced_warning(host, path) for path in sorted(ours)[:1]]
     if not changes:
         return "current", _missing_command_warnings(context)
+    command = read_receipt(context.home, host).command
+    if command and not shutil.which(command, path=context.environment.get("PATH", os.defpath)):
+        gone = f"its hooks call {command}, which does not exist any more, so nothing is captured"
+        return "stale", [f"{gone}; run: lorelog hosts install {host}"]
     names = ", ".join(sorted({change.path.name for change in changes}))
     return "stale", [f"another version of lorelog is installed ({names}); run: lorelog hosts install {host}"]
 
@@ -202,7 +225,7 @@ def _silence_warnings(host: str, context: InstallContext, captures: HostCaptureS
         return []
     hours = (newest - last_seen) / 3600
     stopped = f"capture has silently stopped: {HOST_TITLES[host]} was used {hours:,.0f} h after the last event that reached us"
-    return [f"{stopped}; approve the hooks, then run: lorelog hosts backfill {host}"]
+    return [f"{stopped}; approve the hooks, then run: lorelog backfill {host}"]
 
 
 def _untrusted_events(context: InstallContext) -> list[str]:

@@ -190,9 +190,11 @@ def hold_lock(path: Path, *, wait_s: float) -> Iterator[None]:
 
 def _acquire(descriptor: int, path: Path, wait_s: float) -> None:
     if not acquire_file_lock(descriptor, wait_s):
+        holder, since = _read_owner(descriptor)
         raise StoreBusy(
-            f"the index is being written by {_format_owner(descriptor)}",
+            f"the index is being written by {holder}{since}",
             hint="wait until it finishes, or end that process",
+            holder=holder,
         )
 
 
@@ -201,13 +203,14 @@ def _write_owner(descriptor: int) -> None:
     os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "since": int(time.time())}).encode(), 0)
 
 
-def _format_owner(descriptor: int) -> str:
+def _read_owner(descriptor: int) -> tuple[str, str]:
+    """Return who holds a lock, and for how long if that is known."""
     try:
         owner = json.loads(os.pread(descriptor, 200, 0))
         age = max(0, int(time.time()) - owner["since"])
     except (ValueError, KeyError, TypeError):
-        return "another process"
-    return f"process {owner['pid']}, for {age} s"
+        return "another process", ""
+    return f"process {owner['pid']}", f", for {age} s"
 
 
 _BUSY_TIMEOUT_MS = 10_000

@@ -65,10 +65,34 @@ def daemon_mode(flag: str | None) -> str:
 
 
 def launch_daemon(address: DaemonAddress) -> None:
-    """Start a daemon, and return when it listens. Raise DaemonError if it does not start."""
-    from lorelog.surfaces.daemon_client.control import start
+    """Start a daemon, and return when it listens. Raise DaemonError if it does not start.
+
+    The first start of a home is announced on standard error.
+    """
+    from lorelog.surfaces.daemon_client.control import mark_announced, start
 
     start(address)
+    if mark_announced(address):
+        print(
+            "Started a background process that keeps lorelog fast and indexes changed files.\n"
+            "  Stop it: lorelog daemon stop. Never start it: lorelog config set daemon.warm off.",
+            file=sys.stderr,
+        )
+
+
+def wait_notice() -> Progress:
+    """Return a progress callback that only says what is waited for."""
+    notices: dict[str, Any] = {}
+
+    def show(stage: str, done: int, total: int) -> None:
+        if stage.startswith("waiting"):
+            from lorelog.surfaces.cli.render.progress import WaitNotice
+
+            text = notices.setdefault(stage, WaitNotice()).text(stage, done)
+            if text:
+                print(text, file=sys.stderr, flush=True)
+
+    return show
 
 
 def tell_unresponsive(error: DaemonError) -> None:
@@ -112,6 +136,7 @@ class OperationClient:
         if op.startswith("daemon."):  # for `lorelog daemon` only
             raise UsageError(f"there is no operation {op!r}", hint="'lorelog ops' lists the operations")
         variables = {**os.environ, **(environment or {})}
+        progress = progress or wait_notice()
         if self._mode != "off" and self._dispatcher is None:
             from lorelog.surfaces.daemon_client.client import call_daemon
 
@@ -158,9 +183,10 @@ def _require_daemon(environment: Mapping[str, str]) -> None:
 
     address = find_address(None, environment)
     if not is_listening(address):
-        from lorelog.surfaces.daemon_client.control import start
+        from lorelog.surfaces.daemon_client.control import mark_announced, start
 
         start(address, force=True)
+        mark_announced(address)  # --warm required asked for it
 
 
 def _configured_mode() -> str:

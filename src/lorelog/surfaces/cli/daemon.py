@@ -117,10 +117,11 @@ def _format_watch(watch: dict[str, Any] | None) -> list[str]:
 
 
 def _start(address: DaemonAddress, *, as_json: bool) -> int:
-    from lorelog.surfaces.daemon_client.control import start
+    from lorelog.surfaces.daemon_client.control import mark_announced, start
 
     was_running = is_listening(address)
     start(address, force=True)
+    mark_announced(address)
     status = daemon_status(address)
     if as_json:
         print_json({**status, "started": not was_running})

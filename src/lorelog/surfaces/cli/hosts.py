@@ -1,13 +1,14 @@
-"""Install lorelog into agents' hosts, show its status there, or uninstall it.
+"""Install lorelog into coding agents, check the installation, or remove it.
 
-Hosts: claude (Claude Code), codex, opencode, openclaw. Only lorelog's own files and entries are changed. Each change is shown
-as a diff, changed files are backed up, and 'uninstall' restores them. Approvals that a host requires are listed.
+Hosts are the programs that run agents: claude (Claude Code), codex, opencode and openclaw. 'install' without a name finds those on
+this machine, lists them and asks once. It adds lorelog's own files and entries and changes nothing else: it shows
+changed files as a diff and keeps a copy of each, and 'uninstall' restores them. If a host wants you to approve
+something, the command says so.
 
 examples:
+  lorelog hosts install                     find the agents on this machine and install into them
   lorelog hosts install claude --dry-run    show what would change
-  lorelog hosts install codex
   lorelog hosts status                      check the installation
-  lorelog hosts backfill claude --since 2w  capture earlier sessions
   lorelog hosts uninstall openclaw
 """
 
@@ -15,12 +16,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lorelog.core.errors import ConfigError, LorelogError
+from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError
 from lorelog.hosts import HOST_TITLES, HOSTS
 from lorelog.surfaces.cli.arguments import add_common, add_host, parse_host
 from lorelog.surfaces.cli.client import OperationClient, add_daemon_option, call_operation
@@ -31,35 +33,16 @@ from lorelog.surfaces.cli.render import (
     print_note,
     print_problem,
     printable,
-    progress_bar,
     short_path,
     stylize,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from lorelog.services.install.plan import InstallChange, InstallContext
     from lorelog.services.install.status import HostCaptureStats, HostStatus
     from lorelog.services.sessions.drain import Drainer, DrainReport
-    from lorelog.services.sessions.host_sessions import HostSession
 
 
-_BACKFILL_HELP = """\
-Capture sessions from before lorelog was installed, or that its hooks missed.
-
-Reads the conversations that a host keeps, and writes turns that are in no journal yet to the journal of their day. Running
-it again writes nothing twice. Only sessions of the current project are captured, unless --all-projects is given.
-
-With --upgrade, notes that an older version wrote are replaced by the notes of this version. Notes that somebody edited, or
-that a model worded, are kept. A replaced note stays in the journal; searches show the new one.
-
-examples:
-  lorelog hosts backfill claude --dry-run
-  lorelog hosts backfill codex --since 2w
-  lorelog hosts backfill opencode --all-projects
-  lorelog hosts backfill claude --upgrade
-"""
 _FLUSH_HELP = """\
 Capture the spooled events of hooks now, without waiting for the daemon.
 
@@ -76,150 +59,6 @@ _FLUSH_WAIT_S = 70.0
 """A transcript that is not complete after a minute never will be."""
 _BUSY_WAIT_S = 10.0
 _POLL_S = 0.1
-
-
-@dataclass(slots=True)
-class _BackfillReport:
-    host: str
-    dry_run: bool
-    sessions: int = 0
-    turns: int = 0
-    skipped: int = 0
-    gone: int = 0
-    statements: int = 0
-    upgraded: int = 0
-    projects: dict[str, int] = field(default_factory=dict)
-    problems: list[dict[str, str]] = field(default_factory=list)
-    notes: dict[str, None] = field(default_factory=dict)
-    memories: set[str] = field(default_factory=set)
-
-
-def configure_backfill(parser: argparse.ArgumentParser) -> None:
-    """Declare arguments and options."""
-    add_host(parser)
-    parser.add_argument("--since", metavar="DAY", help="only turns on or after DAY: 2026-03-05, yesterday, 7d, 2w, 3m")
-    parser.add_argument(
-        "--all-projects", action="store_true", help="capture the sessions of every project, each to its own journals"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="show what would be captured, and write nothing")
-    parser.add_argument(
-        "--upgrade", action="store_true", help="replace notes of an older version, unless somebody edited them"
-    )
-    add_common(parser)
-
-
-def run_backfill(args: argparse.Namespace) -> int:
-    """Capture the host's sessions; fail if one could not be captured."""
-    from lorelog.operations.arguments import parse_past_day
-
-    host = parse_host(args.host)
-    since = parse_past_day(args.since) if args.since else ""
-    report = _BackfillReport(host, args.dry_run)
-    client = OperationClient(args.warm, shared=True)
-    try:
-        with progress_bar() as progress:
-            sessions = list(_select_sessions(host, args, since, report))
-            for number, session in enumerate(sessions, 1):
-                _capture_session(session, since, args, client, report)
-                progress("sessions", number, len(sessions))
-    finally:
-        client.close()
-    _show_backfill(report, as_json=args.json)
-    return 1 if report.problems else 0
-
-
-def _select_sessions(host: str, args: argparse.Namespace, since: str, report: _BackfillReport) -> Iterator[HostSession]:
-    from datetime import date, datetime, time
-
-    from lorelog.services.places.project import find_project
-    from lorelog.services.sessions.host_sessions import find_host_sessions
-    from lorelog.wiring import resolve_location
-
-    project = None if args.all_projects else resolve_location(project=args.project, tenant=args.tenant).project.id
-    since_time = datetime.combine(date.fromisoformat(since), time()).timestamp() if since else 0.0
-    for session in find_host_sessions(host, os.environ):
-        if session.changed < since_time:
-            continue
-        if project is not None and (not session.directory or find_project(session.directory).id != project):
-            continue
-        if not os.path.isdir(session.directory):  # noqa: PTH112
-            report.gone += 1  # its project was deleted, so there is no journal to write to
-            continue
-        yield session
-
-
-def _capture_session(
-    session: HostSession, since: str, args: argparse.Namespace, client: OperationClient, report: _BackfillReport
-) -> None:
-    arguments: dict[str, Any] = {
-        "host": session.host,
-        "session": session.session,
-        "transcript": session.transcript,
-        "directory": session.directory,
-        "branch": session.branch,
-        "agent": session.agent,
-        "since": since,
-        "everything": True,
-        "dry_run": args.dry_run,
-        "upgrade": args.upgrade,
-        "tenant": args.tenant,
-    }
-    try:
-        reply = client.call("session.capture", arguments, directory=session.directory)
-    except LorelogError as error:
-        report.problems.append({"path": session.transcript, "message": error.message, "hint": error.hint})
-        return
-    # A forked session repeats the turns of its parent.
-    new = [turn for turn in reply["captured"] if turn["memory"] not in report.memories]
-    report.memories.update(turn["memory"] for turn in new)
-    turns = len(new)
-    report.skipped += reply["skipped"]
-    report.statements += reply["statements"]
-    report.upgraded += reply["upgraded"]
-    report.notes.update(dict.fromkeys(reply["notes"]))
-    if turns:
-        report.sessions += 1
-        report.turns += turns
-        source = os.path.dirname(new[0]["source"])  # noqa: PTH120
-        report.projects[source] = report.projects.get(source, 0) + turns
-
-
-def _show_backfill(report: _BackfillReport, *, as_json: bool) -> None:
-    if as_json:
-        print_json(
-            {
-                "host": report.host,
-                "dry_run": report.dry_run,
-                "sessions": report.sessions,
-                "turns": report.turns,
-                "skipped": report.skipped,
-                "statements": report.statements,
-                "upgraded": report.upgraded,
-                "gone": report.gone,
-                "journals": [{"path": path, "turns": turns} for path, turns in sorted(report.projects.items())],
-                "problems": report.problems,
-                "notes": list(report.notes),
-            }
-        )
-        return
-    for problem in report.problems:
-        print_problem(problem["path"], problem["message"], problem["hint"])
-    for text in report.notes:
-        print_note(text)
-    action = "Would capture" if report.dry_run else "Captured"
-    print(f"{action} {plural(report.turns, 'turn')} of {plural(report.sessions, 'session')}.")
-    if report.statements:
-        kept = "Would keep" if report.dry_run else "Kept"
-        print(
-            f"{kept} {plural(report.statements, 'statement')} of the user: corrections, preferences, decisions, plans."
-        )
-    if report.upgraded:
-        replaced = "Would replace" if report.dry_run else "Replaced"
-        print(f"{replaced} {plural(report.upgraded, 'older note')}.")
-    for path, turns in sorted(report.projects.items()):
-        print(f"  {turns:>6,}  {short_path(path)}")
-    if report.gone:
-        print_note(f"{plural(report.gone, 'session')} skipped: the project directory does not exist")
 
 
 def configure_flush(parser: argparse.ArgumentParser) -> None:
@@ -297,7 +136,11 @@ def _show_flush(drained: DrainReport, *, as_json: bool) -> None:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the verbs and their arguments."""
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    install = verbs.add_parser("install", help="install into a host, or update it", allow_abbrev=False)
+    install = verbs.add_parser("install", help="install into the agents found here, or into HOST", allow_abbrev=False)
+    install.add_argument(
+        "hosts", nargs="*", metavar="HOST", help="claude, codex, opencode or openclaw (default: all found)"
+    )
+    install.add_argument("--yes", action="store_true", help="do not ask before installing into all found hosts")
     install.add_argument(
         "--approve",
         action="store_true",
@@ -310,53 +153,115 @@ def configure(parser: argparse.ArgumentParser) -> None:
     uninstall = verbs.add_parser(
         "uninstall", help="remove lorelog from a host and restore its files", allow_abbrev=False
     )
+    add_host(uninstall)
     for verb in (install, uninstall):
-        add_host(verb)
         verb.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
         verb.add_argument("--json", action="store_true", help="print JSON (docs/json.md) instead of text")
-    for name, description, configure_verb in (
-        ("backfill", _BACKFILL_HELP.strip(), configure_backfill),
-        ("flush", _FLUSH_HELP.strip(), configure_flush),
-    ):
-        verb = verbs.add_parser(
-            name,
-            help=description.partition("\n")[0].rstrip(".").lower(),
-            description=description,
-            formatter_class=parser.formatter_class,
-            allow_abbrev=False,
-        )
-        configure_verb(verb)
+    flush = verbs.add_parser(
+        "flush",
+        help="capture the spooled events of hooks now",
+        description=_FLUSH_HELP.strip(),
+        formatter_class=parser.formatter_class,
+        allow_abbrev=False,
+    )
+    configure_flush(flush)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb."""
-    if args.verb == "backfill":
-        return run_backfill(args)
     if args.verb == "flush":
         return run_flush(args)
     if args.verb == "status":
         return _status(args)
-    return _install_or_uninstall(parse_host(args.host), args)
+    if args.verb == "install":
+        return _install(args)
+    change = _change_host(parse_host(args.host), args)
+    _show_changes([change], args)
+    return 0
 
 
 def host_checks(args: argparse.Namespace) -> list[dict[str, Any]]:
     """Return the check of the installed hosts for `lorelog doctor`."""
     statuses = [status for status in _host_statuses(args, HOSTS, {}) if status.installed != "missing"]
     if not statuses:
-        message = "not installed into any agent ('lorelog hosts install HOST')"
-        return [{"name": "hosts", "ok": True, "message": message, "hint": ""}]
+        message = "not installed into any agent, so no session is captured"
+        return [{"name": "hosts", "ok": True, "message": message, "hint": "lorelog hosts install"}]
     problems = [f"{status.title}: {text}" for status in statuses for text in (*status.approve, *status.warnings)]
     message = "; ".join(problems) or f"installed into {', '.join(status.title for status in statuses)}"
-    hint = "lorelog hosts status" if problems else ""
+    stale = [status.host for status in statuses if status.installed == "stale"]
+    hint = f"lorelog hosts install {' '.join(stale)}" if stale else "lorelog hosts status" if problems else ""
     return [{"name": "hosts", "ok": not problems, "message": message, "hint": hint}]
 
 
-def _install_or_uninstall(host: str, args: argparse.Namespace) -> int:
+@dataclass(frozen=True, slots=True)
+class _HostChange:
+    """What was changed in one host, or would be."""
+
+    host: str
+    files: list[InstallChange]
+    approvals: list[str]
+    backups: str
+
+
+def _install(args: argparse.Namespace) -> int:
+    """Install into the named hosts, or into all that are found. With several, a failure does not stop the others."""
+    from lorelog.services.install.status import is_host_available
+
+    context = install_context(approve=args.approve)
+    named = tuple(dict.fromkeys(map(parse_host, args.hosts)))
+    hosts = named or tuple(host for host in HOSTS if is_host_available(host, context))
+    if not named and not _confirm_found(hosts, args):
+        print("Nothing was changed.")
+        return 1
+    if not args.json:
+        for host in hosts:
+            if not is_host_available(host, context):
+                print_note(f"{HOST_TITLES[host]} was not found on this machine; it loads lorelog once it is installed")
+    changes, problems = [], []
+    for host in hosts:
+        try:
+            changes.append(_change_host(host, args))
+        except LorelogError as error:
+            if len(hosts) == 1:
+                raise
+            problems.append(error)
+            print_problem(HOST_TITLES[host], error.message, error.hint)
+    _show_changes(changes, args, several=len(args.hosts) != 1)
+    if changes and not args.dry_run and not args.json:
+        _print_next_steps(changes, context)
+    return 1 if problems else 0
+
+
+def _confirm_found(hosts: tuple[str, ...], args: argparse.Namespace) -> bool:
+    """List the hosts that were found and ask once. Raise NotFound if there are none, UsageError if nobody can answer."""
+    if not hosts:
+        raise NotFound(
+            "no coding agent was found on this machine",
+            hint=f"looked for {', '.join(HOSTS)}; name one to install anyway, as in: lorelog hosts install claude",
+        )
+    titles = ", ".join(HOST_TITLES[host] for host in hosts)
+    if args.yes or args.dry_run:
+        if not args.json:
+            print(f"Found: {titles}.")
+        return True
+    if args.json or sys.stdin is None or not sys.stdin.isatty():
+        raise UsageError(
+            f"found {titles}; cannot ask for confirmation: standard input is not a terminal",
+            hint=f"lorelog hosts install --yes, or name them: lorelog hosts install {' '.join(hosts)}",
+        )
+    print(f"Found: {titles}.")
+    which = "all of them" if len(hosts) > 1 else "it"
+    print(f"Install lorelog into {which}? [Y/n] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in {"", "y", "yes"}
+
+
+def _change_host(host: str, args: argparse.Namespace) -> _HostChange:
+    """Install into one host or uninstall from it, unless --dry-run is given."""
     from lorelog.services.install import plan
     from lorelog.services.install.manifests import build_manifest
     from lorelog.services.install.status import native_install, pending_approvals
 
-    context = _install_context(approve=getattr(args, "approve", False))
+    context = install_context(approve=getattr(args, "approve", False))
     installing = args.verb == "install"
     native = native_install(host, context)
     if installing and native:
@@ -370,41 +275,66 @@ def _install_or_uninstall(host: str, args: argparse.Namespace) -> int:
         )
     manifest = build_manifest(host, context)
     changes = (plan.plan_install if installing else plan.plan_uninstall)(host, manifest, context)
-    effective = plan.effective_changes(changes)
     if not args.dry_run:
         (plan.apply_install if installing else plan.apply_uninstall)(host, changes, context)
-    if not args.json:
-        for change in effective:  # after applying them: a failed change is not shown as made
-            _show_change(change, full=args.dry_run)
     folder = plan.backup_folder(context.home, host)
     backups = str(folder) if folder.is_dir() and not args.dry_run else ""
     approvals = pending_approvals(host, context) if installing and not args.dry_run else []
+    return _HostChange(host, plan.effective_changes(changes), approvals, backups)
+
+
+def _show_changes(changes: list[_HostChange], args: argparse.Namespace, *, several: bool = False) -> None:
+    """Print what changed: after applying it, so that a failed change is not shown as made."""
     if args.json:
-        files = [
-            {"path": str(change.path), "change": _change_kind(change), "diff": plan.format_diff(change)}
-            for change in effective
-        ]
-        print_json({"host": host, "dry_run": args.dry_run, "files": files, "approve": approvals, "backups": backups})
-    else:
-        _print_summary(host, args, effective, backups)
-        for approval in approvals:
+        replies = [_change_json(change, dry_run=args.dry_run) for change in changes]
+        print_json({"hosts": replies} if several else replies[0])
+        return
+    for change in changes:
+        for file in change.files:
+            _show_change(file, full=args.dry_run)
+        _print_summary(change, args)
+        for approval in change.approvals:
             print(f"{stylize('still to do:', 'yellow')} {one_line(approval)}")
-    return 0
 
 
-def _print_summary(host: str, args: argparse.Namespace, changes: list[InstallChange], backups: str) -> None:
-    title, count = HOST_TITLES[host], plural(len(changes), "file")
-    backup = f" Backups are in {short_path(backups)}." if backups else ""
-    if not changes:
+def _change_json(change: _HostChange, *, dry_run: bool) -> dict[str, Any]:
+    from lorelog.services.install.plan import format_diff
+
+    files = [{"path": str(file.path), "change": _change_kind(file), "diff": format_diff(file)} for file in change.files]
+    return {
+        "host": change.host,
+        "dry_run": dry_run,
+        "files": files,
+        "approve": change.approvals,
+        "backups": change.backups,
+    }
+
+
+def _print_summary(change: _HostChange, args: argparse.Namespace) -> None:
+    title, count = HOST_TITLES[change.host], plural(len(change.files), "file")
+    backup = f" Backups are in {short_path(change.backups)}." if change.backups else ""
+    if not change.files:
         print(f"{title}: {'already installed' if args.verb == 'install' else 'lorelog is not installed'}.")
     elif args.dry_run:
         print(f"{title}: {count} would change. Nothing was written.")
     elif args.verb == "install":
         print(f"{title}: installed, {count}.{backup}")
-        print("Restart open sessions to pick this up.")
     else:
         print(f"{title}: uninstalled, {count}.{backup}")
         print("Your memories are kept.")
+
+
+def _print_next_steps(changes: list[_HostChange], context: InstallContext) -> None:
+    """Print how to get memories of earlier sessions, and how to see the first new one."""
+    from lorelog.services.install.status import count_sessions
+
+    sessions = sum(count_sessions(change.host, context) for change in changes)
+    if sessions:
+        print(f"{plural(sessions, 'earlier session')} found: 'lorelog backfill' makes memories of this project's,")
+        print("  'lorelog backfill --all-projects' of all.")
+    print("The first new memory appears when an agent has finished a turn: lorelog list.")
+    if any(change.files for change in changes):
+        print("Restart open sessions to pick this up.")
 
 
 def _status(args: argparse.Namespace) -> int:
@@ -426,6 +356,8 @@ def _status(args: argparse.Namespace) -> int:
             cells[2] = stylize(cells[2], _STATE_COLOURS[row[2]])
         line = "  ".join(cells).rstrip()
         print(line if number else stylize(line, "dim"))
+    if not args.host and all(status.installed == "missing" for status in statuses):
+        print_note("lorelog is not installed in any of them: lorelog hosts install")
     for status in statuses:
         for text in status.approve:
             print(f"{stylize('still to do:', 'yellow')} {status.title}: {one_line(text)}")
@@ -453,7 +385,7 @@ def _host_statuses(args: argparse.Namespace, hosts: tuple[str, ...], spool: dict
     else:
         spool.update({name: reply[name] for name in ("waiting", "oldest_s", "failed")})
         stats = {fields["host"]: _capture_stats(fields) for fields in reply["hosts"]}
-    context = _install_context()
+    context = install_context()
     versions = getattr(args, "versions", False)
     return [host_status(host, context, stats.get(host, HostCaptureStats()), versions=versions) for host in hosts]
 
@@ -477,7 +409,8 @@ def _capture_stats(fields: dict[str, Any]) -> HostCaptureStats:
     return HostCaptureStats(event, capture, fields["today"])
 
 
-def _install_context(*, approve: bool = False) -> InstallContext:
+def install_context(*, approve: bool = False) -> InstallContext:
+    """Return what an installation from this process depends on."""
     from lorelog.services.install.manifests import resolve_command
     from lorelog.services.install.plan import InstallContext
     from lorelog.surfaces.daemon_client.address import find_address

@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
         "rollback": args.rollback,
         "forget_old": args.drop_old,
     }
-    with progress_bar() as progress:
+    with progress_bar(daemon_finishes=not (args.reembed or args.words_only)) as progress:
         report = call_operation(args, "memory.index", request, progress=progress, start_daemon=True)
     if args.json:
         print_json(report)

@@ -63,6 +63,7 @@ COMMANDS_BY_GROUP = {
     },
     "agents": {
         "hosts": "Install into Claude Code, Codex, OpenCode or OpenClaw",
+        "backfill": "Make memories of earlier sessions of your agents",
         "deliveries": "Show which memories agents were shown and used",
         "guard": "Check agents' tool calls against your corrections",
         "init": "Set up a directory as a project",
@@ -79,6 +80,7 @@ COMMANDS_BY_GROUP = {
         "export": "Export memories and records",
         "backup": "Write or check a backup of everything that cannot be rebuilt",
         "reset": "Delete the index (never your files)",
+        "uninstall": "Remove lorelog from this machine, except your memories",
         "store": "Move the search index to another backend (files or Milvus)",
         "eval": "Measure search quality with your own queries",
         "completion": "Print a shell completion script",
@@ -100,7 +102,7 @@ COMMANDS = {name: summary for group in COMMANDS_BY_GROUP.values() for name, summ
 
 FRONT_PAGE = {
     "find and remember": ("search", "show", "add", "list", "why", "delete", "forget"),
-    "agents": ("hosts", "deliveries"),
+    "agents": ("hosts", "backfill", "deliveries"),
     "setup": ("index", "status", "doctor", "config"),
 }
 """The commands of `lorelog --help`: the 14 that most people need."""
@@ -158,8 +160,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _dispatch(words)
     except LorelogError as error:
         return _print_error(error, as_json=as_json)
-    except KeyboardInterrupt:
-        print("\ninterrupted; finished work is kept. Run the command again to continue.", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        text = str(interrupt) or "interrupted; finished work is kept. Run the command again to continue."
+        print(f"\n{text}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         # The reader closed the pipe (lorelog list | head). Without this, Python would print an error when it flushes at exit.

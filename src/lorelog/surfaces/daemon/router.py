@@ -190,7 +190,10 @@ class RequestRouter:
 
         def report(stage: str, done: int, total: int) -> None:
             _check_cancelled(job)
-            if request.wants_progress:
+            if request.wants_progress and 0 < total == done:  # the last report of a stage: always sent
+                job.pending_progress = None
+                self._transport.post(connection, lambda: self._send_report(connection, job, stage, done, total))
+            elif request.wants_progress:
                 job.pending_progress = (stage, done, total)
                 if time.monotonic() - job.posted_at >= _PROGRESS_INTERVAL_S:
                     job.posted_at = time.monotonic()
@@ -210,8 +213,11 @@ class RequestRouter:
     def _send_progress(self, connection: ClientConnection, job: Job) -> None:
         """Send the latest progress, unless the client has not read what was sent before."""
         progress, job.pending_progress = job.pending_progress, None
-        if progress and connection.job is job and not connection.outgoing and not job.cancelled:
-            stage, done, total = progress
+        if progress and not connection.outgoing:
+            self._send_report(connection, job, *progress)
+
+    def _send_report(self, connection: ClientConnection, job: Job, stage: str, done: int, total: int) -> None:
+        if connection.job is job and not job.cancelled:
             self._transport.send(connection, {"progress": {"stage": stage, "done": done, "total": total}})
 
     def _finish(self, connection: ClientConnection, job: Job) -> None:

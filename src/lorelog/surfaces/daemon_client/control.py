@@ -69,6 +69,15 @@ def start(address: DaemonAddress, *, force: bool = False) -> None:
         os.unlink(f"{address.run}/start.failed")  # noqa: PTH108
 
 
+def mark_announced(address: DaemonAddress) -> bool:
+    """Record that the user knows of this home's daemon, and return whether this is the first time."""
+    try:
+        os.close(os.open(f"{address.run}/announced", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except OSError:
+        return False
+    return True
+
+
 def start_detached(address: DaemonAddress) -> bool:
     """Begin to start a daemon without waiting, and return whether a start was begun. For hooks; never raises.
 

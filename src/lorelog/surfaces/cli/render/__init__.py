@@ -9,30 +9,20 @@ from __future__ import annotations
 import os
 import re
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from lorelog.core.grammar import plural as plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
     from typing import Any, TextIO
-
-    from rich.progress import Progress as Bars
-    from rich.progress import TaskID
 
     from lorelog.core.ports import Progress
 
 _ANSI_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _CONTROL_CHARS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-_SHOW_PROGRESS_AFTER_S = 0.4
-_STAGE_LABELS = {
-    "words": "reading",
-    "vectors": "embedding",
-    "waiting": "waiting for another index run",
-    "compact": "summarizing",
-    "code": "reading code",
-}
 
 
 def print_json(value: Mapping[str, Any]) -> None:
@@ -153,50 +143,11 @@ def one_line(text: str) -> str:
     return printable(text).replace("\n", "\ufffd").replace("\t", " ")
 
 
-@contextmanager
-def progress_bar() -> Iterator[Progress]:
-    """Yield a progress callback that draws a bar if the work takes longer than 0.4 s."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield lambda stage, done, total: None
-        return
-    import time
+def progress_bar(*, daemon_finishes: bool = False) -> AbstractContextManager[Progress]:
+    """Return a context with a progress callback: bars on a terminal, a line now and then elsewhere.
 
-    started = time.monotonic()
-    bar = _LazyProgressBar()
+    `daemon_finishes`: the daemon continues the work if it is interrupted, and the user is told so.
+    """
+    from lorelog.surfaces.cli.render.progress import show_progress
 
-    def show(stage: str, done: int, total: int) -> None:
-        if time.monotonic() - started > _SHOW_PROGRESS_AFTER_S:
-            bar.show(stage, done, total)
-
-    try:
-        yield show
-    finally:
-        bar.stop()
-
-
-class _LazyProgressBar:
-    """A progress bar that imports rich when it is first drawn."""
-
-    def __init__(self) -> None:
-        self._bars: Bars | None = None
-        self._tasks: dict[str, TaskID] = {}
-
-    def show(self, stage: str, done: int, total: int) -> None:
-        bars = self._bars = self._bars or self._draw()
-        if stage not in self._tasks:
-            self._tasks[stage] = bars.add_task(_STAGE_LABELS.get(stage, stage), total=None)
-        bars.update(self._tasks[stage], completed=done, total=total or None)
-
-    def stop(self) -> None:
-        if self._bars is not None:
-            self._bars.stop()
-
-    def _draw(self) -> Bars:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bars
-
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        bars = Bars(*columns, console=Console(stderr=True), transient=True)
-        bars.start()
-        return bars
+    return show_progress(daemon_finishes=daemon_finishes)
