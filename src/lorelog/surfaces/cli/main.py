@@ -81,6 +81,7 @@ COMMANDS = {
     "reset": "Delete the index (never your files)",
     "config": "Show and change settings",
     "completion": "Print a shell completion script",
+    "docs": "Read the documentation in the terminal",
 }
 
 ALIASES = {"warm": "daemon"}
