@@ -4,8 +4,8 @@
     python scripts/record_terminal.py --print    show the same in this terminal
 
 The commands really run, in a new home and a copy of examples/fortnight, at a terminal of their own. The picture refers to no
-font or file elsewhere. Ids depend on the location of files, so the copy is always in the same folder; only the seconds of the
-index run differ between recordings.
+font or file elsewhere. Ids depend on the location of files, so the copy is always in the same folder; days differ between
+recordings, and so does the id of the memory that is added.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import fcntl
 import io
-import json
 import os
 import pty
 import re
@@ -33,11 +32,11 @@ ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs" / "assets" / "terminal.svg"
 PLACE = Path(tempfile.gettempdir()) / "lorelog-recording"
 COLUMNS, ROWS = 96, 60
-QUESTION = "customers were notified twice"
+PREPARATION = ["index", "memory"]  # not shown
 STEPS = (
-    ["index", "memory"],
-    ["search", QUESTION, "-k", "2"],
-    ["expand", "ID"],  # the first hit
+    ["search", "why did we shorten the cache TTL?", "-k", "2"],
+    ["add", "Use pnpm, not npm, to install packages", "--type", "decision", "--tag", "tooling"],
+    ["search", "how do I install a package?", "-k", "1"],
 )
 THEME = TerminalTheme(
     (24, 26, 31),
@@ -93,8 +92,8 @@ def record(console: Console, project: Path) -> None:
         "COLUMNS": str(COLUMNS),
         "TZ": "UTC",
     }
-    for step in STEPS:
-        words = [first_id(project, environment) if word == "ID" else word for word in step]
+    run_at_terminal(PREPARATION, project, environment)
+    for words in STEPS:
         typed = " ".join(f'"{word}"' if " " in word else word for word in words)
         console.print(Text.assemble(("$ ", PROMPT), (f"lorelog {typed}", "bold")))
         console.print(Text.from_ansi(run_at_terminal(words, project, environment).rstrip()))
@@ -121,13 +120,6 @@ def _read(terminal: int) -> bytes:
         return os.read(terminal, 65536)
     except OSError:  # Linux: the other end was closed
         return b""
-
-
-def first_id(project: Path, environment: dict[str, str]) -> str:
-    """Return the short id of the first hit."""
-    command = [sys.executable, "-m", "lorelog", "search", QUESTION, "-k", "1", "--json"]
-    done = subprocess.run(command, cwd=project, env=environment, capture_output=True, check=True)
-    return str(json.loads(done.stdout)["hits"][0]["id"])[:8]
 
 
 def export_picture(console: Console) -> str:
