@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import subprocess
 from pathlib import Path
@@ -10,9 +11,10 @@ import pytest
 from tests.docs.pages import ROOT, read, shell_lines
 from tests.surfaces.conftest import Shell
 
+from lorelog.config.schema import SETTINGS
 from lorelog.core.errors import UsageError
 from lorelog.surfaces.cli.docs import find_docs_folder, find_page, read_contents, terminal_markdown
-from lorelog.surfaces.cli.main import COMMANDS
+from lorelog.surfaces.cli.main import COMMANDS, command_parser
 
 DOCS = ROOT / "docs"
 NAMES = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
@@ -20,6 +22,7 @@ LISTED = {name for name in NAMES - {"index.md"} if "/" not in name or name.endsw
 """Pages of the table of contents. It leaves the pages of a folder to the folder's start page."""
 
 NAV = re.compile(r"([\w/-]+\.md)$", re.MULTILINE)
+FILE = re.compile(r"docs/\w+\.md")
 WORDS_OF_MAIN = {"help", "version", "--help", "--version"}
 """What `lorelog` itself answers, besides its commands."""
 
@@ -60,6 +63,19 @@ def test_every_command_named_in_a_block_exists() -> None:
     named = {(name, line.split()[1]) for name in pages for line in shell_lines(read(name))}
 
     assert [(page, word) for page, word in sorted(named) if word not in {*COMMANDS, *WORDS_OF_MAIN}] == []
+
+
+def test_help_names_pages_by_their_command() -> None:
+    """No help text and no setting names a file of docs/, which an installation does not have: `lorelog docs json` does."""
+    texts = {name: command_parser(name) for name in COMMANDS}
+    found = {name for name, parser in texts.items() if FILE.search(_all_help(parser))}
+
+    assert sorted(found | {setting.key for setting in SETTINGS if FILE.search(setting.meaning)}) == []
+
+
+def _all_help(parser: argparse.ArgumentParser) -> str:
+    verbs = [action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    return parser.format_help() + "".join(_all_help(verb) for choices in verbs for verb in choices.values())
 
 
 def test_docs_lists_the_pages_by_group(shell: Shell) -> None:

@@ -63,7 +63,7 @@ def add_common(
 
     `project` is the help text of --project.
     """
-    parser.add_argument("--json", action="store_true", help="print JSON ('lorelog docs json') instead of text")
+    parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md) instead of text")
     parser.add_argument("--project", metavar="DIR", help=project)
     if with_scope:
         add_scope_options(parser)

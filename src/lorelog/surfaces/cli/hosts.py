@@ -231,7 +231,7 @@ def configure_flush(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="how long to wait for incomplete transcripts (default: %(default).0f)",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON ('lorelog docs json') instead of text")
+    parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md) instead of text")
     add_daemon_option(parser)
 
 
@@ -313,7 +313,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for verb in (install, uninstall):
         add_host(verb)
         verb.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
-        verb.add_argument("--json", action="store_true", help="print JSON ('lorelog docs json') instead of text")
+        verb.add_argument("--json", action="store_true", help="print JSON (docs/json.md) instead of text")
     for name, description, configure_verb in (
         ("backfill", _BACKFILL_HELP.strip(), configure_backfill),
         ("flush", _FLUSH_HELP.strip(), configure_flush),

@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     trust.add_argument("key", metavar="PUBLICKEY", help="public key, as printed by 'lorelog identity export'")
     trust.add_argument("--also", action="store_true", help="add to the name's keys, for a second machine or a new key")
     for verb in (create, listing, show, export, trust, forget):
-        verb.add_argument("--json", action="store_true", help="print JSON ('lorelog docs json') instead of text")
+        verb.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
 
 
 def run(args: argparse.Namespace) -> int:

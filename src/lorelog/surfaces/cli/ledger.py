@@ -1,6 +1,6 @@
 """Verify, export and import the ledger of records.
 
-The ledger stores the records of tasks ('lorelog docs ledger'). 'verify' reads all of it and reports every line that was changed since
+The ledger stores the records of tasks (docs/ledger.md). 'verify' reads all of it and reports every line that was changed since
 it was written. 'export' and 'import' move records between homes, as JSON Lines, as Markdown for people, or as OMF 1.0
 (Open Memory Format). Imported records that are not signed count as imported text, unless --restore declares the file your
 own backup.
@@ -66,7 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         (export, _PROJECT_HELP),
         (import_verb, "assign the records of projects to the project of DIR"),
     ):
-        verb.add_argument("--json", action="store_true", help="print JSON ('lorelog docs json') instead of text")
+        verb.add_argument("--json", action="store_true", help="print JSON (docs/json.md) instead of text")
         verb.add_argument("--project", metavar="DIR", help=project)
         add_tenant_option(verb)
 

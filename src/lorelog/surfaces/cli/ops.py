@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
     parser.add_argument("op", nargs="?", metavar="OP", help="name of an operation")
-    parser.add_argument("--json", action="store_true", help="print JSON ('lorelog docs json') instead of text")
+    parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md) instead of text")
 
 
 def run(args: argparse.Namespace) -> int:
