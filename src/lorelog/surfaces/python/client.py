@@ -78,7 +78,7 @@ class Lorelog:
         project: a directory of the project; the current directory if not given.
         home: home folder of the index; LORELOG_HOME or ~/.lorelog if not given.
         settings: setting keys and values that override all files and variables, such as
-            `{"embedding.provider": "none"}`; see `lorelog docs configuration`.
+            `{"embedding.provider": "none"}`; see docs/configuration.md.
 
     Invalid settings raise ConfigError at once. Models and the index are opened by the first method that needs them.
 
@@ -308,7 +308,7 @@ class Lorelog:
     ) -> AddReply:
         """Append a memory to today's journal. It is searchable when this returns, until the day it `expires`.
 
-        `cues` say when an agent is shown it: `path=src/db/**`, `command=npm *`; see `lorelog docs delivery`. Secrets in the
+        `cues` say when an agent is shown it: `path=src/db/**`, `command=npm *`; see docs/delivery.md. Secrets in the
         text are redacted, and `redacted` of the reply counts them; `keep_secrets` keeps those of a person's own text.
         """
         return self._run(
