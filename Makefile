@@ -50,7 +50,7 @@ docs: $(VENV)/.ready  ## write the generated parts of docs/
 	$(BIN)/python scripts/generate_reference.py
 
 site:  ## the documentation as a website with offline search, in build/site (installs mkdocs-material into .bench/site, once)
-	test -x .bench/site/bin/mkdocs || { $(PYTHON) -m venv .bench/site && .bench/site/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/site.txt; }
+	test -x .bench/site/bin/mkdocs || { $(PYTHON) -m venv .bench/site && .bench/site/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt; }
 	NO_MKDOCS_2_WARNING=1 .bench/site/bin/mkdocs build --strict
 
 picture: $(VENV)/.ready  ## record the terminal of the README again
@@ -114,7 +114,6 @@ lock:  ## pin every dependency anew, by name and hash
 	.bench/uv/bin/python -m pip install --quiet uv
 	.bench/uv/bin/uv pip compile pyproject.toml --universal --generate-hashes --no-header --quiet -o requirements/run.txt
 	.bench/uv/bin/uv pip compile pyproject.toml --extra dev --universal --generate-hashes --no-header --quiet -c requirements/run.txt -o requirements/dev.txt
-	.bench/uv/bin/uv pip compile requirements/site.in --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet -o requirements/site.txt
 
 clean:  ## remove what was built
 	rm -rf $(VENV) .bench dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

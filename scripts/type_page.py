@@ -5,7 +5,7 @@
 
 Every line after `$ ` of the page's console blocks is typed into a shell, in order, in one new home and one new
 directory. Ids and times are others each time: ids on the page stand for those that the same lines print now, and when
-pages are compared, all ids are alike, and so are times and scores.
+pages are compared, all ids are alike, and so are times and confidence.
 """
 
 import argparse
@@ -24,7 +24,7 @@ ID = re.compile(
     r"\b[0-9a-f]{8}-[0-9a-f]{4}(?:-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})?\b|\b(?:[0-9a-f]{16}|[0-9a-f]{32}|[0-9a-f]{64})\b|\b[0-9a-f]{8}\b"
 )
 MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d+)?Z?)?)?")
-SCORE = re.compile(r"\b\d\.\d{3}  \d+% likely")
+CONFIDENCE = re.compile(r"[●○]{3} (?:strong|likely|weak)|\b\d\.\d{3}  \d+% likely")
 TOKENS = re.compile(r"~\d+ tokens")
 SECONDS = re.compile(r"\b\d+\.\d s\b")
 BUILT_IN_MODEL = "<!-- typed with: the built-in model -->"
@@ -86,7 +86,7 @@ def run(line: str, directory: Path, environment: Mapping[str, str]) -> str:
 def masked(page: str) -> str:
     """Return a page's commands and output without parts that differ in each run."""
     text = "\n".join(f"$ {line}\n{printed}" for line, printed in steps(page))
-    text = TOKENS.sub("~N tokens", SECONDS.sub("N s", SCORE.sub("SCORE", MOMENT.sub("TIME", text))))
+    text = TOKENS.sub("~N tokens", SECONDS.sub("N s", CONFIDENCE.sub("CONFIDENCE", MOMENT.sub("TIME", text))))
     return ID.sub("ID", text)
 
 
