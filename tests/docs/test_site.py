@@ -79,12 +79,13 @@ def _all_help(parser: argparse.ArgumentParser) -> str:
 
 
 def test_docs_lists_the_pages_by_group(shell: Shell) -> None:
-    """`lorelog docs` prints each group with its pages and what they are about."""
+    """`lorelog docs` prints each group with its pages and what they are about, in 80 columns."""
     done = shell("docs")
 
     assert done.status == 0
     assert done.out.startswith("Start here\n  quickstart ")
     assert "from nothing to the first answer" in done.out
+    assert [line for line in done.out.splitlines() if len(line) > 80] == []
     assert [page.name for page in read_contents(find_docs_folder()) if f"  {page.name} " not in done.out] == []
 
 
