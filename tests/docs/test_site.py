@@ -123,7 +123,7 @@ def test_a_page_at_a_terminal_names_commands_for_links() -> None:
 @pytest.mark.skipif(not (ROOT / ".bench/site/bin/mkdocs").exists(), reason="'make site' has not installed mkdocs")
 def test_the_website_builds_and_fetches_nothing(tmp_path: Path) -> None:
     """`mkdocs build --strict` has no warning, and no page loads a script, style or picture from elsewhere."""
-    command = [str(ROOT / ".bench/site/bin/mkdocs"), "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    command = [str(ROOT / ".bench/site/bin/mkdocs"), "build", "--strict", "--site-dir", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
 
     loaded = re.compile(r'<(?:script|link|img|iframe)[^>]+(?:src|href)="?(https?:)')
