@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-rest test-all test-local e2e lint fix docs plugins plugins-check bench bench-latency bench-hooks bench-records bench-words bench-quality bench-redaction bench-scale bench-milvus bench-code bench-freshness bench-delivery bench-safety lock clean
+.PHONY: help demo test test-rest test-all test-local e2e lint fix docs site picture plugins plugins-check bench bench-latency bench-hooks bench-records bench-words bench-quality bench-redaction bench-scale bench-milvus bench-code bench-freshness bench-delivery bench-safety lock clean
 
 help:  ## show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -48,6 +48,13 @@ fix: $(VENV)/.ready  ## format, and mend what can be mended
 
 docs: $(VENV)/.ready  ## write the generated parts of docs/
 	$(BIN)/python scripts/generate_reference.py
+
+site:  ## the documentation as a website with offline search, in build/site (installs mkdocs-material into .bench/site, once)
+	test -x .bench/site/bin/mkdocs || { $(PYTHON) -m venv .bench/site && .bench/site/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt; }
+	NO_MKDOCS_2_WARNING=1 .bench/site/bin/mkdocs build --strict
+
+picture: $(VENV)/.ready  ## record the terminal of the README again
+	$(BIN)/python scripts/record_terminal.py
 
 plugins: $(VENV)/.ready  ## write plugins/ from src/lorelog/hosts
 	$(BIN)/python scripts/generate_plugins.py
@@ -110,7 +117,7 @@ lock:  ## pin every dependency anew, by name and hash
 	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir .bench/encoder ./encoder
 	.bench/uv/bin/uv pip compile pyproject.toml $(LOCK) -o requirements/run.txt
 	.bench/uv/bin/uv pip compile pyproject.toml --extra dev $(LOCK) -c requirements/run.txt -o requirements/dev.txt
-	test ! -f requirements/site.in || .bench/uv/bin/uv pip compile requirements/site.in $(LOCK) -o requirements/site.txt
+	.bench/uv/bin/uv pip compile requirements/site.in $(LOCK) -o requirements/docs.txt
 
 clean:  ## remove what was built
 	rm -rf $(VENV) .bench dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

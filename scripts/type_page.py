@@ -21,12 +21,14 @@ from pathlib import Path
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 STEP = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 ID = re.compile(
-    r"\b[0-9a-f]{8}-[0-9a-f]{4}(?:-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})?\b|\b(?:[0-9a-f]{16}|[0-9a-f]{32}|[0-9a-f]{64})\b|(?<=show )[0-9a-f]{8}\b|(?<=\s)[0-9a-f]{8}$",
-    re.MULTILINE,
+    r"\b[0-9a-f]{8}-[0-9a-f]{4}(?:-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})?\b|\b(?:[0-9a-f]{16}|[0-9a-f]{32}|[0-9a-f]{64})\b|\b[0-9a-f]{8}\b"
 )
 MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d+)?Z?)?)?")
-CONFIDENCE = re.compile(r"[●○]{3} (?:strong|likely|weak)")
+CONFIDENCE = re.compile(r"[●○]{3} (?:strong|likely|weak)|\b\d\.\d{3}  \d+% likely")
 TOKENS = re.compile(r"~\d+ tokens")
+SECONDS = re.compile(r"\b\d+\.\d s\b")
+BUILT_IN_MODEL = "<!-- typed with: the built-in model -->"
+"""Mark of a page whose searches need vectors. The others are typed with keywords only, which takes less time."""
 LIMIT_S = 120
 
 
@@ -84,18 +86,18 @@ def run(line: str, directory: Path, environment: Mapping[str, str]) -> str:
 def masked(page: str) -> str:
     """Return a page's commands and output without parts that differ in each run."""
     text = "\n".join(f"$ {line}\n{printed}" for line, printed in steps(page))
-    text = TOKENS.sub("~N tokens", CONFIDENCE.sub("CONFIDENCE", MOMENT.sub("TIME", text)))
+    text = TOKENS.sub("~N tokens", SECONDS.sub("N s", CONFIDENCE.sub("CONFIDENCE", MOMENT.sub("TIME", text))))
     return ID.sub("ID", text)
 
 
-def environment_at(place: Path) -> dict[str, str]:
-    """Return an environment without anything of the current user."""
+def environment_at(place: Path, page: str = "") -> dict[str, str]:
+    """Return an environment for a page, without anything of the current user."""
     programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     return {
         "PATH": programs,
         "HOME": str(place),
         "LORELOG_HOME": str(place / "home"),
-        "LORELOG_EMBEDDING_PROVIDER": "none",
+        "LORELOG_EMBEDDING_PROVIDER": "builtin" if BUILT_IN_MODEL in page else "none",
         "LORELOG_DAEMON_WARM": "off",
         "LANG": "C.UTF-8",
         "TZ": "UTC",
@@ -116,7 +118,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="page-") as made:
         directory = Path(made) / "shop"
         directory.mkdir()
-        new = retyped(old, directory, environment_at(Path(made)))
+        new = retyped(old, directory, environment_at(Path(made), old))
     if options.check:
         return int(masked(old) != masked(new))
     options.page.write_text(new, "utf-8")

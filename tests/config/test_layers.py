@@ -431,7 +431,7 @@ def test_bad_environment(place: Place, name: str, text: str) -> None:
         ("LORELOG_INDEX_EXCLUDES", "LORELOG_INDEX_EXCLUDE"),
         ("LORELOG_SERACH_K", "LORELOG_SEARCH_K"),
         ("LORELOG_EMBED_PROVIDER", "LORELOG_EMBEDDING_PROVIDER"),
-        ("LORELOG_SCOPE_ZZZZZZZZZ", "docs/configuration.md"),
+        ("LORELOG_SCOPE_ZZZZZZZZZ", "lorelog docs configuration"),
     ],
 )
 def test_unknown_variable(place: Place, name: str, hint: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
-    [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("bench/*.md"), *ROOT.glob("examples/**/README.md")]
+    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md"), *ROOT.glob("examples/**/README.md")]
 )
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -37,6 +37,15 @@ def command_lines(text: str) -> Iterator[str]:
     for span in _SPAN.findall(_FENCE.sub("", text)):
         if span.startswith("lorelog ") and "COMMAND" not in span:
             yield span
+
+
+def shell_lines(text: str) -> Iterator[str]:
+    """Yield the lines of a page's shell blocks that begin with lorelog, without comments."""
+    for block in (*blocks(text, "console"), *blocks(text, "sh")):
+        for line in block.split("\n"):
+            typed = line.removeprefix("$ ").split("  #")[0]
+            if typed.startswith("lorelog "):
+                yield typed
 
 
 def lorelog_words(line: str) -> Iterator[list[str]]:

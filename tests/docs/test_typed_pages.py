@@ -8,7 +8,7 @@ import pytest
 from scripts.type_page import Typed, environment_at, masked, retyped, steps
 from tests.docs.pages import read
 
-PAGES = ("docs/trust.md", "docs/records.md")
+PAGES = ("docs/quickstart.md", "docs/trust.md", "docs/records.md")
 
 
 @pytest.mark.slow
@@ -20,7 +20,7 @@ def test_the_page_is_true(name: str, tmp_path: Path) -> None:
     directory.mkdir()
 
     assert len(steps(page)) > 3
-    assert masked(retyped(page, directory, environment_at(tmp_path))) == masked(page)
+    assert masked(retyped(page, directory, environment_at(tmp_path, page))) == masked(page)
 
 
 def test_a_page_that_is_not_true_is_seen(tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def _check_variable(name: str, variables: Iterable[str]) -> None:
     tail = "_" + name.removeprefix(VARIABLE_PREFIX).lower()
     near = near or next((other for other in by_tail if other.endswith(tail)), "")
     if ours or near:
-        hint = f"did you mean {by_tail[near]}?" if near else "docs/configuration.md lists the variables"
+        hint = f"did you mean {by_tail[near]}?" if near else "'lorelog docs configuration' lists the variables"
         raise ConfigError(f"unknown environment variable {name}", hint=hint)
 
 

@@ -33,7 +33,7 @@ EMBEDDING_SETTINGS: tuple[Setting, ...] = (
         "Who embeds text: `builtin` needs no network and no key, `openai` is any OpenAI-compatible server, "
         "`google`, `voyage`, `jina` and `mistral` are those vendors, `ollama` is your own server, `local` "
         "(sentence-transformers) and `onnx` run models on this machine, `none` disables vectors (keyword search "
-        "only), `fake` is for tests (docs/providers.md).",
+        "only), `fake` is for tests (`lorelog docs providers`).",
         choices=EMBEDDING_PROVIDERS,
     ),
     Setting(
@@ -143,7 +143,7 @@ LLM_SETTINGS: tuple[Setting, ...] = (
         "none",
         "The language model for `compact`: `openai` is any server with its chat API, `anthropic` and `gemini` are"
         " those vendors, `ollama` is your own server, `command` any program, `host` an agent's own program "
-        "(`claude`, else `codex`), `none` disables it (docs/llm.md).",
+        "(`claude`, else `codex`), `none` disables it (`lorelog docs llm`).",
         choices=LANGUAGE_PROVIDERS,
     ),
     Setting(
@@ -355,7 +355,7 @@ STORE_SETTINGS: tuple[Setting, ...] = (
         "store.uri",
         "",
         "Where the search index is kept: empty is next to the catalog, a path ending in `.db` is Milvus Lite, "
-        "`http://host:19530` a Milvus server, `https://…` Zilliz Cloud (docs/milvus.md).",
+        "`http://host:19530` a Milvus server, `https://…` Zilliz Cloud (`lorelog docs milvus`).",
         pattern=rf"({URL_PATTERN}|[^:\x00-\x1f\x7f-\x9f\u2028\u2029]+\.db)",
         expected="a path that ends in .db, or an http:// or https:// address without user, password or query",
         repeatable=False,
@@ -375,7 +375,7 @@ STORE_SETTINGS: tuple[Setting, ...] = (
         "store.shared",
         False,
         "Whether machines with the same tenant and projects in the same Milvus find each other's memories "
-        "(docs/milvus.md).",
+        "(`lorelog docs milvus`).",
     ),
 )
 

@@ -129,7 +129,7 @@ def resolve_dimensions(model: str, dimensions: int, takes: Callable[[str], bool 
         return VectorDimensions(dimensions, dimensions)
     raise ConfigError(
         f"the vectors of {model} cannot have {dimensions} dimensions: it is not a Matryoshka model",
-        hint="leave embedding.dimensions at 0, or choose a model whose vectors can be truncated (docs/providers.md)",
+        hint="leave embedding.dimensions at 0, or choose a model whose vectors can be truncated ('lorelog docs providers')",
     )
 
 

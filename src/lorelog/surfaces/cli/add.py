@@ -16,7 +16,7 @@ Passwords, keys and tokens in the text are replaced by [redacted:KIND] before it
 
 An agent is shown the memory when a --when or --on option matches what it does, once per session. Without these options
 this is derived from the text for corrections, preferences, decisions and facts: files, symbols, commands, errors. See
-docs/delivery.md.
+'lorelog docs delivery'.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A backup is one .tar.gz file: the journals of all known projects, the ledger, settings, feedback and the other data of all
 tenants, with a manifest of SHA-256 sums. It may be written while agents and the daemon work. The index is left out, and so
-are private keys, unless --with-keys. 'lorelog restore FILE' restores it (docs/backup.md).
+are private keys, unless --with-keys. 'lorelog restore FILE' restores it ('lorelog docs backup').
 
 examples:
   lorelog backup ~/lorelog-2026-03-05.tar.gz

@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         ("restart", "stop the daemon and start another"),
     ):
         verb = add_verb(parser, verbs, name, help_text)
-        verb.add_argument("--json", action="store_true", help="print JSON (docs/json.md) instead of text")
+        verb.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -70,7 +70,7 @@ def configure_flush(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="how long to wait for incomplete transcripts (default: %(default).0f)",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md) instead of text")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
     add_daemon_option(parser)
 
 
@@ -156,7 +156,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_host(uninstall)
     for verb in (install, uninstall):
         verb.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
-        verb.add_argument("--json", action="store_true", help="print JSON (docs/json.md) instead of text")
+        verb.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
     flush = verbs.add_parser(
         "flush",
         help="capture the spooled events of hooks now",

@@ -2,7 +2,7 @@
 
 An identity is a name with a key pair. If `records.identity` is set to it, every record you write is signed, and anyone with
 the public key can verify that you wrote it. Without a passphrase any process of your account can sign with the key; with
-one, any process that has LORELOG_IDENTITY_PASSPHRASE. docs/identity.md explains what a signature proves.
+one, any process that has LORELOG_IDENTITY_PASSPHRASE. 'lorelog docs identity' explains what a signature proves.
 
 examples:
   lorelog identity create mara
@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     trust.add_argument("key", metavar="PUBLICKEY", help="public key, as printed by 'lorelog identity export'")
     trust.add_argument("--also", action="store_true", help="add to the name's keys, for a second machine or a new key")
     for verb in (create, listing, show, export, trust, forget):
-        verb.add_argument("--json", action="store_true", help="print JSON (docs/json.md) instead of text")
+        verb.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--include-archived", action="store_true", help="omf: also import archived, expired and superseded memories"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md) instead of text")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
     parser.add_argument("--project", metavar="DIR", help="assign the records of projects to the project of DIR")
     add_tenant_option(parser)
 

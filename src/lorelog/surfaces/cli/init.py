@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-agent-files", action="store_true", help="do not change AGENTS.md and CLAUDE.md")
     parser.add_argument("--remove", action="store_true", help="delete the block from AGENTS.md and CLAUDE.md")
     parser.add_argument("--dry-run", action="store_true", help="show what would be written, and write nothing")
-    parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md) instead of text")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
 
 
 def run(args: argparse.Namespace) -> int:

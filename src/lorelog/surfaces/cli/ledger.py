@@ -1,6 +1,6 @@
 """Check the ledger of records.
 
-The ledger stores the records of tasks (docs/ledger.md). 'check' reads all of it and reports every line that was changed since
+The ledger stores the records of tasks ('lorelog docs ledger'). 'check' reads all of it and reports every line that was changed since
 it was written, and every signature that does not prove its writer. 'lorelog export --format ledger' and 'lorelog import'
 move records between homes.
 

@@ -83,6 +83,7 @@ COMMANDS_BY_GROUP = {
         "uninstall": "Remove lorelog from this machine, except your memories",
         "store": "Move the search index to another backend (files or Milvus)",
         "eval": "Measure search quality with your own queries",
+        "docs": "Read the documentation in the terminal",
         "completion": "Print a shell completion script",
         "help": "Explain a command, or list all of them",
     },

@@ -1,6 +1,6 @@
 """Run an MCP server on standard input and output.
 
-Agents start this command; docs/mcp.md has the configuration for each host. The process is a thin proxy: the daemon does the
+Agents start this command; 'lorelog docs mcp' has the configuration for each host. The process is a thin proxy: the daemon does the
 work and is started if needed, so that ten agents share one model. Without a daemon the process does the work itself. It
 exits when the agent closes the connection.
 

@@ -2,7 +2,7 @@
 
 A backup is merged into this home: what is missing is added, what is here stays, and what was forgotten here does not come
 back. Files that are changed are copied first, and --undo puts them back. Run an interrupted restore again to complete it
-(docs/backup.md).
+('lorelog docs backup').
 
 examples:
   lorelog restore 65fcbf6e

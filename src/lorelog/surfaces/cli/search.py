@@ -3,7 +3,7 @@
 Keyword and semantic matches are combined into one ranking. Each hit shows its location, whether it is a strong, likely or
 weak match, its date, type, tags and id, and a snippet with the matching words marked; a record shows its id and trust
 level. --explain shows scores, probabilities and full ids. With --token-budget the best set of hits that fits is shown, full
-sections first. --format tsv prints one line per hit for fzf and other programs (docs/search.md). Questions about code ("who calls parse_config", "where is Engine
+sections first. --format tsv prints one line per hit for fzf and other programs ('lorelog docs search'). Questions about code ("who calls parse_config", "where is Engine
 defined", "what imports requests") are also answered from the code index, if 'lorelog code index' has built one.
 
 examples:

@@ -1,6 +1,6 @@
 """Serve the HTTP API.
 
-Endpoints: /api/memory/… (compatible with Loop), every operation (/api/call/NAME), /api/ops, /health, /metrics,
+Endpoints: /api/memory/… (as in Loop, an agent server), every operation (/api/call/NAME), /api/ops, /health, /metrics,
 /openapi.json, and MCP over streamable HTTP (/mcp). Only this machine can connect unless --host is given. Every request except
 /health needs a bearer token: the one in run/http.token of the home, which is created once, or that of --token-env. The daemon
 handles the requests if it runs, otherwise this process. Press Ctrl-C to stop.

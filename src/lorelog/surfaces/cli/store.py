@@ -3,7 +3,7 @@
 The catalog and its vectors are always on this machine. 'copy' writes them to another backend: Milvus Lite (a path that ends
 in .db), a Milvus server (http://host:19530), Zilliz Cloud (https://…), or 'embedded' for the local files. It changes no
 setting: set store.uri afterwards. An interrupted copy continues where it stopped. 'leave' deletes this index's rows in a
-Milvus that you no longer use. See docs/milvus.md.
+Milvus that you no longer use. See 'lorelog docs milvus'.
 
 examples:
   lorelog store copy --to http://localhost:19530

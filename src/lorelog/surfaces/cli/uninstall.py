@@ -70,7 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="list what would be removed, and remove nothing")
     parser.add_argument("--data", action="store_true", help="also delete memories, settings and keys in lorelog's home")
     parser.add_argument("--yes", action="store_true", help="do not ask before removing")
-    parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md) instead of text")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         verb.add_argument(
             "--output", metavar="DIR", help="directory of the pages (default: .lorelog/wiki of the project)"
         )
-        verb.add_argument("--json", action="store_true", help="print JSON (docs/json.md) instead of text")
+        verb.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
     for verb in (build, serve, lint):
         verb.add_argument("--all-projects", action="store_true", help="include all projects of the tenant")
         add_project_option(verb)

@@ -1,0 +1,146 @@
+"""List the pages of the documentation, or read one in the terminal.
+
+Without PAGE the pages are listed, by audience. A page is formatted at a terminal, and shown with $PAGER if it is longer
+than the screen. In a pipe it is printed as Markdown. The pages belong to the installed version and need no network.
+
+examples:
+  lorelog docs
+  lorelog docs quickstart
+  lorelog docs json | grep -A3 hits
+  lorelog docs --path security
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lorelog.core.errors import LorelogError, UsageError
+from lorelog.surfaces.cli.render import stylize
+
+INDEX_PAGE = "index.md"
+"""The start page. Its lists are the table of contents, of this command as of the website."""
+
+_GROUP = re.compile(r"## (.+)")
+_ENTRY = re.compile(r"- \[(?P<title>[^\]]+)\]\((?P<file>[^)#:]+)\.md\): (?P<summary>.+)")
+_LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
+_COMMENT = re.compile(r"^<!--.*?-->\n+", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class DocsPage:
+    """An entry of the table of contents."""
+
+    group: str
+    name: str
+    summary: str
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare arguments and options."""
+    parser.add_argument("page", nargs="?", metavar="PAGE", help="name of a page, such as quickstart or search.md")
+    parser.add_argument("--path", action="store_true", help="print the path of the page, or of the folder")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the list, a page or a path."""
+    folder = find_docs_folder()
+    page = find_page(folder, args.page) if args.page else folder / INDEX_PAGE
+    if args.path:
+        print(page if args.page else folder)
+    elif not args.page:
+        _print_contents(list(read_contents(folder)))
+    elif sys.stdout.isatty():
+        _show(page.read_text("utf-8"))
+    else:
+        sys.stdout.write(page.read_text("utf-8"))
+    return 0
+
+
+def find_docs_folder() -> Path:
+    """Return the folder of the pages: in the installed package, or in the checkout of an editable installation."""
+    package = Path(__file__).resolve().parents[2]
+    for folder in (package / "docs", package.parents[1] / "docs"):
+        if (folder / INDEX_PAGE).is_file():
+            return folder
+    raise LorelogError(
+        f"this installation has no documentation: {package / 'docs'} does not exist",
+        hint="reinstall lorelog; 'lorelog COMMAND --help' explains each command",
+    )
+
+
+def read_contents(folder: Path) -> Iterator[DocsPage]:
+    """Yield the entries of the start page."""
+    group = ""
+    for line in (folder / INDEX_PAGE).read_text("utf-8").splitlines():
+        if heading := _GROUP.fullmatch(line):
+            group = heading[1]
+        elif entry := _ENTRY.fullmatch(line):
+            yield DocsPage(group, entry["file"].removesuffix("/README"), entry["summary"])
+
+
+def find_page(folder: Path, word: str) -> Path:
+    """Return the file of a page. Raise UsageError, with the nearest name, if there is none."""
+    name = word.lower().removeprefix("docs/").removesuffix(".md")
+    names = {path.relative_to(folder).with_suffix("").as_posix(): path for path in sorted(folder.rglob("*.md"))}
+    names |= {found.removesuffix("/README"): path for found, path in names.items() if found.endswith("/README")}
+    if name in names:
+        return names[name]
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, names, n=1)
+    hint = f"did you mean 'lorelog docs {near[0]}'?" if near else "'lorelog docs' lists the pages"
+    raise UsageError(f"there is no page {word!r}", hint=hint)
+
+
+def _print_contents(pages: list[DocsPage]) -> None:
+    width = max(len(page.name) for page in pages)
+    group = ""
+    for page in pages:
+        if page.group != group:
+            print(f"{chr(10) if group else ''}{stylize(page.group, 'bold')}")
+            group = page.group
+        print(f"  {page.name:<{width}}  {page.summary}")
+    print("\n'lorelog docs PAGE' shows a page.")
+
+
+def _show(text: str) -> None:
+    """Print a formatted page, with the pager if it does not fit on the screen."""
+    import os
+    import shutil
+
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    console = Console()
+    os.environ.setdefault("LESS", "-RFX")  # colours; no pager for a short page
+    rendered = Markdown(terminal_markdown(text), hyperlinks=False)
+    lines = console.render_lines(rendered, pad=False)
+    if len(lines) < shutil.get_terminal_size().lines:
+        console.print(rendered)
+        return
+    with console.pager(styles=console.color_system is not None):
+        console.print(rendered)
+
+
+def terminal_markdown(text: str) -> str:
+    """Return a page without comments and pictures, and with its links to other pages as commands."""
+    parts = _FENCE.split(_COMMENT.sub("", text))
+    return "".join(part if index % 2 else _LINK.sub(_replace_link, part) for index, part in enumerate(parts))
+
+
+def _replace_link(link: re.Match[str]) -> str:
+    if link["image"]:
+        return ""
+    path = link["target"].partition("#")[0]
+    if "://" in path:
+        return link[0]
+    if not path.endswith(".md") or path.startswith("../"):
+        return link["text"]
+    command = f"`lorelog docs {path.removesuffix('.md').removesuffix('/README')}`"
+    return command if link["text"].endswith(".md") else f"{link['text']} ({command})"
