@@ -117,7 +117,7 @@ lock:  ## pin every dependency anew, by name and hash
 	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir .bench/encoder ./encoder
 	.bench/uv/bin/uv pip compile pyproject.toml $(LOCK) -o requirements/run.txt
 	.bench/uv/bin/uv pip compile pyproject.toml --extra dev $(LOCK) -c requirements/run.txt -o requirements/dev.txt
-	.bench/uv/bin/uv pip compile requirements/site.in $(LOCK) -o requirements/docs.txt
+	.bench/uv/bin/uv pip compile requirements/docs.in $(LOCK) -o requirements/docs.txt
 
 clean:  ## remove what was built
 	rm -rf $(VENV) .bench dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
