@@ -184,7 +184,7 @@ def test_an_ambiguous_id_is_told_with_its_places(shell: Shell, project: Path) ->
     assert done.status == 2
     for memory, line in zip(memories, (3, 7), strict=True):
         assert f"{memory} (" in done.err
-        assert f".md:{line})" in done.err
+        assert f".md:{line} the " in done.err
 
 
 def test_add_prints_a_short_id_that_works(shell: Shell, project: Path) -> None:
