@@ -142,7 +142,10 @@ def _captured(args: argparse.Namespace) -> dict[str, int]:
     """Return the turns captured today in all projects, and this project's new memories of the types that matter most."""
     sessions = call_operation(args, "session.status", {})
     request = {"since": "today", "types": list(_COUNTED_TYPES), "limit": _MAX_COUNTED}
-    memories = call_operation(args, "memory.list", request)["memories"]
+    listed = call_operation(args, "memory.list", request)["memories"]
+    memories = [
+        memory for memory in listed if memory["date_source"] == "text"
+    ]  # a file's time says nothing about its notes
     turns = sum(host["today"] for host in sessions["hosts"])
     counts = {f"{name}s": sum(memory["type"] == name for memory in memories) for name in _COUNTED_TYPES}
     return {"turns": turns, **counts, "waiting": sessions["waiting"]}
