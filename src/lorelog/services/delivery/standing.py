@@ -32,7 +32,7 @@ from lorelog.core.processes import acquire_file_lock
 from lorelog.core.query import Filters
 from lorelog.services.delivery import cue_table
 from lorelog.services.delivery.cue import Cue, CueKind, read_cues
-from lorelog.services.delivery.derive import derive_call_cues, derive_cues
+from lorelog.services.delivery.derive import DerivedCues, derive_call_cues
 from lorelog.services.delivery.durable import is_lasting_rule
 from lorelog.services.delivery.files import GLOBAL_KEY, project_key
 from lorelog.services.delivery.history import unused_counts
@@ -180,6 +180,7 @@ def _write_memories(source: DeliverySource, check: Callable[[Sequence[StoredChun
 def read_memories(source: DeliverySource, chunks: Sequence[StoredChunk]) -> list[StandingMemory]:
     """Return the memories that may be delivered, newest first; near-equal ones once."""
     ownership = Ownership(source.workspace, source.authored)
+    derived = DerivedCues(source.folder / "derived.json", _FORMAT)
     own = {stored.id: stored.chunk.anchor for stored in chunks if stored.chunk.anchor and ownership.is_own(stored)}
     own_ids = {anchor.memory for anchor in own.values()}
     replaced = frozenset(memory for anchor in own.values() for memory in anchor.superseded_ids)
@@ -188,8 +189,10 @@ def read_memories(source: DeliverySource, chunks: Sequence[StoredChunk]) -> list
         for stored in chunks
         # Another memory with the id of an own one is forged.
         if stored.id in own or (stored.chunk.anchor is not None and stored.chunk.anchor.memory not in own_ids)
-        if (memory := _to_memory(source, stored, replaced, is_own=stored.id in own)) is not None
+        if (memory := _to_memory(source, stored, replaced, derived, is_own=stored.id in own)) is not None
     ]
+    if (contents := derived.contents()) is not None:
+        replace_file(source.folder / "derived.json", contents)
     return _drop_repetitions(sorted(visible, key=lambda memory: memory.date, reverse=True))
 
 
@@ -199,7 +202,7 @@ def _read_chunks(source: DeliverySource) -> list[StoredChunk]:
 
 
 def _to_memory(
-    source: DeliverySource, stored: StoredChunk, replaced: frozenset[str], *, is_own: bool
+    source: DeliverySource, stored: StoredChunk, replaced: frozenset[str], derived: DerivedCues, *, is_own: bool
 ) -> StandingMemory | None:
     """Return a memory if it is visible and can ever be delivered. `replaced` are those that own memories supersede."""
     chunk, anchor = stored.chunk, stored.chunk.anchor
@@ -216,8 +219,7 @@ def _to_memory(
     is_standing = bool(by_hand) or (chunk.type in STANDING_TYPES and (lasts or chunk.type == "decision"))
     is_added_fact = not (is_captured or anchor.covers) and chunk.type not in _CUELESS_TYPES
     has_cues = lasts and (is_standing or is_added_fact)
-    derived = (derive_cues(text) or derive_call_cues(context, stored.project)) if has_cues else ()
-    cues = by_hand or derived
+    cues = by_hand or ((derived.of(text) or derive_call_cues(context, stored.project)) if has_cues else ())
     if not text or not (is_standing or cues):
         return None
     return StandingMemory(
