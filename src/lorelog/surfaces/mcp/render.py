@@ -131,6 +131,7 @@ def _slim_hit(hit: JsonMapping) -> dict[str, Any]:
         "id": hit["id"],
         "score": round(hit["score"], 3),
         "relevance": round(hit["relevance"], 2),
+        "confidence": hit.get("confidence"),
         # The file of a record's page is useless to an agent: it is generated from the ledger. artifact.* and task.* take ids.
         "file": "" if record else _format_location({**hit, **shown, "source": hit["source"]}),
         "artifact_id": single_line(record["artifact_id"]) if record else "",
@@ -151,9 +152,10 @@ def _slim_hit(hit: JsonMapping) -> dict[str, Any]:
 
 def _render_hit(number: int, hit: JsonMapping) -> str:
     worth = f"**{hit['worth']}**" if hit.get("worth") else ""
+    confidence = hit.get("confidence", "")
     labels = [hit.get("date", ""), hit.get("type", ""), *(f"#{tag}" for tag in hit.get("tags", [])), worth]
     lines = [
-        f"## Result {number} (score: {hit['score']:.3f}, relevant: {hit['relevance']:.0%})",
+        f"## Result {number} (score: {hit['score']:.3f}{', ' if confidence else ''}{confidence})",
         " | ".join(filter(None, [_format_source(hit), *labels])),
     ]
     if hit.get("heading"):

@@ -36,11 +36,11 @@ def render_short_hits(hits: Sequence[JsonMapping], more: str, shorten: Callable[
 
 def _render_hit(number: int, hit: JsonMapping, shorten: Callable[[str], str] | None) -> str:
     record = source_record(hit)
-    date = hit["date"].replace("T", " ")[:16]
+    date = "undated" if hit.get("date_source") == "file" else hit["date"].replace("T", " ")[:16]
     tags = [f"#{single_line(tag)}" for tag in hit["tags"][:_MAX_TAGS]]
     kind = "" if hit["type"] == "turn" else single_line(hit["type"])
     place = f"record {single_line(record['artifact_id'])}" if record else _short_location(hit, shorten)
-    labels = [date, kind, *tags, format_trust(hit["trust"]), f"{hit['relevance']:.0%}", place]
+    labels = [date, kind, *tags, format_trust(hit["trust"]), hit.get("confidence") or "", place]
     lines = [f"{number}. {' '.join(filter(None, labels))} id {hit['id']} (~{hit['expand_tokens']:,} tokens)"]
     heading = " > ".join(hit["heading_path"])
     stale = format_stale(hit.get("freshness"))
