@@ -29,8 +29,8 @@ _WIDE = (
 )
 """Scripts without spaces between words: a line may end after each of these characters."""
 _CLOSING = "\u3001\u3002\u300d\u300f\u3011\u3015\uff09\uff0c\uff0e\uff01\uff1a\uff1b\uff1f\u00bb"
-_UNIT = re.compile(rf"\s+|«?[{_WIDE}][{_CLOSING}]*|(?:[^\s{_WIDE}«]|«(?![{_WIDE}]))+|«")
-"""What a line break does not divide: a word, or a character of such a script with the punctuation after it."""
+_FIRST_WIDE = _WIDE[0]
+_WORD_OR_SPACE = re.compile(r"\s+|\S+")
 _LINK_PROGRAMS = frozenset({"iTerm.app", "WezTerm", "vscode", "ghostty"})
 _LINK_TERMS = frozenset({"xterm-kitty", "xterm-ghostty", "alacritty", "foot", "foot-extra", "contour"})
 _MIN_VTE_VERSION = 5200
@@ -72,7 +72,7 @@ def break_lines(text: str, width: int) -> list[tuple[int, int]]:
     """Return the spans of a text's lines. No word is divided: one that is wider than the line stands alone."""
     lines: list[tuple[int, int]] = []
     start = end = used = 0
-    for unit in _UNIT.finditer(text):
+    for unit in _units(text).finditer(text):
         if unit[0].isspace():
             used += cell_width(unit[0]) if end > start else 0
             start = start if end > start else unit.end()
@@ -84,6 +84,16 @@ def break_lines(text: str, width: int) -> list[tuple[int, int]]:
         end = unit.end()
         used += cells
     return [*lines, (start, end)] if end > start else lines
+
+
+def _units(text: str) -> re.Pattern[str]:
+    """Return the pattern of what a line break does not divide: a word, or a wide character with the punctuation after it.
+
+    Compiled only for a text that may have wide characters, because that takes 10 ms.
+    """
+    if not text or max(text) < _FIRST_WIDE:
+        return _WORD_OR_SPACE
+    return re.compile(rf"\s+|«?[{_WIDE}][{_CLOSING}]*|(?:[^\s{_WIDE}«]|«(?![{_WIDE}]))+|«")
 
 
 def wrap(text: str, indent: str = "", *, width: int | None = None) -> str:
