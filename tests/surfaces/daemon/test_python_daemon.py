@@ -17,11 +17,12 @@ from tests.surfaces.conftest import write
 from tests.surfaces.daemon.conftest import Warm
 
 from lorelog import Lorelog, NotFound, to_dict
-from lorelog.core.errors import LorelogError
+from lorelog.core.errors import LorelogError, ReplyLost
 from lorelog.operations.catalogue import all_operations, find_operation
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.operations.replies import to_json
 from lorelog.surfaces.daemon_client import connection
+from lorelog.surfaces.python.calls import _read_value
 from lorelog.surfaces.python.values import from_json
 from lorelog.wiring import ResourcePool
 
@@ -153,3 +154,10 @@ def test_many_threads_leave_the_umask_alone(monkeypatch: pytest.MonkeyPatch) -> 
         assert (read, set_umask(0o027)) == ({0o027}, 0o027)
     finally:
         set_umask(before)
+
+
+def test_a_reply_of_another_version_is_an_error_of_ours() -> None:
+    """A daemon whose reply has no value, or one of another form, raises an error that says so, not a KeyError."""
+    for reply in ({}, {"value": {"hits": "none"}}):
+        with pytest.raises(ReplyLost, match="another version"):
+            _read_value(find_operation("memory.search"), reply)

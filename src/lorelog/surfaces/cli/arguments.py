@@ -75,7 +75,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def _unexpected(self, rest: Sequence[str], words: Sequence[str]) -> UsageError:
         """Return the error for words that no argument or option takes."""
-        parser = self._innermost(words)
+        parser = self.innermost(words)
         option = next((word.partition("=")[0] for word in rest if word.startswith("-")), "")
         if not option:
             return UsageError(
@@ -89,11 +89,11 @@ class CommandParser(argparse.ArgumentParser):
             hint=f"did you mean {near}?" if near else f"{parser.prog} --help",
         )
 
-    def _innermost(self, words: Sequence[str]) -> CommandParser:
+    def innermost(self, words: Sequence[str]) -> CommandParser:
         """Return the parser of the verb that was given, or this one."""
         verbs = self._verbs() or {}
         verb = next((word for word in words if word in verbs), None)
-        return self if verb is None else verbs[verb]._innermost(words[words.index(verb) + 1 :])  # noqa: SLF001
+        return self if verb is None else verbs[verb].innermost(words[words.index(verb) + 1 :])
 
     def _verbs(self) -> dict[str, CommandParser] | None:
         for action in self._actions:

@@ -24,24 +24,7 @@ if TYPE_CHECKING:
     from lorelog.operations.replies import Json
 
 _PLUS_LINE = frozenset(
-    [
-        "vi",
-        "vim",
-        "nvim",
-        "gvim",
-        "mvim",
-        "view",
-        "nano",
-        "pico",
-        "emacs",
-        "emacsclient",
-        "kak",
-        "micro",
-        "joe",
-        "mg",
-        "ne",
-        "jed",
-    ]
+    "vi vim nvim gvim mvim view nano pico emacs emacsclient kak micro joe mg ne jed".split()  # noqa: SIM905  (one line)
 )
 _GO_TO = frozenset(["code", "code-insiders", "codium", "vscodium", "cursor", "windsurf", "positron"])
 _COLON = frozenset(["subl", "sublime_text", "zed", "zeditor", "hx", "helix"])

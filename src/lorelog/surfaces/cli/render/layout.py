@@ -29,7 +29,7 @@ _WIDE = (
 )
 """Scripts without spaces between words: a line may end after each of these characters."""
 _CLOSING = "\u3001\u3002\u300d\u300f\u3011\u3015\uff09\uff0c\uff0e\uff01\uff1a\uff1b\uff1f\u00bb"
-_FIRST_WIDE = _WIDE[0]
+_FIRST_WIDE, _FIRST_COMBINING, _SOFT_HYPHEN = _WIDE[0], "\u0300", "\u00ad"
 _WORD_OR_SPACE = re.compile(r"\s+|\S+")
 _LINK_PROGRAMS = frozenset({"iTerm.app", "WezTerm", "vscode", "ghostty"})
 _LINK_TERMS = frozenset({"xterm-kitty", "xterm-ghostty", "alacritty", "foot", "foot-extra", "contour"})
@@ -58,7 +58,7 @@ def text_width(stream: TextIO | None = None) -> int:
 
 def cell_width(text: str) -> int:
     """Return how many columns a text takes: two for each wide character, none for combining ones."""
-    if text.isascii():
+    if not text or (max(text) < _FIRST_COMBINING and _SOFT_HYPHEN not in text):
         return len(text)
     from unicodedata import category, east_asian_width
 
@@ -108,14 +108,16 @@ def join_fields(fields: Iterable[Field], indent: str, width: int | None) -> str:
     Without a width they are always on one line.
     """
     given = [field for field in fields if field[0]]
+    if width is None:
+        return "".join(f"{' ' * gap if number else ''}{styled}" for number, (_, styled, gap) in enumerate(given))
     total = len(indent) + sum(cell_width(plain) + gap for plain, _, gap in given) - (given[0][2] if given else 0)
-    is_wide = width is not None and total > width
+    is_wide = total > width
     out, used = "", 0
     for number, (plain, styled, gap) in enumerate(given):
         cells = cell_width(plain)
         if not number:
             out, used = styled, len(indent) + cells
-        elif is_wide and (number == 1 or used + gap + cells > (width or 0)):
+        elif is_wide and (number == 1 or used + gap + cells > width):
             out, used = f"{out}\n{indent}{styled}", len(indent) + cells
         else:
             out, used = f"{out}{' ' * gap}{styled}", used + gap + cells
