@@ -133,10 +133,10 @@ _CHOICE_NOUNS = {"daemon": "daemon mode", "on event": "event", "use": "kind of u
 
 def _suggest(word: str, words: Sequence[str]) -> str:
     """Return the word that was probably meant, or ''."""
-    from difflib import get_close_matches
+    from lorelog.core.grammar import nearest_name
 
     longer = [choice for choice in words if choice.startswith(word) and len(word.lstrip("-")) > 1]
-    return next(iter(longer or get_close_matches(word, words, n=1)), "")
+    return longer[0] if longer else nearest_name(word, words)
 
 
 class CommandHelpFormatter(argparse.RawDescriptionHelpFormatter):

@@ -285,14 +285,14 @@ _MODULE_NAMES = {"import": "import_file"}
 
 def unknown_command(word: str) -> UsageError:
     """Return the error for a word that is no command, or no option that may precede one."""
-    from difflib import get_close_matches
+    from lorelog.core.grammar import nearest_name
 
     if word.startswith("-"):
-        near = get_close_matches(word, (*GLOBAL_OPTIONS, "--json", "--help", "--version"), n=1)
-        hint = f"did you mean {near[0]}?" if near else "the options of a command follow it: lorelog COMMAND --help"
+        near = nearest_name(word, (*GLOBAL_OPTIONS, "--json", "--help", "--version"))
+        hint = f"did you mean {near}?" if near else "the options of a command follow it: lorelog COMMAND --help"
         return UsageError(f"lorelog has no option {word}", hint=hint)
-    near = get_close_matches(word, (*COMMANDS, "version"), n=1)
-    hint = f"did you mean 'lorelog {near[0]}'?" if near else "'lorelog help all' lists the commands"
+    near = nearest_name(word, (*COMMANDS, "version"))
+    hint = f"did you mean 'lorelog {near}'?" if near else "'lorelog help all' lists the commands"
     return UsageError(f"there is no command {word!r}", hint=hint)
 
 
