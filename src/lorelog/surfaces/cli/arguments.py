@@ -9,7 +9,6 @@ import argparse
 
 from lorelog.core.errors import UsageError
 from lorelog.surfaces.cli.client import add_daemon_option, mark_global
-from lorelog.surfaces.cli.help import text_width, wrap
 
 TYPE_CHECKING = False
 
@@ -37,6 +36,8 @@ class CommandParser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         """Return the help text, in which the options that all commands take are one line."""
+        from lorelog.surfaces.cli.help import text_width, wrap
+
         hidden = [action for action in self._actions if getattr(action, "is_global", False)]
         formatter = self._get_formatter()
         places = [
@@ -144,9 +145,13 @@ class CommandHelpFormatter(argparse.RawDescriptionHelpFormatter):
 
     def __init__(self, prog: str, indent_increment: int = 2, max_help_position: int = 24, width: int = 0) -> None:
         """Choose the width here: argparse would import `shutil` for it, which takes 4 ms."""
+        from lorelog.surfaces.cli.help import text_width
+
         super().__init__(prog, indent_increment, max_help_position, width or text_width())
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
+        from lorelog.surfaces.cli.help import wrap
+
         paragraphs = []
         for paragraph in text.split("\n\n"):
             if "\n  " in paragraph:
@@ -159,6 +164,8 @@ class CommandHelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 def _fold_example(line: str, width: int) -> list[str]:
     """Return an example with its explanation below it if both are wider than the terminal. A command is never cut."""
+    from lorelog.surfaces.cli.help import wrap
+
     command, gap, explanation = line[2:].partition("   ")
     if len(line) <= width or not gap:
         return [line]

@@ -30,6 +30,8 @@ _WIDE = (
 """Scripts without spaces between words: a line may end after each of these characters."""
 _CLOSING = "\u3001\u3002\u300d\u300f\u3011\u3015\uff09\uff0c\uff0e\uff01\uff1a\uff1b\uff1f\u00bb"
 _FIRST_WIDE, _FIRST_COMBINING, _SOFT_HYPHEN = _WIDE[0], "\u0300", "\u00ad"
+_NARROW = "…–—“”‘’•●○"
+"""Signs of one column in nearly every text, which need no table of characters: importing it takes longer than the layout."""
 _WORD_OR_SPACE = re.compile(r"\s+|\S+")
 _LINK_PROGRAMS = frozenset({"iTerm.app", "WezTerm", "vscode", "ghostty"})
 _LINK_TERMS = frozenset({"xterm-kitty", "xterm-ghostty", "alacritty", "foot", "foot-extra", "contour"})
@@ -58,7 +60,9 @@ def text_width(stream: TextIO | None = None) -> int:
 
 def cell_width(text: str) -> int:
     """Return how many columns a text takes: two for each wide character, none for combining ones."""
-    if not text or (max(text) < _FIRST_COMBINING and _SOFT_HYPHEN not in text):
+    if text.isascii():
+        return len(text)
+    if all(character < _FIRST_COMBINING or character in _NARROW for character in text) and _SOFT_HYPHEN not in text:
         return len(text)
     from unicodedata import category, east_asian_width
 
