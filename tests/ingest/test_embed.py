@@ -85,7 +85,7 @@ def test_a_slow_model_gets_short_batches_and_a_distant_one_large_batches() -> No
         slow.record(100 * slow.size, 0.25 * slow.size)
         distant.record(100 * distant.size, 3.0)
 
-    assert (slow.size, distant.size) == (4, 64)
+    assert (slow.size, distant.size) == (8, 64)
 
 
 def test_nothing_to_embed_asks_no_model() -> None:

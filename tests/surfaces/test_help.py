@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import io
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.surfaces.conftest import Shell
 
+from lorelog.core.errors import UsageError
 from lorelog.core.version import VERSION
 from lorelog.surfaces.cli.arguments import CommandParser, fraction, whole_number
 from lorelog.surfaces.cli.help import format_all_commands, format_front_page, format_global_options, format_welcome
-from lorelog.surfaces.cli.main import COMMANDS, FRONT_PAGE, command_parser
+from lorelog.surfaces.cli.main import COMMANDS, FRONT_PAGE, _name_option, command_parser, main
 
 
 def test_lorelog_alone_welcomes_a_new_user(shell: Shell) -> None:
@@ -147,3 +150,29 @@ def test_whole_numbers_are_checked_at_the_shell(word: str, message: str) -> None
     with pytest.raises(Exception, match=r"^--share must be a number from 0 to 1, such as 0.5"):
         parser.parse_args(["--share", "50"])
     assert vars(parser.parse_args(["-n", "1", "--share", "0.5"])) == {"number": 1, "share": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("words", "stream", "status"), [(["bogus"], "stderr", 2), (["docs", "x", "--json"], "stdout", 2)]
+)
+def test_an_error_that_nobody_reads_is_still_one(
+    words: list[str], stream: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the reader of the output is gone, a failing command has no traceback and keeps its exit status."""
+
+    class ClosedPipe(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, stream, ClosedPipe())
+
+    assert main(words) == status
+
+
+def test_a_field_is_named_by_its_option_also_without_a_verb() -> None:
+    """An operation's error about a field names the option of a command whose verb is optional and was left out."""
+    error = UsageError("memory.stats: tenant must be a string", hint="lorelog ops memory.stats")
+
+    named = _name_option(error, command_parser("status"), ["--json"])
+
+    assert (named.message, named.hint) == ("--tenant must be a string", "lorelog status --help")

@@ -251,14 +251,14 @@ def test_errors_are_imported_from_the_package() -> None:
 
 
 def test_a_watch_follows_files_until_it_is_stopped(tmp_path: Path) -> None:
-    """A saved file is searchable after a pass; the callback gets its report, and its errors do not end the watch."""
+    """A file saved in an empty directory is searchable after a pass; an error of the callback does not end the watch."""
     passes: SimpleQueue[WatchPass] = SimpleQueue()
 
     def report(watch_pass: WatchPass) -> None:
         passes.put(watch_pass)
         raise ValueError("a bug of the program")
 
-    write(tmp_path / "notes" / "a.md", "alpha\n")
+    (tmp_path / "notes").mkdir()
     with Lorelog(tmp_path, settings={**FAKE, "watch.debounce_ms": 50}) as memory:
         with memory.watch(tmp_path / "notes", on_event=report) as watch:
             assert watch.roots == (str(tmp_path / "notes"),)

@@ -164,11 +164,11 @@ def test_open_tasks_are_listed(shell: Shell) -> None:
 
 def test_ids_that_begin_alike_are_shown_longer(shell: Shell) -> None:
     """Of records that were written in the same instant as many characters are shown as tell them apart."""
-    from lorelog.surfaces.cli.render.records import shorten_ids
+    from lorelog.surfaces.cli.render.records import short_record_ids
 
     alike = ["01a1dfaa-caac-7633-b7aa-000000000001", "01a1dfaa-caac-7634-b7aa-000000000002", "01a1dfab-0000-7000-a"]
 
-    short = shorten_ids(alike)
+    short = short_record_ids(alike)
 
     assert list(short.values()) == ["01a1dfaa-caac-7633", "01a1dfaa-caac-7634", "01a1dfab-0000"]
     assert all([one for one in alike if one.startswith(cut)] == [known] for known, cut in short.items())

@@ -21,6 +21,7 @@ from typing import Any, NoReturn, TypeVar, cast
 from lorelog.config.schema import RENAMED_KEYS, SECTIONS, SETTINGS, SETTINGS_BY_KEY
 from lorelog.config.setting import Setting, SettingKind, SettingValue
 from lorelog.core.errors import ConfigError
+from lorelog.core.grammar import nearest_name
 from lorelog.core.options import (
     CacheOptions,
     CaptureOptions,
@@ -77,11 +78,9 @@ def find_setting(key: str, place: str = "") -> Setting:
 
 def closest_name(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
     """Return the most similar known name, or an empty text."""
-    from difflib import get_close_matches  # needed only for error messages
-
     names = list(names)
-    same_field = [full for full in names if full.endswith(f".{name}")]
-    return next(iter(same_field or get_close_matches(name.lower(), names, n=1, cutoff=cutoff)), "")
+    same_field = next((full for full in names if full.endswith(f".{name}")), "")
+    return same_field or nearest_name(name.lower(), names, cutoff=cutoff)
 
 
 def format_suggestion(name: str, names: Iterable[str]) -> str:

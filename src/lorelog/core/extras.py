@@ -37,13 +37,14 @@ def missing_package(extra: str) -> str:
 
 def install_hint(extra: str) -> str:
     """Return the command that installs an extra, for the installer that this Python environment belongs to."""
-    wanted = f"'lorelog[{extra}]'"
+    command = {"uv": "uv tool install", "pipx": "pipx install --force", "pip": "python -m pip install"}[installer()]
+    return f"install it: {command} 'lorelog[{extra}]'"
+
+
+def installer() -> str:
+    """Return which program this Python environment belongs to: uv, pipx or pip."""
     prefix = sys.prefix.replace("\\", "/")
-    if "/uv/tools/" in prefix:
-        return f"install it: uv tool install {wanted}"
-    if "/pipx/venvs/" in prefix:
-        return f"install it: pipx install --force {wanted}"
-    return f"install it: python -m pip install {wanted}"
+    return "uv" if "/uv/tools/" in prefix else "pipx" if "/pipx/venvs/" in prefix else "pip"
 
 
 def _is_installed(package: str) -> bool:

@@ -1,6 +1,10 @@
-"""Numbers and articles in messages."""
+"""Words of messages: numbers with nouns, articles, and the name that was probably meant."""
 
 from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def plural(count: int, noun: str) -> str:
@@ -13,3 +17,10 @@ def plural(count: int, noun: str) -> str:
 def with_article(noun: str) -> str:
     """Return `a review`, `an evidence`."""
     return f"{'an' if noun[:1].lower() in tuple('aeiou') else 'a'} {noun}"
+
+
+def nearest_name(word: str, names: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """Return the known name that was probably meant, or ''. `cutoff` is how similar it must be, from 0 to 1."""
+    from difflib import get_close_matches  # needed for error messages only
+
+    return next(iter(get_close_matches(word, list(names), n=1, cutoff=cutoff)), "")

@@ -16,7 +16,8 @@ from lorelog.core.errors import ModelError, ModelFault
 from lorelog.core.ports import Embedder, Vector
 
 BATCH_SIZE = 32
-_FIRST_BATCH, _SMALLEST_BATCH = 8, 4
+_FIRST_BATCH = 8
+"""Also the smallest one: batches of four took the built-in model 5 to 16 % more CPU time than batches of 32, eight 3 %."""
 _SLOW_BATCH_S = 1.5
 _FAST_BATCH_S = 0.5
 _GAIN = 1.3
@@ -43,7 +44,7 @@ class BatchSizer:
         if seconds < _FAST_BATCH_S or (batching_pays and self.size * 2 not in self._speeds):
             self.size = min(self.size * 2, self.limit)
         elif seconds > _SLOW_BATCH_S and not (half and batching_pays):
-            self.size = max(self.size // 2, min(_SMALLEST_BATCH, self.limit))
+            self.size = max(self.size // 2, min(_FIRST_BATCH, self.limit))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import msgspec
 
 from lorelog.core.caller import detect_agent
 from lorelog.core.errors import LorelogError, UsageError
+from lorelog.core.grammar import nearest_name
 from lorelog.core.ports import Progress
 from lorelog.engine import Engine
 from lorelog.operations.catalogue import find_operation
@@ -199,8 +200,6 @@ def _format_validation_error(
     error: msgspec.ValidationError, operation: Operation[Any, Any], values: Mapping[str, object]
 ) -> str:
     """Return the reason in plain words, such as `k must be at least 1 (got 0)`."""
-    from difflib import get_close_matches
-
     from lorelog.records.kinds import COMPUTED_FIELDS
 
     known = [field.name for field in msgspec.structs.fields(operation.request)]
@@ -215,8 +214,8 @@ def _format_validation_error(
         return f"{field} {constraint}" + (f" (got {_truncate(value)})" if shown else "")
     if unknown[0] in COMPUTED_FIELDS:
         return f"there is no field {unknown[0]!r}: the trust of a record is computed from the ledger"
-    near = get_close_matches(str(unknown[0]), known, n=1)
-    return f"there is no field {str(unknown[0])[:100]!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+    near = nearest_name(str(unknown[0]), known)
+    return f"there is no field {str(unknown[0])[:100]!r}" + (f"; did you mean {near!r}?" if near else "")
 
 
 _TYPE_NAMES = {

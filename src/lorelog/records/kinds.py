@@ -13,7 +13,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
 
 from lorelog.core.errors import UsageError
-from lorelog.core.grammar import with_article
+from lorelog.core.grammar import nearest_name, with_article
 from lorelog.core.ids import new_id
 from lorelog.core.record import (
     DIGEST_KIND,
@@ -372,11 +372,9 @@ def _format_value(value: Json) -> str:
 def _unknown_name_error(message: str, name: str, allowed: tuple[str, ...]) -> UsageError:
     if name in COMPUTED_FIELDS:
         return UsageError(message, hint="trust is computed from the ledger and cannot be set")
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, allowed, n=1, cutoff=0.5)
+    near = nearest_name(name, allowed, cutoff=0.5)
     if near:
-        return UsageError(message, hint=f"did you mean {near[0]!r}?")
+        return UsageError(message, hint=f"did you mean {near!r}?")
     return UsageError(message, hint="known: " + ", ".join(allowed))
 
 

@@ -17,11 +17,15 @@ from tests.surfaces.conftest import write
 from tests.surfaces.daemon.conftest import Warm
 
 from lorelog import Lorelog, NotFound, to_dict
-from lorelog.core.errors import LorelogError
+from lorelog.core.errors import DaemonNotRunning, LorelogError, ReplyLost
 from lorelog.operations.catalogue import all_operations, find_operation
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.operations.replies import to_json
 from lorelog.surfaces.daemon_client import connection
+from lorelog.surfaces.daemon_client.address import find_address
+from lorelog.surfaces.daemon_client.client import _result
+from lorelog.surfaces.daemon_client.wire import PROTOCOL
+from lorelog.surfaces.python.calls import _read_value
 from lorelog.surfaces.python.values import from_json
 from lorelog.wiring import ResourcePool
 
@@ -153,3 +157,18 @@ def test_many_threads_leave_the_umask_alone(monkeypatch: pytest.MonkeyPatch) -> 
         assert (read, set_umask(0o027)) == ({0o027}, 0o027)
     finally:
         set_umask(before)
+
+
+def test_a_reply_of_another_version_is_an_error_of_ours() -> None:
+    """A daemon whose reply has no value, or one of another form, raises an error that says so, not a KeyError."""
+    for reply in ({}, {"value": {"hits": "none"}}):
+        with pytest.raises(ReplyLost, match="another version"):
+            _read_value(find_operation("memory.search"), reply)
+
+
+def test_a_daemon_from_before_an_upgrade_is_replaced(home: Path) -> None:
+    """A refusal by a daemon with an older protocol counts as no daemon, so that another one is started."""
+    refusal = {"ok": False, "error": {"code": "daemon", "message": "protocol"}, "daemon": {"protocol": PROTOCOL - 1}}
+
+    with pytest.raises(DaemonNotRunning, match="older"):
+        _result(refusal, find_address(str(home), {}), "memory.search")

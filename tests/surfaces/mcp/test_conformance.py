@@ -187,3 +187,14 @@ def test_an_agent_that_does_not_read_blocks_no_call(caller: ClientIdentity) -> N
         assert thread.is_alive()
     agent.close()
     thread.join()
+
+
+def test_text_that_is_not_unicode_ends_no_session(ours: Exchange) -> None:
+    """A lone surrogate, which JSON can carry and UTF-8 cannot, gets its reply, and so does the next request."""
+    unknown = {"jsonrpc": "2.0", "id": 1, "method": "tools/\ud800"}
+    tool = {"name": "memory_call", "arguments": {"op": "\udcff"}}
+    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": tool}
+    replies = ours([unknown, call, {"jsonrpc": "2.0", "id": 3, "method": "ping"}])
+    assert [reply["id"] for reply in replies] == [1, 2, 3]
+    assert replies[0]["error"]["data"] == "tools/?"
+    assert replies[1]["result"]["isError"]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lorelog.core.errors import NotFound, StoreUnwritable, UsageError
+from lorelog.core.grammar import plural
 from lorelog.core.serializable import Serializable
 from lorelog.services.forget.residues import Canaries, Residue, ResidueReport, find_residues
 from lorelog.services.places.workspace import RECEIPT_FOLDER
@@ -47,14 +48,14 @@ def format_report(report: ResidueReport, *, short: int = 0, unreachable: int = 0
     """Return a report in one line."""
     count = sum(residue.count for residue in report.residues)
     where = len({residue.path for residue in report.residues})
-    files = f"{where:,} of {_plural(report.files, 'file')}" if count else _plural(report.files, "file")
-    parts = [f"{'not ' if count else ''}forgotten: {_plural(count, 'residue')} in {files}"]
+    files = f"{where:,} of {plural(report.files, 'file')}" if count else plural(report.files, "file")
+    parts = [f"{'not ' if count else ''}forgotten: {plural(count, 'residue')} in {files}"]
     if report.unreadable:
-        parts.append(f"{_plural(len(report.unreadable), 'file')} could not be read")
+        parts.append(f"{plural(len(report.unreadable), 'file')} could not be read")
     if unreachable:
-        parts.append(f"{_plural(unreachable, 'place')} out of reach")
+        parts.append(f"{plural(unreachable, 'place')} out of reach")
     if short:
-        parts.append(f"{_plural(short, 'text')} too short to be verified later")
+        parts.append(f"{plural(short, 'text')} too short to be verified later")
     return "; ".join(parts)
 
 
@@ -152,7 +153,3 @@ def _write_private(path: Path, data: bytes) -> None:
         file.flush()
         os.fsync(descriptor)
     temporary.replace(path)
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from lorelog.core.document import StoredChunk
 from lorelog.core.errors import UsageError
+from lorelog.core.grammar import nearest_name
 from lorelog.core.memory import ListReply
 from lorelog.core.options import ListOptions
 from lorelog.core.paths import is_below
@@ -75,10 +76,8 @@ def explain_filters(store: Store, filters: Filters) -> tuple[str, ...]:
 
 
 def _explain_unknown(kind: str, name: str, known: Mapping[str, int]) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, known, n=1)
-    guess = f" (did you mean {near[0]!r}?)" if near else ""
+    near = nearest_name(name, known)
+    guess = f" (did you mean {near!r}?)" if near else ""
     common = sorted(known, key=lambda other: (-known[other], other))
     others = f"; {kind}s: {', '.join(common[:_MAX_NAMES])}{', …' if len(common) > _MAX_NAMES else ''}" if known else ""
     return f"there is no {kind} {name!r} here{guess}{others}"

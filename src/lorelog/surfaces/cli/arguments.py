@@ -9,7 +9,6 @@ import argparse
 
 from lorelog.core.errors import UsageError
 from lorelog.surfaces.cli.client import add_daemon_option, mark_global
-from lorelog.surfaces.cli.help import text_width, wrap
 
 TYPE_CHECKING = False
 
@@ -37,6 +36,8 @@ class CommandParser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         """Return the help text, in which the options that all commands take are one line."""
+        from lorelog.surfaces.cli.help import text_width, wrap
+
         hidden = [action for action in self._actions if getattr(action, "is_global", False)]
         formatter = self._get_formatter()
         places = [
@@ -75,7 +76,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def _unexpected(self, rest: Sequence[str], words: Sequence[str]) -> UsageError:
         """Return the error for words that no argument or option takes."""
-        parser = self._innermost(words)
+        parser = self.innermost(words)
         option = next((word.partition("=")[0] for word in rest if word.startswith("-")), "")
         if not option:
             return UsageError(
@@ -89,11 +90,11 @@ class CommandParser(argparse.ArgumentParser):
             hint=f"did you mean {near}?" if near else f"{parser.prog} --help",
         )
 
-    def _innermost(self, words: Sequence[str]) -> CommandParser:
+    def innermost(self, words: Sequence[str]) -> CommandParser:
         """Return the parser of the verb that was given, or this one."""
         verbs = self._verbs() or {}
         verb = next((word for word in words if word in verbs), None)
-        return self if verb is None else verbs[verb]._innermost(words[words.index(verb) + 1 :])  # noqa: SLF001
+        return self if verb is None else verbs[verb].innermost(words[words.index(verb) + 1 :])
 
     def _verbs(self) -> dict[str, CommandParser] | None:
         for action in self._actions:
@@ -133,10 +134,10 @@ _CHOICE_NOUNS = {"daemon": "daemon mode", "on event": "event", "use": "kind of u
 
 def _suggest(word: str, words: Sequence[str]) -> str:
     """Return the word that was probably meant, or ''."""
-    from difflib import get_close_matches
+    from lorelog.core.grammar import nearest_name
 
     longer = [choice for choice in words if choice.startswith(word) and len(word.lstrip("-")) > 1]
-    return next(iter(longer or get_close_matches(word, words, n=1)), "")
+    return longer[0] if longer else nearest_name(word, words)
 
 
 class CommandHelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -144,9 +145,13 @@ class CommandHelpFormatter(argparse.RawDescriptionHelpFormatter):
 
     def __init__(self, prog: str, indent_increment: int = 2, max_help_position: int = 24, width: int = 0) -> None:
         """Choose the width here: argparse would import `shutil` for it, which takes 4 ms."""
+        from lorelog.surfaces.cli.help import text_width
+
         super().__init__(prog, indent_increment, max_help_position, width or text_width())
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
+        from lorelog.surfaces.cli.help import wrap
+
         paragraphs = []
         for paragraph in text.split("\n\n"):
             if "\n  " in paragraph:
@@ -159,6 +164,8 @@ class CommandHelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 def _fold_example(line: str, width: int) -> list[str]:
     """Return an example with its explanation below it if both are wider than the terminal. A command is never cut."""
+    from lorelog.surfaces.cli.help import wrap
+
     command, gap, explanation = line[2:].partition("   ")
     if len(line) <= width or not gap:
         return [line]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from lorelog.surfaces.cli.arguments import add_common
 from lorelog.surfaces.cli.client import call_operation
 from lorelog.surfaces.cli.render import one_line, print_json, stylize
-from lorelog.surfaces.cli.render.records import shorten_ids
+from lorelog.surfaces.cli.render.records import short_record_ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _show(reply: dict[str, Any]) -> None:
         return
     print(one_line(brief["overview"]))
     items = {item["artifact_id"]: item for name in ("failures", "decisions", "evidence") for item in brief[name]}
-    ids = shorten_ids(digest["related_artifact_ids"])
+    ids = short_record_ids(digest["related_artifact_ids"])
     section = _OVERVIEW
     for line in digest["lines"]:
         if line["section"] == _OVERVIEW:

@@ -20,7 +20,7 @@ from lorelog.core.errors import UsageError
 from lorelog.surfaces.cli.arguments import add_common
 from lorelog.surfaces.cli.client import call_operation
 from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note, stylize
-from lorelog.surfaces.cli.render.records import shorten_ids
+from lorelog.surfaces.cli.render.records import short_record_ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _show_deliveries(reply: Json, filters: Mapping[str, str]) -> None:
         print(f"No deliveries match {named}." if named else "No deliveries.")
         return
     rows: list[tuple[str, ...]] = [("when", "host", "session", "moment", "memory", "cue", "tokens", "used")]
-    short = shorten_ids(memory["id"] for delivery in reply["deliveries"] for memory in delivery["memories"])
+    short = short_record_ids(memory["id"] for delivery in reply["deliveries"] for memory in delivery["memories"])
     rows += [row for delivery in reply["deliveries"] for row in _delivery_rows(delivery, short)]
     _print_table(rows)
     count, tokens = plural(reply["total_count"], "delivery"), f"{reply['total_tokens']:,}"
@@ -116,7 +116,7 @@ def _show_unused(reply: Json) -> None:
         print("No memory was delivered repeatedly without being used.")
         return
     rows = [("unused", "last", "type", "memory")]
-    short = shorten_ids(memory["id"] for memory in reply["memories"])
+    short = short_record_ids(memory["id"] for memory in reply["memories"])
     for memory in reply["memories"]:
         text = one_line(memory["text"])[: 2 * _TEXT_CHARS]
         last = _local_time(memory["last"])[:10]

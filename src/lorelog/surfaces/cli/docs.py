@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lorelog.core.errors import LorelogError, UsageError
+from lorelog.core.grammar import nearest_name
 from lorelog.surfaces.cli.render import stylize
 
 INDEX_PAGE = "index.md"
@@ -91,10 +92,8 @@ def find_page(folder: Path, word: str) -> Path:
     names |= {found.removesuffix("/README"): path for found, path in names.items() if found.endswith("/README")}
     if name in names:
         return names[name]
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, names, n=1)
-    hint = f"did you mean 'lorelog docs {near[0]}'?" if near else "'lorelog docs' lists the pages"
+    near = nearest_name(name, names)
+    hint = f"did you mean 'lorelog docs {near}'?" if near else "'lorelog docs' lists the pages"
     raise UsageError(f"there is no page {word!r}", hint=hint)
 
 

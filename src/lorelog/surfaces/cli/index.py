@@ -23,6 +23,7 @@ from __future__ import annotations
 import os
 
 from lorelog.core.errors import NotFound, UsageError
+from lorelog.core.grammar import nearest_name
 from lorelog.surfaces.cli.arguments import add_common, add_repeatable, expand_paths
 from lorelog.surfaces.cli.client import call_operation
 from lorelog.surfaces.cli.render import (
@@ -161,10 +162,8 @@ def _check_paths_exist(paths: list[str]) -> None:
         directory, name = os.path.split(path.rstrip("/"))
         hint = "'lorelog index --remove PATH' removes a deleted directory from the index"
         if os.path.isdir(directory or "."):
-            from difflib import get_close_matches
-
-            near = get_close_matches(name, os.listdir(directory or "."), n=1)
-            hint = f"did you mean {os.path.join(directory, near[0])}?" if near else hint
+            near = nearest_name(name, os.listdir(directory or "."))
+            hint = f"did you mean {os.path.join(directory, near)}?" if near else hint
         raise NotFound(f"{short_path(path)} does not exist", hint=hint)
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn, Protocol
 
+    from lorelog.surfaces.cli.arguments import CommandParser
+
     class CommandModule(Protocol):
         """A module with a command. Its docstring is the command's help text."""
 
@@ -184,7 +186,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _print_error(bug, as_json=as_json)
 
 
-def command_parser(name: str) -> argparse.ArgumentParser:
+def command_parser(name: str) -> CommandParser:
     """Return the parser of a command."""
     from lorelog.surfaces.cli.arguments import CommandHelpFormatter, CommandParser
 
@@ -247,21 +249,17 @@ def move_global_options(words: list[str]) -> list[str]:
     return [*rest[:end], *moved, *rest[end:]]
 
 
-def _name_option(error: UsageError, parser: argparse.ArgumentParser, words: Sequence[str]) -> UsageError:
+def _name_option(error: UsageError, parser: CommandParser, words: Sequence[str]) -> UsageError:
     """Return an operation's error about a field as an error about the option: `-k must be at least 1 (got 0)`."""
     operation, _, rest = error.message.partition(": ")
     field, _, constraint = rest.partition(" ")
     if error.hint != f"lorelog ops {operation}" or parser.prog in {"lorelog call", "lorelog batch"}:
         return error
-    hint = f"{parser.prog} --help"
     field = field.partition("[")[0]
     dests = {field, field.removesuffix("s"), *(["limit"] if field == "k" else [])}
-    actions = list(parser._actions)  # noqa: SLF001  (argparse has no public API for this)
-    for action in parser._actions:  # noqa: SLF001
-        if isinstance(action.choices, dict):  # the verbs of the command
-            verb = next(word for word in words if word in action.choices)
-            hint = f"{parser.prog} {verb} --help"
-            actions += action.choices[verb]._actions  # noqa: SLF001
+    verb_parser = parser.innermost(words)
+    hint = f"{verb_parser.prog} --help"
+    actions = [*verb_parser._actions, *parser._actions]  # noqa: SLF001  (argparse has no public API for this)
     for action in actions:
         if action.dest in dests:
             typed = [option for option in action.option_strings if any(word.startswith(option) for word in words)]
@@ -287,28 +285,30 @@ _MODULE_NAMES = {"import": "import_file"}
 
 def unknown_command(word: str) -> UsageError:
     """Return the error for a word that is no command, or no option that may precede one."""
-    from difflib import get_close_matches
+    from lorelog.core.grammar import nearest_name
 
     if word.startswith("-"):
-        near = get_close_matches(word, (*GLOBAL_OPTIONS, "--json", "--help", "--version"), n=1)
-        hint = f"did you mean {near[0]}?" if near else "the options of a command follow it: lorelog COMMAND --help"
+        near = nearest_name(word, (*GLOBAL_OPTIONS, "--json", "--help", "--version"))
+        hint = f"did you mean {near}?" if near else "the options of a command follow it: lorelog COMMAND --help"
         return UsageError(f"lorelog has no option {word}", hint=hint)
-    near = get_close_matches(word, (*COMMANDS, "version"), n=1)
-    hint = f"did you mean 'lorelog {near[0]}'?" if near else "'lorelog help all' lists the commands"
+    near = nearest_name(word, (*COMMANDS, "version"))
+    hint = f"did you mean 'lorelog {near}'?" if near else "'lorelog help all' lists the commands"
     return UsageError(f"there is no command {word!r}", hint=hint)
 
 
 def _print_error(error: LorelogError, *, as_json: bool) -> int:
-    if as_json:
-        from lorelog.surfaces.cli.render import print_json
+    """Print an error and return the exit status, also if nobody reads the output any more."""
+    from lorelog.surfaces.cli.render import one_line, print_json
 
-        print_json({"error": {"code": error.code, "message": error.message, "hint": error.hint}})
-    else:
-        from lorelog.surfaces.cli.render import one_line
-
-        print(f"lorelog: {one_line(error.message)}", file=sys.stderr)
-        if error.hint:
-            print(f"  hint: {one_line(error.hint)}", file=sys.stderr)
+    try:
+        if as_json:
+            print_json({"error": {"code": error.code, "message": error.message, "hint": error.hint}})
+        else:
+            print(f"lorelog: {one_line(error.message)}", file=sys.stderr)
+            if error.hint:
+                print(f"  hint: {one_line(error.hint)}", file=sys.stderr)
+    except OSError:
+        _discard_output()
     return 2 if isinstance(error, UsageError) else 1
 
 

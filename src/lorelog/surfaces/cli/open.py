@@ -16,6 +16,7 @@ import os
 from lorelog.core.errors import LorelogError, NotFound, UsageError
 from lorelog.surfaces.cli.arguments import add_project_option, add_scope_options
 from lorelog.surfaces.cli.client import call_operation
+from lorelog.surfaces.cli.render import RECORD_TIERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,30 +25,12 @@ if TYPE_CHECKING:
     from lorelog.operations.replies import Json
 
 _PLUS_LINE = frozenset(
-    [
-        "vi",
-        "vim",
-        "nvim",
-        "gvim",
-        "mvim",
-        "view",
-        "nano",
-        "pico",
-        "emacs",
-        "emacsclient",
-        "kak",
-        "micro",
-        "joe",
-        "mg",
-        "ne",
-        "jed",
-    ]
+    "vi vim nvim gvim mvim view nano pico emacs emacsclient kak micro joe mg ne jed".split()  # noqa: SIM905  (one line)
 )
 _GO_TO = frozenset(["code", "code-insiders", "codium", "vscodium", "cursor", "windsurf", "positron"])
 _COLON = frozenset(["subl", "sublime_text", "zed", "zeditor", "hx", "helix"])
 _LINE_OPTION = frozenset(["idea", "pycharm", "webstorm", "goland", "clion", "rubymine", "phpstorm", "rider", "kate"])
 _HINT = "set VISUAL or EDITOR, for example: export EDITOR=nano"
-_RECORD_TIERS = ("canonical_record", "verified_record")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -68,7 +51,7 @@ def open_in_editor(reply: Json) -> int:
     from subprocess import run as run_program
 
     command = editor_command(reply["source"], reply["start_line"])
-    if reply["trust"]["tier"] in _RECORD_TIERS:
+    if reply["trust"]["tier"] in RECORD_TIERS:
         raise UsageError("a record has no file to open; it is in the ledger", hint=f"lorelog show {reply['id'][:8]}")
     if not os.path.isfile(reply["source"]):  # noqa: PTH113  (pathlib takes longer to import than a warm command)
         raise NotFound(f"{reply['source']} is not on this machine", hint=f"lorelog show {reply['id'][:8]}")

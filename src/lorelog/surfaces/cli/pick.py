@@ -156,7 +156,8 @@ class Picker:
             identity = self._hits[self._chosen]["id"]
 
             async def leave() -> None:
-                if section := await self._section(identity):
+                section = await self._section(identity)
+                if section and not self._application.is_done:  # Enter may be pressed twice
                     self._application.exit(result=(action, section))
 
             self._application.create_background_task(leave())

@@ -20,6 +20,7 @@ from lorelog.core.errors import LorelogError, NotFound, UsageError
 from lorelog.surfaces.cli.arguments import add_common
 from lorelog.surfaces.cli.client import call_operation
 from lorelog.surfaces.cli.render import (
+    RECORD_TIERS,
     format_cues,
     format_freshness,
     format_labels,
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
 
 _SHORT_ID_CHARS = 8
 _TITLE_CHARS = 60
-_RECORD_TIERS = ("canonical_record", "verified_record")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
@@ -134,7 +134,7 @@ def _find_memory(args: argparse.Namespace, identity: str) -> tuple[str, Json]:
             ) from None
         raise
     record = (reply["anchor"] or {}).get("memory", "")
-    if reply["trust"]["tier"] in _RECORD_TIERS and record and args.lines is None:
+    if reply["trust"]["tier"] in RECORD_TIERS and record and args.lines is None:
         return _find_record(args, record) or ("memory", reply)
     if args.history or args.trust:
         raise UsageError(f"{identity!r} is not a record", hint="--history and --trust are for records")

@@ -88,7 +88,9 @@ def _collect(args: argparse.Namespace) -> dict[str, Any]:
             return read(args)
         except (LorelogError, OSError) as error:
             hint = getattr(error, "hint", "") or "lorelog doctor"
-            problems.append({"name": name, "message": str(getattr(error, "message", error)), "hint": hint})
+            message = str(getattr(error, "message", error))
+            if all(message != problem["message"] for problem in problems):  # a bad setting fails every part
+                problems.append({"name": name, "message": message, "hint": hint})
             return None
 
     parts = {
@@ -112,19 +114,11 @@ def _daemon(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _hosts(args: argparse.Namespace) -> list[dict[str, Any]]:
-    import os
-    from pathlib import Path
-
     from lorelog.hosts import HOSTS
-    from lorelog.services.install.manifests import resolve_command
-    from lorelog.services.install.plan import InstallContext
     from lorelog.services.install.status import HostCaptureStats, host_status
-    from lorelog.surfaces.daemon_client.address import find_address
+    from lorelog.surfaces.cli.hosts import install_context
 
-    environment = dict(os.environ)
-    context = InstallContext(
-        Path.home(), Path(find_address().home), resolve_command(environment), environment, approve=False
-    )
+    context = install_context()
     statuses = [host_status(host, context, HostCaptureStats()) for host in HOSTS]
     return [
         {

@@ -27,7 +27,7 @@ from lorelog.surfaces.cli.render.records import (
     print_notes,
     print_record_written,
     short_id,
-    shorten_ids,
+    short_record_ids,
     show_digest,
     show_tasks,
 )
@@ -108,7 +108,7 @@ def current_task(args: argparse.Namespace) -> str:
         return str(tasks[0]["task_id"])
     if not tasks:
         raise UsageError("no task is in progress here", hint='give a TASK, or start one: lorelog task start "…"')
-    ids = shorten_ids(task["task_id"] for task in tasks)
+    ids = short_record_ids(task["task_id"] for task in tasks)
     listed = [f"{ids[task['task_id']]} ({one_line(task['goal'])[:60]})" for task in tasks[:_MAX_TASKS_LISTED]]
     more = [f"and {len(tasks) - _MAX_TASKS_LISTED} more"] if len(tasks) > _MAX_TASKS_LISTED else []
     raise UsageError(f"{len(tasks)} tasks are in progress here: TASK is required", hint="; ".join([*listed, *more]))
@@ -334,8 +334,8 @@ def _search(args: argparse.Namespace) -> int:
     if args.json:
         print_json(reply)
         return 0
-    ids = shorten_ids(hit["task_id"] for hit in reply["hits"])
-    records = shorten_ids(record["artifact_id"] for hit in reply["hits"] for record in hit["matched"])
+    ids = short_record_ids(hit["task_id"] for hit in reply["hits"])
+    records = short_record_ids(record["artifact_id"] for hit in reply["hits"] for record in hit["matched"])
     for number, hit in enumerate(reply["hits"], 1):
         head = (
             f"{number}.",

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lorelog.core.errors import LorelogError, UsageError
+from lorelog.core.extras import installer
 from lorelog.core.paths import data_folder
 from lorelog.hosts import HOST_TITLES, HOSTS
 from lorelog.surfaces.cli.render import one_line, plural, print_json, print_problem, short_path
@@ -112,12 +113,9 @@ def run(args: argparse.Namespace) -> int:
 
 def removal_command() -> str:
     """Return the command that removes the program itself."""
-    prefix = Path(sys.prefix).as_posix()
-    if "/uv/tools/" in prefix:
-        return "uv tool uninstall lorelog"
-    if "/pipx/venvs/" in prefix:
-        return "pipx uninstall lorelog"
-    return f"{sys.executable or 'python'} -m pip uninstall lorelog"
+    pip = f"{sys.executable or 'python'} -m pip"
+    program = {"uv": "uv tool", "pipx": "pipx", "pip": pip}[installer()]
+    return f"{program} uninstall lorelog"
 
 
 # -- the plan ----------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterable
+from contextlib import nullcontext
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     import argparse
 
     from lorelog.services.watch.watcher import WatchDiscovery, WatchPass
-    from lorelog.wiring import Location, ResourcePool
+    from lorelog.wiring import Location
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -38,12 +39,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Watch until interrupted, which is not a failure."""
     from lorelog.services.watch.watcher import Watcher
-    from lorelog.wiring import ResourcePool, resolve_location, settings_at
+    from lorelog.wiring import resolve_location, settings_at
 
     location = resolve_location(project=args.project)
     settings = settings_at(location, {"scope.tenant": args.tenant})
     passes: SimpleQueue[WatchPass | None] = SimpleQueue()
-    discovery = _discover(args, location, ResourcePool(), settings.tenant())
+    discovery = _discover(args, location, settings.tenant())
     watcher = Watcher(discovery, settings.watch_options(), on_pass=passes.put)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: passes.put(None))
@@ -58,34 +59,19 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _discover(args: argparse.Namespace, location: Location, resources: ResourcePool, tenant: str) -> WatchDiscovery:
-    """Return the roots to watch. Given paths are indexed first, which makes them roots."""
-    from lorelog.services.places.root_selection import IndexTargets, real_path, select_default_roots
-    from lorelog.services.watch.watcher import WatchDiscovery
-    from lorelog.wiring import resolve_location
+def _discover(args: argparse.Namespace, location: Location, tenant: str) -> WatchDiscovery:
+    """Return the roots to watch, after indexing the given ones."""
+    from lorelog.surfaces.python.watch import discover_watched
+    from lorelog.wiring import ResourcePool
 
-    def engine_at(tenant: str, directory: str) -> Any:
-        project = resolve_location(
-            home=location.home, directory=directory, environment=_without_project(location.environment)
+    project = location.project.id if args.project else None
+    with progress_bar() if args.paths else nullcontext() as progress:
+        discovery, problems = discover_watched(
+            location, ResourcePool(), {"scope.tenant": tenant}, args.paths, project=project, progress=progress
         )
-        return resources.engine(project, {"scope.tenant": tenant})
-
-    with resources.engine(location, {"scope.tenant": tenant}) as engine:
-        if not args.paths:
-            select_default_roots(engine.place, engine.watch_set().roots)  # raises if there are no roots
-            return WatchDiscovery(location.home, engine_at, tenants=(tenant,), directory=location.project.root)
-        project = location.project.id if args.project else None
-        with progress_bar() as progress:
-            report = engine.index(IndexTargets(tuple(args.paths), project, keep_empty=True), progress=progress)
-    for problem in report.problems:
+    for problem in problems:
         print_problem(problem.path, problem.message, problem.hint)
-    only = {real_path(path) for path in args.paths if not path.startswith("!")}
-    return WatchDiscovery(location.home, engine_at, tenants=(tenant,), only=only)
-
-
-def _without_project(environment: Any) -> dict[str, str]:
-    """Return an environment without LORELOG_PROJECT: each root is indexed from its own project."""
-    return {name: value for name, value in environment.items() if name != "LORELOG_PROJECT"}
+    return discovery
 
 
 def _print_event(event: dict[str, Any], line: str, *, as_json: bool) -> None:

@@ -33,7 +33,7 @@ from lorelog.surfaces.daemon_client.liveness import (
     ping_timeout,
     unresponsive_error,
 )
-from lorelog.surfaces.daemon_client.wire import HEARTBEAT_S, NON_IDEMPOTENT, SILENCE_S, version_key
+from lorelog.surfaces.daemon_client.wire import HEARTBEAT_S, NON_IDEMPOTENT, PROTOCOL, SILENCE_S, version_key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ _STATUS_TIMEOUT_S = 2.0
 _MISSED_HEARTBEATS = 2
 _SLOWEST_BYTES_PER_S = 2_000_000
 """A daemon that reads a request more slowly hangs."""
+
+_CONTROL_OPS = ("daemon.status", "daemon.stop")
 
 
 def call_daemon(  # noqa: PLR0913  (the caller's context, as keywords)
@@ -111,7 +113,7 @@ def _exchange(address: DaemonAddress, line: bytes, op: str, progress: Progress |
         _send(connection, line)
         for response in _read_responses(_receiver(connection, address, op)):
             if "ok" in response:
-                return _result(response, address)
+                return _result(response, address, op)
             begun = True
             update = response.get("progress")
             if progress is not None and update:
@@ -129,7 +131,7 @@ def _exchange(address: DaemonAddress, line: bytes, op: str, progress: Progress |
 
 def _connect(address: DaemonAddress, op: str) -> bare_socket:
     """Return a connection for an operation. Raise DaemonUnresponsive at once if the daemon is known not to answer."""
-    control = op in {"daemon.status", "daemon.stop"}  # the way out, so always tried
+    control = op in _CONTROL_OPS  # the way out, so always tried
     if not control and is_marked_unresponsive(address):
         raise unresponsive_error(address)
     try:
@@ -204,7 +206,7 @@ def _read_responses(receive: Callable[[], bytes]) -> Iterator[dict[str, Any]]:
                 yield response
 
 
-def _result(response: dict[str, Any], address: DaemonAddress) -> dict[str, Any]:
+def _result(response: dict[str, Any], address: DaemonAddress, op: str) -> dict[str, Any]:
     """Return the result of a response or raise its error. Ask a daemon older than this client to stop."""
     daemon = response.get("daemon") or {}
     if response["ok"]:
@@ -212,6 +214,9 @@ def _result(response: dict[str, Any], address: DaemonAddress) -> dict[str, Any]:
             _ask_to_stop(address)
         result: dict[str, Any] = response.get("result") or {}
         return result
+    if daemon.get("protocol", PROTOCOL) < PROTOCOL and op not in _CONTROL_OPS:  # left from before an upgrade
+        _ask_to_stop(address, daemon["protocol"])
+        raise DaemonNotRunning("the daemon is of an older version and is stopping")
     error = response["error"]
     code, message, hint = str(error["code"]), str(error["message"]), str(error.get("hint", ""))
     if code == DaemonError.code:
@@ -219,10 +224,10 @@ def _result(response: dict[str, Any], address: DaemonAddress) -> dict[str, Any]:
     raise error_from_code(code, message, hint)
 
 
-def _ask_to_stop(address: DaemonAddress) -> None:
+def _ask_to_stop(address: DaemonAddress, protocol: int = PROTOCOL) -> None:
     """Ask a daemon to stop after its current work."""
     try:
-        line = request_line("daemon.stop", {"after_work": True}, caller_fields(address, "/", None))
+        line = request_line("daemon.stop", {"after_work": True}, caller_fields(address, "/", None), protocol=protocol)
         connection = connect(address)
         try:
             _send(connection, line)
@@ -259,7 +264,7 @@ def _open_stream(address: DaemonAddress, line: bytes, op: str) -> socket:
             if not received:
                 raise DaemonNotRunning("the daemon closed the connection")
             buffer += received
-        _result(json.loads(buffer), address)
+        _result(json.loads(buffer), address, op)
         connection.settimeout(None)
         return socket.socket(AF_UNIX, SOCK_STREAM, 0, connection.detach())
     except TimeoutError as error:

@@ -72,11 +72,16 @@ def caller_fields(
 
 
 def request_line(
-    op: str, arguments: Mapping[str, Any] | None, caller: dict[str, Any] | None, *, progress: bool = False
+    op: str,
+    arguments: Mapping[str, Any] | None,
+    caller: dict[str, Any] | None,
+    *,
+    progress: bool = False,
+    protocol: int = PROTOCOL,
 ) -> bytes:
-    """Return a request as it is sent. Raise DaemonError if it cannot be encoded or is too large."""
+    """Return a request as it is sent. `protocol` is that of an older daemon only to stop it. Raise DaemonError if it cannot be encoded or is too large."""
     request = {
-        "protocol": PROTOCOL,
+        "protocol": protocol,
         "version": VERSION,
         "op": op,
         "arguments": arguments or {},

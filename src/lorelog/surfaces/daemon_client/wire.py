@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Incremented for incompatible changes. Client and daemon refuse to work with another number."""
 MAX_REQUEST_BYTES = 16 * 1024 * 1024
 HEARTBEAT_S = 2.0

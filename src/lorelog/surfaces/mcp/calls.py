@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from inspect import cleandoc
 from typing import Any
 
 from lorelog.core.errors import LorelogError, UsageError
+from lorelog.core.grammar import nearest_name
 from lorelog.operations.catalogue import all_operations, find_operation, request_schema
 from lorelog.operations.dispatch import BoundCall
 from lorelog.surfaces.mcp import render
@@ -47,8 +47,8 @@ def read_arguments(tool: str, arguments: Mapping[str, Any], schema: JsonSchema) 
     values: dict[str, Any] = {}
     for name, value in arguments.items():
         if name not in properties:
-            near = get_close_matches(str(name), properties, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(properties)}"
+            near = nearest_name(str(name), properties)
+            hint = f"did you mean {near!r}?" if near else f"it has {', '.join(properties)}"
             raise UsageError(f"{tool} has no argument {str(name)[:100]!r}", hint=hint)
         if value is not None:
             values[name] = _read_value(f"{tool}: {name}", value, properties[name])

@@ -12,12 +12,12 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from lorelog.core.errors import Cancelled, LorelogError, NotFound
+from lorelog.core.grammar import nearest_name
 from lorelog.operations.dispatch import BoundCall, CallOperation, ClientIdentity
 from lorelog.services.places.workspace import JOURNALS
 from lorelog.surfaces.mcp.calls import call_tool
@@ -26,11 +26,16 @@ from lorelog.surfaces.mcp.render import render_error
 from lorelog.surfaces.mcp.tools import TOOL_NAMES
 from lorelog.wiring import resolve_location
 
+Params = Mapping[str, Any]
+Result = dict[str, Any]
+
 JOURNAL_URI_PREFIX = "lorelog://journal/"
 JOURNAL_URI_TEMPLATE = JOURNAL_URI_PREFIX + "{day}"
 _MAX_JOURNALS = 100
 _MAX_ENTRIES = 200
 _DAY_PATTERN = re.compile(r"\d{4}-\d{2}-\d{2}")
+_MARKDOWN = "text/markdown"
+_log = logging.getLogger(__name__)
 
 
 def list_journals(caller: ClientIdentity, call: BoundCall) -> list[Mapping[str, Any]]:
@@ -73,13 +78,6 @@ def _sections(entries: list[dict[str, Any]], call: BoundCall) -> list[str]:
 def _journal_folder(caller: ClientIdentity) -> Path:
     location = resolve_location(home=caller.home, directory=caller.directory, environment=caller.environment)
     return Path(location.project.id) / JOURNALS
-
-
-_MARKDOWN = "text/markdown"
-_log = logging.getLogger(__name__)
-
-Params = Mapping[str, Any]
-Result = dict[str, Any]
 
 
 class ProgressTracker:
@@ -193,8 +191,8 @@ def _call_tool(params: Params, call: BoundCall) -> Result:
     """Call a tool; an error in it is a result that the model reads."""
     name, arguments = _text_parameter(params, "name"), _object_parameter(params, "arguments")
     if name not in TOOL_NAMES:
-        near = get_close_matches(name, TOOL_NAMES, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"the tools are {', '.join(TOOL_NAMES)}"
+        near = nearest_name(name, TOOL_NAMES)
+        hint = f"did you mean {near}?" if near else f"the tools are {', '.join(TOOL_NAMES)}"
         raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {name[:100]}; {hint}")
     try:
         result = call_tool(name, arguments, call)

@@ -63,20 +63,30 @@ class McpSession:
         self._methods = methods
         self._outgoing: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._running: dict[str, _StreamProgress] = {}
+        self._running: dict[_StreamProgress, str] = {}
+        """Requests that run, each with the key of its id."""
 
     def run(self) -> None:
         """Serve until the agent disconnects; calls that still run end at their next progress report."""
         writer = threading.Thread(target=self._write, name="lorelog-mcp-writer", daemon=True)
         writer.start()
+        try:
+            self._read()
+        finally:  # also after a fault of ours: no thread may be left behind
+            self._end(writer)
+
+    def _read(self) -> None:
         lines = LineBuffer()
         with suppress(OSError):
             while data := self._sock.recv(_CHUNK):
                 for line in lines.feed(data):
                     if line is None or line.strip():
                         self._receive(line)
+
+    def _end(self, writer: threading.Thread) -> None:
+        """Stop the calls that run, and send what is queued if the agent still reads."""
         with self._lock:
-            for progress in self._running.values():
+            for progress in self._running:
                 progress.stop()
         self._outgoing.put(None)
         writer.join(_FLUSH_S)
@@ -85,8 +95,9 @@ class McpSession:
         writer.join()
 
     def send(self, message: dict[str, Any]) -> None:
-        """Queue a message."""
-        self._outgoing.put(json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=False).encode() + b"\n")
+        """Queue a message. A character that is not Unicode, as in a path that is not UTF-8, becomes a question mark."""
+        text = json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=False)
+        self._outgoing.put(text.encode(errors="replace") + b"\n")
 
     def send_progress(self, token: int | str, report: tuple[int, int | None, str]) -> None:
         """Queue a report, unless the agent is far behind with reading."""
@@ -122,10 +133,11 @@ class McpSession:
 
     def _take_notification(self, method: str, params: dict[str, Any]) -> None:
         if method == "notifications/cancelled":
+            cancelled = message_key({"id": params.get("requestId")})
             with self._lock:
-                progress = self._running.get(message_key({"id": params.get("requestId")}) or "")
-            if progress is not None:
-                progress.stop()
+                for progress, key in self._running.items():
+                    if key == cancelled:
+                        progress.stop()
 
     def _answer(self, identity: int | str, method: str, params: dict[str, Any]) -> None:
         """Answer at once what needs no work; run the rest in a thread."""
@@ -145,12 +157,11 @@ class McpSession:
             raise ProtocolError(METHOD_NOT_FOUND, "Method not found", method)
 
     def _start(self, identity: int | str, method: str, params: dict[str, Any], *, modern: bool) -> None:
-        key = json.dumps(identity)
         progress = _StreamProgress(self, params)
         with self._lock:
             if len(self._running) >= _MAX_REQUESTS:
                 raise ProtocolError(BUSY, f"{_MAX_REQUESTS} requests are running; try again when one has ended")
-            self._running[key] = progress
+            self._running[progress] = json.dumps(identity)
 
         def work() -> None:
             try:
@@ -163,10 +174,14 @@ class McpSession:
                     self._refuse(identity, error)
             finally:
                 with self._lock:
-                    if self._running.get(key) is progress:
-                        del self._running[key]
+                    del self._running[progress]
 
-        threading.Thread(target=work, name=f"lorelog-mcp-{method}", daemon=True).start()
+        try:
+            threading.Thread(target=work, name=f"lorelog-mcp-{method}", daemon=True).start()
+        except RuntimeError as error:  # the system has no more threads: the session must survive
+            with self._lock:
+                del self._running[progress]
+            raise ProtocolError(BUSY, f"the request could not be started: {error}; try again") from error
 
     def _reply(self, identity: int | str, method: str, result: dict[str, Any], *, modern: bool) -> None:
         self.send({"id": identity, "result": add_modern_fields(method, result) if modern else result})

@@ -8,12 +8,14 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from typing import Any, get_args
 
-from lorelog.core.errors import DaemonError, DaemonUnresponsive, LorelogError, UsageError
+from msgspec import ValidationError
+
+from lorelog.core.errors import DaemonError, DaemonUnresponsive, LorelogError, ReplyLost, UsageError
 from lorelog.core.ports import Progress
 from lorelog.engine import Engine
 from lorelog.operations.catalogue import find_operation, operation_of
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher, read_request
-from lorelog.operations.operation import RequestContext
+from lorelog.operations.operation import Operation, RequestContext
 from lorelog.surfaces.python.values import DaemonMode, PathArgument, from_json, to_arguments
 from lorelog.wiring import open_engine, resolve_location, settings_at, working_directory
 
@@ -72,7 +74,7 @@ class OperationCaller:
         arguments = to_arguments(operation.request, values)
         reply = self._ask_daemon(operation.name, arguments, progress, wants_value=True)
         if reply is not None:
-            return from_json(operation, reply["value"])
+            return _read_value(operation, reply)
         request = read_request(operation, arguments)
         client = self._client()
         context = RequestContext(
@@ -93,7 +95,7 @@ class OperationCaller:
         dispatcher, complete = self._dispatch(arguments)
         reply = self._ask_daemon(name, complete, None, wants_value=True)
         if reply is not None:
-            return from_json(find_operation(name), reply["value"])
+            return _read_value(find_operation(name), reply)
         return dispatcher.value(name, complete, self._client())
 
     def call(self, op: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,6 +141,17 @@ class OperationCaller:
                 raise
             _log_unresponsive(error)
             return None
+
+
+def _read_value(operation: Operation[Any, Any], reply: Mapping[str, Any]) -> Any:
+    """Return the value in a daemon's reply. Raise ReplyLost if the daemon, of another version, replies in another form."""
+    try:
+        return from_json(operation, reply["value"])
+    except (KeyError, ValidationError) as error:
+        raise ReplyLost(
+            f"{operation.name} was done, but the reply of the daemon cannot be read: it has another version ({error})",
+            hint="restart this program and the daemon (lorelog daemon restart)",
+        ) from error
 
 
 class _ProgressFailed(BaseException):

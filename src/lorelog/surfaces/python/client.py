@@ -634,8 +634,6 @@ class Lorelog:
         from lorelog.surfaces.python.watch import start_watch
 
         given = to_arguments(IndexRequest, {"paths": paths})["paths"]
-        if given:
-            self.index(given)
         self._caller.check_open()
         watch = start_watch(self._caller, given, on_event)
         self._watches.append(watch)

@@ -18,11 +18,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from pathlib import PurePath
 from typing import IO, Any
 
 from lorelog.core.errors import LorelogError, UsageError
+from lorelog.core.grammar import nearest_name
 from lorelog.core.record import Json, Record, RecordDraft
 from lorelog.core.version import VERSION
 from lorelog.ingest.transcripts.json_files import read_members
@@ -103,9 +103,9 @@ def draft_from_json(values: object) -> RecordDraft:
         raise UsageError("it is not a JSON object")
     for name in values:
         if name not in (*_TEXT_FIELDS, *_LEDGER_FIELDS, "supports_claim", "fields", UNVERIFIED_FIELD):
-            near = get_close_matches(str(name), _TEXT_FIELDS, n=1)
+            near = nearest_name(str(name), _TEXT_FIELDS)
             raise UsageError(
-                f"a record has no field {str(name)[:100]!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+                f"a record has no field {str(name)[:100]!r}" + (f"; did you mean {near!r}?" if near else "")
             )
     if values.get("v") != LINE_FORMAT_VERSION:
         raise UsageError(f"its format is {str(values.get('v'))[:20]!r}, not {LINE_FORMAT_VERSION}")

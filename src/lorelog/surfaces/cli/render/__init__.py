@@ -10,18 +10,21 @@ import os
 import re
 import sys
 from contextlib import suppress
+from itertools import pairwise
 
 from lorelog.core.grammar import plural as plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
     from typing import Any, TextIO
 
     from lorelog.core.ports import Progress
 
 _ANSI_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+RECORD_TIERS = ("canonical_record", "verified_record")
+"""Tiers of trust of text that comes from a record."""
 _CONTROL_CHARS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
@@ -141,6 +144,17 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """Return a printable text on one line: even a file name may contain a line break."""
     return printable(text).replace("\n", "\ufffd").replace("\t", " ")
+
+
+def shorten_ids(ids: Iterable[str], min_chars: int) -> dict[str, str]:
+    """Return the first characters of each id: `min_chars`, or as many as tell it from the others."""
+    distinct = sorted(set(ids))
+    lengths = dict.fromkeys(distinct, min_chars)
+    for first, second in pairwise(distinct):
+        same = next((n for n, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), len(first))
+        for identity in (first, second):
+            lengths[identity] = max(lengths[identity], same + 1)
+    return {identity: identity[: lengths[identity]] for identity in distinct}
 
 
 def progress_bar(*, daemon_finishes: bool = False) -> AbstractContextManager[Progress]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
-from lorelog.surfaces.cli.render import one_line, printable, short_path, stylize
+from lorelog.surfaces.cli.render import RECORD_TIERS, one_line, printable, short_path, shorten_ids, stylize
 from lorelog.surfaces.cli.render.layout import join_fields, known_width, link_file, wrap, wrap_marked
 
 TYPE_CHECKING = False
@@ -18,18 +16,11 @@ if TYPE_CHECKING:
 INDENT = "   "
 _BARS = {"strong": ("●●●", "green"), "likely": ("●●○", "yellow"), "weak": ("●○○", "dim")}
 _MIN_ID_CHARS = 8
-_RECORD_TIERS = ("canonical_record", "verified_record")
 
 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:
-    """Return the first characters of each id: 8, or as many as tell it from the others."""
-    distinct = sorted(set(ids))
-    lengths = dict.fromkeys(distinct, _MIN_ID_CHARS)
-    for first, second in pairwise(distinct):
-        same = next((n for n, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), len(first))
-        for identity in (first, second):
-            lengths[identity] = max(lengths[identity], same + 1)
-    return {identity: identity[: lengths[identity]] for identity in distinct}
+    """Return the first characters of each id of a hit or memory: 8, or as many as tell it from the others."""
+    return shorten_ids(ids, _MIN_ID_CHARS)
 
 
 def record_ids(hits: Sequence[Json]) -> dict[str, str]:
@@ -37,13 +28,13 @@ def record_ids(hits: Sequence[Json]) -> dict[str, str]:
     found = {
         hit["id"]: hit["grounding_refs"][0]["artifact_id"]
         for hit in hits
-        if hit["trust"]["tier"] in _RECORD_TIERS and hit["grounding_refs"]
+        if hit["trust"]["tier"] in RECORD_TIERS and hit["grounding_refs"]
     }
     if not found:
         return {}
-    from lorelog.surfaces.cli.render.records import shorten_ids
+    from lorelog.surfaces.cli.render.records import short_record_ids
 
-    short = shorten_ids(found.values())
+    short = short_record_ids(found.values())
     return {hit: short[record] for hit, record in found.items()}
 
 

@@ -29,8 +29,10 @@ _WIDE = (
 )
 """Scripts without spaces between words: a line may end after each of these characters."""
 _CLOSING = "\u3001\u3002\u300d\u300f\u3011\u3015\uff09\uff0c\uff0e\uff01\uff1a\uff1b\uff1f\u00bb"
-_UNIT = re.compile(rf"\s+|«?[{_WIDE}][{_CLOSING}]*|(?:[^\s{_WIDE}«]|«(?![{_WIDE}]))+|«")
-"""What a line break does not divide: a word, or a character of such a script with the punctuation after it."""
+_FIRST_WIDE, _FIRST_COMBINING, _SOFT_HYPHEN = _WIDE[0], "\u0300", "\u00ad"
+_NARROW = "…–—“”‘’•●○"
+"""Signs of one column in nearly every text, which need no table of characters: importing it takes longer than the layout."""
+_WORD_OR_SPACE = re.compile(r"\s+|\S+")
 _LINK_PROGRAMS = frozenset({"iTerm.app", "WezTerm", "vscode", "ghostty"})
 _LINK_TERMS = frozenset({"xterm-kitty", "xterm-ghostty", "alacritty", "foot", "foot-extra", "contour"})
 _MIN_VTE_VERSION = 5200
@@ -60,6 +62,8 @@ def cell_width(text: str) -> int:
     """Return how many columns a text takes: two for each wide character, none for combining ones."""
     if text.isascii():
         return len(text)
+    if all(character < _FIRST_COMBINING or character in _NARROW for character in text) and _SOFT_HYPHEN not in text:
+        return len(text)
     from unicodedata import category, east_asian_width
 
     return sum(
@@ -72,7 +76,7 @@ def break_lines(text: str, width: int) -> list[tuple[int, int]]:
     """Return the spans of a text's lines. No word is divided: one that is wider than the line stands alone."""
     lines: list[tuple[int, int]] = []
     start = end = used = 0
-    for unit in _UNIT.finditer(text):
+    for unit in _units(text).finditer(text):
         if unit[0].isspace():
             used += cell_width(unit[0]) if end > start else 0
             start = start if end > start else unit.end()
@@ -84,6 +88,16 @@ def break_lines(text: str, width: int) -> list[tuple[int, int]]:
         end = unit.end()
         used += cells
     return [*lines, (start, end)] if end > start else lines
+
+
+def _units(text: str) -> re.Pattern[str]:
+    """Return the pattern of what a line break does not divide: a word, or a wide character with the punctuation after it.
+
+    Compiled only for a text that may have wide characters, because that takes 10 ms.
+    """
+    if not text or max(text) < _FIRST_WIDE:
+        return _WORD_OR_SPACE
+    return re.compile(rf"\s+|«?[{_WIDE}][{_CLOSING}]*|(?:[^\s{_WIDE}«]|«(?![{_WIDE}]))+|«")
 
 
 def wrap(text: str, indent: str = "", *, width: int | None = None) -> str:
@@ -98,14 +112,16 @@ def join_fields(fields: Iterable[Field], indent: str, width: int | None) -> str:
     Without a width they are always on one line.
     """
     given = [field for field in fields if field[0]]
+    if width is None:
+        return "".join(f"{' ' * gap if number else ''}{styled}" for number, (_, styled, gap) in enumerate(given))
     total = len(indent) + sum(cell_width(plain) + gap for plain, _, gap in given) - (given[0][2] if given else 0)
-    is_wide = width is not None and total > width
+    is_wide = total > width
     out, used = "", 0
     for number, (plain, styled, gap) in enumerate(given):
         cells = cell_width(plain)
         if not number:
             out, used = styled, len(indent) + cells
-        elif is_wide and (number == 1 or used + gap + cells > (width or 0)):
+        elif is_wide and (number == 1 or used + gap + cells > width):
             out, used = f"{out}\n{indent}{styled}", len(indent) + cells
         else:
             out, used = f"{out}{' ' * gap}{styled}", used + gap + cells

@@ -5,7 +5,16 @@ from __future__ import annotations
 import os
 import sys
 
-from lorelog.surfaces.cli.render import format_origin, one_line, print_note, short_path, stylize, supports_colour
+from lorelog.surfaces.cli.render import (
+    RECORD_TIERS,
+    format_origin,
+    one_line,
+    print_note,
+    short_path,
+    shorten_ids,
+    stylize,
+    supports_colour,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +29,6 @@ _MAX_SUMMARY_CHARS = 72
 _MIN_SUMMARY_COLUMNS = 24
 """With fewer columns left beside the table, a record's summary is printed below its line."""
 _PIPE_COLUMNS = 10_000
-_RECORD_TIERS = ("canonical_record", "verified_record")
 _NAMELESS_REASON = "its writer has no name"
 """Same text as in the ledger's trust rules."""
 _STATUS_STYLES = {"in_progress": "cyan", "completed": "green", "success": "green", "failed": "red", "blocked": "yellow"}
@@ -35,17 +43,9 @@ _SHOWN_FIELDS = (
 _FIELD_LABELS = {"motivation": "because", "what_worked": "worked", "what_failed": "failed", "next_step": "next"}
 
 
-def shorten_ids(ids: Iterable[str]) -> dict[str, str]:
-    """Return the shortest unique prefix of each id among those shown, with at least 13 characters."""
-    ordered = sorted(set(ids))
-    short = {}
-    for number, identity in enumerate(ordered):
-        length = _SHORT_ID_CHARS
-        for neighbour in (*ordered[max(0, number - 1) : number], *ordered[number + 1 : number + 2]):
-            while length < len(identity) and neighbour.startswith(identity[:length]):
-                length += 1
-        short[identity] = identity[:length]
-    return short
+def short_record_ids(ids: Iterable[str]) -> dict[str, str]:
+    """Return the first characters of each id of a record or task: 13, or as many as tell it from the others."""
+    return shorten_ids(ids, _SHORT_ID_CHARS)
 
 
 def short_id(identity: str) -> str:
@@ -93,7 +93,7 @@ def format_trust(trust: Json, origin: str) -> str:
 def format_location(chunk: Mapping[str, Any], trust: Json | None) -> str:
     """Return file and lines; for a record its id, because its file is generated from the ledger."""
     anchor = chunk["anchor"] or {}
-    if trust and trust["tier"] in _RECORD_TIERS and anchor.get("memory"):
+    if trust and trust["tier"] in RECORD_TIERS and anchor.get("memory"):
         return f"record {one_line(short_id(anchor['memory']))}"
     return f"{short_path(chunk['source'])}:{chunk['start_line']}-{chunk['end_line']}"
 
@@ -129,7 +129,7 @@ def format_status(status: str) -> str:
 
 def show_tasks(tasks: Sequence[Json], *, projects: bool) -> None:
     """Print tasks as a table."""
-    ids = shorten_ids(task["task_id"] for task in tasks)
+    ids = short_record_ids(task["task_id"] for task in tasks)
     rows = []
     for task in tasks:
         place = [short_path(task["project"]) or "(global)"] if projects else []
@@ -140,7 +140,7 @@ def show_tasks(tasks: Sequence[Json], *, projects: bool) -> None:
 
 def show_records(records: Sequence[Json]) -> None:
     """Print records as a table with trust badges."""
-    ids = shorten_ids(record["artifact_id"] for record in records)
+    ids = short_record_ids(record["artifact_id"] for record in records)
     writers = {record["artifact_id"]: record.get("writer", "") for record in records}
     rows = []
     for record in records:
@@ -185,7 +185,7 @@ def show_trust(record: Json, writers: Mapping[str, str]) -> None:
 
 def show_digest(digest: Json) -> None:
     """Print a digest, each sentence with the records it cites."""
-    ids = shorten_ids(record for line in digest["lines"] for record in line["artifact_ids"])
+    ids = short_record_ids(record for line in digest["lines"] for record in line["artifact_ids"])
     section = ""
     for line in digest["lines"]:
         if line["section"] != section:
