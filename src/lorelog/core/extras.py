@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from shlex import quote
 
 from lorelog.core.errors import MissingExtra
 
@@ -36,14 +38,30 @@ def missing_package(extra: str) -> str:
 
 
 def install_hint(extra: str) -> str:
-    """Return the command that installs an extra, for the installer that this Python environment belongs to."""
-    wanted = f"'lorelog[{extra}]'"
+    """Return the command that installs an extra, for the installer that this Python environment belongs to.
+
+    uv and pipx make the environment anew, so their commands name the extras that are installed already, too.
+    """
     prefix = sys.prefix.replace("\\", "/")
     if "/uv/tools/" in prefix:
-        return f"install it: uv tool install {wanted}"
+        return f"install it: uv tool install {_requirement_with(extra)}"
     if "/pipx/venvs/" in prefix:
-        return f"install it: pipx install --force {wanted}"
-    return f"install it: python -m pip install {wanted}"
+        return f"install it: pipx install --force {_requirement_with(extra)}"
+    return f"install it: {_python()} -m pip install 'lorelog[{extra}]'"
+
+
+def _requirement_with(extra: str) -> str:
+    return f"'lorelog[{','.join(name for name in EXTRAS if name == extra or not missing_package(name))}]'"
+
+
+def _python() -> str:
+    """Return `python` if the shell finds this environment's Python by that name, else the path."""
+    from shutil import which
+
+    found = which("python")
+    if not sys.executable or (found and os.path.dirname(found) == os.path.dirname(sys.executable)):  # noqa: PTH120
+        return "python"
+    return quote(sys.executable)
 
 
 def _is_installed(package: str) -> bool:
