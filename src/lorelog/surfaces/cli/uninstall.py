@@ -117,7 +117,7 @@ def removal_command() -> str:
         return "uv tool uninstall lorelog"
     if "/pipx/venvs/" in prefix:
         return "pipx uninstall lorelog"
-    return f"{sys.executable or 'python'} -m pip uninstall lorelog"
+    return f"{sys.executable or 'python'} -m pip uninstall lorelog lorelog-encoder"
 
 
 # -- the plan ----------------------------------------------------------------------------------------------------------
