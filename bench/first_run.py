@@ -19,13 +19,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.measure import CommandFailed, Measured, clean_environment, embedding_service, require, run
@@ -38,6 +40,9 @@ QUESTIONS = (
 )
 """Questions, each with the names of the notes that answer it."""
 MEGABYTE = 1_000_000
+NPM_LIMIT_S = 300
+NPM_SCRIPTS = ("--allow-scripts=bun,better-sqlite3", "--foreground-scripts")
+"""npm 11 runs no script of a package that is not named; bun's fetches the program, better-sqlite3's its library."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +71,9 @@ class Trial:
     wall_s: float = 0.0
     cpu_s: float = 0.0
 
-    def type(self, said: str, command: list[str | Path]) -> Measured:
+    def type(self, said: str, command: list[str | Path], environment: dict[str, str] | None = None) -> Measured:
         """Run a command that a person types as `said`."""
-        measured = require(run(command, self.environment, self.directory), said)
+        measured = require(run(command, environment or self.environment, self.directory), said)
         self.commands.append(said)
         self.wall_s += measured.wall_s
         self.cpu_s += measured.cpu_s
@@ -114,9 +119,10 @@ def pip_install(trial: Trial, environment: Path, wheels: Path, package: str) -> 
 
 
 def count_distributions(environment: Path) -> int:
-    """Return the number of installed distributions, without pip itself."""
+    """Return the number of installed distributions, without those of an empty environment."""
     return sum(
-        not folder.name.startswith("pip-") for folder in environment.glob("lib/python*/site-packages/*.dist-info")
+        not folder.name.startswith(("pip-", "setuptools-"))
+        for folder in environment.glob("lib/python*/site-packages/*.dist-info")
     )
 
 
@@ -127,10 +133,12 @@ def make_environment(python: str, environment: Path) -> int:
 
 
 def download(python: str, wheels: Path, *requirements: str) -> None:
-    """Download packages and what they need, once."""
-    if wheels.exists():
+    """Download packages and what they need, once. Our own wheels are new each time, and the others stay."""
+    if wheels.exists() and not any(wheel.endswith(".whl") for wheel in requirements):
         return
-    wheels.mkdir(parents=True)
+    wheels.mkdir(parents=True, exist_ok=True)
+    for own in wheels.glob("lorelog*.whl"):
+        own.unlink()
     command = [python, "-m", "pip", "download", "-q", "--disable-pip-version-check", "-d", str(wheels), *requirements]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -158,7 +166,6 @@ def try_lorelog(cache: Path, python: str) -> FirstRun:
         ]
         require(run(build, clean_environment(cache), ROOT), "building lorelog")
     built = [str(wheel) for wheel in (cache / "built").glob("*.whl")]
-    shutil.rmtree(wheels, ignore_errors=True)
     download(python, wheels, *built)
     with fresh("lorelog") as (environment, home):
         empty = make_environment(python, environment)
@@ -206,55 +213,54 @@ def try_basic_memory(cache: Path, python: str) -> FirstRun:
         return _result(trial, program, answered, empty=empty, downloads=wheels)
 
 
+def npm_install(trial: Trial, prefix: Path, cache: Path, package: str) -> None:
+    """Install a package of npm twice: into the cache, which is not timed, and from it into an empty folder.
+
+    npm has the user's settings, because they name its registry and certificates; the installed program does not.
+    """
+    settings = {**os.environ, "npm_config_cache": str(cache), "npm_config_prefix": str(prefix)}
+    limited = ["timeout", str(NPM_LIMIT_S), "npm", "install", "-g", "--no-fund", "--no-audit", "--loglevel=error"]
+    command: list[str | Path] = [*limited, *NPM_SCRIPTS, package]
+    scratch = prefix.with_name("scratch")
+    first = run(command, settings | {"npm_config_prefix": str(scratch)}, trial.directory)
+    shutil.rmtree(scratch, ignore_errors=True)
+    if not first.succeeded:
+        said = [line.removeprefix("npm error").strip() for line in first.errors.splitlines()]
+        raise CommandFailed(f"npm install {package}: {' '.join(filter(None, said))}")
+    trial.type(f"npm install -g {package}", [*command, "--prefer-offline"], settings)
+
+
 def try_qmd(cache: Path, python: str) -> FirstRun:
     """It runs on bun, which its installation asks for."""
     with fresh("qmd") as (environment, home):
-        packages, npm_cache = environment / "lib", cache / "npm"
         trial = Trial(clean_environment(home), home / "work")
-        install: list[str | Path] = [
-            "npm",
-            "install",
-            "-g",
-            "--cache",
-            npm_cache,
-            "--prefix",
-            environment,
-            "--no-fund",
-            "--no-audit",
-        ]
-        allowed = ["--allow-scripts=bun", "--foreground-scripts"]
-        for package in ("bun", "@tobilu/qmd"):  # into the cache, not timed
-            require(run([*install, *allowed, package], trial.environment, trial.directory), f"npm install {package}")
-        shutil.rmtree(environment)
-        trial.type("npm install -g bun", [*install, *allowed, "--prefer-offline", "bun"])
-        trial.type("npm install -g @tobilu/qmd", [*install, "--prefer-offline", "@tobilu/qmd"])
+        for package in ("bun", "@tobilu/qmd"):
+            npm_install(trial, environment, cache / "qmd", package)
         program = environment / "bin" / "qmd"
         trial.environment["PATH"] = f"{environment / 'bin'}:{trial.environment['PATH']}"
         trial.type("qmd collection add notes", [program, "collection", "add", "notes", "--name", "notes"])
         answered = trial.ask("qmd search …", lambda text: [program, "search", text])
-        result = _result(trial, program, answered, empty=0, downloads=npm_cache)
-        return _with_packages(
-            result, sum(1 for _ in packages.rglob("package.json") if "node_modules" in str(_.parent.parent))
-        )
+        result = _result(trial, program, answered, empty=0, downloads=cache / "qmd")
+        return replace(result, packages=count_node_packages(environment))
 
 
 def try_claude_mem(cache: Path, python: str) -> FirstRun:
     """It captures sessions and indexes no notes, so only its installation can be measured."""
     with fresh("claude-mem") as (environment, home):
         trial = Trial(clean_environment(home), home / "work")
-        install: list[str | Path] = [
-            "npm",
-            "install",
-            "-g",
-            "--cache",
-            cache / "npm",
-            "--prefix",
-            environment,
-            "--no-fund",
-            "--no-audit",
-        ]
-        trial.type("npm install -g claude-mem", [*install, "claude-mem"])
-        return _result(trial, environment / "bin" / "claude-mem", (), empty=0, downloads=cache / "npm")
+        npm_install(trial, environment, cache / "claude-mem", "claude-mem")
+        result = _result(trial, environment / "bin" / "claude-mem", (), empty=0, downloads=cache / "claude-mem")
+        return replace(result, packages=count_node_packages(environment))
+
+
+def count_node_packages(prefix: Path) -> int:
+    """Return the number of packages below a prefix of npm."""
+    folders = (file.parent for file in prefix.rglob("package.json"))
+    return sum(
+        folder.parent.name == "node_modules"
+        or (folder.parent.name.startswith("@") and folder.parent.parent.name == "node_modules")
+        for folder in folders
+    )
 
 
 def _result(trial: Trial, program: Path, answered: tuple[bool, ...], *, empty: int, downloads: Path) -> FirstRun:
@@ -263,7 +269,7 @@ def _result(trial: Trial, program: Path, answered: tuple[bool, ...], *, empty: i
     version = run([program, "--version"], trial.environment, trial.directory)
     return FirstRun(
         name=program.name,
-        version=(version.output or version.errors).strip().splitlines()[0][:40] if version.succeeded else "",
+        version=_version_number(version.output or version.errors) if version.succeeded else "",
         commands=len(trial.commands),
         wall_s=trial.wall_s,
         cpu_s=trial.cpu_s,
@@ -274,8 +280,9 @@ def _result(trial: Trial, program: Path, answered: tuple[bool, ...], *, empty: i
     )
 
 
-def _with_packages(result: FirstRun, packages: int) -> FirstRun:
-    return FirstRun(**{**result.__dict__, "packages": packages})
+def _version_number(text: str) -> str:
+    found = re.search(r"\d+(\.\d+)+\S*", text)
+    return found[0] if found else ""
 
 
 TOOLS: Mapping[str, Callable[[Path, str], FirstRun]] = {
@@ -295,7 +302,7 @@ def format_table(results: list[FirstRun]) -> str:
     ]
     for result in results:
         if result.reason:
-            lines.append(f"| {result.name} | not installed: {result.reason} |||||||| ")
+            lines.append(f"| {result.name} | not measured: {result.reason} |" + " |" * 7)
             continue
         marks = [*("yes" if right else "no" for right in result.answered), "–", "–"][:2]
         lines.append(
@@ -323,13 +330,18 @@ def main() -> int:
     print(format_table(results))
     if args.output:
         args.output.write_text(json.dumps([result.__dict__ for result in results], indent=2))
-    ours, *others = results
-    ahead = all(
-        ours.commands < other.commands and ours.wall_s < other.wall_s
+    return 0 if is_ahead(results) else 1
+
+
+def is_ahead(results: list[FirstRun]) -> bool:
+    """True if lorelog answered both questions, with fewer commands and seconds than any other tool that was asked."""
+    ours = [result for result in results if result.name == "lorelog" and not result.reason]
+    others = [result for result in results if result.name != "lorelog" and not result.reason and result.answered]
+    return all(
+        all(mine.answered) and mine.commands < other.commands and mine.wall_s < other.wall_s
+        for mine in ours
         for other in others
-        if not other.reason and other.answered
     )
-    return 0 if ahead and all(ours.answered) else 1
 
 
 if __name__ == "__main__":

@@ -26,7 +26,20 @@ PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text
 def test_the_hint_suits_the_installer(prefix: str, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The hint is the command of the tool that made the environment."""
     monkeypatch.setattr(sys, "prefix", prefix)
+    monkeypatch.setattr(sys, "executable", "/srv/app/.venv/bin/python")
+    monkeypatch.setattr("shutil.which", lambda name: "/srv/app/.venv/bin/python")
+    monkeypatch.setattr("lorelog.core.extras._is_installed", lambda package: False)
     assert install_hint("code").endswith(command)
+
+
+def test_an_extra_is_added_to_this_environment_and_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outside an activated environment the Python is named; uv and pipx, which start anew, are given all extras."""
+    monkeypatch.setattr(sys, "executable", "/srv/my app/.venv/bin/python")
+    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/python")
+    assert install_hint("code").endswith("'/srv/my app/.venv/bin/python' -m pip install 'lorelog[code]'")
+    monkeypatch.setattr(sys, "prefix", "/home/ana/.local/share/uv/tools/lorelog")
+    monkeypatch.setattr("lorelog.core.extras._is_installed", lambda package: package == "cryptography")
+    assert install_hint("code").endswith("uv tool install 'lorelog[code,signing]'")
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,6 +73,16 @@ def test_a_missing_package_is_told(
 
 
 @pytest.mark.usefixtures("project")
+def test_a_store_without_its_client_is_told(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store.uri whose client is not installed fails with the extra, also while nothing is indexed."""
+    monkeypatch.setenv("LORELOG_STORE_URI", "milvus.db")
+    monkeypatch.setattr("lorelog.core.extras._is_installed", lambda package: package != "pymilvus")
+    told = check(shell, "store")
+    assert not told["ok"]
+    assert "lorelog[milvus]" in told["hint"]
+
+
+@pytest.mark.usefixtures("project")
 def test_a_model_that_is_whole_is_named(shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The built-in model and no model pass; a missing model folder fails."""
     for name in ("builtin", "none", "fake"):

@@ -57,6 +57,21 @@ def test_what_could_not_be_written_is_not_said_to_be(user: Path) -> None:
     assert done.stdout == ""
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("user", "project")
+def test_a_moved_program_is_a_problem(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`status` says that the hooks call a program that is gone, and the command that repairs it."""
+    program = write(tmp_path / "bin" / "lorelog", "#!/bin/sh\n")
+    program.chmod(0o755)
+    with monkeypatch.context() as earlier:
+        earlier.setattr("lorelog.services.install.manifests.resolve_command", lambda *_: str(program))
+        shell("hosts", "install", "codex")
+    program.unlink()
+    problem = next(problem for problem in shell("status", "--json").json["problems"] if problem["name"] == "Codex")
+    assert f"{program}, which does not exist any more" in problem["message"]
+    assert problem["hint"] == "lorelog hosts install codex"
+
+
 def test_installed_shown_and_taken_back(shell: Shell, user: Path) -> None:
     """Installing shows the diff and the pending approvals; uninstalling restores the file."""
     config = user / ".codex" / "config.toml"

@@ -34,7 +34,7 @@ def test_everything_but_memories_is_removed(user: Path, home: Path, project: Pat
     done = run_process(["uninstall", "--yes"], project)
 
     assert done.status == 0
-    assert "pip uninstall lorelog" in done.out
+    assert "pip uninstall lorelog lorelog-encoder" in done.out
     assert (user / ".codex" / "config.toml").read_text() == MINE
     assert not (user / ".codex" / "hooks.json").exists()
     assert not (project / "AGENTS.md").exists()

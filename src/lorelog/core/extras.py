@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from shlex import quote
 
 from lorelog.core.errors import MissingExtra
 
@@ -36,15 +38,31 @@ def missing_package(extra: str) -> str:
 
 
 def install_hint(extra: str) -> str:
-    """Return the command that installs an extra, for the installer that this Python environment belongs to."""
-    command = {"uv": "uv tool install", "pipx": "pipx install --force", "pip": "python -m pip install"}[installer()]
-    return f"install it: {command} 'lorelog[{extra}]'"
+    """Return the command that installs an extra, for the installer that this Python environment belongs to.
+
+    uv and pipx make the environment anew, so their commands name the extras that are installed already, too.
+    """
+    program = installer()
+    if program == "pip":
+        return f"install it: {_python()} -m pip install 'lorelog[{extra}]'"
+    names = ",".join(name for name in EXTRAS if name == extra or not missing_package(name))
+    return f"install it: {'uv tool install' if program == 'uv' else 'pipx install --force'} 'lorelog[{names}]'"
 
 
 def installer() -> str:
     """Return which program this Python environment belongs to: uv, pipx or pip."""
     prefix = sys.prefix.replace("\\", "/")
     return "uv" if "/uv/tools/" in prefix else "pipx" if "/pipx/venvs/" in prefix else "pip"
+
+
+def _python() -> str:
+    """Return `python` if the shell finds this environment's Python by that name, else the path."""
+    from shutil import which
+
+    found = which("python")
+    if not sys.executable or (found and os.path.dirname(found) == os.path.dirname(sys.executable)):  # noqa: PTH120
+        return "python"
+    return quote(sys.executable)
 
 
 def _is_installed(package: str) -> bool:

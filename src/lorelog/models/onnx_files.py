@@ -169,9 +169,10 @@ def _check_reachable(model: str, purpose: ModelPurpose) -> None:
 
 
 def _not_cached_error(model: str, purpose: ModelPurpose) -> ModelUnavailable:
+    downloader = "the package huggingface_hub, which downloads it, is not installed"
     return ModelUnavailable(
-        f"{purpose.noun} {model} is not in the Hugging Face cache {_cache_folder()}",
-        hint=f"name a folder that holds it, or enable the download; {install_hint('onnx')}",
+        f"{purpose.noun} {model} is not in the Hugging Face cache {_cache_folder()}, and {downloader}",
+        hint=f"{install_hint('onnx')}, or set {purpose.setting} to a folder that holds the model",
     )
 
 

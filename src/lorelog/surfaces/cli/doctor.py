@@ -86,6 +86,7 @@ def _print_report(args: argparse.Namespace, checks: list[dict[str, Any]], status
 
 
 def _check_settings(args: argparse.Namespace) -> list[dict[str, Any]]:
+    from lorelog.core.extras import require_extra
     from lorelog.wiring import check_embedder, resolve_location, settings_at
 
     try:
@@ -105,6 +106,11 @@ def _check_settings(args: argparse.Namespace) -> list[dict[str, Any]]:
         checks.append(_make_check("model", check_embedder(location, settings)))
     except LorelogError as error:
         checks.append(_failed("model", error))
+    if settings.value("store.uri"):
+        try:
+            require_extra("milvus", "store.uri")
+        except LorelogError as error:
+            checks.append(_failed("store", error))
     return [*checks, *_check_extras()]
 
 

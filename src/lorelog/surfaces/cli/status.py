@@ -101,6 +101,11 @@ def _collect(args: argparse.Namespace) -> dict[str, Any]:
         "delivered": part("deliveries", _delivered),
         "cost": part("cost", _cost),
     }
+    problems += [
+        {"name": host["title"], "message": host["problem"], "hint": f"lorelog hosts install {host['host']}"}
+        for host in parts["hosts"] or ()
+        if host["problem"]
+    ]
     problems += part("health", _problems) or []
     return {**parts, "problems": problems}
 
@@ -127,6 +132,7 @@ def _hosts(args: argparse.Namespace) -> list[dict[str, Any]]:
             "found": status.found,
             "installed": status.installed,
             "to_do": list(status.approve),
+            "problem": status.warnings[0] if status.installed == "stale" and status.warnings else "",
         }
         for status in statuses
     ]
@@ -237,7 +243,7 @@ def _format_hosts(hosts: Sequence[Json]) -> list[str]:
     for host in hosts:
         lines += [f"{host['title']}: still to do: {text}" for text in host["to_do"]]
         if host["installed"] == "stale":
-            lines.append(f"{host['title']}: of another version: lorelog hosts install {host['host']}")
+            lines.append(f"{host['title']}: stale: lorelog hosts install {host['host']}")
         elif host["installed"] == "missing" and host["found"]:
             lines.append(f"{host['title']}: not installed: lorelog hosts install {host['host']}")
     return lines or ["none found on this machine (lorelog hosts install HOST)"]

@@ -113,9 +113,8 @@ def run(args: argparse.Namespace) -> int:
 
 def removal_command() -> str:
     """Return the command that removes the program itself."""
-    pip = f"{sys.executable or 'python'} -m pip"
-    program = {"uv": "uv tool", "pipx": "pipx", "pip": pip}[installer()]
-    return f"{program} uninstall lorelog"
+    pip = f"{sys.executable or 'python'} -m pip uninstall lorelog lorelog-encoder"
+    return {"uv": "uv tool uninstall lorelog", "pipx": "pipx uninstall lorelog", "pip": pip}[installer()]
 
 
 # -- the plan ----------------------------------------------------------------------------------------------------------
