@@ -211,7 +211,7 @@ def _dispatch(words: list[str]) -> int:
         return 0
     first = words[0]
     if first in {"-V", "--version", "version"}:
-        print(f"lorelog {VERSION}")
+        _print_version(as_json="--json" in words)
         return 0
     if first not in COMMANDS:
         raise unknown_command(first)
@@ -227,6 +227,15 @@ def _dispatch(words: list[str]) -> int:
         raise _name_option(error, parser, words[1:]) from None
     sys.stdout.flush()
     return status
+
+
+def _print_version(*, as_json: bool) -> None:
+    if not as_json:
+        print(f"lorelog {VERSION}")
+        return
+    from lorelog.surfaces.cli.render import print_json
+
+    print_json({"version": VERSION})
 
 
 def move_global_options(words: list[str]) -> list[str]:
@@ -285,6 +294,24 @@ _MODULE_NAMES = {"import": "import_file"}
 """Modules that cannot have the name of their command."""
 
 
+_OTHER_NAMES = {
+    **dict.fromkeys(("find", "query", "grep", "recall"), "search"),
+    **dict.fromkeys(("get", "cat", "view", "expand"), "show"),
+    **dict.fromkeys(("remember", "save", "note"), "add"),
+    **dict.fromkeys(("rm", "remove", "hide"), "delete"),
+    **dict.fromkeys(("install", "setup"), "hosts install"),
+    **dict.fromkeys(("info", "cost"), "status"),
+    "ls": "list",
+    "edit": "open",
+    "undo": "restore",
+    "purge": "forget",
+    "roots": "index --list",
+    "man": "docs",
+    "settings": "config",
+}
+"""What other programs call these commands. The nearest spelling would be wrong: `forget` for `get`."""
+
+
 def unknown_command(word: str) -> UsageError:
     """Return the error for a word that is no command, or no option that may precede one."""
     from difflib import get_close_matches
@@ -293,23 +320,42 @@ def unknown_command(word: str) -> UsageError:
         near = get_close_matches(word, (*GLOBAL_OPTIONS, "--json", "--help", "--version"), n=1)
         hint = f"did you mean {near[0]}?" if near else "the options of a command follow it: lorelog COMMAND --help"
         return UsageError(f"lorelog has no option {word}", hint=hint)
-    near = get_close_matches(word, (*COMMANDS, "version"), n=1)
+    known = _OTHER_NAMES.get(word)
+    near = [known] if known else get_close_matches(word, (*COMMANDS, "version"), n=1)
     hint = f"did you mean 'lorelog {near[0]}'?" if near else "'lorelog help all' lists the commands"
     return UsageError(f"there is no command {word!r}", hint=hint)
 
 
 def _print_error(error: LorelogError, *, as_json: bool) -> int:
+    """Print an error and return the exit status, which is the same if nobody reads the message."""
+    try:
+        _write_error(error, as_json=as_json)
+    except (OSError, ValueError):
+        _discard_output()
+    return 2 if isinstance(error, UsageError) else 1
+
+
+def _write_error(error: LorelogError, *, as_json: bool) -> None:
     if as_json:
         from lorelog.surfaces.cli.render import print_json
 
         print_json({"error": {"code": error.code, "message": error.message, "hint": error.hint}})
+        sys.stdout.flush()
     else:
         from lorelog.surfaces.cli.render import one_line
 
-        print(f"lorelog: {one_line(error.message)}", file=sys.stderr)
+        _print_to_stderr("lorelog: ", one_line(error.message))
         if error.hint:
-            print(f"  hint: {one_line(error.hint)}", file=sys.stderr)
-    return 2 if isinstance(error, UsageError) else 1
+            _print_to_stderr("  hint: ", one_line(error.hint))
+
+
+def _print_to_stderr(label: str, text: str) -> None:
+    """Print a text, wrapped below its label if standard error is a terminal."""
+    from lorelog.surfaces.cli.render.layout import known_width, wrap
+
+    width = known_width(sys.stderr) if sys.stderr.isatty() else None
+    lines = wrap(text, width=width - len(label)).split("\n") if width else [text]
+    print(label + ("\n" + " " * len(label)).join(lines), file=sys.stderr)
 
 
 def _discard_output() -> None:

@@ -62,6 +62,7 @@ def _discover(args: argparse.Namespace, location: Location, resources: ResourceP
     """Return the roots to watch. Given paths are indexed first, which makes them roots."""
     from lorelog.services.places.root_selection import IndexTargets, real_path, select_default_roots
     from lorelog.services.watch.watcher import WatchDiscovery
+    from lorelog.surfaces.cli.index import check_paths_exist
     from lorelog.wiring import resolve_location
 
     def engine_at(tenant: str, directory: str) -> Any:
@@ -74,6 +75,7 @@ def _discover(args: argparse.Namespace, location: Location, resources: ResourceP
         if not args.paths:
             select_default_roots(engine.place, engine.watch_set().roots)  # raises if there are no roots
             return WatchDiscovery(location.home, engine_at, tenants=(tenant,), directory=location.project.root)
+        check_paths_exist(args.paths)
         project = location.project.id if args.project else None
         with progress_bar() as progress:
             report = engine.index(IndexTargets(tuple(args.paths), project, keep_empty=True), progress=progress)
