@@ -47,7 +47,7 @@ def test_a_missing_path_is_refused_before_another_run_is_waited_for(home: Path, 
 
     write(project / "notes" / "a.md", "# A\n")
     with hold_lock(home / "cache" / "default" / "run.lock", wait_s=0):
-        done = run_process(["index", "nots", "--warm", "off"], project)
+        done = run_process(["index", "nots", "--daemon", "off"], project)
         with pytest.raises(StoreBusy, match="process"), hold_lock(home / "cache" / "default" / "run.lock", wait_s=0):
             pass
     assert done.status == 1

@@ -23,7 +23,7 @@ def user(monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.slow
 def test_everything_but_memories_is_removed(user: Path, home: Path, project: Path) -> None:
     """Host, project block, daemon and cache go, data and journals stay; --data then empties the home."""
-    for words in (["hosts", "install", "codex"], ["init"], ["add", "we use pnpm", "--warm", "required"]):
+    for words in (["hosts", "install", "codex"], ["init"], ["add", "we use pnpm", "--daemon", "required"]):
         assert run_process(words, project).status == 0
     journals = {path: path.read_bytes() for path in (project / ".lorelog" / "memory").glob("*.md")}
     dry = run_process(["uninstall", "--dry-run"], project)
