@@ -250,7 +250,7 @@ def test_a_read_only_home_is_named(home: Path, tenant: Path, shell: Shell, monke
 def test_files_that_others_can_read_are_named(home: Path, tenant: Path, shell: Shell) -> None:
     """Doctor warns of a home that others can enter and names such a file; one of its owner's alone protects them."""
     (tenant / "roots.json").chmod(0o644)
-    assert "warn  home" not in shell("doctor").out
+    assert "warn  privacy" not in shell("doctor").out
     home.chmod(0o755)
     told = shell("doctor").out
     assert "warn  privacy: other users can enter" in told
