@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -215,3 +217,31 @@ def test_keys_are_mentioned_only_if_there_are_some(shell: Shell, project: Path, 
     shell("identity", "create", "mara")
 
     assert "1 private key left out" in shell("backup", tmp_path / "b.tar.gz").err
+
+
+def test_a_search_below_a_path_that_is_not_indexed_says_so(shell: Shell, project: Path) -> None:
+    """`search --source` and `list --source` name the path, and where the indexed ones are listed."""
+    shell("add", "a walrus")
+    for verb in (("search", "walrus"), ("list",)):
+        done = shell(*verb, "--source", "nowhere")
+
+        assert "Nothing found." in done.out
+        assert f"nothing is indexed at or below {project / 'nowhere'}; 'lorelog index --list'" in done.err
+
+
+def test_an_error_into_a_closed_pipe_has_its_status_and_no_traceback(tmp_path: Path) -> None:
+    """Where nobody reads standard output or error, the exit status is the same, and nothing else is printed."""
+    for words, closed in ((["call", "nosuch"], "stdout"), (["nosuch"], "stderr")):
+        reader, writer = os.pipe()
+        os.close(reader)
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "LORELOG_HOME": str(tmp_path)}
+        done = subprocess.run(
+            [sys.executable, "-c", "from lorelog.surfaces.cli.main import entry; entry()", *words],
+            env=environment,
+            check=False,
+            stdout=writer if closed == "stdout" else subprocess.PIPE,
+            stderr=writer if closed == "stderr" else subprocess.PIPE,
+        )
+        os.close(writer)
+
+        assert (done.returncode, done.stdout or b"", done.stderr or b"") == (2, b"", b"")

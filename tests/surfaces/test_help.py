@@ -61,7 +61,8 @@ def test_help_explains_a_command(shell: Shell, words: tuple[str, ...]) -> None:
 
 
 def test_the_version_is_printed(shell: Shell) -> None:
-    """`version`, --version and -V print it."""
+    """`version`, --version and -V print it, with --json as JSON."""
+    assert shell("version", "--json").json == {"version": VERSION}
     assert {shell(word).out for word in ("version", "--version", "-V")} == {f"lorelog {VERSION}\n"}
 
 
@@ -97,6 +98,10 @@ def _with_verbs(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentPa
             "there is no lane 'lexcal'; there are: hybrid, lexical, dense",
             "did you mean lexical?",
         ),
+        ("get x", "there is no command 'get'", "did you mean 'lorelog show'?"),
+        ("feedback x y", "'lorelog feedback' needs relevant or irrelevant", "lorelog feedback --help"),
+        ("config set", "'lorelog config set' needs KEY and VALUE", "lorelog config set --help"),
+        ("backup --chek x", "'lorelog backup' has no option --chek", "lorelog backup --help"),
         ("completion nu", "there is no shell 'nu'; there are: bash, zsh, fish, tcsh, powershell", "--help"),
         ("search x -k 0", "-k must be at least 1 (got 0)", "lorelog search --help"),
         ("search x -k three", "-k must be a whole number (got 'three')", "lorelog search --help"),

@@ -215,7 +215,7 @@ def test_a_turn_that_is_gone_is_told(tmp_path: Path) -> None:
 def test_memories_without_a_conversation_say_so(tmp_path: Path) -> None:
     """An entry without an anchor, and one whose conversation was deleted, are errors with a hint."""
     store, identity = remember(tmp_path, "memory:m1 type:note")
-    with pytest.raises(SourceError, match="no anchor that names a conversation"):
+    with pytest.raises(SourceError, match="not captured from a conversation"):
         read_transcript(identity, store, directory="/")
 
     store, identity = remember(tmp_path, "session:s turn:t transcript:/nowhere/s.jsonl")

@@ -469,6 +469,7 @@ class DuplicateJson(OperationReply, frozen=True, kw_only=True):
     end_line: int
     project: str
     date: str
+    date_source: str
     type: str
     similarity: float
     keep: bool

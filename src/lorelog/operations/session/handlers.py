@@ -40,7 +40,7 @@ def capture_session(engine: Engine, request: schema.CaptureRequest, call: Reques
     from lorelog.services.sessions.capture import capture_session as capture_turns
 
     if not call.own:
-        raise UsageError("only clients on this machine can choose a conversation", hint="lorelog hosts backfill")
+        raise UsageError("only clients on this machine can choose a conversation", hint="lorelog backfill")
     if request.at and parse_iso_time(request.at) is None:
         raise UsageError(f"{request.at!r} is not a time", hint="write it as 2026-03-05T14:30:00.000Z")
     fields = msgspec.structs.asdict(request)

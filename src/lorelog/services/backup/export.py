@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from lorelog.core.document import GLOBAL_PROJECT, StoredChunk
+from lorelog.core.document import DATE_OF_FILE, GLOBAL_PROJECT, StoredChunk
 from lorelog.core.errors import LorelogError
 from lorelog.core.record import Record
 from lorelog.services.records.exchange.formats import record_to_json
@@ -58,21 +58,25 @@ def export_jsonl(
 def export_markdown(
     memories: Iterable[StoredChunk], read_text: Callable[[str], str], counts: ExportCounts
 ) -> Iterator[str]:
-    """Yield the memories of each project, newest first, under headings for project, day and time."""
+    """Yield the memories of each project, newest first and undated ones last, under headings for project, day and time."""
     by_project: dict[str, list[StoredChunk]] = {}
     for memory in memories:
         by_project.setdefault(memory.project, []).append(memory)
     for project in sorted(by_project):
         yield f"# {project if project != GLOBAL_PROJECT else 'Global'}\n\n"
-        last = ""
-        for memory, text in _with_texts(by_project[project], read_text, counts):
-            day, _, time = memory.chunk.date.partition("T")
+        last = "none yet"
+        for memory, text in _with_texts(sorted(by_project[project], key=_is_undated), read_text, counts):
+            day, _, time = ("" if _is_undated(memory) else memory.chunk.date).partition("T")
             if day != last:
                 yield f"## {day or 'Without a date'}\n\n"
                 last = day
             details = [memory.chunk.type, *(f"#{tag}" for tag in memory.chunk.tags)]
             title = " ".join(filter(None, (time, *details))) or memory.chunk.heading or memory.id
             yield f"### {title}\n\n{text}\n\n"
+
+
+def _is_undated(memory: StoredChunk) -> bool:
+    return memory.chunk.date_source == DATE_OF_FILE
 
 
 def _with_texts(

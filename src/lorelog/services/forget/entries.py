@@ -203,7 +203,10 @@ class Selector:
                 ):
                     selection.records[record.id] = record
         if not selection:
-            raise NotFound("nothing matches", hint="'lorelog list' and 'lorelog search' show what there is")
+            raise NotFound(
+                "nothing that is indexed matches",
+                hint="'lorelog index' reads what is not indexed yet, such as after a reset; 'lorelog list' shows what there is",
+            )
         self._add_turns(selection)
         self._add_summaries(selection, wanted)
         names = {name for section in selection.sections.values() for name in (section.memory, *section.ids) if name}

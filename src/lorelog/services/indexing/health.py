@@ -137,9 +137,9 @@ def _check_vectors(store: Store, embedder: Embedder | None, coverage: VectorCove
     if missing:
         return HealthCheck(
             "vectors",
-            ok=False,
+            ok=True,  # an interrupted run leaves this, and searches say it
             message=f"{plural(missing, 'chunk')} without a vector so far, found by keywords only",
-            hint="lorelog index",
+            hint="the daemon makes the rest; 'lorelog index' does it now",
         )
     return HealthCheck("vectors", ok=True, message="every chunk has a vector")
 

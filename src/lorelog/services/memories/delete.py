@@ -88,7 +88,8 @@ def restore_memory(identity: str, store: Store, tombstones: Tombstones, job: Ind
     if not stones and not undone:
         short = f"; at least {_MIN_PREFIX_CHARS} characters are needed" if len(identity) < _MIN_PREFIX_CHARS else ""
         raise NotFound(
-            f"nothing deleted has an id that starts with {identity!r}{short}", hint="'lorelog show ID' tells"
+            f"nothing deleted has an id that starts with {identity!r}{short}",
+            hint="'lorelog delete' prints the id of what it hides; a backup is restored by its file name",
         )
     if any(stone.forgotten for stone in stones):
         raise UsageError(f"{identity} was forgotten for good", hint="its text is gone; add it again if you have it")

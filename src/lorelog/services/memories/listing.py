@@ -64,7 +64,7 @@ def list_memories(
 
 
 def explain_filters(store: Store, filters: Filters) -> tuple[str, ...]:
-    """Return a note for each type or tag that nothing here has, with those that there are."""
+    """Return a note for each type or tag that nothing here has, with those that there are, and for a path that is not indexed."""
     projects = Filters(projects=filters.projects)
     notes = [
         _explain_unknown("type", name, known) for name in filters.types if name not in (known := store.types(projects))
@@ -72,6 +72,9 @@ def explain_filters(store: Store, filters: Filters) -> tuple[str, ...]:
     notes += [
         _explain_unknown("tag", name, known) for name in filters.tags if name not in (known := store.tags("", projects))
     ]
+    prefix = filters.source_prefix
+    if prefix and not store.recent(Filters(projects=filters.projects, source_prefix=prefix), 1):
+        notes.append(f"nothing is indexed at or below {prefix}; 'lorelog index --list' lists the indexed paths")
     return tuple(notes)
 
 

@@ -118,8 +118,8 @@ def _locate_memory(identity: str, store: Store, follow: FollowAnchor) -> Transcr
     reply = expand(identity, store, lines=0)
     if reply.chunk.chunk.anchor is None or not reply.transcript:
         raise SourceError(
-            f"{reply.chunk.id} has no anchor that names a conversation",
-            hint="entries that were captured from a session have one; 'lorelog show' shows the section",
+            f"{reply.chunk.id[:8]} was not captured from a conversation",
+            hint=f"'lorelog show {reply.chunk.id[:8]}' shows the memory itself",
         )
     location = follow(reply)
     if location is None:  # the same error for a file that exists and one that does not

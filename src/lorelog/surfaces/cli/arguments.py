@@ -83,7 +83,12 @@ class CommandParser(argparse.ArgumentParser):
                 f"'{parser.prog}' does not take the argument {rest[0]!r}",
                 hint=f"put a text of several words in quotes; {parser.prog} --help",
             )
-        options = [name for action in parser._actions for name in action.option_strings]  # noqa: SLF001
+        options = [
+            name
+            for action in parser._actions  # noqa: SLF001
+            for name in action.option_strings
+            if action.dest != "help"
+        ]
         near = _suggest(option, options)
         return UsageError(
             f"'{parser.prog}' has no option {option}",
@@ -102,12 +107,23 @@ class CommandParser(argparse.ArgumentParser):
                 return action.choices
         return None
 
+    def _places(self) -> dict[str, str]:
+        """Return the choices of each argument that has no other name: `relevant or irrelevant`."""
+        return {
+            action.dest: " or ".join(map(str, action.choices))
+            for action in self._actions
+            if action.choices and not action.option_strings
+        }
+
     def _reword(self, message: str) -> str:
         """Return an error of argparse in our words: `-k must be a whole number (got 'x')`."""
         required = message.partition("the following arguments are required: ")[2]
         if required:
             verbs = self._verbs()
-            return f"'{self.prog}' needs one of: {', '.join(verbs)}" if verbs else f"'{self.prog}' needs {required}"
+            if verbs:
+                return f"'{self.prog}' needs one of: {', '.join(verbs)}"
+            names = [self._places().get(name, name) for name in required.split(", ")]
+            return f"'{self.prog}' needs {' and '.join(names)}"
         argument, found, fault = message.removeprefix("argument ").partition(": ")
         if found and message.startswith("argument "):
             return _reword_fault(argument.partition("/")[0], fault)

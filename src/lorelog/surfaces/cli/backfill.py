@@ -178,8 +178,9 @@ def _show_backfill(report: _BackfillReport, *, as_json: bool) -> None:
         print(f"Found {plural(report.found, 'session')} of {titles}.")
     else:
         print("Found no sessions of this project." if report.elsewhere else "Found no sessions on this machine.")
-    action = "Would capture" if report.dry_run else "Captured"
-    print(f"{action} {plural(report.turns, 'turn')} of {plural(report.sessions, 'session')}.")
+    if report.hosts:
+        action = "Would capture" if report.dry_run else "Captured"
+        print(f"{action} {plural(report.turns, 'turn')} of {plural(report.sessions, 'session')}.")
     if report.statements:
         kept = "Would keep" if report.dry_run else "Kept"
         print(

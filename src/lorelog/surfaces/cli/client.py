@@ -75,7 +75,8 @@ def launch_daemon(address: DaemonAddress) -> None:
     if mark_announced(address):
         print(
             "Started a background process that keeps lorelog fast and indexes changed files.\n"
-            "  Stop it: lorelog daemon stop. Never start it: lorelog config set daemon.warm off.",
+            "  to stop it: lorelog daemon stop\n"
+            "  to never start it: lorelog config set daemon.warm off",
             file=sys.stderr,
         )
 
@@ -186,7 +187,7 @@ def _require_daemon(environment: Mapping[str, str]) -> None:
         from lorelog.surfaces.daemon_client.control import mark_announced, start
 
         start(address, force=True)
-        mark_announced(address)  # --warm required asked for it
+        mark_announced(address)  # --daemon required asked for it
 
 
 def _configured_mode() -> str:

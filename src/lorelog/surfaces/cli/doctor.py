@@ -30,6 +30,7 @@ from lorelog.surfaces.cli.arguments import add_common
 from lorelog.surfaces.cli.client import call_operation
 from lorelog.surfaces.cli.daemon import daemon_status, format_daemon_status, format_duration
 from lorelog.surfaces.cli.render import one_line, plural, print_json, short_path, stylize
+from lorelog.surfaces.cli.render.layout import known_width, wrap
 from lorelog.surfaces.daemon_client.address import find_address
 
 if TYPE_CHECKING:
@@ -225,6 +226,13 @@ def _show_check(check: dict[str, Any]) -> None:
     mark = stylize("ok  ", "green") if check["ok"] else stylize("fail", "red")
     if check["ok"] and check["hint"]:
         mark = stylize("warn", "yellow")
-    print(f"{mark}  {check['name']}: {one_line(check['message'])}")
+    text = f"{check['name']}: {one_line(check['message'])}"
+    print(f"{mark}  {_hang(text, 6)}")
     if check["hint"]:
-        print(f"      hint: {one_line(check['hint'])}")
+        print(f"      hint: {_hang(one_line(check['hint']), 12)}")
+
+
+def _hang(text: str, indent: int) -> str:
+    """Return a text that is wrapped at the terminal's width, with the lines after the first indented."""
+    width = known_width()
+    return wrap(text, " " * indent, width=width).lstrip() if width else text

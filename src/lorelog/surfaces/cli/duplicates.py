@@ -13,15 +13,15 @@ from __future__ import annotations
 
 from lorelog.surfaces.cli.arguments import add_common
 from lorelog.surfaces.cli.client import call_operation
-from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note, short_path, stylize
+from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note, stylize
+from lorelog.surfaces.cli.render.hits import INDENT, location_fields, short_ids
+from lorelog.surfaces.cli.render.layout import join_fields, known_width, shorten, text_width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
     from lorelog.operations.replies import Json
-
-_MAX_TEXT_CHARS = 100
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -59,12 +59,14 @@ def run(args: argparse.Namespace) -> int:
 def _show(reply: Json) -> None:
     for number, group in enumerate(reply["groups"], 1):
         print(stylize(f"{number}. {plural(len(group), 'memory')}", "bold"))
+        ids = short_ids(memory["id"] for memory in group)
         for memory in group:
-            place = stylize(f"{short_path(memory['source'])}:{memory['start_line']}", "cyan")
             similarity = "keep" if memory["keep"] else f"{memory['similarity']:.2f}"
-            text = one_line(memory["text"])
-            excerpt = text if len(text) <= _MAX_TEXT_CHARS else text[: _MAX_TEXT_CHARS - 1] + "…"
-            print(f"   {similarity:<4}  {memory['date'][:10]}  {place}  {excerpt}  {stylize(memory['id'], 'dim')}")
+            fields = location_fields({**memory, "tags": ()}, str(memory["start_line"]), ids[memory["id"]])
+            width = known_width()
+            room = width - len(INDENT) - 6 if width else None
+            print(f"{INDENT}{similarity:<4}  " + join_fields(fields, INDENT * 2, room))
+            print(INDENT * 2 + shorten(one_line(memory["text"]), text_width() - 2 * len(INDENT)))
         print()
     if not reply["groups"]:
         print("No near-duplicate memories.")

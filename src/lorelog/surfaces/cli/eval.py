@@ -56,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the measures; fail if a line of the files could not be read."""
     if not args.feedback and not (args.queries and args.qrels):
-        raise UsageError("--queries and --qrels, or --feedback, are required")
+        raise UsageError("--queries and --qrels, or --feedback, are required", hint="lorelog eval --help")
     request = {
         "queries": args.queries and expand_path(args.queries),
         "qrels": args.qrels and expand_path(args.qrels),

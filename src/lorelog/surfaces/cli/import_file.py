@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     path = expand_path(args.file)
     if not os.path.exists(path):  # noqa: PTH110
         raise NotFound(
-            f"there is no file {short_path(path)}", hint="'lorelog export --format ledger --out FILE' creates one"
+            f"there is no file {short_path(path)}", hint="'lorelog export --format jsonl --out FILE' creates one"
         )
     file_format = detect_format(path) if args.format == "auto" else args.format
     with open_own_engine(args) as engine:

@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
     if args.remove:
         return _remove(args)
     paths = expand_paths(args.paths)
-    _check_paths_exist(paths)
+    check_paths_exist(paths)
     request = {
         "paths": paths,
         "to_global": args.to_global,
@@ -154,7 +154,7 @@ def _name(option: str) -> str:
     return _NAMES.get(option) or f"--{option.replace('_', '-')}"
 
 
-def _check_paths_exist(paths: list[str]) -> None:
+def check_paths_exist(paths: list[str]) -> None:
     """Raise NotFound for a missing path here: the index run may have to wait for another one first."""
     for path in paths:
         if path.startswith("!") or not path or not _is_missing(path):

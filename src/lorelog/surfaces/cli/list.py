@@ -86,7 +86,7 @@ def _show(reply: Json, *, due: bool, is_filtered: bool) -> None:
     elif not reply["documents"] and not reply["memories"] and is_filtered:
         print("Nothing found.")
     elif not reply["documents"] and not reply["memories"]:
-        print_note("nothing is indexed here yet; use 'lorelog index PATH' or 'lorelog add \"…\"'")
+        print_note("nothing is indexed here yet; run 'lorelog index PATH' or 'lorelog add'")
     elif reply["more"]:
         print_note("there are more; use -n to show them")
     for text in reply["notes"]:

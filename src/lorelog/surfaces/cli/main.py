@@ -213,7 +213,7 @@ def _dispatch(words: list[str]) -> int:
         return 0
     first = words[0]
     if first in {"-V", "--version", "version"}:
-        print(f"lorelog {VERSION}")
+        _print_version(as_json="--json" in words)
         return 0
     if first not in COMMANDS:
         raise unknown_command(first)
@@ -229,6 +229,15 @@ def _dispatch(words: list[str]) -> int:
         raise _name_option(error, parser, words[1:]) from None
     sys.stdout.flush()
     return status
+
+
+def _print_version(*, as_json: bool) -> None:
+    if not as_json:
+        print(f"lorelog {VERSION}")
+        return
+    from lorelog.surfaces.cli.render import print_json
+
+    print_json({"version": VERSION})
 
 
 def move_global_options(words: list[str]) -> list[str]:
@@ -283,6 +292,24 @@ _MODULE_NAMES = {"import": "import_file"}
 """Modules that cannot have the name of their command."""
 
 
+_OTHER_NAMES = {
+    **dict.fromkeys(("find", "query", "grep", "recall"), "search"),
+    **dict.fromkeys(("get", "cat", "view", "expand"), "show"),
+    **dict.fromkeys(("remember", "save", "note"), "add"),
+    **dict.fromkeys(("rm", "remove", "hide"), "delete"),
+    **dict.fromkeys(("install", "setup"), "hosts install"),
+    **dict.fromkeys(("info", "cost"), "status"),
+    "ls": "list",
+    "edit": "open",
+    "undo": "restore",
+    "purge": "forget",
+    "roots": "index --list",
+    "man": "docs",
+    "settings": "config",
+}
+"""What other programs call these commands. The nearest spelling would be wrong: `forget` for `get`."""
+
+
 def unknown_command(word: str) -> UsageError:
     """Return the error for a word that is no command, or no option that may precede one."""
     from lorelog.core.grammar import nearest_name
@@ -291,25 +318,41 @@ def unknown_command(word: str) -> UsageError:
         near = nearest_name(word, (*GLOBAL_OPTIONS, "--json", "--help", "--version"))
         hint = f"did you mean {near}?" if near else "the options of a command follow it: lorelog COMMAND --help"
         return UsageError(f"lorelog has no option {word}", hint=hint)
-    near = nearest_name(word, (*COMMANDS, "version"))
+    near = _OTHER_NAMES.get(word) or nearest_name(word, (*COMMANDS, "version"))
     hint = f"did you mean 'lorelog {near}'?" if near else "'lorelog help all' lists the commands"
     return UsageError(f"there is no command {word!r}", hint=hint)
 
 
 def _print_error(error: LorelogError, *, as_json: bool) -> int:
-    """Print an error and return the exit status, also if nobody reads the output any more."""
-    from lorelog.surfaces.cli.render import one_line, print_json
-
+    """Print an error and return the exit status, which is the same if nobody reads the message."""
     try:
-        if as_json:
-            print_json({"error": {"code": error.code, "message": error.message, "hint": error.hint}})
-        else:
-            print(f"lorelog: {one_line(error.message)}", file=sys.stderr)
-            if error.hint:
-                print(f"  hint: {one_line(error.hint)}", file=sys.stderr)
-    except OSError:
+        _write_error(error, as_json=as_json)
+    except (OSError, ValueError):
         _discard_output()
     return 2 if isinstance(error, UsageError) else 1
+
+
+def _write_error(error: LorelogError, *, as_json: bool) -> None:
+    if as_json:
+        from lorelog.surfaces.cli.render import print_json
+
+        print_json({"error": {"code": error.code, "message": error.message, "hint": error.hint}})
+        sys.stdout.flush()
+    else:
+        from lorelog.surfaces.cli.render import one_line
+
+        _print_to_stderr("lorelog: ", one_line(error.message))
+        if error.hint:
+            _print_to_stderr("  hint: ", one_line(error.hint))
+
+
+def _print_to_stderr(label: str, text: str) -> None:
+    """Print a text, wrapped below its label if standard error is a terminal."""
+    from lorelog.surfaces.cli.render.layout import known_width, wrap
+
+    width = known_width(sys.stderr) if sys.stderr.isatty() else None
+    lines = wrap(text, width=width - len(label)).split("\n") if width else [text]
+    print(label + ("\n" + " " * len(label)).join(lines), file=sys.stderr)
 
 
 def _discard_output() -> None:

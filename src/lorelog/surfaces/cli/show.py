@@ -33,6 +33,7 @@ from lorelog.surfaces.cli.render import (
     short_path,
     stylize,
 )
+from lorelog.surfaces.cli.render.hits import format_date
 from lorelog.surfaces.cli.render.records import (
     format_agent,
     format_location,
@@ -54,6 +55,9 @@ if TYPE_CHECKING:
 
 _SHORT_ID_CHARS = 8
 _TITLE_CHARS = 60
+_ANCHOR_LINE = re.compile(
+    r"^<!-- (?:(?:session|turn|branch|memory|origin|type|transcript):\S+ ?)[^\n]*-->\n", re.MULTILINE
+)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
@@ -178,7 +182,7 @@ def _show_memory(reply: Json, args: argparse.Namespace) -> None:
     place = format_location(reply, reply["trust"])
     cost = stylize(f"~{reply['tokens']:,} tokens", "dim")
     labels = format_labels(reply["type"], reply["tags"])
-    head = (stylize(place, "cyan"), reply["date"].replace("T", " "), labels, reply["id"][:_SHORT_ID_CHARS], cost)
+    head = (stylize(place, "cyan"), format_date(reply), labels, reply["id"][:_SHORT_ID_CHARS], cost)
     print("  ".join(part for part in head if part))
     if reply["heading_path"]:
         print(stylize(one_line(" > ".join(reply["heading_path"])), "bold"))
@@ -194,7 +198,8 @@ def _show_memory(reply: Json, args: argparse.Namespace) -> None:
     ):
         if line:
             print(line)
-    print(f"\n{printable(reply['content'])}")
+    # The comments of a journal hold what the lines above say in words.
+    print(f"\n{printable(_ANCHOR_LINE.sub('', reply['content']))}")
     if reply["covers"]:
         print()
         for source in reply["covers"]:
@@ -205,7 +210,8 @@ def _show_memory(reply: Json, args: argparse.Namespace) -> None:
     if reply["transcript"]:
         _show_transcript_location(reply["transcript"], reply["id"])
     for text in reply["notes"]:
-        print_note(text)
+        if text != format_lifecycle(reply.get("fate")):
+            print_note(text)
 
 
 def _format_origin(anchor: Json) -> str:

@@ -18,6 +18,7 @@ from lorelog.core.errors import LorelogError
 from lorelog.surfaces.cli.arguments import add_common, add_verb
 from lorelog.surfaces.cli.client import call_operation
 from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note, printable, short_path, stylize
+from lorelog.surfaces.cli.render.layout import known_width, wrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -205,10 +206,10 @@ def _show_screen(status: Json) -> None:
 
 
 def _print_line(label: str, text: str) -> None:
-    room = _LINE_WIDTH - _LABEL_WIDTH
-    text = one_line(text)
-    shown = text if len(text) <= room else text[: room - 1] + "…"
-    print(f"{stylize(f'{label:<{_LABEL_WIDTH}}', 'dim')}{shown}")
+    width = min(known_width() or _LINE_WIDTH, _LINE_WIDTH)
+    margin = text[: len(text) - len(text.lstrip())]
+    lines = wrap(one_line(text), " " * _LABEL_WIDTH + margin, width=width).lstrip().split("\n")
+    print(f"{stylize(f'{label:<{_LABEL_WIDTH}}', 'dim')}{margin}" + "\n".join(lines))
 
 
 def _format_project(stats: Json) -> list[str]:

@@ -236,6 +236,9 @@ def _remove_all(steps: list[_RemovalStep], report: _RemovalReport) -> None:
             else:
                 report.removed.append(step.text)
     home = Path(find_address().home)
+    with suppress(OSError):
+        if [path.name for path in home.iterdir()] == [".gitignore"]:  # we wrote it, and it has nothing left to cover
+            (home / ".gitignore").unlink()
     for folder in (home / "hosts", home):
         with suppress(OSError):
             folder.rmdir()  # only if it is empty

@@ -61,9 +61,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _discover(args: argparse.Namespace, location: Location, tenant: str) -> WatchDiscovery:
     """Return the roots to watch, after indexing the given ones."""
+    from lorelog.surfaces.cli.index import check_paths_exist
     from lorelog.surfaces.python.watch import discover_watched
     from lorelog.wiring import ResourcePool
 
+    check_paths_exist(args.paths)
     project = location.project.id if args.project else None
     with progress_bar() if args.paths else nullcontext() as progress:
         discovery, problems = discover_watched(

@@ -49,7 +49,7 @@ _CONNECT_TRIES = 3
 _REPLAY_ID = "lorelog:handshake"
 
 _DAEMON_GONE = (
-    "the lorelog daemon ended before it replied; the call may or may not have been executed; "
+    "the daemon ended before it replied; the call may or may not have been executed; "
     "try again, and check with search_memory first if it was a write"
 )
 
