@@ -23,7 +23,7 @@ STEP = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 ID = re.compile(
     r"\b[0-9a-f]{8}-[0-9a-f]{4}(?:-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})?\b|\b(?:[0-9a-f]{16}|[0-9a-f]{32}|[0-9a-f]{64})\b|\b[0-9a-f]{8}\b"
 )
-MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d+)?Z?)?)?")
+MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:(?: > |[ T])\d\d:\d\d(?::\d\d(?:\.\d+)?Z?)?)?")
 CONFIDENCE = re.compile(r"[●○]{3} (?:strong|likely|weak)|\b\d\.\d{3}  \d+% likely")
 TOKENS = re.compile(r"~\d+ tokens")
 SECONDS = re.compile(r"\b\d+\.\d s\b")

@@ -156,7 +156,7 @@ def test_ops_tell_everything(shell: Shell) -> None:
     listed = shell("ops")
 
     assert [name for name in all_operations() if name not in listed.out] == []
-    assert [operation["name"] for operation in shell("ops", "--json").json["operations"]] == list(all_operations())
+    assert [operation["name"] for operation in shell("ops", "--json").json["operations"]] == sorted(all_operations())
     shown = shell("ops", "memory.search")
     assert "query (required)" in shown.out
     assert shell("ops", "nope").status == 2

@@ -65,7 +65,8 @@ class DoublingTrial(AddTrial):
 
     def act(self, place: TrialHome, word: str, given: dict[str, Any], report: Report) -> None:
         super().act(place, word, given, report)
-        super().act(place, word, given, report)
+        for path in place.project.rglob("*.md"):
+            path.write_text(path.read_text("utf-8") * 2, "utf-8")
 
 
 class ResidueTrial(KillTrial):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.services.watch.watching import Watch, engine_in, eventually, index, tree
+from tests.services.watch.watching import Watch, engine_in, eventually, tree
 
 from lorelog.services.places.root_selection import IndexTargets
 
@@ -67,7 +67,8 @@ def test_the_index_becomes_what_a_new_one_would_be(
         project = Path(folder).resolve()
         notes = project / "notes"
         notes.mkdir()
-        index(project, notes)
+        with engine_in(project) as engine:
+            engine.index(IndexTargets((str(notes),), keep_empty=True))
         with Watch(project) as watch:
             for step in first:
                 carry_out(notes, step)

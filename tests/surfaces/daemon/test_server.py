@@ -18,7 +18,7 @@ from tests.surfaces.daemon.conftest import Counter, answers, eventually, last_an
 
 from lorelog.core.errors import NotFound, StoreBusy
 from lorelog.surfaces.daemon.server import ServerLimits
-from lorelog.surfaces.daemon_client.wire import MAX_REQUEST_BYTES
+from lorelog.surfaces.daemon_client.wire import MAX_REQUEST_BYTES, PROTOCOL
 
 Serve = Callable[..., Counter]
 
@@ -489,7 +489,7 @@ def test_a_newer_client_makes_it_leave(serve: Serve) -> None:
     assert "newer client" in counter.wait_left()
 
 
-@pytest.mark.parametrize("protocol", [0, 2, 99])
+@pytest.mark.parametrize("protocol", [0, PROTOCOL - 1, 99])
 def test_another_protocol_is_not_spoken(serve: Serve, protocol: int) -> None:
     """A client with another protocol is told the daemon's protocol, and the daemon keeps running."""
     counter = serve(echo)
@@ -498,7 +498,7 @@ def test_another_protocol_is_not_spoken(serve: Serve, protocol: int) -> None:
         found = answers(connection)
         refused, served = next(found), next(found)
     assert (refused["error"]["code"], "leaving" in refused) == ("daemon", False)
-    assert refused["daemon"]["protocol"] == 1
+    assert refused["daemon"]["protocol"] == PROTOCOL
     assert served["ok"]
 
 
