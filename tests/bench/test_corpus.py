@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from bench.corpus import ENTRIES_PER_FILE, questions, write_journals
 
+pytestmark = pytest.mark.slow
+
 
 def sections(path: Path) -> list[str]:
     return ["## " + part for part in path.read_text(encoding="utf-8").split("## ")[1:]]

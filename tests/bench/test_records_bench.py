@@ -9,6 +9,8 @@ from bench.records_corpus import Corpus, Crowd, Question, corpora
 from lorelog.records.ledger import Ledger
 from lorelog.records.tables import RecordTables
 
+pytestmark = pytest.mark.slow
+
 CORPORA = corpora()
 
 

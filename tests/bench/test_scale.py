@@ -13,6 +13,8 @@ from bench.scale.processes import Worker, Workplace
 from bench.scale.report import judge, notes
 from bench.scale.rounds import Inserted, Outcome, Plan, Seen, run
 
+pytestmark = pytest.mark.slow
+
 ROWS = 500
 
 

@@ -29,6 +29,8 @@ from lorelog.stores.milvus import MilvusStore
 from lorelog.stores.milvus.lexicon import Lexicon
 from lorelog.stores.milvus.schema import FILLER, collection_name, encode_word, in_values
 
+pytestmark = pytest.mark.slow
+
 ALL = Filters()
 OPENED: list[MilvusStore] = []
 

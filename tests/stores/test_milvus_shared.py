@@ -28,6 +28,8 @@ from lorelog.stores.milvus.registry import machine_name
 from lorelog.stores.milvus.rows import text_row
 from lorelog.stores.milvus.schema import collection_name
 
+pytestmark = pytest.mark.slow
+
 ALL = Filters()
 
 

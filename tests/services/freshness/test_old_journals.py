@@ -13,6 +13,8 @@ from lorelog.code.git import GitHistory
 from lorelog.core.code import Freshness
 from lorelog.services.freshness.targets import CACHE_FILE, MentionCache
 
+pytestmark = pytest.mark.slow
+
 DAY = "2026-03-05"
 """A day after the first commit of these tests, and long before they run."""
 TOTAL = "def add_totals(first, second):\n    total = first + second\n    print(total)\n    return total\n"
