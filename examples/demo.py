@@ -35,7 +35,7 @@ def main() -> int:
                 return status
     print(
         "That was a temporary copy. On your own notes:\n\n"
-        "    source .venv/bin/activate              # or: python -m pip install .\n"
+        "    source .venv/bin/activate              # or: python -m pip install ./encoder .\n"
         "    lorelog index ~/notes --global\n"
         '    lorelog search "what did I decide about …?"\n'
         '    lorelog add "what I learned today" --type lesson\n\n'
