@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-rest test-all test-local e2e lint fix docs site picture plugins plugins-check bench bench-latency bench-hooks bench-records bench-words bench-quality bench-redaction bench-scale bench-milvus bench-code bench-freshness bench-delivery bench-safety lock clean
+.PHONY: help demo test test-rest test-failed test-all test-local e2e lint fix docs site picture plugins plugins-check bench bench-latency bench-hooks bench-records bench-words bench-quality bench-redaction bench-scale bench-milvus bench-code bench-freshness bench-delivery bench-safety lock clean
 
 help:  ## show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -25,6 +25,9 @@ test: $(VENV)/.ready lint  ## the everyday tests: lint, types, import contracts,
 
 test-rest: $(VENV)/.ready  ## what `make test` leaves out: slow tests, and property tests with all their examples
 	LORELOG_TEST_EXAMPLES=all $(BIN)/python -m pytest -n auto --dist worksteal -m "slow or property"
+
+test-failed: $(VENV)/.ready  ## the tests that failed last time, one after the other
+	LORELOG_TEST_EXAMPLES=all $(BIN)/python -m pytest --last-failed --last-failed-no-failures none -m "slow or property"
 
 test-all: test test-rest  ## every test
 
