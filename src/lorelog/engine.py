@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from copy import copy
-from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
 from lorelog.core.code import UNCHECKED_VERDICT, FreshnessVerdict
+from lorelog.core.dataclasses import replace
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import LorelogError, StoreError, StoreUnwritable
 from lorelog.core.options import ListOptions, SearchOptions

@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from lorelog.config import PROJECT_FILE, USER_FILE, Settings, load_settings
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError
 from lorelog.core.options import (
     LANGUAGE_PROVIDERS,

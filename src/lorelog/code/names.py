@@ -15,8 +15,9 @@ import hashlib
 import re
 from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from lorelog.core.dataclasses import dataclass
 
 if TYPE_CHECKING:
     from tree_sitter import Node

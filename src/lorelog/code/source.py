@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import codecs
 import re
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
+
+from lorelog.core.dataclasses import dataclass
 
 if TYPE_CHECKING:
     from tree_sitter import Node

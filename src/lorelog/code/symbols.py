@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lorelog.code.languages.hooks import CALLABLES, CLASSES, CONTAINER, VARIABLES, LanguageHooks, SymbolCandidate
 from lorelog.code.names import Comments, Tokens
 from lorelog.code.source import SourceText
 from lorelog.core.code import ImportStatement, NameUse, SourceSpan, Symbol, SymbolKind, UseKind
+from lorelog.core.dataclasses import dataclass, field
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Query

@@ -14,7 +14,6 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from lorelog.code.database import (
 )
 from lorelog.code.names import Similarity, module_ends_with, module_tail, name_patterns, split_qualified
 from lorelog.core.code import ImportStatement, NameUse, SourceSpan, Symbol, SymbolKind
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.document import FileStamp
 
 

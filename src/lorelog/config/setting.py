@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from lorelog.core.dataclasses import dataclass
 
 SettingValue = str | int | float | bool | tuple[str, ...]
 """The type of a validated value."""

@@ -15,11 +15,11 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
 from typing import Any, NoReturn, TypeVar, cast
 
 from lorelog.config.schema import RENAMED_KEYS, SECTIONS, SETTINGS, SETTINGS_BY_KEY
 from lorelog.config.setting import Setting, SettingKind, SettingValue
+from lorelog.core.dataclasses import dataclass, field, fields, replace
 from lorelog.core.errors import ConfigError
 from lorelog.core.grammar import nearest_name
 from lorelog.core.options import (

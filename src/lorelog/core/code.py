@@ -6,10 +6,10 @@ position after its last character. Paths are relative to the working tree at `ro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.serializable import Serializable
 
 

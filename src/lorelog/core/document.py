@@ -6,8 +6,8 @@ import hashlib
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.serializable import Serializable
 
 TURN_TYPE = "turn"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from lorelog.core.code import UNCHECKED_VERDICT, FreshnessVerdict
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.document import Document, StoredChunk
 from lorelog.core.query import NO_LIFECYCLE_STATE, Filters, LifecycleState, VectorCoverage
 from lorelog.core.record import CANDIDATE_TRUST, Trust

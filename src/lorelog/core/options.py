@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.query import Filters, Fusion, Lane, TrustFilter
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.document import Chunk, ChunkKey, Document, StoredChunk
 from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
 from lorelog.core.serializable import Serializable

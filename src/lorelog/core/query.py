@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from math import fsum
 from typing import NamedTuple
 
 from lorelog.core.code import UNCHECKED_VERDICT, CodeReply, FreshnessVerdict
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.document import DATE_IN_TEXT, Anchor, ChunkKey
 from lorelog.core.errors import UsageError
 from lorelog.core.record import CANDIDATE_TRUST, Trust, TrustTier

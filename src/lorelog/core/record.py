@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.serializable import Serializable
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"

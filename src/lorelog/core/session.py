@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.serializable import ReplyItems, Serializable
 
 if TYPE_CHECKING:

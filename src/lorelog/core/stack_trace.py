@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
+
+from lorelog.core.dataclasses import dataclass
 
 TRACE_LANGUAGES = ("python", "javascript", "rust", "go", "java", "csharp", "ruby", "php", "generic")
 """Supported formats; `generic` is a message with a location, or a message alone."""

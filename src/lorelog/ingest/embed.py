@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import ModelError, ModelFault
 from lorelog.core.ports import Embedder, Vector
 

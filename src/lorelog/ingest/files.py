@@ -13,8 +13,8 @@ import os
 import re
 import stat
 import time
-from dataclasses import dataclass
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.document import SourceFile
 from lorelog.core.errors import SourceError
 

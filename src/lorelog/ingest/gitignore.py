@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+
+from lorelog.core.dataclasses import dataclass, field
 
 MAX_PATTERN_CHARS = 1_000
 """A longer pattern is not used, and is reported: a path has at most 4,096 characters."""

@@ -11,10 +11,10 @@ import json
 import re
 import zlib
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import SourceError
 from lorelog.core.memory import FileProblem
 from lorelog.ingest.files import os_error_text, printable_path

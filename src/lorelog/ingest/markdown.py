@@ -19,10 +19,10 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import PurePath
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import DATE_IN_TEXT, DATE_OF_FILE, HEADING_SEPARATOR, Anchor, Chunk
 from lorelog.core.options import ChunkOptions
 from lorelog.ingest.files import ParseTimer

@@ -29,11 +29,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
 from pathlib import PurePath
 from urllib.parse import unquote
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.document import Anchor
 
 MAX_TAGS, MAX_TAG_CHARS = 100, 200

@@ -26,8 +26,8 @@ import re
 import sys
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.ingest.files import ParseTimer
 from lorelog.ingest.metadata import front_matter_length
 

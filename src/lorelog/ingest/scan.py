@@ -26,9 +26,9 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.document import FileStamp, SourceFile
 from lorelog.core.errors import UsageError
 from lorelog.core.memory import FileProblem

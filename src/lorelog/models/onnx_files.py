@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.extras import install_hint
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 
 from lorelog.core.caller import detect_agent
+from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.errors import LorelogError, UsageError
 from lorelog.core.grammar import nearest_name
 from lorelog.core.ports import Progress

@@ -6,8 +6,9 @@ import os
 import sys
 import time
 from collections import Counter, defaultdict, deque
-from dataclasses import dataclass, field
 from threading import Lock
+
+from lorelog.core.dataclasses import dataclass, field
 
 _MAX_DURATIONS = 1_000
 """Durations kept per operation. Percentiles cover the most recent calls, and memory stays bounded."""

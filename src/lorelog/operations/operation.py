@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import LorelogError
 from lorelog.core.ports import Progress
 from lorelog.engine import Engine

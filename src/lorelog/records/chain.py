@@ -21,10 +21,10 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import StoreIncompatible, UsageError
 from lorelog.core.paths import sync_folder
 from lorelog.core.record import MAX_NESTING, REDACTION_KIND, Record, RecordDraft, exceeds_max_nesting

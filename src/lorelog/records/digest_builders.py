@@ -12,9 +12,9 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from operator import attrgetter
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.record import UNPAGED_KINDS, Record, Trust
 from lorelog.records.digests import (
     DIGEST_TITLES,

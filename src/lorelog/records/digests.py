@@ -11,9 +11,9 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
 
+from lorelog.core.dataclasses import KW_ONLY, dataclass, replace
 from lorelog.core.record import CANDIDATE_TRUST, DIGEST_TRUST, UNTRUSTED_ORIGINS, Record, Trust
 
 MAX_CITED_RECORDS = 12

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
 
+from lorelog.core.dataclasses import KW_ONLY, dataclass, replace
 from lorelog.core.errors import UsageError
 from lorelog.core.grammar import nearest_name, with_article
 from lorelog.core.ids import new_id

@@ -15,9 +15,9 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.record import REDACTION_KIND, Json, Record
 from lorelog.records.kinds import FIELDS, KINDS, PAGE_ROLES, FieldType
 

@@ -13,11 +13,11 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from lorelog.core.dataclasses import asdict, dataclass, fields
 from lorelog.core.errors import StoreBusy
 from lorelog.core.ids import new_id
 from lorelog.core.record import Record

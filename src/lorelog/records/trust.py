@@ -12,9 +12,9 @@ from __future__ import annotations
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.record import (
     DIGEST_KIND,
     DIGEST_TRUST,

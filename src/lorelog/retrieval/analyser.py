@@ -16,10 +16,10 @@ single characters and pairs. Decisions a reader may question:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Protocol
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.query import Term
 from lorelog.retrieval.tokens import (
     LETTERS_AND_NUMBER,

@@ -24,7 +24,6 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from operator import mul
 from struct import unpack
 from sys import getsizeof
@@ -33,6 +32,7 @@ from time import monotonic
 from typing import NamedTuple
 from weakref import WeakSet
 
+from lorelog.core.dataclasses import replace
 from lorelog.core.document import ChunkKey, StoredChunk
 from lorelog.core.options import CacheOptions, SearchOptions
 from lorelog.core.ports import Vector

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.document import StoredChunk
 from lorelog.retrieval.fusion import FusedCandidate
 from lorelog.retrieval.tokens import find_tokens, is_unspaced

@@ -35,10 +35,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import exp, inf, isfinite, log1p
 from operator import attrgetter, itemgetter
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.document import ChunkKey
 from lorelog.core.ports import ChunkNeighbours
 from lorelog.core.query import Candidate, Explanation, Lane, ScorePart

@@ -12,9 +12,9 @@ deterministic, and never worse with a larger budget.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.query import HitForm
 
 MAX_HITS_PACKED = 64

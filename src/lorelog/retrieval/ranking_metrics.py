@@ -12,9 +12,9 @@ more sensitive than checking whether their intervals overlap.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import fsum, log2, nan
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.serializable import Serializable
 
 RANKING_DEPTH = 100

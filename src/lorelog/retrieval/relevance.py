@@ -11,9 +11,9 @@ used because each model has its own range. `python -m bench.quality.fit_relevanc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import exp, log1p
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.retrieval.score_features import MatchFeatures
 
 _MAX_TERMS = 40

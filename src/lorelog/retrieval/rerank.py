@@ -21,11 +21,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import isfinite
 from statistics import median
 from time import monotonic
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import ModelError
 from lorelog.core.options import RerankOptions
 from lorelog.core.ports import Reranker

@@ -26,10 +26,10 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import log
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.query import ScorePart, Term
 from lorelog.retrieval.tokens import is_unspaced
 

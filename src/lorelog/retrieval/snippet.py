@@ -11,9 +11,9 @@ for each of these parts: linear in the text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.query import Term
 from lorelog.retrieval.analyser import TokenSpan, WordAnalyser
 from lorelog.retrieval.tokens import find_humps, find_names, is_unspaced

@@ -11,8 +11,8 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
 
+from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.document import TURN_TYPE, Anchor, Chunk, ChunkKey, Document, StoredChunk
 from lorelog.core.errors import ModelFault, NotFound, StoreBusy, UsageError
 from lorelog.core.paths import is_below

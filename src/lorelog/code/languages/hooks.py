@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lorelog.code.source import SourceText
 from lorelog.core.code import ImportStatement
+from lorelog.core.dataclasses import dataclass, field
 
 if TYPE_CHECKING:
     from tree_sitter import Node

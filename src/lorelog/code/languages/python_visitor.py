@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -29,6 +28,7 @@ from lorelog.code.languages.python_scopes import (
 from lorelog.code.source import SourceText
 from lorelog.code.symbols import MAX_NAME
 from lorelog.core.code import ImportStatement, SymbolKind, UseKind
+from lorelog.core.dataclasses import dataclass
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -7,8 +7,9 @@ hundred milliseconds that most commands do not need.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import PurePath
+
+from lorelog.core.dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import ConfigError
 from lorelog.ingest.redaction.assignments import assignment_spans, separated_value_spans
 from lorelog.ingest.redaction.detectors import (

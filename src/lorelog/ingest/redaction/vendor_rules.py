@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from lorelog.core.dataclasses import dataclass
 
 _WORD = "[A-Za-z0-9_-]"
 

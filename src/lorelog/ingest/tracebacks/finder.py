@@ -15,11 +15,11 @@ import json
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.stack_trace import LocatedTrace, StackTrace
 from lorelog.ingest.tracebacks.blocks import (
     LOOKBACK_LINES,

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import LorelogError, NotFound, SourceError
 from lorelog.ingest.files import printable_path
 from lorelog.ingest.transcripts import claude, codex, dsh, openclaw, opencode

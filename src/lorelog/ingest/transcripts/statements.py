@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.session import UserStatement
 from lorelog.ingest.transcripts import statement_patterns as patterns
 from lorelog.ingest.transcripts.turn_note import strip_injected_context

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.session import ToolAction, ToolCall, TranscriptTurn, TurnDigest, UserStatement
 from lorelog.ingest.transcripts import turn_note
 from lorelog.ingest.transcripts.actions import extract_errors, parse_action, parse_failure

@@ -15,9 +15,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
+from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.session import UserStatement
 from lorelog.ingest.transcripts.statements import rejection_kind
 

@@ -6,9 +6,9 @@ As with embedders, a provider's module is imported when its model is opened.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.errors import ConfigError
 from lorelog.core.options import LanguageOptions
 from lorelog.core.ports import LanguageModel

@@ -24,10 +24,10 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import IO, Any, cast
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import ModelFault, ModelUnavailable
 from lorelog.core.options import LanguageOptions
 from lorelog.core.ports import Completion

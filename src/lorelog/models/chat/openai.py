@@ -5,10 +5,10 @@ Servers differ in the name of the output limit: OpenAI's newer models reject `ma
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from lorelog.core.dataclasses import replace
 from lorelog.core.options import LanguageOptions
 from lorelog.core.ports import Completion
 from lorelog.models.chat.remote import (

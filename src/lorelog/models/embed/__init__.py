@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 from time import monotonic
 from types import MappingProxyType
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.errors import ConfigError
 from lorelog.core.options import AUTO_PROVIDER, EmbedOptions
 from lorelog.core.ports import EmbeddedTexts, Embedder, TokenReportingEmbedder, Vector

@@ -13,10 +13,10 @@ import array
 import binascii
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.ports import Vector
 from lorelog.core.vectors import unit_vector
 from lorelog.models.embed.families import NO_PREFIXES, PromptPrefixes

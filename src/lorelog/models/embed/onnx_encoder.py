@@ -14,7 +14,6 @@ export lacks is rejected: its vectors would match no other program's.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ import numpy as np
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as foreign
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import ModelFault, ModelUnavailable
 from lorelog.core.ports import Vector
 from lorelog.models.embed.builtin import REINSTALL_HINT, VOCABULARY_FILE, WEIGHTS_FILE

@@ -19,10 +19,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from threading import Event, Lock
 from time import monotonic
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import ModelError, ModelFault, ModelUnavailable
 from lorelog.core.options import EmbedOptions
 from lorelog.core.ports import EmbeddedTexts, Vector

@@ -18,10 +18,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from unicodedata import normalize
+
+from lorelog.core.dataclasses import dataclass
 
 UNKNOWN = "[UNK]"
 START = "[CLS]"

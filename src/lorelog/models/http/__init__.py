@@ -20,12 +20,12 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from threading import Condition, Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import ConfigError, ModelFault, ModelUnavailable
 from lorelog.core.version import VERSION
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from lorelog.core.dataclasses import replace
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.options import EmbedOptions, LanguageOptions, OllamaOptions
 from lorelog.core.ports import Completion

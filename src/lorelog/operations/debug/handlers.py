@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from datetime import UTC, datetime, time
 from typing import TYPE_CHECKING
 
+from lorelog.core.dataclasses import replace
 from lorelog.core.errors import UsageError
 from lorelog.engine import Engine
 from lorelog.operations.arguments import parse_past_day

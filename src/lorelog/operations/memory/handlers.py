@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UnsetType
 
 from lorelog.core.caller import checked_origin
+from lorelog.core.dataclasses import fields, replace
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.memory import (

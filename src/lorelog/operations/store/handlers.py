@@ -6,11 +6,11 @@ A handler's docstring is the help text of its operation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from lorelog.core.dataclasses import replace
 from lorelog.core.ports import StoreComparison
 from lorelog.engine import Engine
 from lorelog.operations.arguments import parse_past_day

@@ -15,9 +15,9 @@ import datetime as dt
 import math
 import re
 from bisect import bisect_right
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.retrieval.time_expressions import vocabulary as words
 from lorelog.retrieval.time_expressions.date_parser import (
     RANK_EXACT,

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.document import DATE_OF_FILE, GLOBAL_PROJECT, StoredChunk
 from lorelog.core.errors import LorelogError
 from lorelog.core.record import Record

@@ -10,10 +10,10 @@ import re
 import sqlite3
 from collections.abc import Collection
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.options import ChunkOptions
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.ingest.outline import read_outline

@@ -14,10 +14,10 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreUnwritable
 from lorelog.core.paths import is_below, tenant_folder
 from lorelog.core.processes import acquire_file_lock

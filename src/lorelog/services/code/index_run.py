@@ -17,7 +17,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from lorelog.code.languages.registry import may_be_code
 from lorelog.code.parsed_file import RECIPE, ParsedFile, ParseRequest
 from lorelog.code.parser_pool import ParserPool
 from lorelog.code.writer import CodeWriter, IndexedFile, open_writer
+from lorelog.core.dataclasses import KW_ONLY, dataclass, field
 from lorelog.core.document import FileStamp
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreUnwritable
 from lorelog.core.extras import require_extra

@@ -6,10 +6,10 @@ import os
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from lorelog.code.tables import CodeTables, StoredDefinition, StoredImport, StoredUse
 from lorelog.core.code import Certainty, CodeDefinition, CodeLocation, ImportStatement, SymbolKind, UseKind
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.paths import is_below
 from lorelog.services.code.receiver_types import TypeResolver
 from lorelog.services.code.view import CLASSES, CodeView, DefinitionKey, NameScope, ResolvedDefinitions, definition_key

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from lorelog.code.tables import CodeFile, CodeRoot, CodeTables, StoredDefinition, StoredImport, StoredUse
 from lorelog.core.code import (
@@ -23,6 +22,7 @@ from lorelog.core.code import (
     SymbolKind,
     UseKind,
 )
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.errors import NotFound
 from lorelog.core.paths import is_below
 from lorelog.services.code.lookup import (

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from lorelog.core.code import CodeReply, CodeVerb, UseKind
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.errors import NotFound
 from lorelog.services.code.scope import CodeScope
 

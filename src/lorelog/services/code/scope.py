@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.services.places.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ import posixpath
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
 
 from lorelog.code.tables import CodeTables, StoredDefinition, StoredImport, StoredUse
 from lorelog.core.code import ImportStatement, Symbol, SymbolKind
+from lorelog.core.dataclasses import dataclass
 
 FileExists = Callable[[str], bool]
 """Takes a path relative to the root."""

@@ -12,13 +12,13 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import Any
 
 from lorelog.code.languages.registry import may_be_code
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import Cancelled, LorelogError, StoreBusy
 from lorelog.core.options import ScanOptions, WatchOptions
 from lorelog.core.paths import cache_folder, data_folder, is_below

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from lorelog.code.tables import CodeFile, CodeRoot, CodeTables
 from lorelog.code.writer import open_writer
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import Cancelled, LorelogError, NotFound, UsageError
 from lorelog.core.options import ScanOptions
 from lorelog.core.ports import Progress

@@ -19,8 +19,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.memory import DroppedLine
 from lorelog.services.compact.sources import SummarySource
 

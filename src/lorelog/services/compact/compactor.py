@@ -12,10 +12,10 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import StoredChunk, short_hash
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.grammar import plural

@@ -14,11 +14,11 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date
 from itertools import islice
 from operator import mul
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.document import StoredChunk
 from lorelog.core.options import ListOptions
 from lorelog.core.paths import is_below

@@ -14,9 +14,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from math import ceil
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.errors import UsageError
 from lorelog.core.memory import CompactBatch, DroppedLine
 from lorelog.core.ports import Completion, Progress

@@ -12,9 +12,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import UsageError
 from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS
 from lorelog.services.delivery.journal_entries import escape_tags

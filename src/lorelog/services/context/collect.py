@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import zip_longest
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.query import Hit
 from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS, Record, Trust

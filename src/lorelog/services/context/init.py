@@ -21,10 +21,10 @@ import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import ConfigError, StoreBusy, UsageError
 from lorelog.core.paths import is_below
 from lorelog.core.processes import acquire_file_lock

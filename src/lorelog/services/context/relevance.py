@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.document import StoredChunk
 from lorelog.core.query import Explanation, Filters, Hit, Lane, ScorePart, SearchReply, VectorCoverage
 from lorelog.core.record import CANDIDATE_TRUST, UNTRUSTED_ORIGINS

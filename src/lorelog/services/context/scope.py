@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import StoredChunk
 from lorelog.core.memory import ListReply
 from lorelog.core.paths import is_below

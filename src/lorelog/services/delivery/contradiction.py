@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.memory import NewMemory
 from lorelog.services.delivery.programs import TOOL_FAMILIES, word_set
 

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import UsageError
 from lorelog.services.delivery.wildcard import count_literals, has_wildcard
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.services.delivery.programs import EVERYDAY_WORDS, LANGUAGES, PROGRAMS, TOOL_FAMILIES, word_set
 from lorelog.services.delivery.shell_command import split_command
 

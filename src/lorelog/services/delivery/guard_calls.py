@@ -11,11 +11,11 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.errors import LorelogError
 from lorelog.ingest.transcripts.actions import parse_action
 from lorelog.ingest.transcripts.conversation import Conversation, open_conversation, read_conversation_head

@@ -13,9 +13,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.services.delivery.guard_calls import PastCall
 from lorelog.services.delivery.guard_check import PERSON, WARN, CallView
 from lorelog.services.delivery.guards import (

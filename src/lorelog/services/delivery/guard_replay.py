@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import LorelogError, UsageError
 from lorelog.core.query import Filters
 from lorelog.services.delivery.guard_calls import (

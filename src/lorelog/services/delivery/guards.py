@@ -11,11 +11,11 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.services.delivery import guard_check
 from lorelog.services.delivery.files import short_digest

@@ -14,12 +14,12 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.session import parse_iso_time
 from lorelog.services.delivery.log import LOG_SUFFIX, USED_SUFFIX, read_deliveries, read_lines
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import Anchor, short_hash
 from lorelog.core.paths import is_below
 from lorelog.services.delivery.files import MEMSEARCH_FOLDER

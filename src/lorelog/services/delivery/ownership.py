@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import replace
 from functools import cached_property
 
+from lorelog.core.dataclasses import replace
 from lorelog.core.document import Anchor, Chunk, StoredChunk
 from lorelog.core.errors import StoreError
 from lorelog.core.paths import is_below

@@ -19,12 +19,12 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lorelog.core.code import Freshness
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import Anchor, StoredChunk
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Store

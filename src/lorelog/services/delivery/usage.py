@@ -21,9 +21,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.paths import cache_folder
 from lorelog.core.session import ToolAction, parse_iso_time
 from lorelog.ingest.transcripts.turns import ParsedTurn

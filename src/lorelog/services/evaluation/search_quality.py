@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import StoredChunk
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.memory import FileProblem

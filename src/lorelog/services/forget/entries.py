@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.document import GLOBAL_PROJECT, TURN_TYPE, Chunk, Document, FileStamp, SourceFile
 from lorelog.core.errors import NotFound, SourceError, UsageError
 from lorelog.core.options import ChunkOptions

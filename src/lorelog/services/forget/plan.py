@@ -10,10 +10,10 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from lorelog.core.dataclasses import asdict, dataclass, field, replace
 from lorelog.core.errors import StoreDamaged, StoreUnwritable
 from lorelog.core.paths import sync_folder
 from lorelog.core.processes import acquire_file_lock

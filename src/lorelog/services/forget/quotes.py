@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from typing import Any
 from zlib import crc32
+
+from lorelog.core.dataclasses import dataclass
 
 WINDOW = 4
 _REPEATED_WORDS = 5

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lorelog.core.dataclasses import asdict, dataclass, field
 from lorelog.core.errors import NotFound, StoreUnwritable, UsageError
 from lorelog.core.grammar import plural
 from lorelog.core.serializable import Serializable

@@ -32,11 +32,11 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.serializable import Serializable
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
 from lorelog.core.code import UNCHECKED_VERDICT, Freshness, FreshnessFinding, FreshnessVerdict
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import StoredChunk
 from lorelog.core.errors import StoreError
 from lorelog.core.ports import Store

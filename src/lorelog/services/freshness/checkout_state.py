@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.services.places.git import git_folders, read_head
 
 _MAX_LOCK_AGE_S = 600.0

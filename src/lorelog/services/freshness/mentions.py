@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
+
+from lorelog.core.dataclasses import dataclass
 
 
 class MentionKind(StrEnum):

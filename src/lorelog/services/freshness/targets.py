@@ -10,12 +10,13 @@ import json
 import sqlite3
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 from typing import Any
+
+from lorelog.core.dataclasses import asdict, dataclass, fields
 
 CACHE_FILE = "freshness.db"
 _RECIPE = 2

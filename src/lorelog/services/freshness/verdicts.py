@@ -7,9 +7,9 @@ memory about one function is not out of date because another function changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from lorelog.core.code import Freshness, FreshnessFinding, Symbol
+from lorelog.core.dataclasses import dataclass
 from lorelog.services.freshness.definitions import definition_shape
 from lorelog.services.freshness.mention_targets import command_files, defines_command, has_word, text_digest
 from lorelog.services.freshness.snapshot import PROSE_SUFFIXES, GitUnavailable

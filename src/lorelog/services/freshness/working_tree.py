@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b, sha1, sha256
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from lorelog.core.code import Symbol
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.document import FileStamp
 from lorelog.core.extras import missing_package
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
+from lorelog.core.dataclasses import replace
 from lorelog.core.errors import LorelogError, SourceError, StoreBusy, StoreError
 from lorelog.core.grammar import plural
 from lorelog.core.memory import FileProblem, HealthCheck, HealthReply

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import FileStamp, SourceFile
 from lorelog.core.memory import IndexReport
 from lorelog.core.paths import is_below

@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
 from statistics import fmean
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.errors import ModelError, ModelFault
 from lorelog.core.memory import IndexReport, KnownItemScores, ReembedReport
 from lorelog.core.ports import Embedder, ReembedState, Store, StoreWriter, Vector, VectorPair

@@ -15,8 +15,8 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
 
+from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.document import Chunk, Document, FileStamp, SourceFile
 from lorelog.core.errors import ModelError, ModelFault, SourceError, StoreBusy, UsageError
 from lorelog.core.memory import FileProblem, IndexReport, ReembedReport

@@ -17,9 +17,9 @@ import operator
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import ConfigError
 
 

@@ -21,9 +21,9 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.errors import ConfigError
 from lorelog.core.paths import is_below, sync_folder
 

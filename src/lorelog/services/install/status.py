@@ -14,10 +14,10 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import ConfigError, LorelogError
 from lorelog.hosts import HOST_TITLES
 from lorelog.hosts.bundles import HOOK_EVENTS, NAME

@@ -13,9 +13,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from math import ceil
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import LorelogError, ModelError, ModelFault, ModelUnavailable, StoreError
 from lorelog.core.ports import Completion, EmbeddedTexts, Embedder, LanguageModel, TokenReportingEmbedder, Vector
 from lorelog.retrieval.token_estimate import estimate_tokens

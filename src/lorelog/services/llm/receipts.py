@@ -18,11 +18,11 @@ import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import DailyLimitReached, ModelUnavailable, StoreBusy, StoreUnwritable
 from lorelog.core.options import SpendOptions
 from lorelog.core.processes import acquire_file_lock

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import Document, SourceFile
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreUnwritable, UsageError
 from lorelog.core.memory import FileProblem, IndexReport

@@ -11,10 +11,10 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
+from lorelog.core.dataclasses import replace
 from lorelog.core.document import GLOBAL_PROJECT, FileStamp, SourceFile
 from lorelog.core.errors import StoreError, UsageError
 from lorelog.core.memory import AddReply, AdmissionDecision, AdmissionResult, NewMemory

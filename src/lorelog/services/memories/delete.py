@@ -7,9 +7,9 @@ progress cannot bring back a deleted memory that it had read before.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
+from lorelog.core.dataclasses import replace
 from lorelog.core.document import Document, FileStamp, SourceFile, StoredChunk
 from lorelog.core.errors import NotFound, StoreError, UsageError
 from lorelog.core.memory import DeleteReply, GetReply

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import log2, sqrt
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.ingest.transcripts.note_text import flatten_markdown, shorten_text
 from lorelog.retrieval.analyser import STOP_WORDS
 from lorelog.retrieval.dedupe import split_words

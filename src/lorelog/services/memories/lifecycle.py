@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Protocol
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import GLOBAL_PROJECT, StoredChunk, short_hash
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.grammar import plural

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.document import ChunkKey, StoredChunk
 from lorelog.core.errors import UsageError
 from lorelog.core.memory import Duplicate, DuplicatesReply

@@ -11,13 +11,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.document import Anchor, short_hash
 from lorelog.core.memory import NewMemory
 from lorelog.services.memory_state.append_log import AppendLog, FileStamp

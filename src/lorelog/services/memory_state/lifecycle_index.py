@@ -15,12 +15,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lorelog.core.dataclasses import replace
 from lorelog.core.document import GLOBAL_PROJECT, StoredChunk
 from lorelog.core.memory import ExpandReply
 from lorelog.core.options import ListOptions, SearchOptions

@@ -10,8 +10,8 @@ change the ranking of other projects.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import GLOBAL_PROJECT, StoredChunk
 from lorelog.core.grammar import plural
 from lorelog.core.memory import CoveredChunk, ExpandReply

@@ -18,10 +18,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from lorelog.core.dataclasses import asdict, dataclass, replace
 from lorelog.core.document import Chunk, Document, StoredChunk, short_hash
 from lorelog.core.ports import DocumentUpdate, Store, StoreWriter
 from lorelog.services.memory_state.append_log import AppendLog

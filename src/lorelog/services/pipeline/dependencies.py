@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import UsageError
 from lorelog.core.options import (
     CacheOptions,

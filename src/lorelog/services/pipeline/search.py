@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.options import SearchOptions
 from lorelog.core.ports import Store
 from lorelog.core.query import SearchReply

@@ -16,9 +16,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from os import path
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import ConfigError
 from lorelog.core.paths import is_below

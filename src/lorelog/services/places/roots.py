@@ -12,10 +12,10 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from lorelog.core.dataclasses import asdict, dataclass
 from lorelog.core.errors import StoreError, StoreUnwritable
 from lorelog.core.paths import is_below
 from lorelog.core.serializable import Serializable

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import StoreUnwritable
 from lorelog.core.paths import cache_folder, data_folder, is_below, tenant_folder

@@ -8,9 +8,9 @@ came from a search and verifies nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.errors import UsageError
 from lorelog.core.query import TrustFilter
 from lorelog.core.record import CANDIDATE_TRUST, Record, RecordDraft

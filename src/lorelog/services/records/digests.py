@@ -5,9 +5,9 @@ Nothing is stored: a digest is built on request, so it is never older than the l
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.query import SupportingRecord
 from lorelog.records import digest_builders
 from lorelog.records.digest_builders import DigestScope, ProjectBrief, RecordLibrary, TaskResume

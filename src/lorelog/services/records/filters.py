@@ -7,10 +7,10 @@ an unknown or ambiguous id is an error that suggests candidates.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.errors import NotFound
 from lorelog.core.ids import parse_cited_id
 from lorelog.core.query import TrustFilter

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.document import Anchor, Chunk, StoredChunk
 from lorelog.core.errors import StoreError, UsageError
 from lorelog.core.options import ChunkOptions, ScanOptions, SearchOptions

@@ -17,11 +17,11 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import Document, FileStamp, SourceFile
 from lorelog.core.errors import StoreBusy, StoreError, StoreUnwritable
 from lorelog.core.options import ChunkOptions

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import SearchReply, SupportingRecord
 from lorelog.core.record import CANDIDATE_TRUST, Record, Trust

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 from math import log
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.query import Filters, Hit, Lane, SupportingRecord, TrustFilter
 from lorelog.core.record import CANDIDATE_TRUST, Record, Trust
 from lorelog.records.digests import one_line

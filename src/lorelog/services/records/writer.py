@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.errors import StoreError, UsageError
 from lorelog.core.grammar import with_article
 from lorelog.core.ids import new_id

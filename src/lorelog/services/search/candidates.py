@@ -7,11 +7,11 @@ neighbours, and the lanes are weighed by the evidence they give. No chunk's text
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from math import fsum, isfinite, log, sqrt
 from operator import attrgetter
 
+from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.document import ChunkKey
 from lorelog.core.options import SearchOptions
 from lorelog.core.ports import Store, Vector

@@ -11,8 +11,8 @@ the indexed chunk, and the cost is that of the chunk.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
+from lorelog.core.dataclasses import replace
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import Hit, SearchReply
 from lorelog.ingest.section_peek import SectionPeek

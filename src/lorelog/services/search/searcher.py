@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 
+from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.document import ChunkKey, StoredChunk
 from lorelog.core.errors import ModelError, ModelFault, StoreDamaged, UsageError
 from lorelog.core.grammar import plural

@@ -7,8 +7,8 @@ is the largest form.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.errors import UsageError
 from lorelog.core.ports import Store
 from lorelog.core.query import BudgetReport, DroppedHit, Hit, HitForm, PackedHit, SearchReply

@@ -20,10 +20,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
+from lorelog.core.dataclasses import asdict, dataclass, replace
 from lorelog.core.errors import NotFound, SourceError, StoreError
 from lorelog.core.memory import NewMemory
 from lorelog.core.ports import Progress

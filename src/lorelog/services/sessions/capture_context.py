@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import FileStamp, SourceFile
 from lorelog.core.errors import StoreError, StoreUnwritable
 from lorelog.core.memory import NewMemory

@@ -12,11 +12,11 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import StoreBusy, StoreError, StoreIncompatible, StoreUnwritable
 from lorelog.core.processes import acquire_file_lock, enable_wal
 from lorelog.core.session import HostCaptures

@@ -15,9 +15,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from lorelog.core.dataclasses import dataclass, field, fields, replace
 from lorelog.core.errors import Cancelled, DaemonError, LorelogError, SourceError, UsageError
 from lorelog.core.session import HookEvent
 from lorelog.services.sessions import spool

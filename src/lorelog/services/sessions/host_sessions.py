@@ -9,8 +9,8 @@ import glob
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import LorelogError
 from lorelog.ingest.transcripts.conversation import (
     Conversation,

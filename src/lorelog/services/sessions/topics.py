@@ -13,11 +13,11 @@ Vectors of topics are made before a prompt needs them, and kept while the proces
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import exp
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import ModelError
 from lorelog.core.vectors import unit_vector
 from lorelog.services.delivery.standing_file import read_standing

@@ -16,11 +16,11 @@ import re
 import stat
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import Anchor, Chunk
 from lorelog.core.errors import LorelogError, NotFound, SourceError, UsageError
 from lorelog.core.memory import ExpandReply

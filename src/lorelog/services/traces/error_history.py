@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import StoredChunk
 from lorelog.core.query import Hit, SearchReply
 from lorelog.core.stack_trace import LocatedTrace, StackTrace

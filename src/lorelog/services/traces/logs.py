@@ -17,9 +17,9 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
 from typing import BinaryIO, cast
 
+from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.errors import NotFound, SourceError
 from lorelog.core.stack_trace import LocatedTrace
 from lorelog.ingest.redaction.redact import redact

@@ -19,10 +19,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import LorelogError
 from lorelog.core.options import TraceOptions
 from lorelog.services.traces import SPOOL_FILE

@@ -17,11 +17,11 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields
 from pathlib import Path
 from threading import RLock
 from typing import Any, BinaryIO
 
+from lorelog.core.dataclasses import dataclass, fields
 from lorelog.core.errors import StoreBusy, StoreError, StoreIncompatible, StoreUnwritable
 from lorelog.core.options import TraceOptions
 from lorelog.core.processes import enable_wal

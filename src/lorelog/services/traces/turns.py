@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import LorelogError
 from lorelog.core.session import HookEvent, ToolAction
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.stack_trace import LocatedTrace, StackFrame, StackTrace
 
 OPERATION, TURN, LOG = "operation", "turn", "log"

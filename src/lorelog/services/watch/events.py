@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.paths import is_below
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ import stat
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -23,6 +22,7 @@ from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
 from typing import Any, Protocol
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import Cancelled, LorelogError, StoreBusy
 from lorelog.core.memory import IndexReport

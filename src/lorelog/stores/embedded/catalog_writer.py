@@ -18,10 +18,10 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.document import Document, chunk_id
 from lorelog.core.errors import ModelFault, NotFound, UsageError
 from lorelog.core.ports import DocumentUpdate, Vector

@@ -10,10 +10,11 @@ import hashlib
 import json
 import os
 import sqlite3
-from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
+
+from lorelog.core.dataclasses import asdict, dataclass
 
 ADD, REMOVE, VECTOR, MOVE = "add", "remove", "vector", "move"
 

@@ -12,10 +12,10 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import StoreDamaged
 from lorelog.core.ports import MIN_BM25_WORDS, Analyser
 from lorelog.core.query import Candidate, Filters, Term

@@ -18,10 +18,11 @@ import math
 import os
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from lorelog.core.dataclasses import asdict, dataclass, replace
 
 if TYPE_CHECKING:
     import numpy as np

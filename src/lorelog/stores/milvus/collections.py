@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import StoreDamaged, StoreError
 from lorelog.stores.milvus.client import (
     PUSH_HINT,

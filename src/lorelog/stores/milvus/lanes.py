@@ -13,10 +13,10 @@ import time
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
+from lorelog.core.dataclasses import replace
 from lorelog.core.errors import ModelFault, StoreDamaged, StoreError
 from lorelog.core.ports import Vector
 from lorelog.core.query import Filters, Term

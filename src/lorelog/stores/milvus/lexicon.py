@@ -12,11 +12,11 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from threading import RLock
 from typing import TypeVar
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.ports import MIN_BM25_WORDS, Analyser
 from lorelog.core.processes import enable_wal
 from lorelog.core.query import Candidate, Term

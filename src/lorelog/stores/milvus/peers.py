@@ -10,11 +10,11 @@ from __future__ import annotations
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from threading import Lock
 from typing import NamedTuple
 
+from lorelog.core.dataclasses import replace
 from lorelog.core.document import ChunkKey, StoredChunk
 from lorelog.core.errors import StoreError
 from lorelog.core.ports import MIN_BM25_WORDS, Supersession, Vector

@@ -12,13 +12,13 @@ import re
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from os import urandom
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import StoreError
 from lorelog.core.paths import is_below
 from lorelog.stores.embedded.catalog_reader import CatalogReader

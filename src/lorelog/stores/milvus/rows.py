@@ -6,9 +6,9 @@ import json
 import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.document import DATE_IN_TEXT, DATE_OF_FILE, Anchor, Chunk, StoredChunk, chunk_id
 from lorelog.core.ports import MIN_BM25_WORDS
 from lorelog.stores.embedded.catalog_reader import space_model

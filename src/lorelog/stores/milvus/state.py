@@ -7,9 +7,9 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.stores.embedded import change_log
 
 

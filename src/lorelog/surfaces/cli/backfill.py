@@ -17,9 +17,9 @@ examples:
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import LorelogError
 from lorelog.hosts import HOST_TITLES, HOSTS
 from lorelog.surfaces.cli.arguments import add_common, parse_host

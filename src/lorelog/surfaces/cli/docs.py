@@ -16,9 +16,9 @@ import argparse
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import LorelogError, UsageError
 from lorelog.core.grammar import nearest_name
 from lorelog.surfaces.cli.render import stylize

@@ -18,10 +18,10 @@ import argparse
 import os
 import sys
 import time
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lorelog.core.dataclasses import asdict, dataclass
 from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError
 from lorelog.hosts import HOST_TITLES, HOSTS
 from lorelog.surfaces.cli.arguments import add_common, add_host, parse_host

@@ -19,10 +19,10 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from lorelog.core.dataclasses import replace
 from lorelog.core.errors import DaemonError, UsageError
 from lorelog.surfaces.cli.arguments import MAX_PORT, whole_number
 from lorelog.surfaces.cli.client import add_daemon_option, launch_daemon, tell_unresponsive

@@ -19,10 +19,10 @@ import shutil
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import LorelogError, UsageError
 from lorelog.core.extras import installer
 from lorelog.core.paths import data_folder

@@ -19,10 +19,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lorelog.core.dataclasses import asdict
 from lorelog.surfaces.cli.arguments import MAX_PORT, add_project_option, add_tenant_option, expand_path, whole_number
 from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note, short_path, stylize
 

@@ -12,11 +12,11 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import LorelogError
 from lorelog.core.version import VERSION
 from lorelog.surfaces.daemon.instance_lock import InstanceLock

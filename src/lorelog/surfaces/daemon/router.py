@@ -11,9 +11,9 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import Cancelled, DaemonError, LorelogError, UsageError
 from lorelog.core.version import VERSION
 from lorelog.operations.meter import resident_bytes

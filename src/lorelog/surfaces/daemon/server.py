@@ -13,10 +13,10 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import DaemonError, LorelogError, UsageError
 from lorelog.surfaces.daemon.connection import (
     ClientConnection,

@@ -8,10 +8,10 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import Cancelled, DaemonError, LorelogError, UsageError
 
 if TYPE_CHECKING:

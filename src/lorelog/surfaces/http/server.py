@@ -12,12 +12,12 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
 from starlette.types import Receive, Scope, Send
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import ConfigError, LorelogError, UsageError
 from lorelog.core.options import HttpOptions
 from lorelog.operations.dispatch import CallOperation, ClientIdentity

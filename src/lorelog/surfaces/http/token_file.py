@@ -10,8 +10,8 @@ import os
 import secrets
 import stat
 from contextlib import suppress
-from dataclasses import replace
 
+from lorelog.core.dataclasses import replace
 from lorelog.core.errors import ConfigError
 from lorelog.core.options import HttpOptions
 from lorelog.core.processes import acquire_file_lock

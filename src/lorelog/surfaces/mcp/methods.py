@@ -11,11 +11,11 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from lorelog.core.dataclasses import replace
 from lorelog.core.errors import Cancelled, LorelogError, NotFound
 from lorelog.core.grammar import nearest_name
 from lorelog.operations.dispatch import BoundCall, CallOperation, ClientIdentity

@@ -10,9 +10,9 @@ result has both, and JSON costs several times the tokens. Short replies of other
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.surfaces.mcp.short_hits import (
     MAX_QUOTE_CHARS,
     NOTHING_FOUND,

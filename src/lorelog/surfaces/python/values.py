@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from datetime import date, datetime
 from functools import cache
 from importlib import import_module
@@ -13,6 +12,7 @@ from typing import Any, Literal, Protocol, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import UNSET
 
+from lorelog.core.dataclasses import fields, is_dataclass
 from lorelog.core.errors import UsageError
 from lorelog.core.query import Filters
 from lorelog.operations.catalogue import find_operation

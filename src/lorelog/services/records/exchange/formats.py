@@ -16,11 +16,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import IO, Any
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import LorelogError, UsageError
 from lorelog.core.grammar import nearest_name
 from lorelog.core.record import Json, Record, RecordDraft

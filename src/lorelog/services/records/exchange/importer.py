@@ -20,10 +20,10 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 
+from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.document import StoredChunk
 from lorelog.core.errors import LorelogError, StoreBusy, UsageError
 from lorelog.core.memory import AddReply, NewMemory

@@ -21,13 +21,13 @@ import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from lorelog.core.dataclasses import asdict, dataclass, replace
 from lorelog.core.errors import ConfigError, MissingExtra, NotFound, StoreError, StoreUnwritable, UsageError
 from lorelog.core.extras import require_extra
 from lorelog.core.ids import new_id

@@ -11,9 +11,9 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import StoreUnwritable
 from lorelog.core.paths import is_below
 from lorelog.core.record import DIGEST_MARK, Record, TrustTier

@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.grammar import plural
 from lorelog.core.record import DIGEST_MARK, UNPAGED_KINDS, Record, Trust
 from lorelog.records.digest_builders import DigestScope, TaskResume, build_brief, build_library, build_resume

@@ -11,9 +11,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import LorelogError
 from lorelog.surfaces.cli.chaos.children import load_modules, run_child
 from lorelog.surfaces.cli.chaos.kills import TrialHome

@@ -12,10 +12,10 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import LorelogError, NotFound
 from lorelog.surfaces.cli.chaos.children import ChildResult, load_modules, random_moment, run_child
 from lorelog.surfaces.python.client import Lorelog

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from lorelog.core.dataclasses import asdict
 from lorelog.core.errors import UsageError
 from lorelog.surfaces.cli.chaos.faults import FaultReport, run_fault_trials
 from lorelog.surfaces.cli.chaos.kills import TRIALS, KillReport, run_kill_trial
