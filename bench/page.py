@@ -81,7 +81,7 @@ def render_page(text: str, results: Mapping[str, Result], repository: Path = REP
         elif name in results:
             body = _section(results[name], changes[name])
         else:
-            return found[0]
+            body = f"Not measured yet: `python -m bench.all --only {name}`."
         return f"<!-- bench: {name} -->\n{body}\n<!-- end bench: {name} -->\n"
 
     return MARKER.sub(part, text)
