@@ -172,7 +172,10 @@ def _measure(checkout: Checkout, made: Path, rounds: int) -> dict[str, Case]:
     cases = _cases(checkout, made)
     warm = next(case for name, case in cases.items() if name.startswith("warm"))
     daemon = checkout.environment(warm.place, {**warm.settings, "DAEMON_WARM": "auto"})
-    _run_quietly(checkout.command("daemon", "start"), daemon, warm.place)
+    no_daemon = _run_quietly(checkout.command("daemon", "start"), daemon, warm.place)
+    for case in cases.values():
+        if case.settings.get("DAEMON_WARM"):
+            case.failure = case.failure or no_daemon
     asked = questions(rounds + 1, seed=SEED)
     try:
         for number in range(rounds + 1):
@@ -188,8 +191,10 @@ def _measure(checkout: Checkout, made: Path, rounds: int) -> dict[str, Case]:
 
 def _cases(checkout: Checkout, made: Path) -> dict[str, Case]:
     small, large, vectors = made / "small", made / "large", made / "vectors"
-    for place, entries, settings in ((small, ENTRIES, _NONE), (large, JOURNAL_ENTRIES, _NONE), (vectors, 4, {})):
-        _fill(checkout, place, entries, settings)
+    failed = {
+        place: _fill(checkout, place, entries, settings)
+        for place, entries, settings in ((small, ENTRIES, _NONE), (large, JOURNAL_ENTRIES, _NONE), (vectors, 4, {}))
+    }
     payload = {
         "session_id": "s",
         "cwd": str(small),
@@ -206,14 +211,14 @@ def _cases(checkout: Checkout, made: Path) -> dict[str, Case]:
         ),
         "warm search": Case(search, small, _NONE | {"DAEMON_WARM": "required"}),
         "cold search, lexical": Case((*search, "--lane", "lexical"), small, _NONE),
-        "cold search, built-in model": Case(search, vectors),
+        "cold search, built-in model": Case(search, vectors, failure=failed[vectors]),
         "unchanged index": Case(("index", "--json"), small, _NONE),
         f"add, journal of {JOURNAL_ENTRIES:,}": Case(("add", "{question} {number}"), large, _NONE),
     }
 
 
-def _fill(checkout: Checkout, place: Path, entries: int, settings: Mapping[str, str]) -> None:
-    """Make a project with journals, indexed: many files, or one of today for `add`."""
+def _fill(checkout: Checkout, place: Path, entries: int, settings: Mapping[str, str]) -> str:
+    """Make a project with journals, indexed: many files, or one of today for `add`. Return why it could not be indexed."""
     (place / ".git" / "objects").mkdir(parents=True)
     (place / ".git" / "refs").mkdir()
     (place / ".git" / "HEAD").write_text("ref: refs/heads/main\n", "utf-8")
@@ -225,13 +230,14 @@ def _fill(checkout: Checkout, place: Path, entries: int, settings: Mapping[str, 
         (journals / f"{dt.date.today().isoformat()}.md").write_text(text, "utf-8")  # noqa: DTZ011  the user's day
     else:
         write_journals(journals, entries)
-    _run_quietly(checkout.command("index"), checkout.environment(place, settings), place)
+    return _run_quietly(checkout.command("index"), checkout.environment(place, settings), place)
 
 
-def _run_quietly(command: Sequence[str], environment: Mapping[str, str], place: Path) -> None:
+def _run_quietly(command: Sequence[str], environment: Mapping[str, str], place: Path) -> str:
+    """Run a command that is not measured; return why it failed, or nothing."""
     done = subprocess.run(command, env=dict(environment), cwd=place, capture_output=True, text=True, check=False)
-    if done.returncode:
-        print(f"{command[3:]}: {(done.stderr or done.stdout).strip()[-200:]}", file=sys.stderr)
+    said = " ".join((done.stderr or done.stdout).split())[-200:]
+    return (said or f"status {done.returncode}") if done.returncode else ""
 
 
 def _take(case: Case, command: Sequence[str], environment: Mapping[str, str], *, counted: bool) -> None:

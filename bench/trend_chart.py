@@ -11,7 +11,7 @@ from typing import Any
 WIDTH, HEIGHT = 960, 520
 LEFT, RIGHT, TOP, BOTTOM = 64, 250, 56, 92
 LABEL_GAP = 17
-TICKS = (1, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200)
+TICKS = (0.7, 1, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200)
 COLORS = (
     ("#4269d0", "#7c9cf5"),
     ("#b8860b", "#efb118"),
