@@ -10,8 +10,11 @@ page shows it. Use an otherwise idle machine; all of it takes about four hours.
 """
 
 import argparse
+import contextlib
+import importlib.util
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -99,7 +102,7 @@ BENCHES = (
     _bench("journal", "-m bench.journal", WRITE + DAEMON + _paths("surfaces/cli/add.py"), 5, quick="--quick"),
     _bench("capture", "-m bench.capture", CAPTURE + DAEMON, 3, quick="--megabytes 1 --turns 3"),
     _bench("hooks", "bench/hooks.py", HOOKS, 20, quick="--runs 3 --rival-runs 1", rival=True),
-    _bench("records", "bench/records.py", RECORDS + SEARCH, 5, quick="--records 200 --lines 500 --rounds 5"),
+    _bench("records", "bench/records.py", RECORDS + SEARCH, 5, quick="--records 1000 --lines 500 --rounds 5"),
     _bench("words", "bench/words.py", WRITE + MODEL, 4, quick="--observe 2", data="required"),
     _bench(
         "code",
@@ -109,8 +112,8 @@ BENCHES = (
         quick=None,
         before="-m bench.code.fetch .bench/code",
     ),
-    _bench("code-speed", "-m bench.code_speed", CODE, 5, quick="--files 100 --symbols 1000 --packages idna"),
-    _bench("freshness", "-m bench.freshness {purelib}/rich {purelib}/hypothesis", _paths("services/freshness"), 2),
+    _bench("code-speed", "-m bench.code_speed", CODE, 5, quick="--files 100 --symbols 1000 --packages rich"),
+    _bench("freshness", "-m bench.freshness {rich} {hypothesis}", _paths("services/freshness"), 2),
     _bench("delivery", "-m bench.delivery", HOOKS + CAPTURE, 4, quick="--only cues", data="optional"),
     _bench("redaction", "bench/redaction.py", _paths("ingest/redaction"), 1, data="required"),
     _bench(
@@ -140,6 +143,7 @@ def main() -> int:
         for bench in chosen:
             print(f"{bench.name:16} {bench.minutes:4g} min  python {shlex.join(bench.command)}")
         return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the bench that is running, and writes the page
     folder = QUICK_RESULTS if options.quick else RESULTS
     outcomes: dict[str, str] = {}
     try:
@@ -218,10 +222,8 @@ def run_bench(bench: Bench, options: argparse.Namespace, folder: Path) -> str:
 
 
 def _words(bench: Bench, options: argparse.Namespace) -> list[str]:
-    """The words after the interpreter. Paths are absolute: a bench may run elsewhere."""
-    import sysconfig
-
-    words = [word.replace("{purelib}", sysconfig.get_path("purelib")) for word in bench.command]
+    """The words after the interpreter. Paths are absolute: a bench may run elsewhere. {NAME} is the folder of a package."""
+    words = [_package_folder(word[1:-1]) if word.startswith("{") else word for word in bench.command]
     if bench.data != "none" and options.data:
         words += ["--data", str(options.data.resolve())]
     if bench.vectors and options.vectors:
@@ -234,8 +236,12 @@ def _words(bench: Bench, options: argparse.Namespace) -> list[str]:
 def _shown_command(bench: Bench, options: argparse.Namespace) -> str:
     """The command as a reader would type it, without folders of this machine."""
     given = [*bench.command, *(("--data", "DIR") if bench.data != "none" and options.data else ())]
-    shown = [word.replace("{purelib}/", "") for word in given]
-    return f"python {' '.join(shown)}"
+    return f"python {' '.join(word.strip('{}') for word in given)}"
+
+
+def _package_folder(name: str) -> str:
+    found = importlib.util.find_spec(name)
+    return str(Path(found.origin).parent) if found and found.origin else name
 
 
 def _run(words: Sequence[str], figures: Path, limit_s: float) -> tuple[int, list[str], str]:
@@ -251,16 +257,22 @@ def _run(words: Sequence[str], figures: Path, limit_s: float) -> tuple[int, list
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
+        start_new_session=True,
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        timer = threading.Timer(limit_s, process.kill)
+        timer = threading.Timer(limit_s, _end, (process, signal.SIGKILL))
         timer.daemon = True
         timer.start()
         reader = threading.Thread(target=_copy, args=(process.stderr, sys.stderr, errors), daemon=True)
         reader.start()
-        _copy(process.stdout, sys.stdout, printed)
-        status = process.wait()
+        try:
+            _copy(process.stdout, sys.stdout, printed)
+            status = process.wait()
+        except BaseException:
+            _end(process, signal.SIGINT)
+            reader.join(timeout=20)
+            raise
         reader.join(timeout=5)
         timer.cancel()
     said = [line for line in errors if line.strip()]
@@ -269,6 +281,12 @@ def _run(words: Sequence[str], figures: Path, limit_s: float) -> tuple[int, list
     if crashed or refused:
         return status, printed, said[-1].strip()[:200] if said else f"exit status {status}, nothing said"
     return status, printed, ""
+
+
+def _end(process: subprocess.Popen[str], number: signal.Signals) -> None:
+    """Send a signal to a bench and to all that it started and waits for."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
 
 
 def _copy(source: IO[str], target: IO[str], lines: list[str]) -> None:

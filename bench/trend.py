@@ -39,8 +39,6 @@ PICTURE = REPOSITORY / "docs" / "assets" / "bench_trend.svg"
 BARE = "python -c pass"
 ENTRIES, JOURNAL_ENTRIES, ROUNDS = 200, 1_000, 7
 _START = "import sys; from {module} import {function}; sys.exit({function}())"
-_PACKAGES = ("lorelog", "recollect")
-"""Names of the package, the newest first."""
 _NONE = {"EMBEDDING_PROVIDER": "none"}
 
 
@@ -55,12 +53,10 @@ class Checkout:
 
     @classmethod
     def at(cls, folder: Path) -> "Checkout":
-        for package in _PACKAGES:
-            if (folder / "src" / package).is_dir():
-                project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
-                module, _, function = project["scripts"][package].partition(":")
-                return cls(folder / "src", package, _START.format(module=module, function=function))
-        raise SystemExit(f"bench: no known package in {folder / 'src'}")
+        scripts: dict[str, str] = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
+        module, _, function = next(iter(scripts.values())).partition(":")
+        package = module.partition(".")[0]  # it had another name before the first version
+        return cls(folder / "src", package, _START.format(module=module, function=function))
 
     def command(self, *words: str) -> list[str]:
         return [sys.executable, "-c", self.start, *words]
