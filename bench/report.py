@@ -70,7 +70,9 @@ class Line:
         of_ratio = self.target is not None and self.target.ratio is not None
         measured = shown(self.ours, self.unit)
         if of_ratio and self.ratio:
-            measured = f"{self.ratio} ({measured} against {shown(self.rival, self.unit)})"
+            measured = f"{measured} against {shown(self.rival, self.unit)}"
+            if self.target != NO_MORE:
+                measured = f"{self.ratio} ({measured})"
         return Figure(self.what, measured, self.target.text if self.target else "", self.met, self.headline)
 
     def cells(self) -> list[str]:
@@ -97,7 +99,7 @@ def faster(times: float) -> Target:
 
 
 HALF = Target("under half", ratio=2.0)
-NO_MORE = Target("<= 1.0x the rival's", ratio=1.0)
+NO_MORE = Target("at most the rival's", ratio=1.0)
 
 
 def side_by_side_lines(seen: Mapping[str, Seen], chunks: int) -> list[Line]:
