@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-rest test-failed test-all test-local e2e lint fix docs site picture plugins plugins-check bench bench-latency bench-hooks bench-records bench-words bench-quality bench-redaction bench-scale bench-milvus bench-code bench-freshness bench-delivery bench-safety lock clean
+.PHONY: help demo test test-rest test-failed test-all test-local e2e lint fix docs site picture plugins plugins-check bench bench-all bench-page bench-check bench-trend bench-latency bench-hooks bench-records bench-words bench-quality bench-redaction bench-scale bench-milvus bench-code bench-freshness bench-delivery bench-safety lock clean
 
 help:  ## show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -68,6 +68,18 @@ plugins-check: $(VENV)/.ready  ## check the plugins' TypeScript against the host
 
 bench: $(VENV)/.ready  ## speed and size beside memsearch (installs it into .bench)
 	$(BIN)/python bench/speed.py
+
+bench-all: $(VENV)/.ready  ## every benchmark, about 4 hours; writes docs/benchmarks.md (make bench-all DATA=DIR VECTORS=DIR ARGS='--only speed,latency' or ARGS=--quick)
+	$(BIN)/python -m bench.all $(if $(DATA),--data $(DATA)) $(if $(VECTORS),--vectors $(VECTORS)) $(ARGS)
+
+bench-page: $(VENV)/.ready  ## write docs/benchmarks.md from stored results, and mark those that are older than their code
+	$(BIN)/python -m bench.page
+
+bench-check: $(VENV)/.ready  ## report a docs/benchmarks.md whose results or stale marks are out of date
+	$(BIN)/python -m bench.page --check
+
+bench-trend: $(VENV)/.ready  ## CPU time of common commands by commit, as docs/assets/bench_trend.svg (add a line: python -m bench.trend record)
+	$(BIN)/python -m bench.trend draw
 
 bench-latency: $(VENV)/.ready  ## what a warm answer costs, beside memsearch (make bench-latency ARGS='--rounds 5')
 	$(BIN)/python bench/latency.py $(ARGS)

@@ -27,6 +27,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench.result import Figure, note_figure
+
 from lorelog.code.parsed_file import RECIPE, ParsedFile, build_rows
 from lorelog.code.tables import CodeTables
 from lorelog.code.writer import open_writer
@@ -72,6 +74,8 @@ class Verdicts:
     def say(self, what: str, value: str, target: str = "", *, met: bool = True) -> None:
         """Print a line."""
         print(f"| {what} | {value} | {target} | {'' if not target else 'ok' if met else 'MISSED'} |", flush=True)
+        if target:
+            note_figure(Figure(what, value, target, met))
         if not met:
             self.missed.append(what)
 

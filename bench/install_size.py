@@ -16,6 +16,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.result import Verdicts
+
 ROOT = Path(__file__).parents[1]
 GOAL_DISTRIBUTIONS, GOAL_MB = 30, 170
 _LIST = """
@@ -37,11 +41,15 @@ def main() -> int:
         subprocess.run([python, "-m", "compileall", "-q", str(packages)], check=False)
         compiled = sum(path.stat().st_size for path in packages.rglob("*.pyc") if "/pip/" not in path.as_posix())
     total = sum(sizes.values())
-    print(f"{'distribution':28} {'MB':>7}")
+    print("| distribution | MB |\n|---|--:|")
     for name, size in sorted(sizes.items(), key=lambda item: -item[1]):
-        print(f"{name:28} {size / 1e6:7.1f}")
-    print(f"\n{len(sizes)} distributions (goal {GOAL_DISTRIBUTIONS}), {total / 1e6:.1f} MB (goal {GOAL_MB}), "
-          f"{(total + compiled) / 1e6:.1f} MB with compiled files")  # fmt: skip
+        print(f"| {name} | {size / 1e6:.1f} |")
+    print(f"\n{(total + compiled) / 1e6:.1f} MB with compiled files.\n")
+    verdicts = Verdicts()
+    count, size_mb = len(sizes), total / 1e6
+    verdicts.judge("distributions", str(count), f"<= {GOAL_DISTRIBUTIONS}", met=count <= GOAL_DISTRIBUTIONS)
+    verdicts.judge("files", f"{size_mb:.1f} MB", f"<= {GOAL_MB} MB", met=size_mb <= GOAL_MB)
+    print(verdicts.table())
     return 0
 
 

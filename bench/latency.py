@@ -17,7 +17,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -25,36 +24,29 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.contenders import Contender, Lorelog, Memsearch, hits, own_program, own_version, rival_program, versions
 from bench.corpus import questions, write_journals
 from bench.measure import CommandFailed, Measured, embedding_service, median, require, run
+from bench.result import Verdicts
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 TIMES_FASTER = 30.0
-OVER_PYTHON_S = 0.060
+OVER_PYTHON_S = 0.030
+COLD_LEXICAL_S, COLD_BUILTIN_S = 0.120, 0.400
+"""Most CPU time of a search without the daemon."""
+AT_ONCE_A_SECOND, AT_ONCE_P99_S = 150, 0.200
 GROWTH = 1.10
 CLIENTS = 16
+BUILTIN = "the built-in model"
 ASKED_BY_EACH = 60
-FEW, MANY = 1_000, 10_000
+MANY = 10_000
 QUIET_S = 20.0
-
-
-@dataclass
-class Verdicts:
-    """Targets of this run and their results."""
-
-    lines: list[str] = field(default_factory=list)
-    missed: list[str] = field(default_factory=list)
-
-    def judge(self, what: str, value: str, target: str, *, met: bool) -> None:
-        """Record the result of one target."""
-        self.lines.append(f"| {what} | {value} | {target} | {'ok' if met else 'MISSED'} |")
-        if not met:
-            self.missed.append(what)
+BARE, WARM = "python -c pass", "lorelog search, warm"
+COLD, COLD_LEXICAL = "lorelog search, --daemon off", "lorelog search --lane lexical, --daemon off"
 
 
 def main() -> int:
     """Measure everything and print the tables."""
     options = _arguments()
     if options.client:
-        return _be_client(*options.client)
+        return _be_client(*options.client, asked=options.asked)
     verdicts = Verdicts()
     with tempfile.TemporaryDirectory(prefix="latency-") as made, embedding_service() as service:
         place = Path(made)
@@ -69,16 +61,19 @@ def main() -> int:
         print(_heading(options, contenders))
         for title, builtin in (
             ("the same embedding service for both", False),
-            ("the built-in model, ours alone", True),
+            (f"{BUILTIN}, lorelog alone", True),
         ):
             _warm_commands(title, contenders, corpus, options.rounds, verdicts, builtin=builtin)
         ours = contenders[0]
-        with _daemon(_warm(ours), corpus):
-            _at_once(ours, corpus, verdicts)
+        for title, environment in (
+            ("the same embedding service", _warm(ours)),
+            (BUILTIN, _with_builtin(_warm(ours), ours.home)),
+        ):
+            with _daemon(environment, corpus):
+                _at_once(title, environment, corpus, options.asked, verdicts)
         with _daemon(_warm(ours), corpus) as pid:
-            _growth(ours, corpus, pid, verdicts)
-    print("\n| target | measured | wanted | |\n|---|--:|---|---|")
-    print("\n".join(verdicts.lines))
+            _growth(ours, corpus, pid, options, verdicts)
+    print(f"\n{verdicts.table()}")
     return 1 if verdicts.missed else 0
 
 
@@ -88,6 +83,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--entries", type=int, default=2000, help="journal entries (default 2000)")
     parser.add_argument("--rounds", type=int, default=20, help="searches of each command (default 20)")
     parser.add_argument("--only", choices=["lorelog"], help="leave memsearch out; ratios are not judged")
+    parser.add_argument(
+        "--asked", type=int, default=ASKED_BY_EACH, metavar="N", help="queries of each client at once (60)"
+    )
+    parser.add_argument("--operations", type=int, default=MANY, metavar="N", help="operations of the long run (10000)")
+    parser.add_argument("--quiet", type=float, default=QUIET_S, metavar="S", help="seconds before memory is read (20)")
     parser.add_argument("--client", nargs=2, metavar=("DIRECTORY", "NUMBER"), help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -127,10 +127,12 @@ def _warm_commands(
         for number in range(rounds + 1):
             query = next(asked)
             turn = {
-                "python -c pass": run([sys.executable, "-c", "pass"], cold, corpus),
-                "lorelog search, warm": run(ours.search_command(query), warm, corpus),
-                "lorelog search, --daemon off": run(ours.search_command(query), cold, corpus),
+                BARE: run([sys.executable, "-c", "pass"], cold, corpus),
+                WARM: run(ours.search_command(query), warm, corpus),
+                COLD: run(ours.search_command(query), cold, corpus),
             }
+            if not builtin:
+                turn[COLD_LEXICAL] = run([*ours.search_command(query), "--lane", "lexical"], cold, corpus)
             for rival in contenders[1:]:
                 turn["memsearch search"] = run(rival.search_command(query), rival.environment(), corpus)
             for name, measured in turn.items():
@@ -144,19 +146,23 @@ def _warm_commands(
         walls = sorted(item.wall_s for item in many)
         cpu = median(item.cpu_s for item in many)
         print(f"| {name} | {_ms(median(walls))} | {_ms(walls[int(len(walls) * 0.9)])} | {_ms(cpu)} |")
-    _judge_commands(title, seen, verdicts)
+    _judge_commands(title, seen, verdicts, builtin=builtin)
 
 
-def _judge_commands(title: str, seen: Mapping[str, Sequence[Measured]], verdicts: Verdicts) -> None:
+def _judge_commands(title: str, seen: Mapping[str, Sequence[Measured]], verdicts: Verdicts, *, builtin: bool) -> None:
     middle = {name: median(item.wall_s for item in many) for name, many in seen.items()}
-    warm, bare = middle["lorelog search, warm"], middle["python -c pass"]
+    warm, bare = middle[WARM], middle[BARE]
     if "memsearch search" in middle:
         times = middle["memsearch search"] / warm
         what = "memsearch's search over lorelog's warm one"
         verdicts.judge(what, f"{times:.1f}x", f">= {TIMES_FASTER:g}x", met=times >= TIMES_FASTER)
     over = warm - bare
     what = f"warm search beyond a bare interpreter, {title}"
-    verdicts.judge(what, _ms(over), f"<= {_ms(OVER_PYTHON_S)}", met=over <= OVER_PYTHON_S)
+    verdicts.judge(what, _ms(over), f"<= {_ms(OVER_PYTHON_S)}", met=over <= OVER_PYTHON_S, headline=True)
+    name, most_s = (COLD, COLD_BUILTIN_S) if builtin else (COLD_LEXICAL, COLD_LEXICAL_S)
+    cpu_s = median(item.cpu_s for item in seen[name])
+    what = f"cold search, {BUILTIN if builtin else 'lexical'}: CPU"
+    verdicts.judge(what, _ms(cpu_s), f"<= {_ms(most_s)}", met=cpu_s <= most_s, headline=True)
 
 
 def _warm(ours: Contender) -> dict[str, str]:
@@ -185,37 +191,58 @@ def _daemon(environment: Mapping[str, str], directory: Path) -> Iterator[int]:
 # -- at once -------------------------------------------------------------------------------------------------------------
 
 
-def _at_once(ours: Contender, corpus: Path, verdicts: Verdicts) -> None:
-    """Sixteen processes send requests at once, repeatedly."""
-    environment = {**os.environ, **_warm(ours)}
-    started = time.perf_counter()
+def _at_once(title: str, environment: Mapping[str, str], corpus: Path, asked: int, verdicts: Verdicts) -> None:
+    """Sixteen processes send requests at once, repeatedly. They begin together, when all of them have started."""
+    words = [sys.executable, str(Path(__file__).resolve()), "--asked", str(asked), "--client", str(corpus)]
     clients = [
         subprocess.Popen(
-            [sys.executable, str(Path(__file__).resolve()), "--client", str(corpus), str(number)],
-            env=environment,
+            [*words, str(number)],
+            env={**os.environ, **environment},
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
         for number in range(CLIENTS)
     ]
+    for client in clients:
+        assert client.stdout is not None
+        client.stdout.readline()
+    started = time.perf_counter()
+    for client in clients:
+        assert client.stdin is not None
+        client.stdin.write("go\n")
+        client.stdin.flush()
     told = [json.loads(client.communicate()[0] or '{"errors": 1, "seconds": []}') for client in clients]
     took = time.perf_counter() - started
     seconds = sorted(second for item in told for second in item["seconds"])
     errors = sum(item["errors"] for item in told)
-    print(f"\n**{CLIENTS} clients at once, {ASKED_BY_EACH} different questions each**\n")
+    rate, p99 = len(seconds) / took, seconds[int(len(seconds) * 0.99)]
+    print(f"\n**{CLIENTS} clients at once, {asked} different questions each, {title}**\n")
     print("| questions | errors | questions a second | median | p99 |\n|--:|--:|--:|--:|--:|")
-    p99 = seconds[int(len(seconds) * 0.99)]
-    print(f"| {len(seconds)} | {errors} | {len(seconds) / took:.0f} | {_ms(median(seconds))} | {_ms(p99)} |")
-    verdicts.judge(f"errors of {CLIENTS} clients at once", str(errors), "none", met=errors == 0)
+    print(f"| {len(seconds)} | {errors} | {rate:.0f} | {_ms(median(seconds))} | {_ms(p99)} |")
+    what = f"{CLIENTS} clients at once, hybrid, {title}"
+    headline = title == BUILTIN
+    verdicts.judge(f"{what}: errors", str(errors), "none", met=errors == 0)
+    verdicts.judge(
+        f"{what}: questions a second",
+        f"{rate:.0f}",
+        f">= {AT_ONCE_A_SECOND}",
+        met=rate >= AT_ONCE_A_SECOND,
+        headline=headline,
+    )
+    verdicts.judge(f"{what}: p99", _ms(p99), f"<= {_ms(AT_ONCE_P99_S)}", met=p99 <= AT_ONCE_P99_S, headline=headline)
 
 
-def _be_client(directory: str, number: str) -> int:
+def _be_client(directory: str, number: str, *, asked: int) -> int:
     """Run queries that are not cached; print their times."""
     from lorelog.core.errors import LorelogError
     from lorelog.surfaces.daemon_client import client
 
+    queries = questions(asked, seed=1000 + int(number))
+    print("ready", flush=True)
+    sys.stdin.readline()
     seconds, errors = [], 0
-    for query in questions(ASKED_BY_EACH, seed=1000 + int(number)):
+    for query in queries:
         started = time.perf_counter()
         try:
             client.call_daemon("memory.search", {"query": f"{query} {number}"}, directory=directory)
@@ -230,29 +257,31 @@ def _be_client(directory: str, number: str) -> int:
 # -- growth --------------------------------------------------------------------------------------------------------------
 
 
-def _growth(ours: Contender, corpus: Path, pid: int, verdicts: Verdicts) -> None:
+def _growth(ours: Contender, corpus: Path, pid: int, options: argparse.Namespace, verdicts: Verdicts) -> None:
     """Send ten thousand requests, and compare the daemon's memory after one thousand and at the end."""
     from lorelog.surfaces.daemon_client import client
 
-    asked = iter(questions(MANY, seed=77))
+    many = options.operations
+    few = many // 10
+    asked = iter(questions(many, seed=77))
     held: dict[int, int] = {}
     started = time.perf_counter()
     identity = ""
-    for number in range(1, MANY + 1):
+    for number in range(1, many + 1):
         op, arguments = _step(number, next(asked), identity)
         reply = client.call_daemon(op, arguments, directory=str(corpus), environment=_warm(ours))
         if op == "memory.search":
             identity = reply["hits"][0]["id"]
-        if number in (FEW, MANY):
-            time.sleep(QUIET_S)  # what a write needed is given back a moment after it
+        if number in (few, many):
+            time.sleep(options.quiet)  # what a write needed is given back a moment after it
             held[number] = _resident(pid)
     took = time.perf_counter() - started
-    print(f"\n**{MANY:,} operations** (searches, sections, lists, sizes, and a new memory each 200)\n")
+    print(f"\n**{many:,} operations** (searches, sections, lists, sizes, and a new memory each 200)\n")
     print("| after | resident memory | |\n|--:|--:|---|")
-    print(f"| {FEW:,} | {held[FEW] / 1e6:.1f} MB | |")
-    print(f"| {MANY:,} | {held[MANY] / 1e6:.1f} MB | {MANY / took:.0f} operations a second |")
-    times = held[MANY] / held[FEW]
-    what = f"memory after {MANY:,} operations over that after {FEW:,}"
+    print(f"| {few:,} | {held[few] / 1e6:.1f} MB | |")
+    print(f"| {many:,} | {held[many] / 1e6:.1f} MB | {many / took:.0f} operations a second |")
+    times = held[many] / held[few]
+    what = f"memory after {many:,} operations over that after {few:,}"
     verdicts.judge(what, f"{times:.3f}", f"<= {GROWTH:g}", met=times <= GROWTH)
 
 

@@ -24,9 +24,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.latency import Verdicts
 from bench.measure import median
 from bench.records_corpus import Corpus, Crowd, Question, corpora
+from bench.result import Verdicts
 
 from lorelog.core.errors import LorelogError
 from lorelog.core.version import VERSION
@@ -124,8 +124,7 @@ def main() -> int:
             _quality(place, options, verdicts)
         if options.only != "quality":
             _times(place, options, verdicts)
-    print("\n| mark | measured | wanted | |\n|---|--:|---|---|")
-    print("\n".join(verdicts.lines))
+    print(f"\n{verdicts.table()}")
     return 1 if verdicts.missed else 0
 
 

@@ -18,7 +18,7 @@ from bench.measure import EmbeddingService, Measured, disk_bytes, median, requir
 SHORT_COMMANDS_PER_REPEAT = 3
 SEARCHES_WHILE_INDEXING = 8
 CONTENTION = 3.0  # on two cores a search shares them with the indexer and the embedding service
-EDITS = ("blank line", "line of prose", "entry appended")
+EDITS = ("blank line", "line of prose", "line changed", "entry appended")
 
 
 @dataclass
@@ -125,35 +125,52 @@ def _short_commands(ground: Ground, contender: Contender, files: Path, seen: See
     )
 
 
-def re_embedding(ground: Ground, contenders: Sequence[Contender], files: Path) -> dict[str, dict[str, int]]:
-    """Texts each contender sends to the model for three small edits of one 20-section file, by edit and contender.
+@dataclass
+class Edited:
+    """Index runs of one contender after the same kind of edit."""
+
+    runs: list[Measured] = field(default_factory=list)
+    texts: int = 0
+    """The most texts that one run sent to the model."""
+
+
+def index_after_edits(ground: Ground, contenders: Sequence[Contender], files: Path) -> dict[str, dict[str, Edited]]:
+    """Index after small edits of one 20-section file, each repeated, by edit and contender.
 
     The contenders' homes must hold the index of the same files as they are now.
     """
     path = sorted(files.glob("*.md"))[len(list(files.glob("*.md"))) // 2]
-    counts: dict[str, dict[str, int]] = {}
+    seen: dict[str, dict[str, Edited]] = {}
     for edit in EDITS:
-        _edit(path, edit)
-        counts[edit] = {contender.name: _texts_to_index(ground, contender, files) for contender in contenders}
-        say(f"{edit}: texts embedded {counts[edit]}")
-    return counts
+        seen[edit] = {contender.name: Edited() for contender in contenders}
+        for number in range(ground.repeat):
+            _edit(path, edit, number)
+            for contender in contenders:
+                _index_edited(ground, contender, files, seen[edit][contender.name])
+        say(f"{edit}: texts embedded " + ", ".join(f"{name} {of.texts}" for name, of in seen[edit].items()))
+    return seen
 
 
-def _edit(path: Path, edit: str) -> None:
+def _edit(path: Path, edit: str, number: int) -> None:
     text = path.read_text(encoding="utf-8")
     if edit == "blank line":
         text = "\n" + text
     elif edit == "line of prose":
-        text = "Reviewed by the whole team on Friday.\n" + text
+        text = f"Reviewed by the whole team on Friday {number}.\n" + text
+    elif edit == "line changed":
+        lines = text.split("\n")
+        place = next(at for at in range(len(lines) // 2, len(lines)) if lines[at].startswith("- "))
+        lines[place] = f"- Changed for the {number}th time: {Writer(SEED + number).sentence()}"
+        text = "\n".join(lines)
     else:
-        text += journal_entry(Writer(SEED + 2), 999_999, 21)
+        text += journal_entry(Writer(SEED + 2 + number), 999_000 + number, 21)
     path.write_text(text, encoding="utf-8", newline="\n")
 
 
-def _texts_to_index(ground: Ground, contender: Contender, files: Path) -> int:
+def _index_edited(ground: Ground, contender: Contender, files: Path, edited: Edited) -> None:
     ground.service.reset()
-    require(start_index(contender, files).finish(), f"{contender.name} index after an edit")
-    return ground.service.texts()
+    edited.runs.append(require(start_index(contender, files).finish(), f"{contender.name} index after an edit"))
+    edited.texts = max(edited.texts, ground.service.texts())
 
 
 def search_while_indexing(ground: Ground, contender: Contender, files: Path, more: Path) -> WhileIndexing:

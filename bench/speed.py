@@ -26,14 +26,15 @@ from bench.report import (
     OURS,
     RIVAL,
     Line,
+    edit_lines,
     growth_lines,
-    re_embedding_lines,
     side_by_side_lines,
     table,
     unlike_work,
     while_indexing_lines,
 )
-from bench.scenarios import Ground, Seen, WhileIndexing, re_embedding, search_while_indexing, side_by_side, warm_up
+from bench.result import note_figure
+from bench.scenarios import Ground, Seen, WhileIndexing, index_after_edits, search_while_indexing, side_by_side, warm_up
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -100,9 +101,12 @@ def measure_all(options: argparse.Namespace, ground: Ground, contenders: Sequenc
     outcome.unlike = unlike_work(seen)
     outcome.raw["small"] = {name: plain(of) for name, of in seen.items()}
     settled = [contender.in_home(seen[contender.name].home) for contender in contenders]
-    counts = re_embedding(ground, settled, small)
-    outcome.tables["Re-embedding"] = re_embedding_lines(counts)
-    outcome.raw["re-embedding"] = counts
+    edits = index_after_edits(ground, settled, small)
+    outcome.tables["Small edits"] = edit_lines(edits)
+    outcome.raw["edits"] = {
+        edit: {name: {"texts": one.texts, "runs": [_numbers(run) for run in one.runs]} for name, one in of.items()}
+        for edit, of in edits.items()
+    }
     if len(options.sizes) == 2:
         large = ground.place / f"corpus-{options.sizes[1]}"
         write_journals(large, options.sizes[1], SEED + 3)
@@ -170,6 +174,9 @@ def show(outcome: Outcome, head: str) -> None:
     print(head)
     for title, lines in outcome.tables.items():
         print(f"\n### {title}\n\n{table(lines)}")
+        for line in lines:
+            if line.target is not None:
+                note_figure(line.figure())
     print()
     for note in outcome.notes:
         print(f"- {note}")

@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.contenders import own_program
 from bench.measure import CommandFailed, Measured, Running, clean_environment, require, run
+from bench.result import Figure, note_figure
 
 TARGET_S = 30.0
 POLL_S = 0.5
@@ -199,6 +200,8 @@ def show(seen: Seen, name: str, cores: int) -> bool:
         ("all vectors, extrapolated from that rate", rest, "", ""),
     ]
     print("\n".join("| " + " | ".join(row) + " |" for row in rows))
+    note_figure(Figure(*rows[2][:3], met=met))
+    note_figure(Figure(*rows[3][:3], met=seen.found == seen.probes))
     return met
 
 

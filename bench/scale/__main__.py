@@ -3,7 +3,7 @@
 Responsible for the command; `rounds.py` does the work, `report.py` judges it. Exits with 0 whether targets are met or
 missed, as the numbers are the result; with 1 when it could not be run.
 
-    python -m bench.scale [--size 100000 | --sizes 20000,100000] [--rivals milvus,lancedb,chroma,qdrant | none]
+    python -m bench.scale [--size 100000 | --sizes 20000,100000] [--rivals milvus,lancedb,chroma,qdrant | --only lorelog]
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from bench.measure import CommandFailed
+from bench.result import note_figure
 from bench.scale.contender import CONTENDERS, OURS
 from bench.scale.material import QUERIES
 from bench.scale.processes import REPOSITORY, Workplace
@@ -34,6 +35,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--size", type=between(100, 10**8), default=100_000, metavar="N", help="rows (100000)")
     parser.add_argument("--sizes", type=sizes, metavar="N,N", help="several sizes, one after the other")
     parser.add_argument("--rivals", type=rivals, default=RIVALS, help=f"some of {','.join(RIVALS)}, or none")
+    parser.add_argument("--only", choices=[OURS], help="no rivals; the same as --rivals none")
     parser.add_argument("--vectors", type=Path, metavar="DIR", help="real vectors, *.npy, instead of made-up ones")
     parser.add_argument("--queries", type=between(10, QUERIES), default=200, metavar="N", help="warm questions (200)")
     parser.add_argument("--rounds", type=between(1, 100), default=10, metavar="N", help="... in so many rounds (10)")
@@ -43,7 +45,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--reuse", action="store_true", help="ask our store of an earlier run, too, without inserting")
     parser.add_argument("--place", type=Path, default=REPOSITORY / ".bench" / "scale", metavar="DIR")
     parser.add_argument("--output", type=Path, metavar="FILE.json", help="every sample, for later comparison")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.only:
+        options.rivals = ()
+    return options
 
 
 def between(least: int, most: int) -> Callable[[str], int]:
@@ -92,6 +97,8 @@ def show(outcome: Outcome, plan: Plan) -> None:
     lines = judge(outcome, plan.size)
     if lines:
         print(f"\n{judged_table(lines)}")
+    for line in lines:
+        note_figure(line.figure())
     print()
     for note in notes(outcome, plan.size):
         print(f"- {note}")

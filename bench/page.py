@@ -1,0 +1,175 @@
+"""Writes the generated parts of docs/benchmarks.md from stored results, and marks figures that are older than their code.
+
+    python -m bench.page            write the page
+    python -m bench.page --check    exit with 1 if the page is not what would be written, or a mark is missing or wrong
+
+A generated part stands between two comments in a page that is otherwise written by hand:
+
+    <!-- bench: latency -->
+    <!-- end bench: latency -->
+
+`bench/results/latency.json` is shown there. Two names are special: `state` lists all results, `targets` the headline figures. A
+result is stale if a commit after its own touched a path that it measures. The mark names the first such commit, so that
+it does not change with each further one.
+"""
+
+import argparse
+import difflib
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.result import REPOSITORY, Result, git, read_results
+
+PAGE = Path("docs") / "benchmarks.md"
+MARKER = re.compile(
+    r"^<!-- bench: (?P<name>[\w-]+) -->\n(?P<body>.*?)^<!-- end bench: (?P=name) -->\n", re.MULTILINE | re.DOTALL
+)
+_HEADING = re.compile(r"^#+(?= )")
+_LEVEL = 3
+"""The highest heading of a section in the page."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """The first commit that made a result stale."""
+
+    commit: str
+    date: str
+
+    def __str__(self) -> str:
+        return f"**stale**: the code it measures has changed since, first in `{self.commit}` ({self.date})"
+
+
+def find_change(result: Result, repository: Path = REPOSITORY) -> Change | None:
+    """Return the first commit after a result that touched what it measures. Without a Git history nothing is stale.
+
+    A result without a commit, or with one that is not in this history, is compared by its day.
+    """
+    paths = [path for path in result.measures if path]
+    if not paths:
+        return None
+    known = (
+        result.commit and git("merge-base", "--is-ancestor", result.commit, "HEAD", repository=repository) is not None
+    )
+    since = [f"{result.commit}..HEAD"] if known else [f"--since={result.date}T23:59:59Z", "HEAD"]
+    words = ["log", "--reverse", "--no-merges", "--format=%h %cs", *since, "--", *paths]
+    lines = (git(*words, repository=repository) or "").splitlines()
+    if not lines:
+        return None
+    commit, _, date = lines[0].partition(" ")
+    return Change(commit[:7], date)
+
+
+def render_page(text: str, results: Mapping[str, Result], repository: Path = REPOSITORY) -> str:
+    """Return the page with its generated parts written anew. A result without a place gets a section at the end."""
+    changes = {name: find_change(result, repository) for name, result in results.items()}
+    places = {found["name"] for found in MARKER.finditer(text)}
+    for name in results:
+        if name not in places:
+            text = f"{text.rstrip()}\n\n## {name.capitalize()}\n\n<!-- bench: {name} -->\n<!-- end bench: {name} -->\n"
+    anchors = _find_anchors(text)
+
+    def part(found: re.Match[str]) -> str:
+        name = found["name"]
+        if name == "state":
+            body = _state(results, changes, anchors)
+        elif name == "targets":
+            body = _targets(results, changes, anchors)
+        elif name in results:
+            body = _section(results[name], changes[name])
+        else:
+            body = f"Not measured yet: `python -m bench.all --only {name}`."
+        return f"<!-- bench: {name} -->\n{body}\n<!-- end bench: {name} -->\n"
+
+    return MARKER.sub(part, text)
+
+
+def _section(result: Result, change: Change | None) -> str:
+    return "\n".join([_status(result, change), "", *_lowered(result.section)]).rstrip()
+
+
+def _status(result: Result, change: Change | None) -> str:
+    """The line above a section: when, where, of which commit, and whether it still holds."""
+    run = f" (`{result.command}`)" if result.command else ""
+    commit = f"commit `{result.commit}`" if result.commit else "commit not recorded"
+    if result.modified:
+        commit += " with uncommitted changes"
+    load = "" if result.load is None else f", load {result.load:.1f}"
+    stale = f" {str(change).capitalize().replace('**stale**', '**Stale**')}." if change else ""
+    return f"*Measured on {result.date}, {commit}, {result.machine}{load}{run}.{stale}*"
+
+
+def _lowered(lines: tuple[str, ...]) -> list[str]:
+    """Lines with headings below those of the page."""
+    levels = [len(found[0]) for line in lines if (found := _HEADING.match(line))]
+    more = "#" * max(0, _LEVEL - min(levels, default=_LEVEL))
+    return [more + line if _HEADING.match(line) else line for line in lines]
+
+
+def _state(results: Mapping[str, Result], changes: Mapping[str, Change | None], anchors: Mapping[str, str]) -> str:
+    lines = ["| benchmark | measured on | commit | targets met | state |", "|---|---|---|--:|---|"]
+    for name, result in results.items():
+        judged = [figure.met for figure in result.figures if figure.met is not None]
+        met = f"{sum(judged)} of {len(judged)}" if judged else ""
+        commit = (f"`{result.commit[:7]}`" if result.commit else "not recorded") + (" +" if result.modified else "")
+        state = str(changes[name] or "").partition(":")[0]
+        lines.append(f"| [{name}](#{anchors[name]}) | {result.date} | {commit} | {met} | {state} |")
+    return "\n".join(lines)
+
+
+def _targets(results: Mapping[str, Result], changes: Mapping[str, Change | None], anchors: Mapping[str, str]) -> str:
+    lines = ["| figure | measured | target | | benchmark |", "|---|--:|---|---|---|"]
+    for name, result in results.items():
+        stale = ", **stale**" if changes[name] else ""
+        lines += [
+            f"| {' | '.join(figure.cells())} | [{name}](#{anchors[name]}), {result.date}{stale} |"
+            for figure in result.figures
+            if figure.headline
+        ]
+    return "\n".join(lines) if len(lines) > 2 else "No run has recorded headline figures yet."
+
+
+def _find_anchors(text: str) -> dict[str, str]:
+    """The anchor of the heading above each generated part."""
+    anchors: dict[str, str] = {}
+    anchor, inside = "", False
+    for line in text.splitlines():
+        if found := re.match(r"<!-- (end )?bench: ([\w-]+) -->", line):
+            inside = not found[1]
+            anchors.setdefault(found[2], anchor)
+        elif not inside and (heading := re.match(r"#+ (.*)", line)):
+            anchor = re.sub(r"[^\w\- ]", "", heading[1].lower()).replace(" ", "-")
+    return anchors
+
+
+def write_page(repository: Path = REPOSITORY) -> bool:
+    """Write the page; return whether it changed."""
+    path = repository / PAGE
+    before = path.read_text("utf-8")
+    after = render_page(before, read_results(repository / "bench" / "results"), repository)
+    path.write_text(after, encoding="utf-8", newline="\n")
+    return after != before
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if the page is out of date")
+    options = parser.parse_args()
+    if not options.check:
+        print(f"{PAGE}: {'written' if write_page() else 'unchanged'}")
+        return 0
+    before = (REPOSITORY / PAGE).read_text("utf-8")
+    after = render_page(before, read_results())
+    sys.stdout.writelines(
+        difflib.unified_diff(before.splitlines(True), after.splitlines(True), "page", "expected", n=0)
+    )
+    if before != after:
+        print(f"{PAGE} is out of date: run 'python -m bench.page' (make bench-page)", file=sys.stderr)
+    return int(before != after)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,128 @@
+"""Stored results of benches: what the page shows of them, and when they are marked stale."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from bench.all import BENCHES
+from bench.page import MARKER, PAGE, find_change, render_page
+from bench.result import REPOSITORY, Figure, Result, Verdicts, noted_figures, read_results
+from bench.trend import keep, read_history
+from bench.trend_chart import draw_chart
+
+DAY = "2026-03-05"
+PAGE_TEXT = "# B\n\n## Search speed\n\n<!-- bench: speed -->\n<!-- end bench: speed -->\n\nBy hand.\n"
+
+
+def commit(repository: Path, name: str, day: str = DAY) -> str:
+    """Write a file and commit it on a day; return the commit."""
+    path = repository / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{len(list(repository.rglob('*')))} {day}", "utf-8")
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"]
+    when = {"GIT_COMMITTER_DATE": f"{day}T12:00:00Z", "GIT_AUTHOR_DATE": f"{day}T12:00:00Z", "PATH": "/usr/bin:/bin"}
+    for words in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-qm", name], ["rev-parse", "HEAD"]):
+        done = subprocess.run(
+            ["git", "-C", str(repository), *words], env=when, check=True, capture_output=True, text=True
+        )
+    return done.stdout.strip()
+
+
+def result(commit: str, *figures: Figure) -> Result:
+    return Result(
+        name="speed",
+        date=DAY,
+        commit=commit,
+        machine="a machine",
+        measures=("src/search", "src/index.py"),
+        figures=figures,
+        section=("## Table", "| a |"),
+    )
+
+
+def test_a_result_is_stale_when_the_code_it_measures_has_changed(tmp_path: Path) -> None:
+    """Other files do not count; of several later commits the first one is named, so that the mark stays the same."""
+    measured = commit(tmp_path, "src/search/rank.py")
+    commit(tmp_path, "docs/page.md")
+    assert find_change(result(measured), tmp_path) is None
+
+    first = commit(tmp_path, "src/index.py", "2026-03-07")
+    commit(tmp_path, "src/search/rank.py", "2026-03-08")
+    change = find_change(result(measured), tmp_path)
+    assert change is not None
+    assert first.startswith(change.commit)
+    assert change.date == "2026-03-07"
+    assert find_change(result(commit(tmp_path, "docs/page.md")), tmp_path) is None
+
+
+@pytest.mark.parametrize("unknown", ["", "0123456789"])
+def test_a_result_without_a_known_commit_is_compared_by_its_day(tmp_path: Path, unknown: str) -> None:
+    """A commit of the same day does not make it stale, one of a later day does."""
+    commit(tmp_path, "src/index.py")
+    assert find_change(result(unknown), tmp_path) is None
+    commit(tmp_path, "src/index.py", "2026-03-06")
+    assert find_change(result(unknown), tmp_path) is not None
+
+
+def test_the_page_shows_results_and_keeps_what_is_written_by_hand(tmp_path: Path) -> None:
+    """Date, commit, machine and mark stand above the section; writing it again changes nothing."""
+    stored = {"speed": result(commit(tmp_path, "src/index.py"), Figure("wall", "3x", ">= 2x", met=True, headline=True))}
+    text = "<!-- bench: targets -->\n<!-- end bench: targets -->\n<!-- bench: state -->\n<!-- end bench: state -->\n"
+    fresh = render_page(PAGE_TEXT + text, stored, tmp_path)
+
+    assert f"Measured on {DAY}, commit `{stored['speed'].commit}`, a machine" in fresh
+    assert "### Table\n| a |\n<!-- end bench: speed -->\n\nBy hand.\n" in fresh
+    assert f"| wall | 3x | >= 2x | ok | [speed](#search-speed), {DAY} |" in fresh
+    assert "1 of 1" in fresh
+    assert "stale" not in fresh.lower()
+    assert render_page(fresh, stored, tmp_path) == fresh
+
+    commit(tmp_path, "src/index.py", "2026-03-09")
+    assert render_page(fresh, stored, tmp_path).lower().count("**stale**") == 3
+
+
+def test_a_result_without_a_place_gets_one(tmp_path: Path) -> None:
+    """A new bench shows up at the end of the page; a place without a result says how to fill it."""
+    page = render_page("# B\n\n<!-- bench: hooks -->\n<!-- end bench: hooks -->\n", {"speed": result("")}, tmp_path)
+    assert page.index("## Speed") < page.index("| a |")
+    assert "Not measured yet: `python -m bench.all --only hooks`" in page
+
+
+def test_figures_reach_the_file_that_the_runner_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a bench judges is read back as it was, and a result survives its file."""
+    monkeypatch.setenv("BENCH_FIGURES", str(tmp_path / "figures"))
+    verdicts = Verdicts()
+    verdicts.judge("wall", "12 ms", "<= 10 ms", met=False, headline=True)
+    verdicts.judge("ratio", "", ">= 5x", met=None)
+    assert list(noted_figures(tmp_path / "figures")) == verdicts.figures
+    assert verdicts.missed == ["wall"]
+
+    stored = result("abc", *verdicts.figures)
+    stored.write(tmp_path)
+    assert read_results(tmp_path) == {"speed": stored}
+
+
+def test_every_bench_measures_code_that_exists_and_has_a_place_on_the_page() -> None:
+    """A path that was renamed would never make a result stale."""
+    assert [path for bench in BENCHES for path in bench.measures if not (REPOSITORY / path).exists()] == []
+    places = {found["name"] for found in MARKER.finditer((REPOSITORY / PAGE).read_text("utf-8"))}
+    assert {bench.name for bench in BENCHES} | {"state", "targets"} <= places
+    assert set(read_results()) <= places
+
+
+def test_the_history_has_one_line_for_each_commit_in_their_order(tmp_path: Path) -> None:
+    """A commit that is measured again replaces its line, an older one goes before; every command is in the picture."""
+    history = tmp_path / "history.jsonl"
+
+    def line(commit: str, committed: str, ratio: float) -> dict[str, object]:
+        figures = {"min": 20.0, "median": 21.0, "ratio": ratio}
+        return {"commit": commit, "committed": committed, "cpu_ms": {"python -c pass": figures, "a <b>": figures}}
+
+    for entry in (line("b", "2026-02", 3.0), line("a", "2026-01", 2.0), line("b", "2026-02", 5.0)):
+        keep(entry, history)
+    kept = read_history(history)
+    assert [(entry["commit"], entry["cpu_ms"]["a <b>"]["ratio"]) for entry in kept] == [("a", 2.0), ("b", 5.0)]
+
+    picture = draw_chart(kept, "python -c pass")
+    assert "a &lt;b&gt; 5.0x" in picture
+    assert picture.count("<circle") == 2
