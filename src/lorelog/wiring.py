@@ -6,6 +6,7 @@ It also opens language models, the resource pool of long-running processes, and 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
@@ -372,6 +373,14 @@ class ResourcePool:
             self._books, self._side_databases = {}, {}
         for resource in resources:
             resource.close()
+
+
+def drop_process_caches() -> None:
+    """Drop what this process keeps for all engines: the token counter, and the transcripts that captures follow."""
+    _token_counter.cache_clear()
+    conversations = sys.modules.get("lorelog.ingest.transcripts.conversation")
+    if conversations is not None:  # nothing is followed as long as it is not loaded
+        conversations.TAILS.clear()
 
 
 def _embedder_cache_key(options: EmbedOptions) -> EmbedOptions:

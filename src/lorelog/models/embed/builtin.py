@@ -31,7 +31,7 @@ from lorelog.core.ports import EmbeddedTexts, Vector
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-    from lorelog.models.embed.onnx_encoder import E5Encoder
+    from lorelog.models.embed.onnx_encoder import E5Encoder, EncodedText
     from lorelog.models.embed.wordpiece import WordPieceTokenizer
 
 
@@ -61,8 +61,11 @@ class BuiltinEmbedder:
             return EmbeddedTexts(())
         encoder, pool = self._open()
         longest_first = sorted(range(len(texts)), key=lambda position: -len(texts[position]))
-        passages = (f"passage: {texts[position]}" for position in longest_first)
-        by_position = dict(zip(longest_first, pool.map(encoder.encode, passages), strict=True))
+
+        def encode(position: int) -> EncodedText:
+            return encoder.encode(f"passage: {texts[position]}", release=position == longest_first[-1])
+
+        by_position = dict(zip(longest_first, pool.map(encode, longest_first), strict=True))
         encoded = [by_position[position] for position in range(len(texts))]
         return EmbeddedTexts(
             vectors=tuple(text.vector for text in encoded),
@@ -72,7 +75,7 @@ class BuiltinEmbedder:
 
     def embed_query(self, text: str) -> Vector:
         encoder, _ = self._open()
-        return encoder.encode(f"query: {text}").vector
+        return encoder.encode(f"query: {text}", release=True).vector
 
     def close(self) -> None:
         with self._lock:
