@@ -147,8 +147,9 @@ class CatalogReader:
         prefix = outside.rstrip("/")
         inside = "d.source >= ? AND d.source < ?" if outside else "FALSE"  # as in sql_conditions
         return self._chunks(
+            # `+`: not by the index of dates, which would read every chunk to find the few memories.
             f"{_SELECT_CHUNKS} WHERE c.memory <> '' AND c.piece = 0 AND c.type <> ? AND NOT ({inside}) AND {where} "
-            f"ORDER BY {_NEWEST_FIRST} LIMIT ?",
+            f"ORDER BY +{_NEWEST_FIRST} LIMIT ?",
             (TURN_TYPE, *((prefix + "/", prefix + "0") if outside else ()), *values, limit),
         )
 
