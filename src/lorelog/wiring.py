@@ -359,6 +359,24 @@ class ResourcePool:
             embedders = list(self._embedders.values())
         return sum(not embedder.close_if_idle(idle_s) for embedder in embedders)
 
+    def rest(self) -> None:
+        """Close the files of all resources that nobody uses, and drop the caches. Everything opens again on the next use."""
+        with self._lock:
+            idle: list[Store | Reranker | RecordStore | SideDatabases] = [
+                *self._books.values(),
+                *self._side_databases.values(),
+                *self._stores.values(),
+                *self._rerankers.values(),
+            ]
+            self._caches = {}
+        for resource in idle:
+            resource.close()
+        self.unload_idle(0.0)
+        _token_counter.cache_clear()
+        conversations = sys.modules.get("lorelog.ingest.transcripts.conversation")
+        if conversations is not None:  # no transcript is followed as long as it is not loaded
+            conversations.TAILS.clear()
+
     def close(self) -> None:
         """Close everything."""
         with self._lock:
@@ -373,14 +391,6 @@ class ResourcePool:
             self._books, self._side_databases = {}, {}
         for resource in resources:
             resource.close()
-
-
-def drop_process_caches() -> None:
-    """Drop what this process keeps for all engines: the token counter, and the transcripts that captures follow."""
-    _token_counter.cache_clear()
-    conversations = sys.modules.get("lorelog.ingest.transcripts.conversation")
-    if conversations is not None:  # nothing is followed as long as it is not loaded
-        conversations.TAILS.clear()
 
 
 def _embedder_cache_key(options: EmbedOptions) -> EmbedOptions:

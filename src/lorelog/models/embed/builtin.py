@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from threading import Lock
+from threading import BoundedSemaphore, Lock
 from typing import TYPE_CHECKING
 
 from lorelog.core.errors import ModelUnavailable
@@ -53,6 +53,8 @@ class BuiltinEmbedder:
         self.threads = options.threads if options.threads > 0 else min(MAX_DEFAULT_THREADS, os.cpu_count() or 1)
         self._folder = folder or (Path(options.model) if Path(options.model).is_absolute() else None)
         self._lock = Lock()
+        self._queries = BoundedSemaphore(self.threads)
+        """More at a time would only need more memory: each run has its own activations."""
         self._encoder: E5Encoder | None = None
         self._pool: ThreadPoolExecutor | None = None
 
@@ -75,7 +77,8 @@ class BuiltinEmbedder:
 
     def embed_query(self, text: str) -> Vector:
         encoder, _ = self._open()
-        return encoder.encode(f"query: {text}", release=True).vector
+        with self._queries:
+            return encoder.encode(f"query: {text}", release=True).vector
 
     def close(self) -> None:
         with self._lock:

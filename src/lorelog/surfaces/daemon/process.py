@@ -289,6 +289,8 @@ class Daemon:
         unloading = self._unload_thread is not None and self._unload_thread.is_alive()
         idle_s = self._settings.daemon.model_idle_s
         check_s = min(_MODEL_CHECK_S, idle_s)
+        if self._resources is not None and self._resources.unload_idle(float("inf")) != self._trimmed_at[1]:
+            check_s = 0.0  # loading a model takes 35 MB more than the model
         if self._resources is not None and not unloading and now - self._models_checked_at >= check_s:
             # In a thread of its own: closing a model may take long.
             self._models_checked_at = now
@@ -440,11 +442,8 @@ class Daemon:
         state = (self._runner.calls, self._resources.unload_idle(idle_s))
         is_quiet = time.monotonic() - self._runner.last_used_at >= idle_s and not self._runner.running()
         if is_quiet and self._rested_after != self._runner.calls:
-            from lorelog.wiring import drop_process_caches
-
             self._rested_after = self._runner.calls
-            self._resources.close()
-            drop_process_caches()
+            self._resources.rest()
             trim_memory(mapped=True)
         elif state != self._trimmed_at:
             trim_memory()
