@@ -47,6 +47,8 @@ _OLD_LOGS = 2
 _MAX_ENTRY_CHARS = 4_000
 _MODEL_CHECK_S = 15.0
 """How often to look for models to unload."""
+_PAUSE_S = 2.0
+"""Time without an operation after which the pages of mapped files are given back."""
 _BACKGROUND_DELAY_S = 1.0
 """Watching and HTTP start this long after the daemon: the client that started it waits for a response."""
 _MAX_VISITED = 1_000
@@ -162,8 +164,8 @@ class Daemon:
         self._models_checked_at = self._started_at = time.monotonic()
         self._rested_after = -1
         """Number of operations after which everything was closed."""
-        self._trimmed_at = (0, 0)
-        """Number of operations and of loaded models when memory was last given back."""
+        self._trimmed_at = (0, 0, False)
+        """When memory was last given back: number of operations and of loaded models, and whether there was a pause."""
         self._visited: set[tuple[str, str]] = set()
         self._directories: dict[str, str] = {}
         """The directory of each tenant's latest request."""
@@ -439,14 +441,14 @@ class Daemon:
         """Unload models that are idle; after as long without any operation also close all files and drop all caches."""
         if self._resources is None:
             return
-        state = (self._runner.calls, self._resources.unload_idle(idle_s))
-        is_quiet = time.monotonic() - self._runner.last_used_at >= idle_s and not self._runner.running()
-        if is_quiet and self._rested_after != self._runner.calls:
+        quiet_s = 0.0 if self._runner.running() else time.monotonic() - self._runner.last_used_at
+        state = (self._runner.calls, self._resources.unload_idle(idle_s), quiet_s >= _PAUSE_S)
+        if quiet_s >= idle_s and self._rested_after != self._runner.calls:
             self._rested_after = self._runner.calls
             self._resources.rest()
             trim_memory(mapped=True)
         elif state != self._trimmed_at:
-            trim_memory()
+            trim_memory(mapped=quiet_s >= _PAUSE_S)
         self._trimmed_at = state
 
 
