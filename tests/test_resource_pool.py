@@ -72,3 +72,20 @@ def test_keys_are_not_what_things_are_known_by(tmp_path: Path, home: Path) -> No
     finally:
         pool.close()
         server.stop()
+
+
+def test_resources_at_rest_have_no_open_files_and_open_again(tmp_path: Path, home: Path) -> None:
+    """After a rest no file of the index is open and no model loaded; the next call works as before."""
+    pool = ResourcePool()
+    dispatcher = Dispatcher(pool.engine)
+    caller = ClientIdentity(str(tmp_path), {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "fake"})
+    dispatcher.call("memory.add", {"text": "the okapi hides"}, caller)
+    before = dispatcher.call("memory.search", {"query": "okapi"}, caller)["hits"]
+
+    pool.rest()
+
+    files = Path("/proc/self/fd")
+    assert not files.exists() or not any(str(home) in str(file.resolve()) for file in files.iterdir())
+    assert pool.unload_idle(3600) == 0
+    assert dispatcher.call("memory.search", {"query": "okapi"}, caller)["hits"] == before
+    pool.close()

@@ -6,6 +6,7 @@ It also opens language models, the resource pool of long-running processes, and 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
@@ -357,6 +358,24 @@ class ResourcePool:
         with self._lock:
             embedders = list(self._embedders.values())
         return sum(not embedder.close_if_idle(idle_s) for embedder in embedders)
+
+    def rest(self) -> None:
+        """Close the files of all resources that nobody uses, and drop the caches. Everything opens again on the next use."""
+        with self._lock:
+            idle: list[Store | Reranker | RecordStore | SideDatabases] = [
+                *self._books.values(),
+                *self._side_databases.values(),
+                *self._stores.values(),
+                *self._rerankers.values(),
+            ]
+            self._caches = {}
+        for resource in idle:
+            resource.close()
+        self.unload_idle(0.0)
+        _token_counter.cache_clear()
+        conversations = sys.modules.get("lorelog.ingest.transcripts.conversation")
+        if conversations is not None:  # no transcript is followed as long as it is not loaded
+            conversations.TAILS.clear()
 
     def close(self) -> None:
         """Close everything."""

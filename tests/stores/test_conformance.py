@@ -502,6 +502,24 @@ def test_recent_lists_sections_newest_first(store: Store) -> None:
     assert [stored.chunk.text for stored in store.recent(Filters(types=("decision",)), 10)] == ["new first"]
 
 
+def test_recent_keys_are_those_of_recent_or_only_the_new_ones(store: Store) -> None:
+    """Keys come in the order of `recent`; with a mark only those of chunks written since, whatever their date."""
+    put(
+        store,
+        update("/a.md", [chunk("/a.md", "new", 1, date="2026-03-05"), chunk("/a.md", "newer", 2, date="2026-03-06")]),
+    )
+    keys, mark = store.recent_keys(ALL, 10)
+    assert keys == [stored.key for stored in store.recent(ALL, 10)]
+    assert store.recent_keys(ALL, 10, mark=mark) == ([], mark)
+    assert store.recent_keys(ALL, 10, mark="of another index")[0] == keys
+
+    put(store, update("/b.md", [chunk("/b.md", "old", 1, date="2020-03-05")], project="/q"))
+    (added,), later = store.recent_keys(ALL, 10, mark=mark)
+    assert [stored.chunk.text for stored in store.fetch([added]).values()] == ["old"]
+    assert store.recent_keys(Filters(projects=("/p",)), 10, mark=mark)[0] == []
+    assert store.recent_keys(ALL, 10, mark=later)[0] == []
+
+
 def test_tags_are_told_by_how_they_begin(store: Store) -> None:
     """Tags with a prefix are counted by section in the admitted projects, without wildcards."""
     one = chunk("/a.md", "one", 1, tags=("ctx:a", "ctx:a", "ctx:b%", "other"))

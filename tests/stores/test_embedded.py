@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -53,6 +54,33 @@ def search_texts(store: Store, word: str) -> list[str]:
     candidates = store.lexical([Term(word)], ALL, 100)
     chunks = store.fetch([candidate.key for candidate in candidates])
     return sorted(chunks[candidate.key].chunk.text for candidate in candidates if candidate.key in chunks)
+
+
+def test_readers_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    """While one thread reads, others search and write, and a reset is seen by all; connections do not pile up."""
+    store, texts = open_store(tmp_path), list[list[str]]()
+    fill(store, "kiwi one", "kiwi two")
+
+    def work() -> None:
+        texts.append(search_texts(store, "kiwi"))
+        fill(store, "kiwi three", source="/b.md")
+        texts.append(search_texts(store, "kiwi"))
+        store.reset()
+        texts.append(search_texts(store, "kiwi"))
+
+    with store._open_reader() as catalog:
+        assert catalog is not None
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        thread.join(30)
+        assert not thread.is_alive()
+        assert len(catalog.documents()) in {1, 2}  # what it has open
+
+    assert list(map(len, texts)) == [2, 3, 0]
+    assert search_texts(store, "kiwi") == []
+    fill(store, "kiwi four")
+    assert search_texts(store, "kiwi") == ["kiwi four"]
+    assert len(store._idle_readers) == 1
 
 
 def test_what_one_process_writes_another_finds(tmp_path: Path) -> None:

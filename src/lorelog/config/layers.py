@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 from lorelog.config.schema import RENAMED_KEYS, SECTIONS, SETTINGS_BY_KEY
@@ -154,8 +155,13 @@ def _project_layer(path: Path) -> dict[str, ChosenValue]:
     return chosen
 
 
+@cache
+def _settings_by_variable() -> dict[str, Setting]:
+    return {setting.variable: setting for setting in SETTINGS_BY_KEY.values()}
+
+
 def _environment_layer(environment: Mapping[str, str]) -> dict[str, ChosenValue]:
-    by_variable = {setting.variable: setting for setting in SETTINGS_BY_KEY.values()}
+    by_variable = _settings_by_variable()
     chosen = {}
     for name in sorted(environment):
         setting = by_variable.get(name)

@@ -350,6 +350,13 @@ class Catalog(Protocol):
         """Return the admitted chunks that begin a section, newest first, at most `limit`."""
         ...
 
+    def recent_keys(self, filters: Filters, limit: int, *, mark: str = "") -> tuple[list[ChunkKey], str]:
+        """Return the keys of what `recent` would return, without reading the chunks, and a mark of this state.
+
+        With the mark of an earlier call, only of those that were written since; a mark of another index counts as none.
+        """
+        ...
+
     def tags(self, prefix: str, filters: Filters) -> Mapping[str, int]:
         """Return the number of sections by tag, for tags with this prefix; only project and tag filters apply.
 

@@ -230,6 +230,12 @@ class MemoryStore:
         sections.sort(key=lambda entry: (entry.chunk.date, entry.chunk.source, entry.chunk.start_line), reverse=True)
         return [self._stored(entry) for entry in sections[:limit]]
 
+    def recent_keys(self, filters: Filters, limit: int, *, mark: str = "") -> tuple[list[ChunkKey], str]:
+        newest = self.recent(filters, len(self._entries))
+        known = set(mark.split())
+        keys = [stored.key for stored in newest if str(stored.key) not in known]
+        return keys[:limit], " ".join(map(str, self._entries))
+
     def projects(self) -> dict[str, int]:
         counts = dict.fromkeys((document.project for document in self._documents.values()), 0)
         for entry in self._entries.values():

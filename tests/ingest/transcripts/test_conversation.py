@@ -1,4 +1,4 @@
-"""Metadata of conversations, and reading from a given turn."""
+"""Metadata of conversations, and transcripts that grow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from tests.ingest.transcripts.conversations import (
+    Record,
+    claude,
     claude_turn,
     codex,
     codex_message,
@@ -17,11 +20,19 @@ from tests.ingest.transcripts.conversations import (
     opencode_database,
     opencode_message,
     text_part,
+    tool_result,
+    tool_use,
     write_lines,
 )
 
-from lorelog.ingest.transcripts.conversation import ConversationHead, open_conversation, read_conversation_head
-from lorelog.ingest.transcripts.turns import TranscriptStats
+from lorelog.ingest.transcripts.conversation import (
+    ConversationHead,
+    TranscriptTail,
+    open_conversation,
+    read_conversation_head,
+)
+from lorelog.ingest.transcripts.json_files import read_records
+from lorelog.ingest.transcripts.turns import TranscriptStats, number_turns, read_turns
 
 MADE = datetime(2026, 3, 5, 14, 0, tzinfo=UTC).timestamp()
 
@@ -90,10 +101,99 @@ def test_openclaw_tells_it_in_its_first_record(tmp_path: Path) -> None:
     )
 
 
-def test_a_long_conversation_is_read_on_from_a_turn(tmp_path: Path) -> None:
+def talks() -> dict[str, list[Record]]:
+    """Conversations of all hosts whose transcripts are lines; turns of each depend on earlier lines."""
+    return {
+        "claude": [
+            *claude_turn("u1", "Which plan?", "Shall I add the cache?"),
+            *claude_turn("u2", "Yes, do that", "Done."),
+            claude("assistant", "a8", [tool_use("t", "Bash", command="ls")]),
+            *claude_turn("s1", "Look", "Found it", isSidechain=True, agentId="x"),
+            claude("user", "r8", [tool_result("t", "out")]),
+            *claude_turn("u1", "Which plan?", "Shall I add the cache?"),
+            claude("user", "u4", "And now?"),
+        ],
+        "codex": [
+            codex("session_meta", {"id": "t"}),
+            codex("event_msg", {"type": "user_message", "message": "go on"}),
+            codex("response_item", codex_message("user", "go on")),
+            codex("event_msg", {"type": "exec_command_end", "call_id": "c", "command": ["ls"], "stdout": "out"}),
+            codex("event_msg", {"type": "task_complete", "last_agent_message": "Went on"}),
+            codex("response_item", codex_message("user", "go on")),
+            codex("event_msg", {"type": "user_message", "message": "go on"}),
+            codex("event_msg", {"type": "task_complete", "last_agent_message": "Went on again"}),
+        ],
+        "openclaw": openclaw_talk() * 2,
+        "dsh": [
+            {"type": "session", "id": "s"},
+            {"type": "turn/start", "data": {"turn": 1}},
+            {"type": "user/message", "data": {"turn": 1, "content": "Ask"}},
+            {"type": "assistant/message", "data": {"message": {"id": "m", "content": "Say"}}},
+            {"type": "user/message", "data": {"turn": 2, "content": "Ask more"}},
+        ],
+    }
+
+
+@pytest.mark.parametrize("host", list(talks()))
+def test_a_transcript_that_grows_gives_the_turns_of_the_whole_file(tmp_path: Path, host: str) -> None:
+    """Whatever was appended last, also half a line, the turns of the tail are those of the whole file."""
+    path = tmp_path / "a.jsonl"
+    data = write_lines(path, talks()[host]).read_bytes()
+    tail = TranscriptTail(open_conversation(str(path)))
+    path.write_bytes(b"")
+    for end in range(0, len(data) + 40, 40):
+        with path.open("ab") as file:
+            file.write(data[end - 40 : end] if end else b"")
+        whole = read_turns(tail.conversation.new_reader(TranscriptStats()), read_records(str(path), TranscriptStats()))  # type: ignore[misc]
+
+        assert tail.read_on()
+        assert tail.turns() == ([turn for turn in number_turns(whole) if not turn.turn.sidechain], 0)
+    assert len(tail.turns()[0]) >= 2
+
+
+def test_a_transcript_that_was_rewritten_is_noticed(tmp_path: Path) -> None:
+    """A file that was cut off, changed at its end or replaced is not read on."""
+    path = tmp_path / "a.jsonl"
+    data = write_lines(path, talks()["claude"]).read_bytes()
+    for change in (data[:-20], data[:-4] + b"?" + data[-3:] + data):
+        path.write_bytes(data)
+        tail = TranscriptTail(open_conversation(str(path)))
+        assert tail.read_on()
+        assert tail.read_on()
+        path.write_bytes(change)
+        assert not tail.read_on()
+    path.write_bytes(data)
+    tail = TranscriptTail(open_conversation(str(path)))
+    assert tail.read_on()
+    (tmp_path / "b").write_bytes(data + data)
+    (tmp_path / "b").replace(path)
+    assert not tail.read_on()
+
+
+def test_a_tail_may_begin_at_a_turn(tmp_path: Path) -> None:
     """Reading starts at the named turn; for an unknown one it starts at the beginning."""
     lines = [line for number in range(5) for line in claude_turn(f"turn-{number}", f"ask {number}", "done")]
     conversation = open_conversation(str(write_lines(tmp_path / "a.jsonl", lines)))
+    tail, whole = TranscriptTail(conversation, since="turn-3"), TranscriptTail(conversation, since="unknown")
 
-    assert [parsed.turn.user for parsed in conversation.turns_since("turn-3", TranscriptStats())] == ["ask 3", "ask 4"]
-    assert len(list(conversation.turns_since("unknown", TranscriptStats()))) == 5
+    assert tail.read_on()
+    assert whole.read_on()
+    assert [parsed.turn.user for parsed in tail.turns()[0]] == ["ask 3", "ask 4"]
+    assert tail.has_dropped("turn-1")
+    assert not tail.has_dropped("turn-4")
+    assert len(whole.turns()[0]) == 5
+    assert not whole.has_dropped("turn-9")
+
+
+def test_released_turns_are_dropped_but_the_last(tmp_path: Path) -> None:
+    """A tail keeps the last released turns and all others, and knows the names of those that it dropped."""
+    lines = [line for number in range(60) for line in claude_turn(f"turn-{number}", f"ask {number}", "done")]
+    tail = TranscriptTail(open_conversation(str(write_lines(tmp_path / "a.jsonl", lines))))
+    assert tail.read_on()
+
+    tail.release(tail.turns()[0][:50])
+
+    turns, dropped = tail.turns()
+    assert (len(turns), dropped) == (33, 27)
+    assert tail.has_dropped("turn-26")
+    assert not tail.has_dropped("turn-27")

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.services.freshness.repository import LOAD, Repository
 
 from lorelog.code.git import GitHistory
 from lorelog.core.code import Freshness, FreshnessVerdict
+from lorelog.core.document import StoredChunk
 from lorelog.core.memory import NewMemory
 from lorelog.services.code.index_run import CodeIndexJob, index_code
 from lorelog.services.freshness.mention_targets import defines_command
+from lorelog.services.places.root_selection import IndexTargets
+from lorelog.stores.embedded import rows
 
 
 @pytest.fixture
@@ -380,3 +384,31 @@ def test_files_outside_of_a_sparse_checkout_are_not_gone(repository: Repository)
     assert not (repository.root / "config/layers.py").exists()
     repository.index()
     assert repository.verdict() == FreshnessVerdict()
+
+
+def test_a_pass_after_a_write_reads_what_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After one memory was added, background work reads it and not the others; after a checkout it reads all."""
+    repository = Repository(tmp_path)
+    for number in range(60):
+        repository.write(f"notes/n{number}.md", f"# Note {number}\n\nThe team agreed on `parse_config` {number}.\n")
+    with repository.engine() as engine:
+        engine.index(IndexTargets((str(repository.root / "notes"),)))
+        engine.run_background_work()
+        engine.add([NewMemory("the okapi hides")])
+        read, statements, read_chunk = list[object](), list[str](), rows.read_chunk
+
+        def count(row: tuple[Any, ...], *, current_space: bool) -> StoredChunk:
+            read.append(row)
+            return read_chunk(row, current_space=current_space)
+
+        monkeypatch.setattr(rows, "read_chunk", count)
+        with engine.store._open_reader() as catalog:  # type: ignore[attr-defined]
+            catalog.database.set_trace_callback(statements.append)
+
+        engine.run_background_work()
+
+        assert 1 <= len(read) <= 4
+        assert 1 <= len(statements) <= 20
+        repository.git("checkout", "-q", "-b", "other")
+        engine.run_background_work()
+        assert len(read) >= 60

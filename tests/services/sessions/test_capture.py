@@ -503,3 +503,31 @@ def test_odd_paths_survive_in_the_anchor(world: World) -> None:
     assert anchor is not None
     assert anchor.transcript.startswith("file://")
     assert unquote(urlsplit(anchor.transcript).path) == str(talk.path)
+
+
+def bytes_read() -> int:
+    """Return how many bytes this process has read from files so far."""
+    return int(Path("/proc/self/io").read_text().split()[1])
+
+
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="only Linux counts what a process reads")
+def test_only_what_is_new_is_read_of_a_long_transcript(world: World) -> None:
+    """The second capture of a session does not read its transcript again, and neither does one that waits for an answer."""
+    talk = Talk(world)
+    world.capture(talk.event("session-start"))
+    talk.exchange("first", "x" * 3_000_000)
+    for _ in range(3):
+        talk.ask("and then?")
+        talk.say("y")
+    world.capture(talk.event("turn-end"))
+    event = talk.exchange("second", "done second")
+    before = bytes_read()
+
+    assert len(world.capture(event).captured) == 1
+    event = talk.exchange("third", "done third")
+    missing = {**event, "answer": "0" * 16}
+    assert [world.capture(missing).waiting for _ in range(5)] == [True] * 5
+    assert len(world.capture(event).captured) == 1
+
+    assert bytes_read() - before < 500_000
+    assert world.text().count("User asked: ") == 6

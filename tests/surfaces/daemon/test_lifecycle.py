@@ -387,6 +387,9 @@ def test_a_model_that_nobody_uses_is_let_go(warm: Warm, monkeypatch: pytest.Monk
     assert warm.status()["models_loaded"] == 0
     warm.ask("memory.add", {"text": "the cuscus climbs"})
     eventually(lambda: warm.status()["models_loaded"] == 0, "the model is let go")
+    files = Path(f"/proc/{warm.status()['pid']}/fd")
+    if files.exists():
+        eventually(lambda: not any("catalog.db" in str(file.resolve()) for file in files.iterdir()), "files are closed")
 
     assert warm.ask("memory.search", {"query": "cuscus"})["hits"]
 

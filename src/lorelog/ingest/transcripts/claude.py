@@ -46,15 +46,9 @@ def is_claude(record: JsonObject) -> bool:
     return kind in _LINE_TYPES and any(key in record for key in ("sessionId", "leafUuid", "messageId", "parentUuid"))
 
 
-def read_claude(records: Iterator[JsonObject], stats: TranscriptStats) -> Iterator[TurnBuilder]:
-    """Yield the turns of a conversation, each followed by the turns of its subagents."""
-    reader = _ClaudeReader(stats)
-    for record in records:
-        yield from reader.take(record)
-    yield from reader.flush()
+class ClaudeReader:
+    """Makes turns of the lines, each followed by the turns of its subagents."""
 
-
-class _ClaudeReader:
     def __init__(self, stats: TranscriptStats) -> None:
         self._stats = stats
         self._open: list[TurnBuilder] = []
@@ -82,6 +76,9 @@ class _ClaudeReader:
             if record.get("subtype") == "compact_boundary":
                 self._stats.note(COMPACTED_NOTE)
             self._stats.skipped += 1
+
+    def open_turns(self) -> list[TurnBuilder]:
+        return list(self._open)
 
     def flush(self) -> Iterator[TurnBuilder]:
         for turn in self._open:

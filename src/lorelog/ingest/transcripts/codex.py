@@ -12,6 +12,7 @@ of the role `user` are the program's own (instructions, environment) and are ski
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 
 from lorelog.ingest.transcripts.turns import (
@@ -58,14 +59,6 @@ def is_codex(record: JsonObject) -> bool:
     return "record_type" in record or ({"id", "timestamp", "instructions"} <= record.keys() and not kind)
 
 
-def read_codex(records: Iterator[JsonObject], stats: TranscriptStats) -> Iterator[TurnBuilder]:
-    """Yield the turns of a conversation."""
-    reader = _CodexReader(stats)
-    for record in records:
-        yield from reader.take(record)
-    yield from reader.flush()
-
-
 class _ChannelDeduplicator:
     """Counts how often each channel contained a text."""
 
@@ -82,7 +75,9 @@ class _ChannelDeduplicator:
         return True
 
 
-class _CodexReader:
+class CodexReader:
+    """Makes turns of lines or items."""
+
     def __init__(self, stats: TranscriptStats) -> None:
         self._stats = stats
         self._is_side = False
@@ -122,16 +117,23 @@ class _CodexReader:
                     self._start(self._turn.identity, self._turn.time)
             self._stats.skipped += 1
 
+    def open_turns(self) -> list[TurnBuilder]:
+        is_whole = (self._turn.has_tools or not self._event_calls) and (self._turn.has_words or not self._last_message)
+        return [self._turn if is_whole else self._complete(copy.deepcopy(self._turn))]
+
     def flush(self) -> Iterator[TurnBuilder]:
-        turn = self._turn
+        yield self._complete(self._turn)
+        self._start("", "")
+
+    def _complete(self, turn: TurnBuilder) -> TurnBuilder:
+        """Add what only events reported of a turn."""
         if not turn.has_tools:
             for call, name, arguments, result, failed in self._event_calls:
                 turn.add_call(call, name, arguments)
                 turn.add_result(call, result, failed=failed)
         if not turn.has_words:
             turn.add_text(self._last_message)
-        yield turn
-        self._start("", "")
+        return turn
 
     def _take_context(self, record: JsonObject, payload: JsonObject) -> Iterator[TurnBuilder]:
         yield from self._switch_turn(payload.get("turn_id"), record.get("timestamp"))

@@ -5,19 +5,27 @@ A file is recognised by its content: names and locations of transcripts differ b
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from threading import Lock
+from typing import IO
 
 from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import LorelogError, NotFound, SourceError
 from lorelog.ingest.files import printable_path
 from lorelog.ingest.transcripts import claude, codex, dsh, openclaw, opencode
 from lorelog.ingest.transcripts.json_files import (
+    BYTE_ORDER_MARK,
+    MAX_LINE_BYTES,
     SQLITE_MAGIC,
     find_line_offset,
+    is_compressed,
     open_database,
+    open_regular_file,
     parse_object,
     read_file_head,
     read_members,
@@ -29,10 +37,13 @@ from lorelog.ingest.transcripts.turns import (
     ParsedTurn,
     TranscriptStats,
     TurnBuilder,
+    TurnNumbering,
+    TurnReader,
     as_object,
     number_turns,
     object_type,
     parse_time,
+    read_turns,
     to_text,
 )
 
@@ -43,14 +54,14 @@ SUPPORTED_FORMATS = (
 _MAX_LINES_CHECKED, _MIN_KNOWN_LINES = 2000, 20
 """Lines that are checked for a known format, and known lines after which the format is certain."""
 _JSON_DOCUMENT_HEAD = re.compile(rb'\A\s*\{\s*"(info|messages|session|items)"\s*:\s*[{\["]')
-_LineReader = Callable[[Iterator[JsonObject], TranscriptStats], Iterator[TurnBuilder]]
-_LINE_FORMATS: tuple[tuple[str, Callable[[JsonObject], bool], _LineReader], ...] = (
-    ("claude", claude.is_claude, claude.read_claude),
-    ("openclaw", openclaw.is_openclaw, openclaw.read_openclaw),
-    ("dsh", dsh.is_dsh, dsh.read_dsh),
-    ("codex", codex.is_codex, codex.read_codex),
+_NewReader = Callable[[TranscriptStats], TurnReader]
+_LINE_FORMATS: tuple[tuple[str, Callable[[JsonObject], bool], _NewReader], ...] = (
+    ("claude", claude.is_claude, claude.ClaudeReader),
+    ("openclaw", openclaw.is_openclaw, openclaw.OpenClawReader),
+    ("dsh", dsh.is_dsh, dsh.DshReader),
+    ("codex", codex.is_codex, codex.CodexReader),
     # A session without messages has only its first line.
-    ("openclaw", openclaw.is_session_header, openclaw.read_openclaw),
+    ("openclaw", openclaw.is_session_header, openclaw.OpenClawReader),
 )
 
 
@@ -65,8 +76,8 @@ class Conversation:
     """The session to read if the file contains several."""
     read: Callable[[TranscriptStats], Iterator[TurnBuilder]] = field(repr=False)
     note: str = ""
-    read_from: Callable[[int, TranscriptStats], Iterator[TurnBuilder]] | None = field(default=None, repr=False)
-    """Reads from the offset of a line; only for files of lines."""
+    new_reader: _NewReader | None = field(default=None, repr=False)
+    """Makes a reader of the records; only for files of lines."""
 
     @property
     def address(self) -> str:
@@ -76,16 +87,6 @@ class Conversation:
     def turns(self, stats: TranscriptStats) -> Iterator[ParsedTurn]:
         """Yield all turns; skipped and broken records are counted in `stats`."""
         return number_turns(self.read(stats))
-
-    def turns_since(self, name: str, stats: TranscriptStats) -> Iterator[ParsedTurn]:
-        """Yield the turns from the first one that contains an id; all turns if that is unknown.
-
-        Earlier lines are not read, so this is only for hosts whose turns have ids of their own.
-        """
-        start = find_line_offset(self.path, name) if self.read_from is not None else 0
-        if not start or self.read_from is None:
-            return self.turns(stats)
-        return number_turns(self.read_from(start, stats))
 
 
 def open_conversation(path: str, session: str = "", turn: str = "") -> Conversation:
@@ -102,17 +103,15 @@ def open_conversation(path: str, session: str = "", turn: str = "") -> Conversat
         else:
             host, read = "codex", partial(_read_rollout, path)
         return Conversation(path=path, host=host, format="json", session=session, read=read)
-    host, reader = _detect_line_format(path, is_empty=not head.strip())
+    host, new_reader = _detect_line_format(path, is_empty=not head.strip())
 
-    def read_from(start: int, stats: TranscriptStats) -> Iterator[TurnBuilder]:
-        return reader(read_records(path, stats, start=start), stats)
+    def read_lines(stats: TranscriptStats) -> Iterator[TurnBuilder]:
+        return read_turns(new_reader(stats), read_records(path, stats))
 
-    return Conversation(
-        path=path, host=host, format="jsonl", session=session, read=partial(read_from, 0), read_from=read_from
-    )
+    return Conversation(path=path, host=host, format="jsonl", session=session, read=read_lines, new_reader=new_reader)
 
 
-def _detect_line_format(path: str, *, is_empty: bool) -> tuple[str, _LineReader]:
+def _detect_line_format(path: str, *, is_empty: bool) -> tuple[str, _NewReader]:
     if is_empty:
         raise SourceError(
             f"{printable_path(path)} is empty", hint="a host that has just started may not have written to it yet"
@@ -129,8 +128,8 @@ def _detect_line_format(path: str, *, is_empty: bool) -> tuple[str, _LineReader]
         raise SourceError(f"{printable_path(path)} is not a transcript in a known format", hint=SUPPORTED_FORMATS)
     # A single line in another format (a quoted record, a stray import) must not decide.
     last = len(_LINE_FORMATS) - 1
-    host, _, reader = _LINE_FORMATS[max(counts, key=lambda index: (index != last, counts[index], -index))]
-    return host, reader
+    host, _, new_reader = _LINE_FORMATS[max(counts, key=lambda index: (index != last, counts[index], -index))]
+    return host, new_reader
 
 
 def _open_database(path: str, session: str, turn: str) -> Conversation:
@@ -179,7 +178,163 @@ def _read_rollout(path: str, stats: TranscriptStats) -> Iterator[TurnBuilder]:
             else:
                 stats.skipped += 1
 
-    return codex.read_codex(items(), stats)
+    return read_turns(codex.CodexReader(stats), items())
+
+
+_MAX_KEPT_TURNS = 32
+"""Finished turns that a tail keeps after they were released: an event may refer to one of the last."""
+_KNOWN_BYTES = 1024
+"""Bytes before the end of what was read, by which a rewritten file is recognised."""
+
+
+class TranscriptTail:
+    """The turns of a transcript of lines, which a host appends to: only what was appended is read again.
+
+    The reader goes on where it stopped, so the turns are the same as those of the whole file. Only the last ones are kept
+    once they are released. A file that was replaced, rewritten or cut off must be opened anew. Thread-safe.
+    """
+
+    def __init__(self, conversation: Conversation, *, since: str = "") -> None:
+        """Begin at the first line that contains `since`, an id that is unique; without it at the first line."""
+        assert conversation.new_reader is not None  # noqa: S101  (the caller has checked that the file has lines)
+        self.conversation = conversation
+        self._stats = TranscriptStats()
+        self._reader = conversation.new_reader(self._stats)
+        self._numbering = TurnNumbering()
+        self._offset = find_line_offset(conversation.path, since) if since else 0
+        self.is_partial = self._offset > 0
+        """True if it does not begin at the first line."""
+        self._inode: tuple[int, int] | None = None
+        self._known = b""
+        self._finished: list[ParsedTurn] = []
+        self._released: set[int] = set()
+        self._released_count = 0
+        self._first_records: list[JsonObject] = []
+        """For the metadata, without what was said."""
+        self._lock = Lock()
+
+    def head(self) -> ConversationHead:
+        """Return the conversation's metadata."""
+        if self.is_partial and not self._first_records:
+            records = read_records(self.conversation.path, self._stats, _MAX_HEAD_LINES)
+            self._first_records = [_without_content(record) for record in records]
+        return _lines_head(self.conversation, self._first_records)
+
+    def read_on(self) -> bool:
+        """Read what was appended. Return False if the file is not the one that was read before, or cannot be followed."""
+        with self._lock, open_regular_file(self.conversation.path) as file:
+            status = os.fstat(file.fileno())
+            start = self._offset - len(self._known)
+            is_same = self._inode in {None, (status.st_dev, status.st_ino)} and status.st_size >= self._offset
+            if not is_same or (self._known and os.pread(file.fileno(), len(self._known), start) != self._known):
+                return False
+            self._inode = (status.st_dev, status.st_ino)
+            if status.st_size == self._offset:
+                return True
+            file.seek(self._offset)
+            is_followed = self._take_lines(file)
+            start = max(0, self._offset - _KNOWN_BYTES)
+            self._known = os.pread(file.fileno(), self._offset - start, start)
+            return is_followed
+
+    def turns(self) -> tuple[list[ParsedTurn], int]:
+        """Return the turns of the main conversation that are kept, and the number of earlier ones."""
+        with self._lock:
+            opened = self._numbering.preview(self._reader.open_turns())
+            return [*self._finished, *(turn for turn in opened if not turn.turn.sidechain)], self._released_count
+
+    def has_dropped(self, name: str) -> bool:
+        """Return True if a turn with this id is not kept but may be in the file."""
+        if not self.is_partial and hash(name) not in self._released:
+            return False
+        return not any(name == turn.turn.id or name in turn.aliases for turn in self.turns()[0])
+
+    def release(self, turns: Sequence[ParsedTurn]) -> None:
+        """Keep only the last of the finished turns up to the last of these, which the caller has dealt with."""
+        if not turns:
+            return
+        with self._lock:
+            ids = [turn.turn.id for turn in self._finished]
+            count = ids.index(turns[-1].turn.id) + 1 if turns[-1].turn.id in ids else len(ids)
+            count = min(count, len(ids) - _MAX_KEPT_TURNS)
+            for turn in self._finished[: max(count, 0)]:
+                self._released.update(map(hash, (turn.turn.id, *turn.aliases)))
+                self._released_count += 1
+            del self._finished[: max(count, 0)]
+
+    def _take_lines(self, file: IO[bytes]) -> bool:
+        while line := file.readline(MAX_LINE_BYTES):
+            if len(line) >= MAX_LINE_BYTES:
+                return False
+            text = line.removeprefix(BYTE_ORDER_MARK) if not self._offset else line
+            record = parse_object(text, self._stats) if text.strip() else None
+            # A last line without its end is taken if it is whole, because it may stay so. A part of an object is never one.
+            if record is None and not line.endswith(b"\n"):
+                break
+            self._offset += len(line)
+            if record is not None and not self.is_partial and len(self._first_records) < _MAX_HEAD_LINES:
+                self._first_records.append(_without_content(record))
+            for builder in () if record is None else self._reader.take(record):
+                turn = self._numbering.add(builder)
+                if turn is not None and not turn.turn.sidechain:
+                    self._finished.append(turn)
+        return True
+
+
+_LONG_TRANSCRIPT_BYTES = 1_000_000
+"""A transcript up to this size is read within ten milliseconds."""
+_MAX_TAILS = 8
+"""Sessions whose transcript is followed at a time."""
+_TAIL_IDLE_S = 3600.0
+
+
+class TranscriptTails:
+    """The transcripts of this process's live sessions, each read once. Keys: tenant, path and session. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._tails: dict[tuple[str, str, str], tuple[TranscriptTail, float]] = {}
+        self._lock = Lock()
+
+    def open(self, key: tuple[str, str, str], turn: str, last: str) -> TranscriptTail | None:
+        """Return the transcript as it is now; None if it has no lines. Raise NotFound or SourceError.
+
+        `turn` is the turn to find, if any. A long transcript that was not read before is read from the turn `last` on.
+        """
+        tail = self._tails.get(key, (None, 0.0))[0]
+        if tail is None or not tail.read_on():
+            tail = self._begin(key, last)
+        if tail is not None and turn and tail.has_dropped(turn):
+            tail = self._begin(key, "")
+        self._keep(key, tail)
+        return tail
+
+    def clear(self) -> None:
+        """Forget all transcripts; the next events read them whole."""
+        with self._lock:
+            self._tails.clear()
+
+    def _begin(self, key: tuple[str, str, str], last: str) -> TranscriptTail | None:
+        _, path, session = key
+        conversation = open_conversation(path, session)
+        if conversation.new_reader is None or is_compressed(path):
+            return None
+        is_long = os.stat(path).st_size > _LONG_TRANSCRIPT_BYTES  # noqa: PTH116
+        tail = TranscriptTail(conversation, since=last if is_long else "")
+        return tail if tail.read_on() else None
+
+    def _keep(self, key: tuple[str, str, str], tail: TranscriptTail | None) -> None:
+        now = time.monotonic()
+        with self._lock:
+            self._tails.pop(key, None)
+            if tail is not None:
+                self._tails[key] = (tail, now)
+            for other, (_, used_at) in list(self._tails.items())[:-1]:
+                if now - used_at > _TAIL_IDLE_S or len(self._tails) > _MAX_TAILS:
+                    del self._tails[other]
+
+
+TAILS = TranscriptTails()
+"""Tails of this process."""
 
 
 _MAX_HEAD_LINES = 200
@@ -206,13 +361,22 @@ def read_conversation_head(conversation: Conversation) -> ConversationHead:
             return _database_head(conversation)
         if conversation.format == "json":
             return _document_head(conversation.path)
-        readers = {"codex": _codex_head, "openclaw": _openclaw_head, "claude": _claude_head}
-        reader = readers.get(conversation.host)
-        if reader is None:
-            return ConversationHead(session=conversation.session)
-        return reader(list(read_records(conversation.path, TranscriptStats(), _MAX_HEAD_LINES)))
+        return _lines_head(conversation, read_records(conversation.path, TranscriptStats(), _MAX_HEAD_LINES))
     except (LorelogError, sqlite3.Error):
         return ConversationHead(session=conversation.session)
+
+
+def _lines_head(conversation: Conversation, records: Iterable[JsonObject]) -> ConversationHead:
+    readers = {"codex": _codex_head, "openclaw": _openclaw_head, "claude": _claude_head}
+    reader = readers.get(conversation.host)
+    return ConversationHead(session=conversation.session) if reader is None else reader(list(records))
+
+
+def _without_content(record: JsonObject) -> JsonObject:
+    """Return a record with what metadata are read from: other values may be long."""
+    if object_type(record) in {"", "session_meta"}:
+        return record
+    return {key: value for key, value in record.items() if isinstance(value, (str, bool)) and len(str(value)) < 4096}
 
 
 def _claude_head(records: list[JsonObject]) -> ConversationHead:

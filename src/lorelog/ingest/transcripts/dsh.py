@@ -23,24 +23,32 @@ def is_dsh(record: JsonObject) -> bool:
     return object_type(record) in {"turn/start", "user/message", "assistant/message"} and "data" in record
 
 
-def read_dsh(records: Iterator[JsonObject], stats: TranscriptStats) -> Iterator[TurnBuilder]:
-    """Yield the turns of a conversation."""
-    turn: TurnBuilder | None = None
-    for record in records:
+class DshReader:
+    """Makes turns of events."""
+
+    def __init__(self, stats: TranscriptStats) -> None:
+        self._stats = stats
+        self._turn: TurnBuilder | None = None
+
+    def take(self, record: JsonObject) -> Iterator[TurnBuilder]:
         kind, data = object_type(record), as_object(record.get("data"))
         if kind == "session":
-            stats.session = to_text(record.get("id")) or stats.session
-        number = to_text(data.get("turn"))
+            self._stats.session = to_text(record.get("id")) or self._stats.session
+        number, turn = to_text(data.get("turn")), self._turn
         is_request = kind == "user/message" and as_object(data.get("source")).get("kind", "user") == "user"
         begins = kind == "turn/start" or (is_request and (turn is None or turn.has_answer))
         if begins or (number and turn is not None and turn.identity not in {"", number}):
-            if turn:
-                yield turn
-            turn = TurnBuilder(number, record.get("time"))
-        if turn is None or not _add_event(turn, record, data, is_request=is_request):
-            stats.skipped += 1
-    if turn:
-        yield turn
+            yield from self.flush()
+            self._turn = TurnBuilder(number, record.get("time"))
+        if self._turn is None or not _add_event(self._turn, record, data, is_request=is_request):
+            self._stats.skipped += 1
+
+    def open_turns(self) -> list[TurnBuilder]:
+        return [self._turn] if self._turn else []
+
+    def flush(self) -> Iterator[TurnBuilder]:
+        yield from self.open_turns()
+        self._turn = None
 
 
 def _add_event(turn: TurnBuilder, record: JsonObject, data: JsonObject, *, is_request: bool) -> bool:

@@ -47,7 +47,7 @@ _SKIP_BYTES = 1024 * 1024
 _HEAD_READ_BYTES = 4096
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0)
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-_BOM = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _ZSTD_PACKAGES = ("compression.zstd", "backports.zstd", "zstandard")
 
 
@@ -81,6 +81,13 @@ def open_stream(path: str) -> Iterator[IO[bytes]]:
             yield plain
 
 
+def is_compressed(path: str) -> bool:
+    """Return True if a regular file is compressed."""
+    with open_regular_file(path) as plain:
+        magic = plain.read(len(_ZSTD))
+    return magic.startswith(_GZIP) or magic == _ZSTD
+
+
 def read_file_head(path: str) -> bytes:
     """Return the start of a file; for a damaged archive, the readable part."""
     head = b""
@@ -106,11 +113,9 @@ def find_line_offset(path: str, text: str) -> int:
             return mapped.rfind(b"\n", 0, offset) + 1 if offset >= 0 else 0
 
 
-def read_records(path: str, stats: TranscriptStats, limit: int | None = None, start: int = 0) -> Iterator[JsonObject]:
-    """Yield the JSON objects of at most `limit` lines from an offset on; lines without one are counted."""
+def read_records(path: str, stats: TranscriptStats, limit: int | None = None) -> Iterator[JsonObject]:
+    """Yield the JSON objects of at most `limit` lines; lines without one are counted."""
     with open_stream(path) as stream:
-        if start:
-            stream.seek(start)
         for number, line in enumerate(_bounded_lines(stream, stats)):
             if limit is not None and number >= limit:
                 return
@@ -147,7 +152,7 @@ def _bounded_lines(stream: IO[bytes], stats: TranscriptStats) -> Iterator[bytes]
                     if taken > MAX_INFLATED_BYTES:
                         return
                 continue
-            yield line.removeprefix(_BOM) if first else line
+            yield line.removeprefix(BYTE_ORDER_MARK) if first else line
             first = False
             if taken > MAX_INFLATED_BYTES:
                 stats.note(f"reading stopped after {MAX_INFLATED_BYTES:,} bytes")

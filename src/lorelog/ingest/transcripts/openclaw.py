@@ -19,6 +19,7 @@ from lorelog.ingest.transcripts.turns import (
     content_blocks,
     message_text,
     object_type,
+    read_turns,
     to_text,
 )
 
@@ -39,34 +40,45 @@ def is_session_header(record: JsonObject) -> bool:
     return object_type(record) == "session" and "version" in record
 
 
-def read_openclaw(records: Iterator[JsonObject], stats: TranscriptStats) -> Iterator[TurnBuilder]:
-    """Yield the turns of a conversation."""
-    turn: TurnBuilder | None = None
-    for record in records:
+class OpenClawReader:
+    """Makes turns of lines or rows."""
+
+    def __init__(self, stats: TranscriptStats) -> None:
+        self._stats = stats
+        self._turn: TurnBuilder | None = None
+
+    def take(self, record: JsonObject) -> Iterator[TurnBuilder]:
         kind = object_type(record)
         message = as_object(record.get("message"))
         role = message.get("role")
         if kind != "message" or not isinstance(role, str):
-            if kind == "session":
-                stats.session = to_text(record.get("id")) or stats.session
-            elif kind == "custom" and turn:
-                turn.add_alias(as_object(record.get("data")).get("runId"))  # older versions write it at the end
-            elif kind == "compaction":
-                stats.note(COMPACTED_NOTE)
-            stats.skipped += 1
-            continue
+            self._take_other(kind, record)
+            return
         text = message_text(message.get("content"))
         if role == "user" and not text.strip() and not _has_image(message):
-            stats.skipped += 1
-            continue
-        if role == "user" or turn is None:
-            if turn:
-                yield turn
-            turn = TurnBuilder(record.get("id"), record.get("timestamp") or message.get("timestamp"))
-        turn.add_alias(record.get("id"))
-        _add_message(turn, message, text)
-    if turn:
-        yield turn
+            self._stats.skipped += 1
+            return
+        if role == "user" or self._turn is None:
+            yield from self.flush()
+            self._turn = TurnBuilder(record.get("id"), record.get("timestamp") or message.get("timestamp"))
+        self._turn.add_alias(record.get("id"))
+        _add_message(self._turn, message, text)
+
+    def open_turns(self) -> list[TurnBuilder]:
+        return [self._turn] if self._turn else []
+
+    def flush(self) -> Iterator[TurnBuilder]:
+        yield from self.open_turns()
+        self._turn = None
+
+    def _take_other(self, kind: str, record: JsonObject) -> None:
+        if kind == "session":
+            self._stats.session = to_text(record.get("id")) or self._stats.session
+        elif kind == "custom" and self._turn:
+            self._turn.add_alias(as_object(record.get("data")).get("runId"))  # older versions write it at the end
+        elif kind == "compaction":
+            self._stats.note(COMPACTED_NOTE)
+        self._stats.skipped += 1
 
 
 def _add_message(turn: TurnBuilder, message: JsonObject, text: str) -> None:
@@ -109,7 +121,7 @@ def read_rows(connection: sqlite3.Connection, session: str, stats: TranscriptSta
         f"SELECT {bounded_column('event_json')}, {packed}, event_json IS NULL FROM transcript_events WHERE session_id = ? ORDER BY seq",  # noqa: S608
         (session,),
     )
-    return read_openclaw(_parse_rows(rows, stats), stats)
+    return read_turns(OpenClawReader(stats), _parse_rows(rows, stats))
 
 
 def _parse_rows(rows: Iterator[tuple[object, object, int]], stats: TranscriptStats) -> Iterator[JsonObject]:

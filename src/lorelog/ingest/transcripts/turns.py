@@ -6,7 +6,7 @@ import json
 from collections import deque
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.session import ToolAction, ToolCall, TranscriptTurn, TurnDigest, UserStatement
@@ -395,24 +395,71 @@ def _request_statement(request: str, previous: TurnEnding, key: str) -> UserStat
     return UserStatement(recognised[0], recognised[1], interrupted or previous.asked, key)
 
 
-def number_turns(builders: Iterable[TurnBuilder]) -> Iterator[ParsedTurn]:
-    """Build the turns in order with unique ids, skipping empty ones."""
-    used: set[str] = set()
-    number = 0
-    previous: TurnEnding | None = None
-    for builder in builders:
+class TurnNumbering:
+    """Numbers the turns of a conversation in order and gives them unique ids."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+        self._number = 0
+        self._previous: TurnEnding | None = None
+
+    def add(self, builder: TurnBuilder) -> ParsedTurn | None:
+        """Return the next turn; None if it is empty, which does not count."""
         if not builder.has_request and not builder.has_answer:
-            continue
-        number += 1
-        base = "".join(builder.identity.split())[:_MAX_ID_CHARS] or f"turn-{number}"
+            return None
+        self._number += 1
+        base = "".join(builder.identity.split())[:_MAX_ID_CHARS] or f"turn-{self._number}"
         identity, copy = base, 1
-        while identity in used:
+        while identity in self._used:
             copy += 1
             identity = f"{base}#{copy}"
-        used.add(identity)
-        yield builder.parsed_turn(number, identity, None if builder.sidechain else previous)
+        self._used.add(identity)
+        parsed = builder.parsed_turn(self._number, identity, None if builder.sidechain else self._previous)
         if not builder.sidechain:
-            previous = builder.ending()
+            self._previous = builder.ending()
+        return parsed
+
+    def preview(self, builders: Iterable[TurnBuilder]) -> list[ParsedTurn]:
+        """Return the next turns without counting them: they are not finished."""
+        number, previous, added = self._number, self._previous, set[str]()
+        turns: list[ParsedTurn] = []
+        for builder in builders:
+            turn = self.add(builder)
+            if turn is not None:
+                turns.append(turn)
+                added.add(turn.turn.id)
+        self._number, self._previous = number, previous
+        self._used -= added
+        return turns
+
+
+class TurnReader(Protocol):
+    """Makes turns of the records of one conversation."""
+
+    def take(self, record: JsonObject) -> Iterator[TurnBuilder]:
+        """Take the next record, and yield the turns that it ends."""
+
+    def open_turns(self) -> list[TurnBuilder]:
+        """Return the turns that are not ended, as `flush` would yield them now. The reader stays as it is."""
+
+    def flush(self) -> Iterator[TurnBuilder]:
+        """Yield the turns that are not ended: there are no more records."""
+
+
+def read_turns(reader: TurnReader, records: Iterable[JsonObject]) -> Iterator[TurnBuilder]:
+    """Yield the turns of all records."""
+    for record in records:
+        yield from reader.take(record)
+    yield from reader.flush()
+
+
+def number_turns(builders: Iterable[TurnBuilder]) -> Iterator[ParsedTurn]:
+    """Build the turns in order with unique ids, skipping empty ones."""
+    numbering = TurnNumbering()
+    for builder in builders:
+        turn = numbering.add(builder)
+        if turn is not None:
+            yield turn
 
 
 def to_text(value: object) -> str:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from threading import Lock
+from threading import BoundedSemaphore, Lock
 from typing import TYPE_CHECKING
 
 from lorelog.core.errors import ModelUnavailable
@@ -31,7 +31,7 @@ from lorelog.core.ports import EmbeddedTexts, Vector
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-    from lorelog.models.embed.onnx_encoder import E5Encoder
+    from lorelog.models.embed.onnx_encoder import E5Encoder, EncodedText
     from lorelog.models.embed.wordpiece import WordPieceTokenizer
 
 
@@ -53,6 +53,8 @@ class BuiltinEmbedder:
         self.threads = options.threads if options.threads > 0 else min(MAX_DEFAULT_THREADS, os.cpu_count() or 1)
         self._folder = folder or (Path(options.model) if Path(options.model).is_absolute() else None)
         self._lock = Lock()
+        self._queries = BoundedSemaphore(self.threads)
+        """More at a time would only need more memory: each run has its own activations."""
         self._encoder: E5Encoder | None = None
         self._pool: ThreadPoolExecutor | None = None
 
@@ -61,8 +63,11 @@ class BuiltinEmbedder:
             return EmbeddedTexts(())
         encoder, pool = self._open()
         longest_first = sorted(range(len(texts)), key=lambda position: -len(texts[position]))
-        passages = (f"passage: {texts[position]}" for position in longest_first)
-        by_position = dict(zip(longest_first, pool.map(encoder.encode, passages), strict=True))
+
+        def encode(position: int) -> EncodedText:
+            return encoder.encode(f"passage: {texts[position]}", release=position == longest_first[-1])
+
+        by_position = dict(zip(longest_first, pool.map(encode, longest_first), strict=True))
         encoded = [by_position[position] for position in range(len(texts))]
         return EmbeddedTexts(
             vectors=tuple(text.vector for text in encoded),
@@ -72,7 +77,8 @@ class BuiltinEmbedder:
 
     def embed_query(self, text: str) -> Vector:
         encoder, _ = self._open()
-        return encoder.encode(f"query: {text}").vector
+        with self._queries:
+            return encoder.encode(f"query: {text}", release=True).vector
 
     def close(self) -> None:
         with self._lock:

@@ -53,6 +53,8 @@ _ATTEMPTS = 2
 _GIT_CACHE: dict[tuple[object, ...], object] = {}
 """Answers of Git by everything they depend on, for this process. The oldest is dropped first."""
 _GIT_CACHE_LOCK = Lock()
+_CHECKED: dict[str, tuple[str, str]] = {}
+"""By project and tenant: what was checked out at the last complete pass of this process, and the store's mark then."""
 
 GitAnswer = TypeVar("GitAnswer")
 
@@ -103,6 +105,16 @@ class FreshnessChecker:
         """Remove the time limit, for background work; return self."""
         self._budget_s = float("inf")
         return self
+
+    def code_state(self) -> tuple[str, str]:
+        """Return a name of the project and tenant, and a text that changes with what is checked out and what is known of it."""
+        state = CheckoutState.read(self._root)
+        name = f"{self._cache.path} {self._root}"
+        return name, f"{state.branch} {state.key} {self._tree.knows_symbols}"
+
+    def has_cache(self) -> bool:
+        """Return True if any mentions were resolved before."""
+        return self._cache.path.exists()
 
     def check(self, reply: SearchReply) -> SearchReply:
         """Add a verdict to each hit of a reply; stale hits rank lower, and none is removed."""
@@ -392,13 +404,19 @@ def _penalties(verdict: FreshnessVerdict) -> Iterable[ScorePart]:
 def check_recent(store: Store, checker: FreshnessChecker, project: str, may_continue: Callable[[], bool]) -> None:
     """Resolve the mentions of a project's newest memories, as long as `may_continue` returns True.
 
-    They are judged as well, which caches the answers of Git for the next search of this process.
+    They are judged as well, which caches the answers of Git for the next search of this process. As long as the same is
+    checked out, only memories that were written since the last pass of this process are read.
     """
-    newest = store.recent(Filters(projects=(project,)), _MAX_RECENT)
-    for first in range(0, len(newest), _BATCH_SIZE):
+    name, state = checker.code_state()
+    last_state, mark = _CHECKED.get(name, ("", ""))
+    is_kept = state == last_state and checker.has_cache()
+    keys, mark = store.recent_keys(Filters(projects=(project,)), _MAX_RECENT, mark=mark if is_kept else "")
+    for first in range(0, len(keys), _BATCH_SIZE):
         if not may_continue():
             return
-        checker.verdicts({stored.id: claim_of_chunk(stored) for stored in newest[first : first + _BATCH_SIZE]})
+        chunks = store.fetch(keys[first : first + _BATCH_SIZE])
+        checker.verdicts({stored.id: claim_of_chunk(stored) for stored in chunks.values()})
+    _CHECKED[name] = (state, mark)
 
 
 def claim_of_chunk(stored: StoredChunk) -> FreshnessClaim:

@@ -85,26 +85,26 @@ class MentionCache:
     """Stores the targets of memories. Thread-safe. Errors of the disk are ignored."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / CACHE_FILE
+        self.path = folder / CACHE_FILE
         self._lock = Lock()
 
     def get(self, keys: Iterable[str]) -> dict[str, tuple[MentionTarget, ...]]:
         """Return the stored targets by key."""
         unique_keys = list(dict.fromkeys(keys))
-        if not unique_keys or not self._path.exists():
+        if not unique_keys or not self.path.exists():
             return {}
         marks = ",".join("?" * len(unique_keys))
         rows: list[tuple[str, str]] = []
-        with self._lock, suppress(sqlite3.Error, OSError), _CacheConnection(self._path) as db:
+        with self._lock, suppress(sqlite3.Error, OSError), _CacheConnection(self.path) as db:
             rows = db.execute(f"SELECT key, targets FROM targets WHERE key IN ({marks})", unique_keys).fetchall()  # noqa: S608
         return {key: targets for key, text in rows if (targets := _from_json(text)) is not None}
 
     def put(self, targets_by_key: Mapping[str, tuple[MentionTarget, ...]]) -> None:
         """Store targets by key."""
         rows = [(key, json.dumps([_to_json(target) for target in targets])) for key, targets in targets_by_key.items()]
-        if not rows or not self._path.parent.exists():
+        if not rows or not self.path.parent.exists():
             return
-        with self._lock, suppress(sqlite3.Error, OSError), _CacheConnection(self._path) as db:
+        with self._lock, suppress(sqlite3.Error, OSError), _CacheConnection(self.path) as db:
             db.executemany("INSERT OR REPLACE INTO targets VALUES (?, ?)", rows)
             db.commit()
 

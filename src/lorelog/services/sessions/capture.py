@@ -29,8 +29,10 @@ from lorelog.core.memory import NewMemory
 from lorelog.core.ports import Progress
 from lorelog.core.session import CapturedTurn, CaptureReply, HookEvent, answer_hash, is_unique_turn_id, turn_memory_id
 from lorelog.ingest.transcripts.conversation import (
+    TAILS,
     Conversation,
     ConversationHead,
+    TranscriptTail,
     open_conversation,
     read_conversation_head,
 )
@@ -223,8 +225,6 @@ _FORKING_HOSTS = frozenset({"codex", "opencode"})
 _OPEN_TURN_S = 24 * 3600.0
 """Age after which a turn without an end counts as abandoned."""
 _MAX_SUMMARY_INPUT_CHARS = 24_000
-_LONG_TRANSCRIPT_BYTES = 1_000_000
-"""A transcript up to this size is read within ten milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,6 +320,9 @@ class _SessionCapture:
         self._zone = None if backfill is not None else timezone(timedelta(minutes=event.offset))
         self._notes: list[str] = []
         self._is_late = False
+        self._tail: TranscriptTail | None = None
+        self._done: Sequence[ParsedTurn] = ()
+        """The finished turns of the tail."""
         self._counts = CaptureReply()
         self._touched: set[Path] = set()
         self._root = context.workspace.journal_root(to_global=False)
@@ -351,6 +354,8 @@ class _SessionCapture:
         note_usage(self._context.workspace.tenant_folder / "deliveries", self._event.host, self._event.session, turns)
         if self._touched:
             self._notes += index_journals(sorted(self._touched), self._root, self._context)
+        if self._tail is not None and not self._is_late:
+            self._tail.release(self._done)
         return replace(
             self._counts,
             captured=tuple(captured),
@@ -393,9 +398,7 @@ class _SessionCapture:
         if not self._event.transcript:
             return CaptureReply(notes=("the event names no transcript",))
         try:
-            conversation = open_conversation(self._event.transcript, self._event.session)
-            head = read_conversation_head(conversation)
-            turns = [] if head.is_sidechain else self._turns(conversation)
+            conversation, head, turns, earlier = self._open()
         except (NotFound, SourceError) as error:
             if self._age < MISSING_WAIT_S and self._backfill is None and self._event.moment in _RETRY_MOMENTS:
                 return CaptureReply(waiting=True)
@@ -407,7 +410,8 @@ class _SessionCapture:
             if not done.complete and self._age < ANSWER_WAIT_S:
                 return CaptureReply(waiting=True)
             chosen, ends = list(done.turns), done.ends
-        return conversation, head, [turn for turn in chosen if self._is_due(turn, head, ends)], len(turns)
+            self._done = chosen
+        return conversation, head, [turn for turn in chosen if self._is_due(turn, head, ends)], earlier + len(turns)
 
     def _closed_turns(self, turns: Sequence[ParsedTurn]) -> Sequence[ParsedTurn]:
         """Return the turns that are not open now, here or in the session that a fork repeats.
@@ -417,14 +421,21 @@ class _SessionCapture:
         recent = self._context.now().timestamp() - _OPEN_TURN_S
         return [turn for turn in turns if not turn.is_open or turn.start_time is None or turn.start_time < recent]
 
-    def _turns(self, conversation: Conversation) -> list[ParsedTurn]:
-        """Return the turns of the main conversation; for a long one, those since the last captured turn."""
-        last = "" if self._backfill is not None else self._captures.last_turn(self._event.host, self._event.session)
-        if is_unique_turn_id(last) and os.stat(conversation.path).st_size > _LONG_TRANSCRIPT_BYTES:  # noqa: PTH116
-            later = [turn for turn in conversation.turns_since(last, TranscriptStats()) if not turn.turn.sidechain]
-            if not self._event.turn or _find_named_turn(later, self._event.turn) is not None:
-                return later
-        return [turn for turn in conversation.turns(TranscriptStats()) if not turn.turn.sidechain]
+    def _open(self) -> tuple[Conversation, ConversationHead, Sequence[ParsedTurn], int]:
+        """Return the conversation, its metadata, the last turns of the main one, and the number of those before them."""
+        path, session = self._event.transcript, self._event.session
+        if self._backfill is None:
+            key = (str(self._context.workspace.tenant_folder), path, session)
+            last = self._captures.last_turn(self._event.host, session)
+            self._tail = TAILS.open(key, self._event.turn, last if is_unique_turn_id(last) else "")
+        if self._tail is None:
+            conversation = open_conversation(path, session)
+            head = read_conversation_head(conversation)
+            whole = [] if head.is_sidechain else conversation.turns(TranscriptStats())
+            return conversation, head, [turn for turn in whole if not turn.turn.sidechain], 0
+        head = self._tail.head()
+        turns, earlier = ([], 0) if head.is_sidechain else self._tail.turns()
+        return self._tail.conversation, head, turns, earlier
 
     def _is_due(self, turn: ParsedTurn, head: ConversationHead, ends: ParsedTurn | None) -> bool:
         """Return True if a turn is the session's own, and not from before capturing began."""

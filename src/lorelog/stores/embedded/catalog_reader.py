@@ -60,6 +60,8 @@ class CatalogReader:
     def __init__(self, database: sqlite3.Connection, owner: str) -> None:
         self.database = database
         self.owner = owner
+        self.inode = 0
+        """The file that the connection reads, for the store's readers."""
 
     @property
     def space(self) -> str:
@@ -90,6 +92,21 @@ class CatalogReader:
         return self._chunks(
             f"{_SELECT_CHUNKS} WHERE c.piece = 0 AND {where} ORDER BY {_NEWEST_FIRST} LIMIT ?", (*values, limit)
         )
+
+    def recent_keys(self, filters: Filters, limit: int, mark: str) -> tuple[list[ChunkKey], str]:
+        # Rows are never reused. Staged ones are not visible yet, so they are not passed by.
+        (last,) = self.database.execute(
+            "SELECT min(coalesce((SELECT min(row) - 1 FROM chunks WHERE NOT live), last), last)"
+            " FROM (SELECT coalesce(max(row), 0) AS last FROM chunks)"
+        ).fetchone()
+        made, _, seen = mark.partition(" ")
+        where, values = sql_conditions(filters)
+        newest = self.database.execute(
+            "SELECT c.row FROM chunks c JOIN documents d ON d.id = c.document"
+            f" WHERE c.piece = 0 AND c.row > ? AND {where} ORDER BY {_NEWEST_FIRST} LIMIT ?",
+            (int(seen) if made == str(self.inode) else 0, *values, limit),
+        ).fetchall()
+        return [row for (row,) in newest], f"{self.inode} {last}"
 
     def projects(self) -> dict[str, int]:
         return dict(
@@ -130,8 +147,9 @@ class CatalogReader:
         prefix = outside.rstrip("/")
         inside = "d.source >= ? AND d.source < ?" if outside else "FALSE"  # as in sql_conditions
         return self._chunks(
+            # `+`: not by the index of dates, which would read every chunk to find the few memories.
             f"{_SELECT_CHUNKS} WHERE c.memory <> '' AND c.piece = 0 AND c.type <> ? AND NOT ({inside}) AND {where} "
-            f"ORDER BY {_NEWEST_FIRST} LIMIT ?",
+            f"ORDER BY +{_NEWEST_FIRST} LIMIT ?",
             (TURN_TYPE, *((prefix + "/", prefix + "0") if outside else ()), *values, limit),
         )
 

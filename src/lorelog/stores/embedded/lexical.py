@@ -221,7 +221,8 @@ class LexicalLane:
         state = change_log.read_state(self._state_path, LexicalState)
         if state is None:
             return None
-        if self._open is None or self._open[0].folder != state.folder:
+        opened = self._open  # another thread may close the lane or open it anew
+        if opened is None or opened[0].folder != state.folder:
             try:
                 with self._translate_errors():
                     index = self._open_index(self._home / state.folder)
@@ -231,12 +232,12 @@ class LexicalLane:
                 if change_log.read_state(self._state_path, LexicalState) == state:
                     raise
                 return self._reader()  # the lane was rebuilt and swapped in the meantime
-            self._open = (state, index)
-        elif self._open[0] != state:
+            opened = self._open = (state, index)
+        elif opened[0] != state:
             with self._translate_errors():
-                self._open[1].reload()
-            self._open = (state, self._open[1])
-        return self._open[1]
+                opened[1].reload()
+            opened = self._open = (state, opened[1])
+        return opened[1]
 
     def _open_index(self, folder: Path) -> tantivy.Index:
         """Open an index for reading. Tantivy locks even to read, so in a read-only folder it opens symbolic links instead."""

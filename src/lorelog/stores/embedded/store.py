@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import RLock
+from threading import Lock, RLock, local
 
 from lorelog.core.document import ChunkKey, Document, StoredChunk
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreUnwritable
@@ -47,6 +47,8 @@ from lorelog.stores.embedded.lexical import LexicalLane
 from lorelog.stores.embedded.migrations import SCHEMA_VERSION
 
 _RESET_WAIT_S = 2.0
+_MAX_IDLE_READERS = 4
+"""Connections that are kept for the next readers; each has a page cache of up to two megabytes."""
 
 
 class CatalogStore(ABC):
@@ -57,14 +59,17 @@ class CatalogStore(ABC):
         self._path = folder / "catalog.db"
         self._lock = folder / "writer.lock"
         self._space = f"{provider}/{model}"
-        self._catalog: CatalogReader | None = None
+        # A connection is used by one thread at a time. Readers of a WAL do not wait for each other, nor for the writer.
+        self._idle_readers: list[CatalogReader] = []
+        self._readers_lock = Lock()
+        self._thread = local()
         self._inode = 0
         self._schema_seen = False
         self._runs = 0
         self._superseding: tuple[str, tuple[Supersession, ...]] = ("", ())
         self._covering: tuple[str, tuple[SummaryLink, ...]] = ("", ())
-        # Readers of one process take turns: a connection must not be closed while another thread reads from it.
         self._turn = RLock()
+        """Held while files are closed or replaced."""
 
     # -- for subclasses ----------------------------------------------------------------------------------------------
 
@@ -117,6 +122,10 @@ class CatalogStore(ABC):
     def recent(self, filters: Filters, limit: int) -> list[StoredChunk]:
         with self._open_reader() as catalog:
             return catalog.recent(filters, limit) if catalog else []
+
+    def recent_keys(self, filters: Filters, limit: int, *, mark: str = "") -> tuple[list[ChunkKey], str]:
+        with self._open_reader() as catalog:
+            return catalog.recent_keys(filters, limit, mark) if catalog else ([], "")
 
     def tags(self, prefix: str, filters: Filters) -> dict[str, int]:
         with self._open_reader() as catalog:
@@ -327,27 +336,60 @@ class CatalogStore(ABC):
 
     def _close_files(self) -> None:
         """Close files: another process may have reset the index and replaced them."""
-        with self._turn:
-            if self._catalog is not None:
-                self._catalog.database.close()
-                self._catalog = None
+        with self._readers_lock:
+            idle, self._idle_readers, self._inode = self._idle_readers, [], 0
+        for catalog in idle:
+            catalog.database.close()
 
     @contextmanager
     def _open_reader(self) -> Iterator[CatalogReader | None]:
-        """Yield the catalog, reopened if another process has reset the index, or None if there is none."""
-        with self._turn, translate_errors(self._path):
-            try:
-                inode = self._path.stat().st_ino
-            except FileNotFoundError:
-                self._close_files()
+        """Yield the catalog, reopened if another process has reset the index, or None if there is none.
+
+        The connection is the thread's own until the end of the block. Blocks inside of it use the same one.
+        """
+        with translate_errors(self._path):
+            current: CatalogReader | None = getattr(self._thread, "catalog", None)
+            if current is not None:
+                yield current
+                return
+            catalog = self._take_reader()
+            if catalog is None:
                 yield None
                 return
-            if self._catalog is None or inode != self._inode:
-                self._close_files()
-                self._catalog = self._open_catalog()
-                self._inode = inode
-                self._schema_seen = False
-            yield self._catalog if self._catalog and self._has_schema(self._catalog) else None
+            self._thread.catalog = catalog
+            try:
+                yield catalog if self._has_schema(catalog) else None
+            finally:
+                self._thread.catalog = None
+                self._give_back(catalog)
+
+    def _take_reader(self) -> CatalogReader | None:
+        """Return a connection that no other thread uses, or None if there is no catalog."""
+        try:
+            inode = self._path.stat().st_ino
+        except FileNotFoundError:
+            self._close_files()
+            return None
+        if inode != self._inode:
+            with self._turn:
+                if inode != self._inode:
+                    self._close_files()
+                    self._schema_seen = False
+                    self._inode = inode
+        with self._readers_lock:
+            if self._idle_readers:
+                return self._idle_readers.pop()
+        catalog = self._open_catalog()
+        if catalog is not None:
+            catalog.inode = inode
+        return catalog
+
+    def _give_back(self, catalog: CatalogReader) -> None:
+        with self._readers_lock:
+            if catalog.inode == self._inode and len(self._idle_readers) < _MAX_IDLE_READERS:
+                self._idle_readers.append(catalog)
+                return
+        catalog.database.close()
 
     def _end_run(self) -> None:
         self._runs -= 1
