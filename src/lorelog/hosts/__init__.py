@@ -105,11 +105,9 @@ def resolve_host(name: str) -> str:
 
 def host_adapter(host: str) -> HostAdapter:
     """Return the module of a host."""
-    from importlib import import_module
-
     if host not in HOST_TITLES:
         raise KeyError(host)
-    module: HostAdapter = import_module(f"lorelog.hosts.{host}")
+    module: HostAdapter = __import__(f"lorelog.hosts.{host}", fromlist=[host])  # `importlib` imports `warnings`
     return module
 
 

@@ -11,11 +11,11 @@ This module uses `os`, `mmap`, `json` and `time` only. It never raises: without 
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
 import time
 
+from lorelog.core.quick_json import loads
 from lorelog.services.delivery.runs_of_tests import is_e2e_run, is_test_run
 from lorelog.services.delivery.shell_command import command_variants, is_commit, matches_variant, split_command
 from lorelog.services.delivery.wildcard import count_literals, has_wildcard, matches_path, matches_text
@@ -282,7 +282,7 @@ def _best_matches(found: Iterable[tuple[str, str, bytes]]) -> list[dict[str, Any
     today = time.strftime("%Y-%m-%d")
     for _, cue, entry in ranked:
         try:
-            memory = json.loads(entry)
+            memory = loads(entry)
         except ValueError:
             continue
         identity = memory.get("id") if isinstance(memory, dict) else None

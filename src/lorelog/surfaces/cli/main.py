@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn, Protocol
 
-    from lorelog.surfaces.cli.arguments import CommandParser
+    from lorelog.surfaces.cli.option_table import ParsedArguments
+    from lorelog.surfaces.cli.parser import CommandParser
 
     class CommandModule(Protocol):
         """A module with a command. Its docstring is the command's help text."""
@@ -188,7 +189,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def command_parser(name: str) -> CommandParser:
     """Return the parser of a command."""
-    from lorelog.surfaces.cli.arguments import CommandHelpFormatter, CommandParser
+    from lorelog.surfaces.cli.parser import CommandHelpFormatter, CommandParser
 
     command = _load_command(name)
     description = (sys.modules[f"{__package__}.{_module_name(name)}"].__doc__ or "").strip()
@@ -200,6 +201,15 @@ def command_parser(name: str) -> CommandParser:
     )
     command.configure(parser)
     return parser
+
+
+def parse_common(name: str, words: Sequence[str]) -> ParsedArguments | None:
+    """Return the arguments of a command if its words are of the common kind that needs no argparse; otherwise None."""
+    from lorelog.surfaces.cli.option_table import OptionTable
+
+    table = OptionTable()
+    _load_command(name).configure(table)  # type: ignore[arg-type]
+    return table.parse(words)
 
 
 def _dispatch(words: list[str]) -> int:
@@ -221,12 +231,11 @@ def _dispatch(words: list[str]) -> int:
         from lorelog.surfaces.cli.hook import run_hook
 
         return run_hook(words[1:])
-    parser = command_parser(first)
-    args = parser.parse_args(words[1:])
+    args = parse_common(first, words[1:]) or command_parser(first).parse_args(words[1:])
     try:
-        status = _load_command(first).run(args)
+        status = _load_command(first).run(args)  # type: ignore[arg-type]
     except UsageError as error:
-        raise _name_option(error, parser, words[1:]) from None
+        raise _name_option(error, command_parser(first), words[1:]) from None
     sys.stdout.flush()
     return status
 
@@ -278,9 +287,8 @@ def _name_option(error: UsageError, parser: CommandParser, words: Sequence[str])
 
 
 def _load_command(name: str) -> CommandModule:
-    from importlib import import_module
-
-    command: CommandModule = import_module(f"{__package__}.{_module_name(name)}")
+    module = _module_name(name)
+    command: CommandModule = __import__(f"{__package__}.{module}", fromlist=[module])  # `importlib` imports `warnings`
     return command
 
 

@@ -6,10 +6,10 @@ deadline for the whole call. Neither starts a daemon.
 
 from __future__ import annotations
 
-import json
 import time
 
 from lorelog.core.errors import DaemonError, DaemonNotRunning, LorelogError
+from lorelog.core.quick_json import loads
 from lorelog.surfaces.daemon_client.connection import caller_fields, connect_nonblocking, request_line
 from lorelog.surfaces.daemon_client.liveness import is_marked_unresponsive, unresponsive_error
 
@@ -76,7 +76,7 @@ def _read_result(connection: bare_socket, deadline: float) -> dict[str, Any]:
         buffer += received
         *lines, buffer = buffer.split(b"\n")
         for line in lines:
-            response = json.loads(line)
+            response = loads(line)
             if "ok" in response:
                 if not response["ok"]:
                     raise LorelogError(str(response["error"]["message"]))

@@ -16,12 +16,12 @@ examples:
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
 
 from lorelog.core.errors import LorelogError
+from lorelog.core.quick_json import dumps, loads
 from lorelog.hosts import HOSTS, MOMENTS, TOOL_MOMENTS, detect_host, host_adapter, resolve_host
 
 TYPE_CHECKING = False
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
 def run_and_exit(words: Sequence[str]) -> NoReturn:
     """Run the hook as a process of its own, and exit before the deadline."""
-    import signal
+    import _signal as signal  # type: ignore[import-not-found]  # `signal` makes enums of its numbers, which takes 8 ms
 
     written = False
 
@@ -263,7 +263,7 @@ def read_payload(data: bytes) -> dict[str, Any]:
     if not text:
         return {}
     try:
-        payload = json.loads(text)
+        payload = loads(text)
     except (ValueError, RecursionError):
         return _recover_fields(text)
     return payload if isinstance(payload, dict) else {}
@@ -271,12 +271,14 @@ def read_payload(data: bytes) -> dict[str, Any]:
 
 def _recover_fields(text: str) -> dict[str, Any]:
     """Return the short fields of a truncated object. Quotes inside strings are escaped, so they never match."""
+    from json import JSONDecoder
+
     fields: dict[str, Any] = {}
     for name in _RECOVERABLE_FIELDS:
         _, separator, rest = text.partition(f'"{name}":')
         if separator:
             try:
-                value, _ = json.JSONDecoder().raw_decode(rest[:5_000].lstrip())
+                value, _ = JSONDecoder().raw_decode(rest[:5_000].lstrip())
             except (ValueError, RecursionError):
                 continue
             if isinstance(value, str):
@@ -314,7 +316,7 @@ def read_input(descriptor: int) -> bytes:
 def _write_answer(answer: dict[str, Any]) -> None:
     """Write the reply. Ignore a closed pipe."""
     try:
-        line = json.dumps(answer).encode() + b"\n"
+        line = dumps(answer).encode() + b"\n"
     except (TypeError, ValueError, RecursionError):
         line = b"{}\n"
     try:

@@ -8,11 +8,11 @@ few hundredths of a second. If in doubt a call is allowed: a guard file that can
 
 from __future__ import annotations
 
-import json
 import os
 import time
 
 from lorelog.core.errors import LorelogError
+from lorelog.core.quick_json import dumps
 from lorelog.hosts import host_adapter
 from lorelog.services.delivery.cue_table import match_cues
 from lorelog.services.delivery.files import DeliveryFiles
@@ -256,10 +256,12 @@ def _format_match(match: Mapping[str, Any], reason: str) -> str:
     date = str(match.get("date") or "")[:10]
     note = f"(memory {match.get('id')}; {reason})"
     if match.get("own") is not True:
-        return f"- Came with the repository, quoted: {json.dumps(text, ensure_ascii=False)} {note}"
+        return f"- Came with the repository, quoted: {dumps(text, ensure_ascii=False)} {note}"
     origin = str(match.get("origin") or "")
     if origin in {"tool", "import"}:
-        return f"- From {'a tool' if origin == 'tool' else 'an import'}, quoted: {json.dumps(text, ensure_ascii=False)} {note}"
+        return (
+            f"- From {'a tool' if origin == 'tool' else 'an import'}, quoted: {dumps(text, ensure_ascii=False)} {note}"
+        )
     said = "The user said" if origin == "user" else "Noted by an agent" if origin == "agent" else "Noted"
     return f"- {said}{f' on {date}' if date else ''}: {text} {note}"
 
@@ -269,7 +271,7 @@ def _format_hint(hint: Mapping[str, Any], root: str) -> str:
     files = [_one_line(file) for file in named[:3]]
     fixed = f", fixed by changing {', '.join(files)}" if files else ""
     text, memory = _one_line(str(hint.get("text") or "")), str(hint.get("id") or "")
-    quoted = f": {json.dumps(text, ensure_ascii=False)}" if text else ""
+    quoted = f": {dumps(text, ensure_ascii=False)}" if text else ""
     return f"- This error occurred on {str(hint.get('date') or '')[:10]}{fixed}{quoted}{f' (memory {memory})' if memory else ''}"
 
 
