@@ -82,11 +82,13 @@ class OptionTable:
     """The declarations of a command. It takes those of argparse that commands use."""
 
     formatter_class = None
+    unset = object()
+    """The default of an option that has no value at all if it is not given."""
 
     def __init__(self) -> None:
         self._options: dict[str, _Declaration] = {}
         self._places: list[_Declaration] = []
-        self._all: list[_Declaration] = []
+        self._actions: list[_Declaration] = []
         self._verbs: _Verbs | None = None
 
     def add_argument(self, *names: str, **declared: Any) -> _Declaration:
@@ -123,7 +125,7 @@ class OptionTable:
             self._options.update(dict.fromkeys(names, entry))
         else:
             self._places.append(entry)
-        self._all.append(entry)
+        self._actions.append(entry)
         return entry
 
     def parse(self, words: Sequence[str]) -> ParsedArguments | None:
@@ -135,8 +137,9 @@ class OptionTable:
 
     def _read(self, words: Sequence[str]) -> dict[str, Any]:
         values: dict[str, Any] = {}
-        for entry in self._all:
-            values.setdefault(entry.dest, entry.default)
+        for entry in self._actions:
+            if entry.default is not self.unset:
+                values.setdefault(entry.dest, entry.default)
         if self._verbs is not None:
             values.setdefault(self._verbs.dest, None)
         given: list[_Declaration] = []
@@ -187,7 +190,7 @@ class OptionTable:
         if text.startswith("-") or (equals and not text):
             raise _UnusualWords
         value = entry.value(text)
-        values[entry.dest] = [*(values[entry.dest] or ()), value] if entry.action == "append" else value
+        values[entry.dest] = [*(values.get(entry.dest) or ()), value] if entry.action == "append" else value
         return at
 
     def _place(self, words: list[str], values: dict[str, Any], given: list[_Declaration]) -> None:
@@ -214,7 +217,7 @@ class OptionTable:
 
     def _check(self, given: list[_Declaration]) -> None:
         """Leave to argparse what lacks an option, or has two that exclude each other."""
-        if any(entry.required and entry not in given for entry in self._all):
+        if any(entry.required and entry not in given for entry in self._actions):
             raise _UnusualWords
         groups = [entry.group for entry in dict.fromkeys(given) if entry.group is not None]
         if len(groups) != len(set(groups)):

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 class CommandParser(argparse.ArgumentParser):
     """Raises usage errors in our own words instead of printing argparse's and exiting."""
 
+    unset = argparse.SUPPRESS
+    """The default of an option that has no value at all if it is not given."""
+
     def parse_args(self, args: Sequence[str], namespace: argparse.Namespace | None = None) -> argparse.Namespace:  # type: ignore[override]
         """Parse the words of a command. Raise UsageError for a word that it does not take."""
         parsed, rest = self.parse_known_args(list(args), namespace)
