@@ -30,7 +30,7 @@ def outcome(function: Callable[[Any], object], value: Any) -> object:
     try:
         return repr(function(value))
     except (TypeError, ValueError) as error:
-        return type(error), str(error)
+        return type(error).__name__, str(error)
 
 
 @given(VALUES)
@@ -46,8 +46,13 @@ def test_values_are_written_as_json_writes_them(value: Any) -> None:
 
 @given(TEXTS)
 def test_faulty_text_is_refused_as_json_refuses_it(text: str | bytes) -> None:
-    """Any text or bytes give the value or the error that `json.loads` gives."""
-    assert outcome(quick_json.loads, text) == outcome(json.loads, text)
+    """Any text or bytes give the value or the error that `json.loads` gives, also where `json` was not imported before."""
+    expected = outcome(json.loads, text)
+    imported = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == "json"}
+    try:
+        assert outcome(quick_json.loads, text) == expected
+    finally:
+        sys.modules.update(imported)
 
 
 def test_what_is_no_json_is_refused_as_json_refuses_it() -> None:

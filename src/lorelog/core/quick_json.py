@@ -38,8 +38,8 @@ def loads(data: str | bytes | bytearray) -> Any:
             value, end = _scan(text, 0)
             if end == len(text):
                 return value
-        except (ValueError, StopIteration):
-            pass
+        except (ValueError, StopIteration, SystemError):
+            pass  # before Python 3.13 the C function names no fault unless `json` is imported, which is a SystemError
     import json
 
     return json.loads(data)

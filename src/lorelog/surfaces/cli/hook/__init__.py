@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, NoReturn
 
-# ruff: noqa: PTH109  (pathlib takes 10 ms to import)
+# ruff: noqa: PTH109, PTH110, PTH120  (pathlib takes 10 ms to import)
 
 _DEADLINE_S = 1.5
 """After this it exits with an empty reply. Hosts kill some hooks after one to three seconds."""
@@ -243,9 +243,16 @@ def _late_capture_notice(home: str) -> str:
 def _guard_notice(event: dict[str, Any], home: str, environment: Mapping[str, str]) -> str:
     if event["moment"] != "session-start":
         return ""
+    from lorelog.services.delivery.files import DeliveryFiles
+    from lorelog.surfaces.cli.hook.settings import locate_journals
+
+    location = locate_journals(home, event["directory"], environment)
+    file = DeliveryFiles(os.path.dirname(location.deletions), location.project).guards
+    if not os.path.exists(file):
+        return ""
     from lorelog.surfaces.cli.hook.tool_call import guard_notice
 
-    return guard_notice(home, event["directory"], environment)
+    return guard_notice(file, location.project)
 
 
 def _build_context(event: dict[str, Any], prompt: str, settings: dict[str, Any], environment: Mapping[str, str]) -> str:

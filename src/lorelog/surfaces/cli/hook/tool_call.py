@@ -107,18 +107,14 @@ def answer_tool_call(
     return adapter.answer(moment, "" if is_held else text, "", decision)
 
 
-def guard_notice(home: str, directory: str, environment: Mapping[str, str]) -> str:
-    """Return a notice for the user if the guards cannot be read, or if one has retired."""
+def guard_notice(file: str, project: str) -> str:
+    """Return a notice for the user if the guards of a file cannot be read, or if one of a project has retired."""
     from lorelog.services.delivery.guard_check import guard_notices, guard_problem
 
-    location = locate_journals(home, directory, environment)
-    file = DeliveryFiles(os.path.dirname(location.deletions), location.project).guards
-    if not os.path.exists(file):  # noqa: PTH110
-        return ""
     problem = guard_problem(file)
     if problem:
         return f"lorelog: {problem['error']}; run `lorelog guard list`"
-    return " ".join(guard_notices(file, location.project, time.strftime("%Y-%m-%d"))[:_MAX_NOTICES])
+    return " ".join(guard_notices(file, project, time.strftime("%Y-%m-%d"))[:_MAX_NOTICES])
 
 
 def format_block(verdict: Mapping[str, Any]) -> str:
