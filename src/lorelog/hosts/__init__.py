@@ -56,11 +56,14 @@ def answer_hash(text: object) -> str:
     """Return a hash that identifies an answer without revealing it; empty without an answer."""
     if not isinstance(text, str) or not text.strip():
         return ""
-    # The module below `hashlib` in Python 3.11; `hashlib` takes 4 ms to import because it loads OpenSSL.
+    # The module below `hashlib`, which takes 4 ms to import because it loads OpenSSL.
     try:
-        from _sha256 import sha256  # type: ignore[import-not-found]
+        from _sha2 import sha256  # type: ignore[import-not-found]
     except ImportError:
-        from hashlib import sha256
+        try:
+            from _sha256 import sha256  # type: ignore[import-not-found]  # Python 3.11
+        except ImportError:
+            from hashlib import sha256
     digest: str = sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()
     return digest[:16]
 

@@ -40,10 +40,13 @@ def project_key(project: str) -> str:
 
 def short_digest(text: str) -> str:
     """Return 16 hex digits of a text's SHA-256."""
-    # The module below `hashlib` in Python 3.11; `hashlib` takes 4 ms to import because it loads OpenSSL.
+    # The module below `hashlib`, which takes 4 ms to import because it loads OpenSSL.
     try:
-        from _sha256 import sha256  # type: ignore[import-not-found]
+        from _sha2 import sha256  # type: ignore[import-not-found]
     except ImportError:
-        from hashlib import sha256
+        try:
+            from _sha256 import sha256  # type: ignore[import-not-found]  # Python 3.11
+        except ImportError:
+            from hashlib import sha256
     digest: str = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return digest[:16]
