@@ -6,6 +6,8 @@ format of Claude Code and Codex. A host waits for its hooks, so everything is im
 
 from __future__ import annotations
 
+import sys
+
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
@@ -58,12 +60,9 @@ def answer_hash(text: object) -> str:
         return ""
     # The module below `hashlib`, which takes 4 ms to import because it loads OpenSSL.
     try:
-        from _sha2 import sha256  # type: ignore[import-not-found]
+        sha256 = __import__("_sha256" if sys.version_info < (3, 12) else "_sha2").sha256
     except ImportError:
-        try:
-            from _sha256 import sha256  # type: ignore[import-not-found]  # Python 3.11
-        except ImportError:
-            from hashlib import sha256
+        from hashlib import sha256
     digest: str = sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()
     return digest[:16]
 

@@ -2,11 +2,11 @@
 
 `services.delivery.standing` writes the file: lines `KEY TAB HINT TAB RANK TAB VALUE TAB JSON`, sorted by bytes. A call is
 turned into a few keys (parts of its paths, names of its programs, words of its text), and each key is found by binary
-search in the mapped file. A line counts only if the call contains its hint, the longest fixed text of its value; a key
+search in the file, which is mapped if it is large. A line counts only if the call contains its hint, the longest fixed text of its value; a key
 with many lines has one that lists all its hints. Then the value is compared, and JSON is parsed for matches only. The
 number of values compared for one key is limited, in the order of `RANK`: own memories first, then newest first.
 
-This module uses `os`, `mmap`, `json` and `time` only. It never raises: without a readable file nothing matches.
+A hook loads this module: it imports `os`, `time` and what a call needs. It never raises: without a readable file nothing matches.
 """
 
 from __future__ import annotations

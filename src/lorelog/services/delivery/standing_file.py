@@ -1,6 +1,6 @@
 """Reads the standing memories of a project, as `services.delivery.standing` wrote them.
 
-A hook loads this module: it imports `json` and `time` only. Unreadable files and lines are skipped.
+A hook loads this module: it imports `time` and our JSON only. Unreadable files and lines are skipped.
 """
 
 from __future__ import annotations
