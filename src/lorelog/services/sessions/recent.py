@@ -92,7 +92,11 @@ class RecentJournals:
         self._today = today
         self._deleted, self._expiry_days = _read_deleted(deletions), _read_expiry_days(deletions)
         # Tombstones contain real paths.
-        days = [(day, os.path.realpath(folder)) for folder in folders for day in list_journal_days(project_id, folder)]
+        days = [
+            (day, real)
+            for folder, real in zip(folders, map(os.path.realpath, folders), strict=True)
+            for day in list_journal_days(project_id, folder)
+        ]
         self._files = sorted(days, key=lambda file: file[0], reverse=True)
         self._own = read_own_entries(own) if own else OwnEntries(frozenset(), frozenset())
         self._superseded: dict[bool, set[str]] = {True: set(), False: set()}
