@@ -1,6 +1,6 @@
 """`python -m lorelog`."""
 
-from lorelog.surfaces.cli.main import entry
+from lorelog.surfaces.cli import entry
 
 if __name__ == "__main__":
     entry()

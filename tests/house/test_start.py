@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -82,33 +82,6 @@ def test_the_front_page_needs_no_parser(words: list[str], tmp_path: Path) -> Non
     }
 
 
-WARM = {"numpy", "rich", "msgspec", "dataclasses", "inspect", "typing", "pathlib", "shutil", "socket", "subprocess"}
-"""Modules of the standard library that take a millisecond or more each."""
-
-
-WARM_COMMANDS = (
-    *(
-        ["search", "alpha"],
-        ["search", "alpha", "--json"],
-        ["list"],
-        ["add", "one more"],
-        ["call", "stats"],
-        ["status", "index"],
-    ),
-    *(["task", "start", "a goal"], ["task", "list"], ["decide", "x", "--because", "y"]),
-)
-
-
-def test_a_warm_command_loads_next_to_nothing(tmp_path: Path, warm_home: dict[str, str]) -> None:
-    """With a daemon, commands import a few light modules, and only core and surfaces of lorelog."""
-    for words in WARM_COMMANDS:
-        loaded = loaded_by(words, tmp_path, warm_home)
-
-        assert loaded & (HEAVY | WARM) == set(), words
-        rooms = {name.split(".")[1] for name in loaded if name.startswith("lorelog.")}
-        assert rooms == {"core", "surfaces"}, words
-
-
 def test_importing_the_package_loads_nothing(tmp_path: Path) -> None:
     """`import lorelog` imports no room until a name is used."""
     script = "import lorelog, sys; print([m for m in sys.modules if m.startswith('lorelog.')])"
@@ -135,30 +108,84 @@ def test_words_are_searched_without_numpy(tmp_path: Path, monkeypatch: pytest.Mo
     assert loaded_by(["search", "alpha", "--lane", "lexical"], tmp_path) & {"numpy", "onnxruntime", "rich"} == set()
 
 
-HOOK = {
-    "dataclasses",
-    "typing",
-    "pathlib",
-    "argparse",
-    "contextlib",
-    "inspect",
-    "socket",
-    "subprocess",
-    "hashlib",
-    "datetime",
+# -- warm commands and hooks, counted --------------------------------------------------------------------------------------
+
+SLOW_TO_IMPORT = HEAVY | {
+    *("argparse", "gettext", "locale", "re", "enum", "json", "collections", "functools", "types", "contextlib"),
+    *("importlib", "warnings", "signal", "hashlib", "mmap", "keyword", "dataclasses"),
+    *("msgspec", "inspect", "typing", "pathlib", "shutil", "socket", "subprocess"),
 }
-"""Modules of the standard library that are too slow for a hook."""
+"""The first line doubles the time that Python takes to start. The C modules below `json`, `signal` and `socket` are free."""
 
 
-def test_a_hook_loads_next_to_nothing(tmp_path: Path, warm_home: dict[str, str]) -> None:
-    """With a daemon, a hook imports only a few light modules, and not the settings."""
+def imported_by(
+    words: list[str], cwd: Path, env: dict[str, str], payload: Mapping[str, object] | None = None
+) -> set[str]:
+    """Return the modules that the program imports after Python's own start, until it exits."""
+    script = "import sys\nfrom lorelog.surfaces.cli import entry\nentry()"
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", script, *words],
+        input=json.dumps(payload or {}),
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=True,
+        env=env,
+    )
+    assert payload is None or isinstance(json.loads(done.stdout), dict)
+    names = [line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")]
+    return set(names[names.index("site") + 1 :])
+
+
+WARM_COMMANDS = {
+    "search alpha": 29,
+    "search alpha -k 3 --json": 29,
+    "list": 29,
+    "show ID": 30,
+    "add more": 29,
+    "status index": 29,
+    "call stats": 29,
+    "task start goal": 29,
+    "task list": 33,
+    "decide x --because y": 29,
+}
+"""How many modules each command imports at most. Python's own start is not counted."""
+
+
+def test_a_warm_command_imports_next_to_nothing(tmp_path: Path, warm_home: dict[str, str]) -> None:
+    """With a daemon, commands import no slow module, only core and surfaces of lorelog, and few of them."""
+    found = client.call_daemon("memory.search", {"query": "alpha"}, directory=str(tmp_path), environment=warm_home)
+    for line, limit in WARM_COMMANDS.items():
+        imported = imported_by(line.replace("ID", found["hits"][0]["id"]).split(), tmp_path, warm_home)
+
+        assert imported & SLOW_TO_IMPORT == set(), line
+        assert {name.split(".")[1] for name in imported if name.startswith("lorelog.")} == {"core", "surfaces"}, line
+        assert len(imported) <= limit, (line, sorted(imported))
+
+
+HOOK_MOMENTS = {
+    "session-start": 39,
+    "prompt": 41,
+    "turn-end": 29,
+    "session-end": 29,
+    "tool-before": 29,
+    "tool-failed": 36,
+}
+"""How many modules the hook of each moment imports at most."""
+
+
+def test_a_hook_imports_next_to_nothing(tmp_path: Path, warm_home: dict[str, str]) -> None:
+    """With a daemon, a hook imports no slow module, and of lorelog what its moment needs; neither commands nor settings."""
     journals = tmp_path / ".lorelog" / "memory"
     journals.mkdir(parents=True)
     (journals / "2026-11-15.md").write_text("- alpha\n", "utf-8")
+    call = {"tool_name": "Bash", "tool_input": {"command": "make test"}, "error": "ValueError: alpha"}
+    payload = {"session_id": "s1", "cwd": str(tmp_path), "prompt": "what do we know about alpha?", **call}
+    for moment, limit in HOOK_MOMENTS.items():
+        imported = imported_by(["hook", "claude", moment], tmp_path, warm_home, payload)
 
-    for moment in ("session-start", "prompt", "turn-end", "session-end", "tool-before", "tool-failed"):
-        loaded = loaded_by(["hook", "claude", moment], tmp_path, warm_home)
-
-        assert loaded & (HEAVY | WARM | HOOK) == set(), moment
-        rooms = {name.split(".")[1] for name in loaded if name.startswith("lorelog.")}
+        assert imported & SLOW_TO_IMPORT == set(), moment
+        assert imported & {"lorelog.surfaces.cli.main", "lorelog.surfaces.cli.arguments"} == set(), moment
+        rooms = {name.split(".")[1] for name in imported if name.startswith("lorelog.")}
         assert rooms == {"core", "hosts", "services", "surfaces"}, moment
+        assert len(imported) <= limit, (moment, sorted(imported))

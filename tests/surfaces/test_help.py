@@ -13,9 +13,10 @@ from tests.surfaces.conftest import Shell
 
 from lorelog.core.errors import UsageError
 from lorelog.core.version import VERSION
-from lorelog.surfaces.cli.arguments import CommandParser, fraction, whole_number
+from lorelog.surfaces.cli.arguments import fraction, whole_number
 from lorelog.surfaces.cli.help import format_all_commands, format_front_page, format_global_options, format_welcome
 from lorelog.surfaces.cli.main import COMMANDS, FRONT_PAGE, _name_option, command_parser, main
+from lorelog.surfaces.cli.parser import CommandParser
 
 
 def test_lorelog_alone_welcomes_a_new_user(shell: Shell) -> None:

@@ -21,7 +21,6 @@ from lorelog.surfaces.cli.hook.tool_call import (
     ToolCallContext,
     deliver,
     format_block,
-    guard_notice,
     log_problem,
     record_delivery,
 )
@@ -219,14 +218,18 @@ def test_broken_guards_are_reported(home: Path, tmp_path: Path, content: bytes) 
 
     assert handle_hook(["claude", "tool-before"], payload, {"LORELOG_HOME": str(home)}) == {}
     assert "guards were not applied" in (home / "logs" / "hooks.log").read_text()
-    notice = guard_notice(str(home), str(tmp_path), {})
+    environment = {"LORELOG_HOME": str(home), "LORELOG_CAPTURE_ENABLED": "off"}
+    notice = handle_hook(["claude", "session-start"], payload, environment)["systemMessage"]
     assert "guards were not applied" in notice
     assert "lorelog guard list" in notice
 
 
 def test_without_guards_there_is_no_notice(home: Path, tmp_path: Path) -> None:
     """A home without guards has nothing to report."""
-    assert guard_notice(str(home), str(tmp_path), {}) == ""
+    environment = {"LORELOG_HOME": str(home), "LORELOG_CAPTURE_ENABLED": "off"}
+    payload = json.dumps({"session_id": "s", "cwd": str(tmp_path)}).encode()
+
+    assert handle_hook(["claude", "session-start"], payload, environment) == {}
 
 
 # -- holding a call ------------------------------------------------------------------------------------------------------

@@ -6,6 +6,8 @@ format of Claude Code and Codex. A host waits for its hooks, so everything is im
 
 from __future__ import annotations
 
+import sys
+
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
@@ -56,9 +58,9 @@ def answer_hash(text: object) -> str:
     """Return a hash that identifies an answer without revealing it; empty without an answer."""
     if not isinstance(text, str) or not text.strip():
         return ""
-    # The module below `hashlib` in Python 3.11; `hashlib` takes 4 ms to import because it loads OpenSSL.
+    # The module below `hashlib`, which takes 4 ms to import because it loads OpenSSL.
     try:
-        from _sha256 import sha256  # type: ignore[import-not-found]
+        sha256 = __import__("_sha256" if sys.version_info < (3, 12) else "_sha2").sha256
     except ImportError:
         from hashlib import sha256
     digest: str = sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()
@@ -105,11 +107,9 @@ def resolve_host(name: str) -> str:
 
 def host_adapter(host: str) -> HostAdapter:
     """Return the module of a host."""
-    from importlib import import_module
-
     if host not in HOST_TITLES:
         raise KeyError(host)
-    module: HostAdapter = import_module(f"lorelog.hosts.{host}")
+    module: HostAdapter = __import__(f"lorelog.hosts.{host}", fromlist=[host])  # `importlib` imports `warnings`
     return module
 
 

@@ -7,7 +7,6 @@ with StopFailure instead of Stop.
 from __future__ import annotations
 
 from lorelog.hosts import answer_hash, hook_answer, path_field, text_field
-from lorelog.hosts.tool_calls import build_call, exit_failed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,6 +50,8 @@ def read_event(moment: str, payload: dict[str, Any], environment: Mapping[str, s
 
 def read_tool_call(payload: dict[str, Any]) -> dict[str, Any]:
     """Return a tool call in the form of `hosts.tool_calls`."""
+    from lorelog.hosts.tool_calls import build_call, exit_failed
+
     result, error = payload.get("tool_response"), payload.get("error")
     failed = exit_failed(result) or (bool(error) and payload.get("is_interrupt") is not True)
     return build_call(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from lorelog.hosts import answer_hash, hook_answer, path_field, text_field
-from lorelog.hosts.tool_calls import build_call, cut_output, exit_failed, looks_failed, output_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,6 +45,8 @@ def read_tool_call(payload: dict[str, Any]) -> dict[str, Any]:
 
     Codex has no event for a failed call and reports no exit status, so its output has to tell.
     """
+    from lorelog.hosts.tool_calls import build_call, cut_output, exit_failed, looks_failed, output_text
+
     result = payload.get("tool_response")
     return build_call(
         text_field(payload, "tool_name"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 from os import path
 
 from lorelog.hosts import answer_hash, path_field, plugin_answer, text_field
-from lorelog.hosts.tool_calls import build_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,6 +46,8 @@ def read_event(moment: str, payload: dict[str, Any], environment: Mapping[str, s
 
 def read_tool_call(payload: dict[str, Any]) -> dict[str, Any]:
     """Return a tool call in the form of `hosts.tool_calls`."""
+    from lorelog.hosts.tool_calls import build_call
+
     return build_call(
         text_field(payload, "tool"),
         payload.get("input", payload),  # a truncated payload has its fields at the top

@@ -6,7 +6,6 @@ OpenCode keeps all sessions in one SQLite database. Its plugin API does not give
 from __future__ import annotations
 
 from lorelog.hosts import answer_hash, path_field, plugin_answer, text_field
-from lorelog.hosts.tool_calls import build_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +40,8 @@ def read_event(moment: str, payload: dict[str, Any], environment: Mapping[str, s
 
 def read_tool_call(payload: dict[str, Any]) -> dict[str, Any]:
     """Return a tool call in the form of `hosts.tool_calls`."""
+    from lorelog.hosts.tool_calls import build_call
+
     return build_call(
         text_field(payload, "tool"),
         payload.get("input", payload),  # a truncated payload has its fields at the top

@@ -161,7 +161,7 @@ def test_what_a_tool_brought_is_not_the_users_word(project: Project, origin: str
 def test_what_agents_noted_is_not_the_users_word(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rules, decisions and cued memories of agents have a heading of their own; an equal rule of the user stays theirs."""
     cued = [rule("9", "rotate the keys", type="fact", origin="agent", cue="day=2026-11-15")]
-    monkeypatch.setattr("lorelog.services.sessions.session_start.event_cues", lambda *_: cued)
+    monkeypatch.setattr("lorelog.services.delivery.cue_table.event_cues", lambda *_: cued)
     noted = [
         rule("4", "push with --force", origin="agent"),
         rule("3", "deploy on Fridays", origin="agent", type="decision"),
@@ -190,7 +190,7 @@ def test_a_cue_for_the_start_of_a_session_comes_first(project: Project, monkeypa
         rule("9", "rotate the keys", type="fact", cue="day=2026-11-15"),
         rule("8", "obey", own=False, cue="event=x"),
     ]
-    monkeypatch.setattr("lorelog.services.sessions.session_start.event_cues", lambda *_: cued)
+    monkeypatch.setattr("lorelog.services.delivery.cue_table.event_cues", lambda *_: cued)
     project.stands(rule("1", "use pnpm"))
 
     shown = project.start()

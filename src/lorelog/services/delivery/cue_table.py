@@ -2,26 +2,23 @@
 
 `services.delivery.standing` writes the file: lines `KEY TAB HINT TAB RANK TAB VALUE TAB JSON`, sorted by bytes. A call is
 turned into a few keys (parts of its paths, names of its programs, words of its text), and each key is found by binary
-search in the mapped file. A line counts only if the call contains its hint, the longest fixed text of its value; a key
+search in the file, which is mapped if it is large. A line counts only if the call contains its hint, the longest fixed text of its value; a key
 with many lines has one that lists all its hints. Then the value is compared, and JSON is parsed for matches only. The
 number of values compared for one key is limited, in the order of `RANK`: own memories first, then newest first.
 
-This module uses `os`, `mmap`, `json` and `time` only. It never raises: without a readable file nothing matches.
+A hook loads this module: it imports `os`, `time` and what a call needs. It never raises: without a readable file nothing matches.
 """
 
 from __future__ import annotations
 
-import json
-import mmap
 import os
 import time
 
-from lorelog.services.delivery.runs_of_tests import is_e2e_run, is_test_run
-from lorelog.services.delivery.shell_command import command_variants, is_commit, matches_variant, split_command
-from lorelog.services.delivery.wildcard import count_literals, has_wildcard, matches_path, matches_text
+from lorelog.core.quick_json import loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import mmap
     from collections.abc import Iterable, Iterator
     from typing import Any
 
@@ -33,6 +30,8 @@ _HINT_LIST, _HINT_SEPARATOR = b"\x01", "\x1f"
 MAX_COMPARED, MAX_FOREIGN_COMPARED = 100, 20
 """Values compared for one key; fewer of memories that came with the repository, which may have been made to be slow."""
 MAX_PATHS = 32
+_MIN_MAPPED_BYTES = 65_536
+"""A smaller table is read, which takes less time than importing `mmap`."""
 MAX_COMMANDS_COMPARED = 64
 MAX_MATCHES = 20
 DAY_WINDOW = 3
@@ -54,6 +53,8 @@ def match_cues(files: tuple[str, ...], call: dict[str, Any], *, root: str, momen
     `tool-failed`. Output is only there after a call, so errors and failures match then, and everything else before.
     """
     try:
+        if not any(map(_size, files)):
+            return []
         query = _CallQuery(call, root, moment)
         found = [line for file in files for line in _search(file, query)]
         return _best_matches(found)
@@ -99,6 +100,8 @@ class _CallQuery:
             return
         command = _text(call, "command")
         if kind == "run":
+            from lorelog.services.delivery.shell_command import command_variants, split_command
+
             commands = split_command(command)[:MAX_COMMANDS_COMPARED]
             self.commands = list(map(command_variants, commands))
             self.events = _command_events(self.commands)
@@ -203,13 +206,22 @@ def _open_table(file: str) -> _CueTable:
     except OSError:
         return _CueTable(b"")
     try:
-        if not os.fstat(descriptor).st_size:
-            return _CueTable(b"")
+        if os.fstat(descriptor).st_size < _MIN_MAPPED_BYTES:
+            return _CueTable(os.read(descriptor, _MIN_MAPPED_BYTES))
+        import mmap
+
         return _CueTable(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))
     except (OSError, ValueError):
         return _CueTable(b"")
     finally:
         os.close(descriptor)
+
+
+def _size(file: str) -> int:
+    try:
+        return os.stat(file).st_size  # noqa: PTH116
+    except OSError:
+        return 0
 
 
 def _search(file: str, query: _CallQuery) -> list[tuple[str, str, bytes]]:
@@ -229,6 +241,8 @@ def _match_paths(table: _CueTable, paths: list[str]) -> Iterator[tuple[str, str,
     keys += [(EXTENSION, extension_of(path)) for path in paths]
     keys += [(PATH, "")] if paths else []
     text = "\n".join(paths)
+    from lorelog.services.delivery.wildcard import matches_path
+
     for kind, key in dict.fromkeys(keys):
         for rank, pattern, entry in table.candidates(kind, key, text):
             if any(matches_path(pattern, path) for path in paths):
@@ -236,7 +250,11 @@ def _match_paths(table: _CueTable, paths: list[str]) -> Iterator[tuple[str, str,
 
 
 def _match_commands(table: _CueTable, commands: list[list[list[str]]]) -> Iterator[tuple[str, str, bytes]]:
-    by_name: dict[str, list[list[str]]] = {"": []} if commands else {}
+    if not commands:
+        return
+    from lorelog.services.delivery.shell_command import matches_variant
+
+    by_name: dict[str, list[list[str]]] = {"": []}
     for variants in commands:
         for variant in variants:
             by_name.setdefault(variant[0], []).append(variant)
@@ -265,6 +283,8 @@ def _has_symbol(symbol: str, text: str) -> bool:
 
 
 def _match_errors(table: _CueTable, query: _CallQuery) -> Iterator[tuple[str, str, bytes]]:
+    from lorelog.services.delivery.wildcard import matches_text
+
     lines = [" ".join(line.split()) for line in query.output.split("\n")]
     text = "\n".join(lines)
     for word in sorted({"", *query.output_words.intersection(table.names(ERROR_WORDS))}):
@@ -282,7 +302,7 @@ def _best_matches(found: Iterable[tuple[str, str, bytes]]) -> list[dict[str, Any
     today = time.strftime("%Y-%m-%d")
     for _, cue, entry in ranked:
         try:
-            memory = json.loads(entry)
+            memory = loads(entry)
         except ValueError:
             continue
         identity = memory.get("id") if isinstance(memory, dict) else None
@@ -294,6 +314,8 @@ def _best_matches(found: Iterable[tuple[str, str, bytes]]) -> list[dict[str, Any
 
 
 def _specificity(cue: str) -> int:
+    from lorelog.services.delivery.wildcard import count_literals, has_wildcard
+
     kind, _, value = cue.partition("=")
     return 1000 * _SPECIFICITY.get(kind, 0) + 2 * count_literals(value) + (0 if has_wildcard(value) else 1)
 
@@ -329,6 +351,9 @@ def extension_of(path: str) -> str:
 
 
 def _command_events(commands: list[list[list[str]]]) -> list[str]:
+    from lorelog.services.delivery.runs_of_tests import is_e2e_run, is_test_run
+    from lorelog.services.delivery.shell_command import is_commit
+
     events = []
     if any(map(is_commit, commands)):
         events.append("commit")

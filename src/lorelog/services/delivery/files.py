@@ -7,6 +7,7 @@ are derived: `services.delivery.standing` writes them, and deleting them is safe
 from __future__ import annotations
 
 import os
+import sys
 
 from lorelog.core.paths import cache_folder
 
@@ -40,9 +41,9 @@ def project_key(project: str) -> str:
 
 def short_digest(text: str) -> str:
     """Return 16 hex digits of a text's SHA-256."""
-    # The module below `hashlib` in Python 3.11; `hashlib` takes 4 ms to import because it loads OpenSSL.
+    # The module below `hashlib`, which takes 4 ms to import because it loads OpenSSL.
     try:
-        from _sha256 import sha256  # type: ignore[import-not-found]
+        sha256 = __import__("_sha256" if sys.version_info < (3, 12) else "_sha2").sha256
     except ImportError:
         from hashlib import sha256
     digest: str = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -9,10 +9,10 @@ call must not be blocked because lorelog is broken. `guard_problem` then returns
 
 from __future__ import annotations
 
-import json
 import os
 
 from lorelog.core.paths import cache_folder
+from lorelog.core.quick_json import loads
 from lorelog.services.delivery.shell_command import command_variants, split_command, written_paths
 from lorelog.services.delivery.wildcard import matches_path, matches_text
 
@@ -270,7 +270,7 @@ def split_by_state(guards: Mapping[str, GuardFields]) -> tuple[list[GuardFields]
 def _read_snapshot(file: str, stamp: FileStamp) -> tuple[list[GuardFields], list[GuardFields]] | None:
     try:
         with open(snapshot_path(file), "rb") as stream:
-            snapshot = json.loads(stream.read(_MAX_SNAPSHOT_BYTES))
+            snapshot = loads(stream.read(_MAX_SNAPSHOT_BYTES))
         if snapshot["stamp"] != stamp:
             return None
         on, retired = snapshot["on"], snapshot["retired"]
@@ -287,7 +287,7 @@ def parse_events(data: bytes) -> list[GuardEvent]:
         raise ValueError(f"the log has more than {MAX_LOG_BYTES:,} bytes; 'lorelog guard list' makes it readable")
     lines = [line for line in data.split(b"\n")[:-1] if line.strip()]
     # One call for all lines takes a third of the time of one call per line.
-    events = json.loads(b"[" + b",".join(lines) + b"]")
+    events = loads(b"[" + b",".join(lines) + b"]")
     if len(events) != len(lines):
         raise ValueError("a line is not one JSON object")
     return [parse_event(event) for event in events]

@@ -10,10 +10,10 @@ reads all sessions, and sums up old ones.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 
+from lorelog.core.quick_json import dumps, loads
 from lorelog.services.delivery.files import short_digest
 
 TYPE_CHECKING = False
@@ -75,7 +75,7 @@ def append_delivery(folder: str, host: str, session: str, delivery: Mapping[str,
     """
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     line = {"at": at, "host": host, "session": session, **delivery}
-    data = json.dumps({name: _bounded(value) for name, value in line.items()}, ensure_ascii=False)
+    data = dumps({name: _bounded(value) for name, value in line.items()}, ensure_ascii=False)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     append_line(session_log(folder, host, session), data.encode("utf-8", "replace"))
 
@@ -114,7 +114,7 @@ def read_lines(file: str, max_bytes: int = _MAX_READ_BYTES) -> list[dict[str, An
     lines: list[dict[str, Any]] = []
     for text in data.split(b"\n"):
         try:
-            line = json.loads(text) if text else None
+            line = loads(text) if text else None
         except (ValueError, RecursionError):
             continue
         if isinstance(line, dict):

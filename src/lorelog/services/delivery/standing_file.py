@@ -1,12 +1,13 @@
 """Reads the standing memories of a project, as `services.delivery.standing` wrote them.
 
-A hook loads this module: it imports `json` and `time` only. Unreadable files and lines are skipped.
+A hook loads this module: it imports `time` and our JSON only. Unreadable files and lines are skipped.
 """
 
 from __future__ import annotations
 
-import json
 import time
+
+from lorelog.core.quick_json import loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def _read_file(file: str) -> list[dict[str, Any]]:
     memories = []
     for line in data.split(b"\n"):
         try:
-            memory = json.loads(line) if line else None
+            memory = loads(line) if line else None
         except ValueError:
             continue
         if isinstance(memory, dict) and isinstance(memory.get("id"), str) and isinstance(memory.get("text"), str):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 
 from lorelog.core.paths import cache_folder
+from lorelog.core.quick_json import loads
 from lorelog.services.delivery.journal_entries import (
     MAX_JOURNALS,
     MEMORY_TAG,
@@ -54,12 +55,10 @@ def read_open_tasks(file: str, projects: tuple[str, ...]) -> list[dict[str, Any]
 
 def merge_task_lines(data: bytes) -> list[dict[str, Any]]:
     """Return the open tasks in the lines of the file, last changed first. Invalid lines are ignored."""
-    import json
-
     lines: list[dict[str, Any]] = []
     for text in data.split(b"\n"):
         try:
-            line = json.loads(text) if text else None
+            line = loads(text) if text else None
         except ValueError:
             continue
         if isinstance(line, dict) and isinstance(line.get("id"), str) and isinstance(line.get("seq"), int):
@@ -93,7 +92,11 @@ class RecentJournals:
         self._today = today
         self._deleted, self._expiry_days = _read_deleted(deletions), _read_expiry_days(deletions)
         # Tombstones contain real paths.
-        days = [(day, os.path.realpath(folder)) for folder in folders for day in list_journal_days(project_id, folder)]
+        days = [
+            (day, real)
+            for folder, real in zip(folders, map(os.path.realpath, folders), strict=True)
+            for day in list_journal_days(project_id, folder)
+        ]
         self._files = sorted(days, key=lambda file: file[0], reverse=True)
         self._own = read_own_entries(own) if own else OwnEntries(frozenset(), frozenset())
         self._superseded: dict[bool, set[str]] = {True: set(), False: set()}
@@ -203,12 +206,10 @@ def _read_expiry_days(deletions: str) -> dict[str, str] | None:
     lines = _read_small_file(os.path.join(os.path.dirname(deletions), "lifecycle.jsonl") if deletions else "")  # noqa: PTH118, PTH120
     if not lines:
         return None if lines is None else {}
-    import json
-
     days: dict[str, str] = {}
     for line in lines:
         try:
-            entry = json.loads(line)
+            entry = loads(line)
             if entry.get("expires") is not None:
                 days[entry["memory"]] = entry["expires"]
         except (ValueError, KeyError, TypeError, AttributeError):
@@ -235,12 +236,10 @@ def _read_deleted(file: str) -> frozenset[str] | None:
     lines = _read_small_file(file)
     if not lines:
         return None if lines is None else frozenset()
-    import json
-
     deleted: dict[str, str] = {}
     try:
         for line in lines:
-            tombstone = json.loads(line)
+            tombstone = loads(line)
             deleted.pop(tombstone["key"], None)
             if tombstone["deleted"]:
                 deleted[tombstone["key"]] = tombstone["memory"] or tombstone["source"]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 
-from lorelog.services.delivery.cue_table import event_cues
 from lorelog.services.delivery.journal_entries import CLOSING_TAG, OPENING_TAG
 from lorelog.services.delivery.standing_file import read_standing
 from lorelog.services.sessions.recent import (
@@ -111,6 +110,8 @@ class _Block:
 
 def render_session_start(sources: SessionStartSources, budget: int, today: str) -> ShownMemory:
     """Return Markdown of at most `budget` tokens; empty if there is nothing to show. `today` is an ISO date."""
+    from lorelog.services.delivery.cue_table import event_cues  # a prompt does not need it
+
     journals = RecentJournals(sources.project, sources.folders, today, sources.deletions, sources.files.own)
     standing = [
         memory

@@ -9,12 +9,12 @@ redacted before it is written anywhere.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 
 from lorelog.core.errors import SourceError, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
+from lorelog.core.quick_json import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ _MAX_PARKED = 1_000
 def write_event(home: str, event: dict[str, Any]) -> str:
     """Write an event durably and return its path. Raise StoreUnwritable or UsageError."""
     identity = str(event.get("id") or new_id())
-    line = json.dumps({**event, "v": EVENT_VERSION, "id": identity}).encode() + b"\n"
+    line = dumps({**event, "v": EVENT_VERSION, "id": identity}).encode() + b"\n"
     if len(line) > MAX_EVENT_BYTES:
         raise UsageError(f"the event has {len(line):,} bytes; the limit is {MAX_EVENT_BYTES:,}")
     folder = f"{home}/spool"
@@ -101,7 +101,7 @@ def read_event(path: str) -> dict[str, Any]:
             data = file.read(MAX_EVENT_BYTES + 1)
         if len(data) > MAX_EVENT_BYTES:
             raise SourceError(f"{path} is larger than the limit of {MAX_EVENT_BYTES:,} bytes")
-        event = json.loads(data)
+        event = loads(data)
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:

@@ -12,10 +12,10 @@ examples:
 
 from __future__ import annotations
 
-import json
 import sys
 
 from lorelog.core.errors import UsageError
+from lorelog.core.quick_json import loads
 from lorelog.surfaces.cli.arguments import add_project_option, add_scope_options
 from lorelog.surfaces.cli.client import call_operation
 from lorelog.surfaces.cli.render import print_json
@@ -51,7 +51,7 @@ def _read_arguments(args: argparse.Namespace) -> dict[str, Any]:
     text = _read_input(path) if path else args.arguments or "{}"
     where = "standard input" if path == "-" else path or "the JSON argument"
     try:
-        arguments = json.loads(text)
+        arguments = loads(text)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{where} is not valid JSON: {error}") from None
     if not isinstance(arguments, dict):

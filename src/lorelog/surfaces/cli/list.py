@@ -10,8 +10,6 @@ examples:
 
 from __future__ import annotations
 
-import re
-
 from lorelog.surfaces.cli.arguments import (
     add_common,
     add_filters,
@@ -30,6 +28,7 @@ from lorelog.surfaces.cli.render import (
     print_note,
     short_path,
     stylize,
+    without_comments,
 )
 from lorelog.surfaces.cli.render.hits import (
     INDENT,
@@ -47,8 +46,6 @@ if TYPE_CHECKING:
     import argparse
 
     from lorelog.operations.replies import Json
-
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -114,6 +111,6 @@ def _show_memory(memory: Json, identity: str) -> None:
 
 
 def _format_excerpt(text: str, heading: str) -> str:
-    lines = [line.strip() for line in _COMMENT.sub("", text).split("\n") if line.strip()]
+    lines = [line.strip() for line in without_comments(text).split("\n") if line.strip()]
     body = " ".join(line for line in lines if line.lstrip("# ").rstrip("# ") != heading)
     return one_line(body or heading)

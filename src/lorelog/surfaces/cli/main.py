@@ -6,20 +6,23 @@ Exit status: 0 success, 1 failure, 2 usage error, 130 interrupted.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
 from lorelog.core.errors import LorelogError, UsageError
 from lorelog.core.version import VERSION
+from lorelog.surfaces.cli import entry, wants_help  # noqa: F401  (scripts of older versions import `entry` from here)
 
 # A warm search takes the time Python takes to start, and importing `typing` would be a tenth of that.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
-    from typing import NoReturn, Protocol
+    from typing import Protocol
 
-    from lorelog.surfaces.cli.arguments import CommandParser
+    from lorelog.surfaces.cli.option_table import ParsedArguments
+    from lorelog.surfaces.cli.parser import CommandParser
 
     class CommandModule(Protocol):
         """A module with a command. Its docstring is the command's help text."""
@@ -114,44 +117,6 @@ GLOBAL_OPTIONS = ("--project", "--tenant", "--daemon")
 """Options with a value that may also stand before the command. So may --json."""
 
 
-def entry() -> NoReturn:
-    """Run as a program and exit without tearing down the interpreter.
-
-    Everything is closed and flushed by then. The teardown (mostly of numpy and tantivy) took 37 ms of a cold search of 297.
-    """
-    if sys.argv[1:2] == ["hook"] and not _wants_help(sys.argv[2:]):
-        _run_hook(sys.argv[2:])
-    # numpy's threads spin while they wait for each other: a search took 31 ms of CPU for 16 ms of work.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    try:
-        status = main()
-    except SystemExit as exit_request:  # argparse, after printing help
-        status = exit_request.code if isinstance(exit_request.code, int) else 0
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):
-            continue
-    os._exit(status)
-
-
-def _run_hook(words: Sequence[str]) -> NoReturn:
-    """Run a hook. The host must always get JSON and exit status 0, even if lorelog's own files are broken."""
-    try:
-        from lorelog.surfaces.cli.hook import run_and_exit
-
-        run_and_exit(words)
-    except BaseException:  # noqa: BLE001
-        try:
-            os.write(1, b"{}\n")
-        finally:
-            os._exit(0)
-
-
-def _wants_help(words: Sequence[str]) -> bool:
-    return any(word in {"-h", "--help"} for word in words)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
@@ -188,7 +153,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def command_parser(name: str) -> CommandParser:
     """Return the parser of a command."""
-    from lorelog.surfaces.cli.arguments import CommandHelpFormatter, CommandParser
+    from lorelog.surfaces.cli.parser import CommandHelpFormatter, CommandParser
 
     command = _load_command(name)
     description = (sys.modules[f"{__package__}.{_module_name(name)}"].__doc__ or "").strip()
@@ -200,6 +165,15 @@ def command_parser(name: str) -> CommandParser:
     )
     command.configure(parser)
     return parser
+
+
+def parse_common(name: str, words: Sequence[str]) -> ParsedArguments | None:
+    """Return the arguments of a command if its words are of the common kind that needs no argparse; otherwise None."""
+    from lorelog.surfaces.cli.option_table import OptionTable
+
+    table = OptionTable()
+    _load_command(name).configure(table)  # type: ignore[arg-type]
+    return table.parse(words)
 
 
 def _dispatch(words: list[str]) -> int:
@@ -217,16 +191,18 @@ def _dispatch(words: list[str]) -> int:
         return 0
     if first not in COMMANDS:
         raise unknown_command(first)
-    if first == "hook" and not _wants_help(words[1:]):
+    if first == "hook" and not wants_help(words[1:]):
         from lorelog.surfaces.cli.hook import run_hook
 
         return run_hook(words[1:])
-    parser = command_parser(first)
-    args = parser.parse_args(words[1:])
+    args = parse_common(first, words[1:]) or command_parser(first).parse_args(words[1:])
+    if not gc.isenabled():  # see `entry`
+        gc.freeze()
+        gc.enable()
     try:
-        status = _load_command(first).run(args)
+        status = _load_command(first).run(args)  # type: ignore[arg-type]
     except UsageError as error:
-        raise _name_option(error, parser, words[1:]) from None
+        raise _name_option(error, command_parser(first), words[1:]) from None
     sys.stdout.flush()
     return status
 
@@ -278,9 +254,8 @@ def _name_option(error: UsageError, parser: CommandParser, words: Sequence[str])
 
 
 def _load_command(name: str) -> CommandModule:
-    from importlib import import_module
-
-    command: CommandModule = import_module(f"{__package__}.{_module_name(name)}")
+    module = _module_name(name)
+    command: CommandModule = __import__(f"{__package__}.{module}", fromlist=[module])  # `importlib` imports `warnings`
     return command
 
 

@@ -14,8 +14,6 @@ examples:
 
 from __future__ import annotations
 
-import re
-
 from lorelog.core.errors import LorelogError, NotFound, UsageError
 from lorelog.surfaces.cli.arguments import add_common
 from lorelog.surfaces.cli.client import call_operation
@@ -32,6 +30,7 @@ from lorelog.surfaces.cli.render import (
     printable,
     short_path,
     stylize,
+    without_comments,
 )
 from lorelog.surfaces.cli.render.hits import format_date
 from lorelog.surfaces.cli.render.records import (
@@ -55,10 +54,7 @@ if TYPE_CHECKING:
 
 _SHORT_ID_CHARS = 8
 _TITLE_CHARS = 60
-_ANCHOR_LINE = re.compile(
-    r"^<!-- (?:(?:session|turn|branch|memory|origin|type|transcript):\S+ ?)[^\n]*-->\n", re.MULTILINE
-)
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_ANCHOR_FIELDS = ("session:", "turn:", "branch:", "memory:", "origin:", "type:", "transcript:")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -120,8 +116,20 @@ def describe_memory(args: argparse.Namespace, identity: str) -> str:
     return f"{name} ({title})" if title else name
 
 
+def _without_anchors(text: str) -> str:
+    """Return a journal's text without the lines that hold an entry's fields."""
+    *lines, last = text.split("\n")
+    return "\n".join([*(line for line in lines if not _is_anchor(line)), last])
+
+
+def _is_anchor(line: str) -> bool:
+    name, colon, value = line.removeprefix("<!-- ").removesuffix("-->").partition(":")
+    is_comment = line.startswith("<!-- ") and line.endswith("-->")
+    return is_comment and f"{name}{colon}" in _ANCHOR_FIELDS and bool(value[:1].strip())
+
+
 def _first_line(text: str, heading: str) -> str:
-    lines = (line.strip() for line in _COMMENT.sub("", text).split("\n"))
+    lines = (line.strip() for line in without_comments(text).split("\n"))
     line = one_line(next((line for line in lines if line and not line.startswith("#")), heading))
     return line if len(line) <= _TITLE_CHARS else line[: _TITLE_CHARS - 1] + "…"
 
@@ -199,7 +207,7 @@ def _show_memory(reply: Json, args: argparse.Namespace) -> None:
         if line:
             print(line)
     # The comments of a journal hold what the lines above say in words.
-    print(f"\n{printable(_ANCHOR_LINE.sub('', reply['content']))}")
+    print(f"\n{printable(_without_anchors(reply['content']))}")
     if reply["covers"]:
         print()
         for source in reply["covers"]:

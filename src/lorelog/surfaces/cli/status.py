@@ -41,8 +41,6 @@ _LABEL_WIDTH = 11
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the verbs and their options; without a verb, the screen is shown."""
-    from argparse import SUPPRESS
-
     add_common(parser)
     verbs = parser.add_subparsers(dest="verb", metavar="VERB")
     index = add_verb(parser, verbs, "index", "show the sizes of the index")
@@ -60,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         add_common(verb)
         for action in verb._actions:  # noqa: SLF001  (an option before the verb must not be reset by the verb's default)
             if action.dest in _COMMON_OPTIONS:
-                action.default = SUPPRESS
+                action.default = verb.unset  # type: ignore[attr-defined]
 
 
 def run(args: argparse.Namespace) -> int:

@@ -11,7 +11,6 @@ Imports only light parts of the standard library: a warm command should take no 
 
 from __future__ import annotations
 
-import json
 from _socket import AF_UNIX, SHUT_RD, SOCK_STREAM
 
 from lorelog.core.errors import (
@@ -22,6 +21,7 @@ from lorelog.core.errors import (
     ReplyLost,
     error_from_code,
 )
+from lorelog.core.quick_json import loads
 from lorelog.core.version import VERSION
 from lorelog.surfaces.daemon_client.address import DaemonAddress, find_address
 from lorelog.surfaces.daemon_client.connection import caller_fields, connect, request_line
@@ -200,7 +200,7 @@ def _read_responses(receive: Callable[[], bytes]) -> Iterator[dict[str, Any]]:
         if b"\n" in received:
             *lines, buffer = buffer.split(b"\n")
             for line in lines:
-                response = json.loads(line)
+                response = loads(line)
                 if not isinstance(response, dict):
                     raise TypeError("the response is not a JSON object")
                 yield response
@@ -264,7 +264,7 @@ def _open_stream(address: DaemonAddress, line: bytes, op: str) -> socket:
             if not received:
                 raise DaemonNotRunning("the daemon closed the connection")
             buffer += received
-        _result(json.loads(buffer), address, op)
+        _result(loads(buffer), address, op)
         connection.settimeout(None)
         return socket.socket(AF_UNIX, SOCK_STREAM, 0, connection.detach())
     except TimeoutError as error:

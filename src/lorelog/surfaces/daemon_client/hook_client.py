@@ -6,12 +6,11 @@ deadline for the whole call. Neither starts a daemon.
 
 from __future__ import annotations
 
-import json
 import time
 
 from lorelog.core.errors import DaemonError, DaemonNotRunning, LorelogError
+from lorelog.core.quick_json import loads
 from lorelog.surfaces.daemon_client.connection import caller_fields, connect_nonblocking, request_line
-from lorelog.surfaces.daemon_client.liveness import is_marked_unresponsive, unresponsive_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,6 +47,8 @@ def ask_within(
     address: DaemonAddress, timeout_s: float, op: str, arguments: Mapping[str, Any], directory: str
 ) -> dict[str, Any]:
     """Call an operation and return its result. Raise LorelogError if that fails or takes longer than `timeout_s`."""
+    from lorelog.surfaces.daemon_client.liveness import is_marked_unresponsive, unresponsive_error
+
     deadline = time.monotonic() + timeout_s
     if is_marked_unresponsive(address, probe=False):
         raise unresponsive_error(address)
@@ -76,7 +77,7 @@ def _read_result(connection: bare_socket, deadline: float) -> dict[str, Any]:
         buffer += received
         *lines, buffer = buffer.split(b"\n")
         for line in lines:
-            response = json.loads(line)
+            response = loads(line)
             if "ok" in response:
                 if not response["ok"]:
                     raise LorelogError(str(response["error"]["message"]))

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import time
 
-from lorelog.core.caller import AGENT_MARKERS
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,6 +48,8 @@ FORWARDED_VARIABLES = (
 
 def forwarded_environment(environment: Mapping[str, str], home: str) -> dict[str, str]:
     """Return the variables of `environment` that lorelog reads, with LORELOG_HOME set to `home`."""
+    from lorelog.core.caller import AGENT_MARKERS  # a hook that only wakes the daemon sends no variables
+
     forwarded = {
         name: value
         for name, value in environment.items()

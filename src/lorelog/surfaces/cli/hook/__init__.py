@@ -16,12 +16,12 @@ examples:
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
 
 from lorelog.core.errors import LorelogError
+from lorelog.core.quick_json import dumps, loads
 from lorelog.hosts import HOSTS, MOMENTS, TOOL_MOMENTS, detect_host, host_adapter, resolve_host
 
 TYPE_CHECKING = False
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, NoReturn
 
-# ruff: noqa: PTH109  (pathlib takes 10 ms to import)
+# ruff: noqa: PTH109, PTH110, PTH120  (pathlib takes 10 ms to import)
 
 _DEADLINE_S = 1.5
 """After this it exits with an empty reply. Hosts kill some hooks after one to three seconds."""
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
 def run_and_exit(words: Sequence[str]) -> NoReturn:
     """Run the hook as a process of its own, and exit before the deadline."""
-    import signal
+    import _signal as signal  # type: ignore[import-not-found]  # `signal` makes enums of its numbers, which takes 8 ms
 
     written = False
 
@@ -243,9 +243,16 @@ def _late_capture_notice(home: str) -> str:
 def _guard_notice(event: dict[str, Any], home: str, environment: Mapping[str, str]) -> str:
     if event["moment"] != "session-start":
         return ""
+    from lorelog.services.delivery.files import DeliveryFiles
+    from lorelog.surfaces.cli.hook.settings import locate_journals
+
+    location = locate_journals(home, event["directory"], environment)
+    file = DeliveryFiles(os.path.dirname(location.deletions), location.project).guards
+    if not os.path.exists(file):
+        return ""
     from lorelog.surfaces.cli.hook.tool_call import guard_notice
 
-    return guard_notice(home, event["directory"], environment)
+    return guard_notice(file, location.project)
 
 
 def _build_context(event: dict[str, Any], prompt: str, settings: dict[str, Any], environment: Mapping[str, str]) -> str:
@@ -263,7 +270,7 @@ def read_payload(data: bytes) -> dict[str, Any]:
     if not text:
         return {}
     try:
-        payload = json.loads(text)
+        payload = loads(text)
     except (ValueError, RecursionError):
         return _recover_fields(text)
     return payload if isinstance(payload, dict) else {}
@@ -271,12 +278,14 @@ def read_payload(data: bytes) -> dict[str, Any]:
 
 def _recover_fields(text: str) -> dict[str, Any]:
     """Return the short fields of a truncated object. Quotes inside strings are escaped, so they never match."""
+    from json import JSONDecoder
+
     fields: dict[str, Any] = {}
     for name in _RECOVERABLE_FIELDS:
         _, separator, rest = text.partition(f'"{name}":')
         if separator:
             try:
-                value, _ = json.JSONDecoder().raw_decode(rest[:5_000].lstrip())
+                value, _ = JSONDecoder().raw_decode(rest[:5_000].lstrip())
             except (ValueError, RecursionError):
                 continue
             if isinstance(value, str):
@@ -314,7 +323,7 @@ def read_input(descriptor: int) -> bytes:
 def _write_answer(answer: dict[str, Any]) -> None:
     """Write the reply. Ignore a closed pipe."""
     try:
-        line = json.dumps(answer).encode() + b"\n"
+        line = dumps(answer).encode() + b"\n"
     except (TypeError, ValueError, RecursionError):
         line = b"{}\n"
     try:

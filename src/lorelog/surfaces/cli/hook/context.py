@@ -12,6 +12,7 @@ import os
 import time
 
 from lorelog.core.paths import is_below
+from lorelog.core.quick_json import loads
 from lorelog.services.delivery.files import DeliveryFiles
 from lorelog.services.delivery.journal_entries import CLOSING_TAG, OPENING_TAG
 from lorelog.services.delivery.log import append_delivery, estimate_tokens
@@ -165,10 +166,8 @@ def indexed_memsearch_folder(project: str, deletions: str) -> tuple[str, ...]:
             data = stream.read(_MAX_ROOTS_BYTES)
     except OSError:
         return ()
-    import json
-
     try:
-        roots = json.loads(data)["roots"]
+        roots = loads(data)["roots"]
         real = os.path.realpath(folder)
         is_indexed = any(is_below(real, root["path"]) and root["project"] == project for root in roots)
     except (ValueError, KeyError, TypeError):

@@ -6,9 +6,8 @@ first, with that topic.
 
 from __future__ import annotations
 
-import json
-
 from lorelog.core.errors import LorelogError
+from lorelog.core.quick_json import dumps
 from lorelog.services.delivery.log import estimate_tokens
 from lorelog.services.sessions.recent import clean_line, foreign_origin_label, shorten_line
 from lorelog.surfaces.daemon_client.hook_client import ask_within
@@ -98,7 +97,7 @@ def _format_hit(hit: dict[str, Any], max_bytes: int) -> str:
     )
     length = min(len(words["text"]), _MAX_TEXT_CHARS)
     while length:
-        line = start + json.dumps(shorten_line(words["text"], length), ensure_ascii=False)
+        line = start + dumps(shorten_line(words["text"], length), ensure_ascii=False)
         excess = len(line.encode("utf-8", "replace")) + 1 - max_bytes
         if excess <= 0:
             return line

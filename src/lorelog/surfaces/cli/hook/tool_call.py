@@ -8,11 +8,11 @@ few hundredths of a second. If in doubt a call is allowed: a guard file that can
 
 from __future__ import annotations
 
-import json
 import os
 import time
 
 from lorelog.core.errors import LorelogError
+from lorelog.core.quick_json import dumps
 from lorelog.hosts import host_adapter
 from lorelog.services.delivery.cue_table import match_cues
 from lorelog.services.delivery.files import DeliveryFiles
@@ -107,18 +107,14 @@ def answer_tool_call(
     return adapter.answer(moment, "" if is_held else text, "", decision)
 
 
-def guard_notice(home: str, directory: str, environment: Mapping[str, str]) -> str:
-    """Return a notice for the user if the guards cannot be read, or if one has retired."""
+def guard_notice(file: str, project: str) -> str:
+    """Return a notice for the user if the guards of a file cannot be read, or if one of a project has retired."""
     from lorelog.services.delivery.guard_check import guard_notices, guard_problem
 
-    location = locate_journals(home, directory, environment)
-    file = DeliveryFiles(os.path.dirname(location.deletions), location.project).guards
-    if not os.path.exists(file):  # noqa: PTH110
-        return ""
     problem = guard_problem(file)
     if problem:
         return f"lorelog: {problem['error']}; run `lorelog guard list`"
-    return " ".join(guard_notices(file, location.project, time.strftime("%Y-%m-%d"))[:_MAX_NOTICES])
+    return " ".join(guard_notices(file, project, time.strftime("%Y-%m-%d"))[:_MAX_NOTICES])
 
 
 def format_block(verdict: Mapping[str, Any]) -> str:
@@ -256,10 +252,12 @@ def _format_match(match: Mapping[str, Any], reason: str) -> str:
     date = str(match.get("date") or "")[:10]
     note = f"(memory {match.get('id')}; {reason})"
     if match.get("own") is not True:
-        return f"- Came with the repository, quoted: {json.dumps(text, ensure_ascii=False)} {note}"
+        return f"- Came with the repository, quoted: {dumps(text, ensure_ascii=False)} {note}"
     origin = str(match.get("origin") or "")
     if origin in {"tool", "import"}:
-        return f"- From {'a tool' if origin == 'tool' else 'an import'}, quoted: {json.dumps(text, ensure_ascii=False)} {note}"
+        return (
+            f"- From {'a tool' if origin == 'tool' else 'an import'}, quoted: {dumps(text, ensure_ascii=False)} {note}"
+        )
     said = "The user said" if origin == "user" else "Noted by an agent" if origin == "agent" else "Noted"
     return f"- {said}{f' on {date}' if date else ''}: {text} {note}"
 
@@ -269,7 +267,7 @@ def _format_hint(hint: Mapping[str, Any], root: str) -> str:
     files = [_one_line(file) for file in named[:3]]
     fixed = f", fixed by changing {', '.join(files)}" if files else ""
     text, memory = _one_line(str(hint.get("text") or "")), str(hint.get("id") or "")
-    quoted = f": {json.dumps(text, ensure_ascii=False)}" if text else ""
+    quoted = f": {dumps(text, ensure_ascii=False)}" if text else ""
     return f"- This error occurred on {str(hint.get('date') or '')[:10]}{fixed}{quoted}{f' (memory {memory})' if memory else ''}"
 
 

@@ -6,14 +6,13 @@ Standard library only, and nothing that takes a millisecond to import: a warm se
 from __future__ import annotations
 
 import os
-import re
 import sys
 
 from lorelog.surfaces.cli.render import supports_colour
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import TextIO
 
     Field = tuple[str, str, int]
@@ -32,7 +31,6 @@ _CLOSING = "\u3001\u3002\u300d\u300f\u3011\u3015\uff09\uff0c\uff0e\uff01\uff1a\u
 _FIRST_WIDE, _FIRST_COMBINING, _SOFT_HYPHEN = _WIDE[0], "\u0300", "\u00ad"
 _NARROW = "…–—“”‘’•●○"
 """Signs of one column in nearly every text, which need no table of characters: importing it takes longer than the layout."""
-_WORD_OR_SPACE = re.compile(r"\s+|\S+")
 _LINK_PROGRAMS = frozenset({"iTerm.app", "WezTerm", "vscode", "ghostty"})
 _LINK_TERMS = frozenset({"xterm-kitty", "xterm-ghostty", "alacritty", "foot", "foot-extra", "contour"})
 _MIN_VTE_VERSION = 5200
@@ -76,28 +74,41 @@ def break_lines(text: str, width: int) -> list[tuple[int, int]]:
     """Return the spans of a text's lines. No word is divided: one that is wider than the line stands alone."""
     lines: list[tuple[int, int]] = []
     start = end = used = 0
-    for unit in _units(text).finditer(text):
-        if unit[0].isspace():
-            used += cell_width(unit[0]) if end > start else 0
-            start = start if end > start else unit.end()
+    for first, last in _units(text):
+        unit = text[first:last]
+        if unit.isspace():
+            used += cell_width(unit) if end > start else 0
+            start = start if end > start else last
             continue
-        cells = cell_width(unit[0])
+        cells = cell_width(unit)
         if end > start and used + cells > width:
             lines.append((start, end))
-            start, used = unit.start(), 0
-        end = unit.end()
+            start, used = first, 0
+        end = last
         used += cells
     return [*lines, (start, end)] if end > start else lines
 
 
-def _units(text: str) -> re.Pattern[str]:
-    """Return the pattern of what a line break does not divide: a word, or a wide character with the punctuation after it.
+def _units(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans of spaces, and of what a line break does not divide: a word, or a wide character with the punctuation after it.
 
-    Compiled only for a text that may have wide characters, because that takes 10 ms.
+    Only a text that may have wide characters needs a regular expression: `re` takes 10 ms to import, and the pattern 10 more.
     """
-    if not text or max(text) < _FIRST_WIDE:
-        return _WORD_OR_SPACE
-    return re.compile(rf"\s+|«?[{_WIDE}][{_CLOSING}]*|(?:[^\s{_WIDE}«]|«(?![{_WIDE}]))+|«")
+    if text and max(text) >= _FIRST_WIDE:
+        import re
+
+        pattern = rf"\s+|«?[{_WIDE}][{_CLOSING}]*|(?:[^\s{_WIDE}«]|«(?![{_WIDE}]))+|«"
+        yield from (unit.span() for unit in re.finditer(pattern, text))
+        return
+    end = 0
+    for word in text.split():
+        start = text.index(word, end)
+        if start > end:
+            yield end, start
+        end = start + len(word)
+        yield start, end
+    if end < len(text):
+        yield end, len(text)
 
 
 def wrap(text: str, indent: str = "", *, width: int | None = None) -> str:

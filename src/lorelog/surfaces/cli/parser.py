@@ -1,0 +1,189 @@
+"""Argument parsing by argparse, with our errors and help layout: for help, wrong options and unusual command lines.
+
+Common command lines are parsed by `option_table`, because importing argparse takes as long as Python takes to start.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from lorelog.core.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, NoReturn
+
+
+class CommandParser(argparse.ArgumentParser):
+    """Raises usage errors in our own words instead of printing argparse's and exiting."""
+
+    unset = argparse.SUPPRESS
+    """The default of an option that has no value at all if it is not given."""
+
+    def parse_args(self, args: Sequence[str], namespace: argparse.Namespace | None = None) -> argparse.Namespace:  # type: ignore[override]
+        """Parse the words of a command. Raise UsageError for a word that it does not take."""
+        parsed, rest = self.parse_known_args(list(args), namespace)
+        if rest and not any(word.startswith("-") for word in rest) and self._verbs() is None:
+            # `index a --force b`: argparse takes a list of arguments in one piece only.
+            parsed, rest = self.parse_known_intermixed_args(list(args), namespace)
+        if rest:
+            raise self._unexpected(rest, args)
+        return parsed
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError."""
+        raise UsageError(self._reword(message), hint=f"{self.prog} --help")
+
+    def format_help(self) -> str:
+        """Return the help text, in which the options that all commands take are one line."""
+        from lorelog.surfaces.cli.help import text_width, wrap
+
+        hidden = [action for action in self._actions if getattr(action, "is_global", False)]
+        formatter = self._get_formatter()
+        places = [
+            formatter._format_args(action, str(action.metavar or action.dest))  # noqa: SLF001
+            for action in self._actions
+            if not action.option_strings
+        ]
+        margin = len("usage: ")
+        usage = wrap(" ".join([self.prog, "[OPTIONS]", *places]), text_width() - margin)
+        formatter.add_usage(("\n" + " " * margin).join(usage), (), ())
+        formatter.add_text(self.description)
+        for group in self._action_groups:
+            formatter.start_section(group.title)
+            formatter.add_text(group.description)
+            formatter.add_arguments([action for action in group._group_actions if action not in hidden])  # noqa: SLF001
+            formatter.end_section()
+        if hidden:
+            names = ", ".join(action.option_strings[0] for action in hidden)
+            formatter.add_text(f"global options: {names} (lorelog help options)")
+        return formatter.format_help()
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Raise UsageError for a value that is not among the choices, and name them."""
+        if action.choices is None or value in action.choices:
+            return
+        choices = [str(choice) for choice in action.choices]
+        near = _suggest(str(value), choices)
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            hint = f"did you mean '{self.prog} {near}'?" if near else f"one of: {', '.join(choices)}"
+            raise UsageError(f"there is no command '{self.prog.removeprefix('lorelog ')} {value}'", hint=hint)
+        name = max(action.option_strings, key=len, default=action.dest).lstrip("-").replace("-", " ")
+        raise UsageError(
+            f"there is no {_CHOICE_NOUNS.get(name, name)} {value!r}; there are: {', '.join(choices)}",
+            hint=f"did you mean {near}?" if near else f"{self.prog} --help",
+        )
+
+    def _unexpected(self, rest: Sequence[str], words: Sequence[str]) -> UsageError:
+        """Return the error for words that no argument or option takes."""
+        parser = self.innermost(words)
+        option = next((word.partition("=")[0] for word in rest if word.startswith("-")), "")
+        if not option:
+            return UsageError(
+                f"'{parser.prog}' does not take the argument {rest[0]!r}",
+                hint=f"put a text of several words in quotes; {parser.prog} --help",
+            )
+        options = [
+            name
+            for action in parser._actions  # noqa: SLF001
+            for name in action.option_strings
+            if action.dest != "help"
+        ]
+        near = _suggest(option, options)
+        return UsageError(
+            f"'{parser.prog}' has no option {option}",
+            hint=f"did you mean {near}?" if near else f"{parser.prog} --help",
+        )
+
+    def innermost(self, words: Sequence[str]) -> CommandParser:
+        """Return the parser of the verb that was given, or this one."""
+        verbs = self._verbs() or {}
+        verb = next((word for word in words if word in verbs), None)
+        return self if verb is None else verbs[verb].innermost(words[words.index(verb) + 1 :])
+
+    def _verbs(self) -> dict[str, CommandParser] | None:
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+                return action.choices
+        return None
+
+    def _places(self) -> dict[str, str]:
+        """Return the choices of each argument that has no other name: `relevant or irrelevant`."""
+        return {
+            action.dest: " or ".join(map(str, action.choices))
+            for action in self._actions
+            if action.choices and not action.option_strings
+        }
+
+    def _reword(self, message: str) -> str:
+        """Return an error of argparse in our words: `-k must be a whole number (got 'x')`."""
+        required = message.partition("the following arguments are required: ")[2]
+        if required:
+            verbs = self._verbs()
+            if verbs:
+                return f"'{self.prog}' needs one of: {', '.join(verbs)}"
+            names = [self._places().get(name, name) for name in required.split(", ")]
+            return f"'{self.prog}' needs {' and '.join(names)}"
+        argument, found, fault = message.removeprefix("argument ").partition(": ")
+        if found and message.startswith("argument "):
+            return _reword_fault(argument.partition("/")[0], fault)
+        return message
+
+
+def _reword_fault(name: str, fault: str) -> str:
+    """Return argparse's complaint about one argument in our words."""
+    if fault.startswith("expected "):
+        return f"{name} needs a value"
+    if fault.startswith("not allowed with argument "):
+        return f"use either {name} or {fault.rpartition(' ')[2].partition('/')[0]}, not both"
+    if fault.startswith("ignored explicit argument"):
+        return f"{name} takes no value"
+    for kind, noun in (("int", "whole number"), ("float", "number")):
+        if fault.startswith(f"invalid {kind} value: "):
+            return f"{name} must be a {noun} (got {fault.partition(': ')[2]})"
+    return f"{name} {fault}"
+
+
+_CHOICE_NOUNS = {"daemon": "daemon mode", "on event": "event", "use": "kind of use", "by": "grouping"}
+"""What a choice is called, where the name of its option does not say it."""
+
+
+def _suggest(word: str, words: Sequence[str]) -> str:
+    """Return the word that was probably meant, or ''."""
+    from lorelog.core.grammar import nearest_name
+
+    longer = [choice for choice in words if choice.startswith(word) and len(word.lstrip("-")) > 1]
+    return longer[0] if longer else nearest_name(word, words)
+
+
+class CommandHelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Wraps the paragraphs of a help text to the terminal, and keeps the shape of indented lines such as examples."""
+
+    def __init__(self, prog: str, indent_increment: int = 2, max_help_position: int = 24, width: int = 0) -> None:
+        """Choose the width here: argparse would import `shutil` for it, which takes 4 ms."""
+        from lorelog.surfaces.cli.help import text_width
+
+        super().__init__(prog, indent_increment, max_help_position, width or text_width())
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        from lorelog.surfaces.cli.help import wrap
+
+        paragraphs = []
+        for paragraph in text.split("\n\n"):
+            if "\n  " in paragraph:
+                lines = [line for example in paragraph.split("\n") for line in _fold_example(example, width)]
+            else:
+                lines = wrap(paragraph, width)
+            paragraphs.append("\n".join(lines))
+        return super()._fill_text("\n\n".join(paragraphs), width, indent)
+
+
+def _fold_example(line: str, width: int) -> list[str]:
+    """Return an example with its explanation below it if both are wider than the terminal. A command is never cut."""
+    from lorelog.surfaces.cli.help import wrap
+
+    command, gap, explanation = line[2:].partition("   ")
+    if len(line) <= width or not gap:
+        return [line]
+    return [f"  {command}", *(f"      {part}" for part in wrap(explanation, width - 6))]
