@@ -516,6 +516,13 @@ class Store(Catalog, Lanes, Protocol):
         """
         ...
 
+    def reading(self) -> AbstractContextManager[None]:
+        """Return a context for several reads in a row, in which a store may check its files once instead of for each.
+
+        Short: other threads may have to wait. Reads need not be of one moment.
+        """
+        ...
+
     def run(self, *, wait_s: float) -> AbstractContextManager[None]:
         """Hold the lock for a long run of many writes, so that two runs do not do the same work.
 

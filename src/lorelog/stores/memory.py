@@ -461,6 +461,9 @@ class MemoryStore:
         finally:
             self._written_by = None
 
+    def reading(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
     def run(self, *, wait_s: float) -> AbstractContextManager[None]:
         """Return at once: other processes cannot share this store."""
         return nullcontext()

@@ -148,6 +148,8 @@ class HitBuilder:
         self._phrases = find_quoted_phrases(question.text)
         self._recency = Recency(options.recency_weight, options.half_life_days, context.deps.today())
         self._readings: dict[ChunkKey, MatchFeatures] = {}
+        self._words: dict[ChunkKey, Sequence[str]] = {}
+        """Words of the chunks that were read: analysed once, for close reading and snippets."""
         self._plain_scores: dict[ChunkKey, float] = {}
         """Scores of lanes and close reading only, on which relevance was calibrated."""
         self._rerank_reason = ""
@@ -213,6 +215,7 @@ class HitBuilder:
                 continue
             reading = self._reader.read(chunk.words)
             self._readings[candidate.key] = reading
+            self._words[candidate.key] = chunk.words
             read.append(_ReadCandidate(candidate, chunk.stored, reading))
         if not self._uses_own_ranking:
             return read
@@ -256,7 +259,7 @@ class HitBuilder:
             self._question.text, candidate.stored
         ):
             fused = fused.plus(-IRRELEVANT_PENALTY, explain_penalty)
-        return replace(candidate, fused=fused)
+        return _ReadCandidate(fused, candidate.stored, reading)
 
     def _rerank(self, ranked: list[RankedChunk]) -> list[RankedChunk]:
         """Rerank the first candidates with the cross-encoder, if there is one."""
@@ -291,8 +294,8 @@ class HitBuilder:
 
     def _hit(self, ranked: RankedChunk) -> Hit:
         chunk = ranked.stored.chunk
-        snippet = cut_snippet(chunk.text, self._question.terms, self._analyser)
         key = ranked.fused.key
+        snippet = cut_snippet(chunk.text, self._question.terms, self._analyser, words=self._words[key])
         explanation = ranked.fused.explanation
         return Hit(
             id=ranked.stored.id,

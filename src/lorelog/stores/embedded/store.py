@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
@@ -61,6 +61,8 @@ class CatalogStore(ABC):
         self._inode = 0
         self._schema_seen = False
         self._runs = 0
+        self._view: CatalogReader | None = None
+        """The catalog that was checked for the reads of `reading`, by the thread that has the turn."""
         self._superseding: tuple[str, tuple[Supersession, ...]] = ("", ())
         self._covering: tuple[str, tuple[SummaryLink, ...]] = ("", ())
         # Readers of one process take turns: a connection must not be closed while another thread reads from it.
@@ -235,6 +237,10 @@ class CatalogStore(ABC):
             bytes_mapped=self._bytes_mapped(),
         )
 
+    def reading(self) -> AbstractContextManager[None]:
+        """Return a context that does nothing, unless a subclass has checks to save."""
+        return nullcontext()
+
     def revision(self) -> str:
         """Return a token that changes with every completed write of any process.
 
@@ -336,6 +342,9 @@ class CatalogStore(ABC):
     def _open_reader(self) -> Iterator[CatalogReader | None]:
         """Yield the catalog, reopened if another process has reset the index, or None if there is none."""
         with self._turn, translate_errors(self._path):
+            if self._view is not None and self._view is self._catalog:
+                yield self._view
+                return
             try:
                 inode = self._path.stat().st_ino
             except FileNotFoundError:
@@ -386,6 +395,7 @@ class CatalogStore(ABC):
         if is_foreign or lane is self._lanes_of(self._space)[0] or catalog.vector_counts()[0]:
             with suppress(StoreBusy, StoreUnwritable), self.writer(wait_s=0):
                 pass
+            catalog.remember(on=self._view is catalog)  # what was read before the write may be outdated
 
 
 def _folder_bytes(folder: Path) -> int:
@@ -410,6 +420,24 @@ class EmbeddedStore(CatalogStore):
         self._lexical = LexicalLane(folder / "lexical", analyser)
         self._exact_up_to = exact_up_to
         self._dense_lanes: dict[str, DenseLane] = {}
+        self._checked: set[CatalogLane] = set()
+        """Lanes found usable since `reading` began."""
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Check catalog and lanes once, and read each fact of the catalog once."""
+        with self._open_reader() as catalog:
+            if catalog is None or self._view is not None:
+                yield
+                return
+            self._view = catalog
+            catalog.remember()
+            try:
+                yield
+            finally:
+                self._view = None
+                self._checked.clear()
+                catalog.remember(on=False)
 
     # -- lanes -------------------------------------------------------------------------------------------------------
 
@@ -424,6 +452,7 @@ class EmbeddedStore(CatalogStore):
                 return self._lexical.search(terms, filters, limit)
             except StoreDamaged:
                 # The lane is derived data: rebuild it from the catalog and search again.
+                self._checked.discard(self._lexical)
                 with self.writer(wait_s=1.0):
                     self._lexical.forget()
                 self._repair(catalog, self._lexical)
@@ -508,6 +537,13 @@ class EmbeddedStore(CatalogStore):
             return lane.mend(writer.catalog.database) or lane.mended  # what opening the writer has mended
 
     # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _repair(self, catalog: CatalogReader, lane: CatalogLane) -> None:
+        if lane in self._checked:
+            return
+        super()._repair(catalog, lane)
+        if self._view is not None:
+            self._checked.add(lane)
 
     def _lanes_of(self, space: str) -> tuple[LexicalLane, DenseLane]:
         return self._lexical, self._dense_lane(space)
