@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
 from lorelog.core.dataclasses import dataclass, field
-from lorelog.core.document import Chunk, ChunkKey, Document, StoredChunk
+from lorelog.core.document import Chunk, ChunkKey, Document, FileStamp, StoredChunk
 from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
 from lorelog.core.serializable import Serializable
 
@@ -138,6 +138,20 @@ class DocumentUpdate:
 
     document: Document
     chunks: tuple[Chunk, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedSection:
+    """The section of a chunk, subsections included, put together from its chunks."""
+
+    stamp: FileStamp
+    """Of the file when it was indexed."""
+    start_line: int
+    text: str
+
+
+MAX_SECTION_CHARS = 1 << 18
+"""A longer section is taken to end there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,6 +431,10 @@ class Catalog(Protocol):
 
     def chunk_neighbours(self, keys: Sequence[ChunkKey], max_chars: int) -> dict[ChunkKey, ChunkNeighbours]:
         """Return the neighbours of those chunks whose text has at most `max_chars` characters."""
+        ...
+
+    def sections(self, ids: Sequence[str]) -> dict[str, IndexedSection]:
+        """Return the whole section of each chunk as it was indexed, by the chunk's id; without chunks of other indexes."""
         ...
 
     def entry_sizes(self, keys: Sequence[ChunkKey], limit: int) -> dict[ChunkKey, int]:

@@ -119,7 +119,7 @@ class _PieceCache(dict[str, tuple[str, ...]]):
     def __missing__(self, piece: str) -> tuple[str, ...]:
         if piece.isascii() and piece.isalpha():  # the usual case: a single token
             if piece[1:].islower() and len(piece) <= _MAX_CACHED_PIECE_CHARS:  # a plain word, kept here only
-                words = (self._stem(piece.lower()),)
+                words: tuple[str, ...] = (self._stem(piece.lower()),)
             else:
                 words = self._memory[piece]
         else:

@@ -344,7 +344,9 @@ def fuse_rrf(lexical: Sequence[Candidate], dense: Sequence[Candidate], k: int = 
         return tuple(_rrf_part(lane, ranks, key, k) for lane, ranks in lanes)
 
     keys = list(_union_keys(words, proposed))
-    return FusedRanking(keys, [sum(1.0 / (k + ranks[key]) for _, ranks in lanes if key in ranks) for key in keys], parts)
+    return FusedRanking(
+        keys, [sum(1.0 / (k + ranks[key]) for _, ranks in lanes if key in ranks) for key in keys], parts
+    )
 
 
 def rank_single(candidates: Sequence[Candidate], lane: Lane) -> FusedRanking:
@@ -523,4 +525,3 @@ def _rrf_part(lane: Lane, ranks: Mapping[ChunkKey, int], key: ChunkKey, k: int) 
     if rank is None:
         return ScorePart(lane.value, 0.0, f"not among the {lane.value} candidates")
     return ScorePart(lane.value, 1.0 / (k + rank), f"rank {rank} of {len(ranks)}, k {k}")
-

@@ -39,6 +39,7 @@ from lorelog.retrieval.relevance import MIN_CHUNKS_FOR_CONFIDENCE, QueryFeatures
 from lorelog.retrieval.score_features import CloseReader, MatchFeatures, Recency, find_quoted_phrases, match_phrases
 from lorelog.retrieval.snippet import cut_snippet
 from lorelog.retrieval.time_expressions.hints import TimeHint, date_preference, find_time_hint, format_time_hint
+from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.memory_state.feedback import IRRELEVANT_PENALTY, explain_penalty
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 from lorelog.services.memory_state.summary_links import rank_below_summaries
@@ -314,6 +315,7 @@ class HitBuilder:
             content=chunk.content,
             content_hash=chunk.content_hash,
             snippet=snippet.text,
+            tokens=estimate_tokens(snippet.text),
             matches=snippet.matches,
             anchor=chunk.anchor,
             explanation=explanation,

@@ -7,10 +7,29 @@ never compared, so the previous ones stay in service until the swap and can be r
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from lorelog.core.document import TURN_TYPE, Anchor, ChunkKey, Document, StoredChunk, embedded_text
-from lorelog.core.ports import ChunkNeighbours, PendingText, ReembedState, SummaryLink, Supersession, Vector, VectorPair
+from lorelog.core.document import (
+    TURN_TYPE,
+    Anchor,
+    ChunkKey,
+    Document,
+    FileStamp,
+    StoredChunk,
+    embedded_text,
+    join_chunks,
+)
+from lorelog.core.ports import (
+    MAX_SECTION_CHARS,
+    ChunkNeighbours,
+    IndexedSection,
+    PendingText,
+    ReembedState,
+    SummaryLink,
+    Supersession,
+    Vector,
+    VectorPair,
+)
 from lorelog.core.query import Filters, VectorCoverage
 from lorelog.stores.embedded import rows
 from lorelog.stores.embedded.dense import RowFilter
@@ -298,6 +317,33 @@ class CatalogReader:
             sizes.update(self.database.execute(_ENTRY_SIZES.format(marks), (limit, *part)))
         return sizes
 
+    def sections(self, ids: Sequence[str]) -> dict[str, IndexedSection]:
+        sections: dict[str, IndexedSection] = {}
+        for marks, part in _padded_batches(ids):
+            for identity, document, first, level, *stamp in self.database.execute(
+                "SELECT c.id, c.document, c.ordinal - c.piece, c.heading_level, d.size, d.mtime_ns, d.inode "
+                f"FROM chunks c JOIN documents d ON d.id = c.document WHERE c.live AND c.id IN ({marks})",
+                part,
+            ).fetchall():
+                start, text = self._section_text(document, first, level)
+                sections[identity] = IndexedSection(FileStamp(*stamp), start, text)
+        return sections
+
+    def _section_text(self, document: int, first: int, level: int) -> tuple[int, str]:
+        """Return the first line of a section and its text: chunks from the first to the next one under a heading as high."""
+        parts: list[tuple[int, int, str]] = []
+        length = 0
+        for ordinal, piece, below, start_line, end_line, content in self.database.execute(
+            "SELECT ordinal, piece, heading_level, start_line, end_line, content FROM chunks "
+            "WHERE document = ? AND ordinal >= ? AND live ORDER BY ordinal",
+            (document, first),
+        ):
+            if length > MAX_SECTION_CHARS or (ordinal > first and not piece and below <= (level or 6)):
+                break
+            parts.append((start_line, end_line, content))
+            length += len(content)
+        return parts[0][0] if parts else 0, join_chunks(parts)
+
     def missing_vectors(self, vector_keys: Iterable[str]) -> set[str]:
         missing, space = set(vector_keys), self.space
         for part in _key_batches(list(missing)):
@@ -430,7 +476,7 @@ def _remark_name(name: str, space: str) -> str:
     return f"remark {name} {space}"
 
 
-def _padded_batches(keys: Sequence[ChunkKey]) -> Iterator[tuple[str, list[ChunkKey | None]]]:
+def _padded_batches(keys: Sequence[ChunkKey] | Sequence[str]) -> Iterator[tuple[str, list[ChunkKey | None]]]:
     """Yield keys with their placeholders, padded with NULL to few lengths: SQLite compiles each length once."""
     for start in range(0, len(keys), _KEYS_PER_QUERY):
         part: list[ChunkKey | None] = list(keys[start : start + _KEYS_PER_QUERY])

@@ -20,6 +20,7 @@ from lorelog.core.ports import (
     REPAIR_NOTE,
     Analyser,
     ChunkNeighbours,
+    IndexedSection,
     PendingText,
     ReembedState,
     StoreComparison,
@@ -63,6 +64,7 @@ class CatalogStore(ABC):
         self._runs = 0
         self._view: CatalogReader | None = None
         """The catalog that was checked for the reads of `reading`, by the thread that has the turn."""
+        self._projects: tuple[str, dict[str, int]] = ("", {})
         self._superseding: tuple[str, tuple[Supersession, ...]] = ("", ())
         self._covering: tuple[str, tuple[SummaryLink, ...]] = ("", ())
         # Readers of one process take turns: a connection must not be closed while another thread reads from it.
@@ -109,8 +111,14 @@ class CatalogStore(ABC):
             return catalog.documents() if catalog else []
 
     def projects(self) -> dict[str, int]:
+        """Return the projects with their chunks; cached until the next write."""
         with self._open_reader() as catalog:
-            return catalog.projects() if catalog else {}
+            if catalog is None:
+                return {}
+            revision = catalog.fact("revision") or ""
+            if not revision or self._projects[0] != revision:
+                self._projects = (revision, catalog.projects())
+            return dict(self._projects[1])
 
     def document(self, source: str) -> Document | None:
         with self._open_reader() as catalog:
@@ -191,6 +199,10 @@ class CatalogStore(ABC):
     def entry_sizes(self, keys: Sequence[ChunkKey], limit: int) -> dict[ChunkKey, int]:
         with self._open_reader() as catalog:
             return {} if catalog is None else catalog.entry_sizes(keys, limit)
+
+    def sections(self, ids: Sequence[str]) -> dict[str, IndexedSection]:
+        with self._open_reader() as catalog:
+            return {} if catalog is None else catalog.sections(ids)
 
     def missing_vectors(self, vector_keys: Iterable[str]) -> set[str]:
         with self._open_reader() as catalog:
