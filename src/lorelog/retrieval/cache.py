@@ -29,7 +29,7 @@ from struct import unpack
 from sys import getsizeof
 from threading import Lock
 from time import monotonic
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from weakref import WeakSet
 
 from lorelog.core.dataclasses import replace
@@ -116,7 +116,20 @@ def normalize_wording(query: str) -> tuple[str, ...]:
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
-_CACHES: WeakSet[AnswerCache | HotChunkCache] = WeakSet()
+class TextCache(Protocol):
+    """A cache of what texts say, in the memory of the process."""
+
+    def clear(self) -> None:
+        """Drop everything."""
+        ...
+
+
+_CACHES: WeakSet[TextCache] = WeakSet()
+
+
+def register_cache(cache: TextCache) -> None:
+    """Have a cache emptied by `clear_all_caches`, as long as it exists."""
+    _CACHES.add(cache)
 
 
 class _CachedAnswer(NamedTuple):
@@ -129,7 +142,7 @@ class AnswerCache:
     """Replies of one store, in order of last use. Threads may share it."""
 
     def __init__(self, options: CacheOptions, clock: Clock | None = None) -> None:
-        _CACHES.add(self)
+        register_cache(self)
         self._options = options
         self._clock = clock or monotonic
         self._lock = Lock()
@@ -279,7 +292,7 @@ class HotChunkCache:
     """
 
     def __init__(self, max_bytes: int) -> None:
-        _CACHES.add(self)
+        register_cache(self)
         self._max_bytes = max_bytes
         self._lock = Lock()
         self._revision = ""

@@ -8,7 +8,7 @@ from functools import partial
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.options import SearchOptions
 from lorelog.core.ports import Store
-from lorelog.core.query import SearchReply
+from lorelog.core.query import SearchReply, TrustFilter
 from lorelog.retrieval.cache import CostCache
 from lorelog.services.code.scope import CodeScope
 from lorelog.services.places.workspace import CODE_DATABASE
@@ -30,7 +30,8 @@ class SearchPipeline:
 
     def search(self, query: str, options: SearchOptions) -> SearchReply:
         """Answer a query whose scope is set. Parts that may change without a write to the index come after its cache."""
-        options = restrict_to_records(options, self.records.folder)
+        if options.trust is not TrustFilter.ANY:
+            options = restrict_to_records(options, self.records.folder)
         find = partial(self.searcher.search, query)
         if options.one_per_memory:
             reply = search_distinct(partial(self.records.search, find), options)
