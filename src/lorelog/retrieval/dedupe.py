@@ -22,6 +22,7 @@ NEAR_DUPLICATE_SHARE = 0.9
 """Minimum Jaccard similarity of the shingles of near duplicates."""
 MIN_WORDS = 20
 _KEY_WORDS = 8
+_LONG_WORD_CHARS = 8
 _MAX_COMPARED = 200
 
 _DIGIT = re.compile(r"\d").search
@@ -66,7 +67,10 @@ class _NearDuplicateFinder:
         """Return the first text that this one nearly repeats, or itself."""
         if len(self._texts) >= _MAX_COMPARED:
             return text
-        longest = sorted(dict.fromkeys(text.casefold().split()), key=len, reverse=True)[:_KEY_WORDS]
+        words = text.casefold().split()
+        long = dict.fromkeys([word for word in words if len(word) >= _LONG_WORD_CHARS])
+        chosen = long if len(long) >= _KEY_WORDS else dict.fromkeys(words)  # most texts have enough long ones to sort
+        longest = sorted(chosen, key=len, reverse=True)[:_KEY_WORDS]
         having, number = self._having, len(self._texts)
         shared: dict[int, int] = {}
         for others in filter(None, map(having.get, longest)):
