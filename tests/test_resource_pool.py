@@ -89,3 +89,22 @@ def test_resources_at_rest_have_no_open_files_and_open_again(tmp_path: Path, hom
     assert pool.unload_idle(3600) == 0
     assert dispatcher.call("memory.search", {"query": "okapi"}, caller)["hits"] == before
     pool.close()
+
+
+def test_a_changed_settings_file_counts_at_once(tmp_path: Path, home: Path) -> None:
+    """What settings say is kept for the next request, and a file that was written, changed or deleted since is read."""
+    pool = ResourcePool()
+    environment = {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "none"}
+    location = resolve_location(directory=str(tmp_path), environment=environment)
+    found = [pool.engine(location).defaults.search.k]
+    for text in ("[search]\nk = 7\n", "[search]\nk = 8\n", None):
+        if text is None:
+            (tmp_path / ".lorelog.toml").unlink()
+        else:
+            (tmp_path / ".lorelog.toml").write_text(text, "utf-8")
+        found += [pool.engine(location).defaults.search.k, pool.engine(location).defaults.search.k]
+
+    assert found == [5, 7, 7, 8, 8, 5, 5]
+    assert pool._plan(location, {}) is pool._plan(location, {})
+    assert len(pool._plans) == 1
+    pool.close()

@@ -221,7 +221,8 @@ class Engine:
         options = options or self.defaults.search
         options = replace(options, filters=self._scoped(options.filters, all_projects=all_projects))
         code = partial(self.code, all_projects=all_projects)
-        pipeline = SearchPipeline(self._searcher(self.embedder), self._record_pages, self.store, code)
+        searcher = self._searcher(self.embedder)
+        pipeline = SearchPipeline(searcher, self._record_pages, self.store, code, self.caches.costs)
         reply = pipeline.search(query, options)
         if self.has_interrupted_forget():
             reply = replace(reply, notes=(*reply.notes, INTERRUPTED_FORGET))

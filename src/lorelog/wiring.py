@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from lorelog.config import PROJECT_FILE, USER_FILE, Settings, load_settings
 from lorelog.core.dataclasses import dataclass, replace
@@ -264,6 +265,51 @@ def open_engine(location: Location, flags: Mapping[str, object] | None = None) -
     return Engine(store=store, deps=deps, workspace=workspace, defaults=_make_defaults(location, settings, options))
 
 
+class _EnginePlan(NamedTuple):
+    """What settings say about an engine."""
+
+    settings: Settings
+    embedding: EmbedOptions
+    rerank: RerankOptions
+    workspace: Workspace
+    defaults: EngineDefaults
+    store: StoreOptions
+
+
+def _make_plan(location: Location, flags: Mapping[str, object]) -> _EnginePlan:
+    settings = settings_at(location, flags)
+    options = _embed_options(settings, location)
+    return _EnginePlan(
+        settings,
+        options,
+        settings.rerank_options(),
+        _make_workspace(location, settings),
+        _make_defaults(location, settings, options),
+        _store_options(settings, location),
+    )
+
+
+def _environment_digest(environment: Mapping[str, str]) -> bytes:
+    """Return a hash of an environment: its values may be secrets, which nothing should keep."""
+    from hashlib import sha256
+
+    return sha256(repr(sorted(environment.items())).encode("utf-8", "surrogateescape")).digest()
+
+
+_SETTLED_NS = 100_000_000
+
+
+def _settings_stamp(path: Path) -> object:
+    """Return what changes with a settings file; None if it changed just now, and may change again at the same time."""
+    try:
+        status = os.stat(path)  # noqa: PTH116
+    except OSError:
+        return "missing"
+    if abs(time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns)) < _SETTLED_NS:
+        return None
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
+
+
 class ResourcePool:
     """Stores, models and caches that a long-running process shares among engines.
 
@@ -284,14 +330,15 @@ class ResourcePool:
         self._caches: dict[object, Caches] = {}
         self._books: dict[Path, RecordStore] = {}
         self._side_databases: dict[tuple[Path, TraceOptions], SideDatabases] = {}
+        self._plans: dict[tuple[object, ...], tuple[tuple[object, ...], _EnginePlan]] = {}
 
     def engine(self, location: Location, flags: Mapping[str, object] | None = None) -> Engine:
         """Return an engine over the shared resources; closing it closes none of them."""
         from lorelog.retrieval.cache import Caches
 
-        settings = settings_at(location, flags)
-        options, rerank = _embed_options(settings, location), settings.rerank_options()
-        workspace, defaults = _make_workspace(location, settings), _make_defaults(location, settings, options)
+        plan = self._plan(location, flags or {})
+        settings, options, rerank, workspace, defaults, store_options = plan
+        update_home(location.home)
         embedder_key = _embedder_cache_key(options)
         with self._lock:
             embedder = None
@@ -300,7 +347,6 @@ class ResourcePool:
                     self._embedders, embedder_key, lambda: SharedEmbedder(cast("Embedder", _open_embedder(options)))
                 )
             model = f"{embedder.provider}/{embedder.model}" if embedder else "none"
-            store_options = _store_options(settings, location)
             store_key = (
                 workspace.tenant_folder,
                 model,
@@ -335,6 +381,26 @@ class ResourcePool:
             previous_embedder=partial(_open_previous_embedder, options, workspace),
         )
         return Engine(store=store, deps=deps, workspace=workspace, defaults=defaults)
+
+    def _plan(self, location: Location, flags: Mapping[str, object]) -> _EnginePlan:
+        """Return what settings say about an engine. Kept for a caller's next request, until a settings file changes."""
+        key = (
+            location.home,
+            location.project,
+            location.scope,
+            _environment_digest(location.environment),
+            *flags.items(),
+        )
+        stamps = tuple(_settings_stamp(settings_file(location, of_project=of_project)) for of_project in (False, True))
+        with self._lock:
+            kept = self._plans.get(key)
+            if kept is not None and kept[0] == stamps and None not in stamps:
+                return _get_or_make(self._plans, key, lambda: kept)[1]
+        plan = _make_plan(location, flags)
+        with self._lock:
+            self._plans[key] = (stamps, plan)
+            _pop_least_recent(self._plans, _MAX_STORES)
+        return plan
 
     def _open_records(self, settings: Settings, location: Location, workspace: Workspace) -> OpenRecords:
         with self._lock:
@@ -388,7 +454,7 @@ class ResourcePool:
                 *self._rerankers.values(),
             ]
             self._stores, self._embedders, self._rerankers, self._caches = {}, {}, {}, {}
-            self._books, self._side_databases = {}, {}
+            self._books, self._side_databases, self._plans = {}, {}, {}
         for resource in resources:
             resource.close()
 

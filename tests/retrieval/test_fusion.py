@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import example, given
@@ -32,11 +33,11 @@ def candidates(scores: dict[ChunkKey, float]) -> list[Candidate]:
     return [Candidate(key, score) for key, score in scores.items()]
 
 
-def keys(fused: list[FusedCandidate]) -> list[ChunkKey]:
+def keys(fused: Sequence[FusedCandidate]) -> list[ChunkKey]:
     return [candidate.key for candidate in fused]
 
 
-def summarize(fused: list[FusedCandidate]) -> list[tuple[ChunkKey, float, Explanation]]:
+def summarize(fused: Sequence[FusedCandidate]) -> list[tuple[ChunkKey, float, Explanation]]:
     return [(candidate.key, candidate.score, candidate.explanation) for candidate in fused]
 
 
@@ -75,9 +76,9 @@ def test_equal_cosines() -> None:
 
 def test_no_candidates() -> None:
     """Without candidates the ranking is empty."""
-    assert fuse_convex([], [], {}, LaneMix(0.5)) == []
-    assert fuse_rrf([], []) == []
-    assert rank_single([], Lane.LEXICAL) == []
+    assert list(fuse_convex([], [], {}, LaneMix(0.5))) == []
+    assert list(fuse_rrf([], [])) == []
+    assert list(rank_single([], Lane.LEXICAL)) == []
 
 
 def test_ties_keep_the_lanes_order() -> None:

@@ -16,7 +16,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.stores.making import PlainAnalyser, update, vector
+from tests.stores.making import PlainAnalyser, chunk, update, vector
 
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreIncompatible
 from lorelog.core.ports import Store
@@ -24,6 +24,7 @@ from lorelog.core.query import Filters, Term
 from lorelog.stores.embedded import EmbeddedStore
 from lorelog.stores.embedded.connection import open_writer
 from lorelog.stores.embedded.migrations import MIGRATIONS, SCHEMA_VERSION
+from lorelog.stores.embedded.rows import begins_entry
 
 ALL = Filters()
 OPENED: list[EmbeddedStore] = []
@@ -605,3 +606,41 @@ def test_entries_do_not_turn_an_index_over(tmp_path: Path) -> None:
     assert [pending.text for pending in first.pending(5)] == ["beta"]
     assert first.serves_model()
     assert not other.serves_model()
+
+
+def read_places(store: EmbeddedStore) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]]]:
+    """Return the table of places, and what it should be by the chunks themselves."""
+    with closing(sqlite3.connect(store._path)) as database:
+        kept = database.execute("SELECT row, document, ordinal, length, starts FROM places ORDER BY row").fetchall()
+        chunks = database.execute(
+            "SELECT row, document, ordinal, length(coalesce(text, content)), piece, heading_path FROM chunks WHERE live ORDER BY row"
+        ).fetchall()
+    return kept, [(*row[:4], int(begins_entry(*row[4:]))) for row in chunks]
+
+
+def test_places_follow_every_write(tmp_path: Path) -> None:
+    """Where chunks stand is known after texts were inserted, moved and removed, and in a database of before."""
+    store = open_store(tmp_path)
+    long = [
+        chunk("/a.md", f"text {n}", n, heading_path=("A", f"B{n // 3}")[: 1 + n % 3], piece=n % 2) for n in range(9)
+    ]
+    for texts in (long, long[4:], [*long[6:], chunk("/a.md", "new", 30), *long[:3]], long[:2]):
+        with store.writer() as writer:
+            writer.put([update("/a.md", texts, size=len(texts)), update("/b.md", ["other", "texts"])])
+        kept, expected = read_places(store)
+        assert kept == expected
+        assert len(kept) == len(texts) + 2
+    with store.writer() as writer:
+        writer.remove(["/b.md"])
+    with closing(sqlite3.connect(store._path)) as database:
+        for trigger in ("place_comes", "place_goes", "place_is_set", "place_changes"):
+            database.execute(f"DROP TRIGGER {trigger}")
+        database.executescript(
+            "DROP TABLE places; ALTER TABLE chunks DROP COLUMN starts_entry; PRAGMA user_version = 2;"
+        )
+    store.close()
+
+    assert [stored.chunk.text for stored in store.chunks_of("/a.md")] == ["text 0", "text 1"]
+    kept, expected = read_places(store)
+    assert kept == expected
+    assert len(kept) == 2

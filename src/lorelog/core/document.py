@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.serializable import Serializable
@@ -183,6 +183,25 @@ def embedded_text(context: str, text: str) -> str:
     body = _UNINFORMATIVE_HEADING.sub("", text, count=1) or text
     above = [title for title in context.split(HEADING_SEPARATOR) if not _UNINFORMATIVE_TITLE.fullmatch(title)]
     return f"{HEADING_SEPARATOR.join(above)}\n{body}" if above else body
+
+
+def join_chunks(chunks: Iterable[tuple[int, int, str]]) -> str:
+    """Return the text of adjacent chunks, given by first line, last line and content.
+
+    Lines that two chunks share are in it once. Lines between chunks are blank. Pieces of a line that was cut are joined.
+    """
+    parts: list[str] = []
+    last = 0
+    for start, end, content in chunks:
+        shared = last - start + 1 if parts else 0
+        if shared > end - start:  # the same line goes on
+            parts.append(content)
+        elif shared > 0:
+            parts += ["\n", *content.split("\n", shared)[shared:]]
+        else:
+            parts += ["\n" * (start - last) if parts else "", content]
+        last = max(last, end)
+    return "".join(parts)
 
 
 def short_hash(text: str) -> str:

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
 from lorelog.core.dataclasses import dataclass, field
-from lorelog.core.document import Chunk, ChunkKey, Document, StoredChunk
+from lorelog.core.document import Chunk, ChunkKey, Document, FileStamp, StoredChunk
 from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
 from lorelog.core.serializable import Serializable
 
@@ -138,6 +138,20 @@ class DocumentUpdate:
 
     document: Document
     chunks: tuple[Chunk, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedSection:
+    """The section of a chunk, subsections included, put together from its chunks."""
+
+    stamp: FileStamp
+    """Of the file when it was indexed."""
+    start_line: int
+    text: str
+
+
+MAX_SECTION_CHARS = 1 << 18
+"""A longer section is taken to end there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,6 +440,10 @@ class Catalog(Protocol):
         """Return the neighbours of those chunks whose text has at most `max_chars` characters."""
         ...
 
+    def sections(self, ids: Sequence[str]) -> dict[str, IndexedSection]:
+        """Return the whole section of each chunk as it was indexed, by the chunk's id; without chunks of other indexes."""
+        ...
+
     def entry_sizes(self, keys: Sequence[ChunkKey], limit: int) -> dict[ChunkKey, int]:
         """Return the number of chunks in each chunk's entry, counting up to `limit`."""
         ...
@@ -520,6 +538,13 @@ class Store(Catalog, Lanes, Protocol):
 
         In an index that serves another model, text is stored for that model and waits for its vectors. With
         `take_over` the index changes to this model instead; the other model's vectors are kept.
+        """
+        ...
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Return a context for several reads in a row, in which a store may check its files once instead of for each.
+
+        Short: other threads may have to wait. Reads need not be of one moment.
         """
         ...
 

@@ -120,6 +120,13 @@ def _builtin(value: object) -> object:
 
 
 def _with_lists(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _with_lists(part) for name, part in value.items()}
-    return [_with_lists(part) for part in value] if isinstance(value, list | tuple) else value
+    """Return builtins with tuples as lists. Dictionaries are changed in place: msgspec has just made them."""
+    if type(value) is dict:
+        for name, part in value.items():
+            if type(part) in _CONTAINERS:
+                value[name] = _with_lists(part)
+        return value
+    return [_with_lists(part) for part in value] if type(value) in _CONTAINERS else value
+
+
+_CONTAINERS = frozenset({dict, list, tuple})

@@ -16,10 +16,10 @@ single characters and pairs. Decisions a reader may question:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain, pairwise
-from typing import Protocol
+from itertools import chain, compress, pairwise
+from operator import not_
+from typing import NamedTuple, Protocol
 
-from lorelog.core.dataclasses import dataclass
 from lorelog.core.query import Term
 from lorelog.retrieval.tokens import (
     LETTERS_AND_NUMBER,
@@ -57,8 +57,7 @@ class _Stemmer(Protocol):
     def stemWord(self, word: str) -> str: ...  # noqa: N802
 
 
-@dataclass(frozen=True, slots=True)
-class TokenSpan:
+class TokenSpan(NamedTuple):
     """A token at its position in the text, with its words."""
 
     start: int
@@ -112,13 +111,17 @@ class _TokenCache(dict[str, tuple[str, ...]]):
 class _PieceCache(dict[str, tuple[str, ...]]):
     """Cache of words by piece between white space; long pieces, such as a Chinese sentence, are not cached."""
 
-    def __init__(self, memory: _TokenCache) -> None:
+    def __init__(self, memory: _TokenCache, stemmer: _Stemmer) -> None:
         super().__init__()
         self._memory = memory
+        self._stem = stemmer.stemWord
 
     def __missing__(self, piece: str) -> tuple[str, ...]:
         if piece.isascii() and piece.isalpha():  # the usual case: a single token
-            words = self._memory[piece]
+            if piece[1:].islower() and len(piece) <= _MAX_CACHED_PIECE_CHARS:  # a plain word, kept here only
+                words: tuple[str, ...] = (self._stem(piece.lower()),)
+            else:
+                words = self._memory[piece]
         else:
             words = tuple(chain.from_iterable(map(self._memory.__getitem__, find_tokens(piece))))
         if len(piece) <= _MAX_CACHED_PIECE_CHARS:
@@ -134,8 +137,9 @@ class WordAnalyser:
     def __init__(self) -> None:
         import Stemmer
 
-        self._memory = _TokenCache(Stemmer.Stemmer("english", 0))
-        self._pieces = _PieceCache(self._memory)
+        stemmer = Stemmer.Stemmer("english", 0)
+        self._memory = _TokenCache(stemmer)
+        self._pieces = _PieceCache(self._memory, stemmer)
         self.version = f"words-{_RULES_VERSION}, stemmer {Stemmer.version()}"
 
     def words(self, text: str) -> list[str]:
@@ -168,17 +172,19 @@ class WordAnalyser:
         """Yield the `spans` that have a wanted word."""
         # Most pieces do not match: those are rejected in C.
         pieces = text.split(" ")
-        others = list(map(wanted.isdisjoint, map(self._pieces.__getitem__, pieces)))
-        if all(others):
-            return
-        start = 0
-        for piece, is_other in zip(pieces, others, strict=True):
-            if not is_other:
-                for match in find_matches(piece):
-                    words = self._memory[match[0]]
-                    if not wanted.isdisjoint(words):
-                        yield TokenSpan(start + match.start(), start + match.end(), words)
-            start += len(piece) + 1
+        matching = map(not_, map(wanted.isdisjoint, map(self._pieces.__getitem__, pieces)))
+        start = passed = 0
+        for place in compress(range(len(pieces)), matching):
+            start += sum(map(len, pieces[passed:place])) + place - passed
+            passed = place
+            piece = pieces[place]
+            if piece.isascii() and piece.isalpha():  # the usual case: a single token
+                yield TokenSpan(start, start + len(piece), self._pieces[piece])
+                continue
+            for match in find_matches(piece):
+                words = self._memory[match[0]]
+                if not wanted.isdisjoint(words):
+                    yield TokenSpan(start + match.start(), start + match.end(), words)
 
     def _query_words(self, token: str) -> Iterator[tuple[str, bool]]:
         if not is_unspaced(token):

@@ -29,11 +29,11 @@ from struct import unpack
 from sys import getsizeof
 from threading import Lock
 from time import monotonic
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from weakref import WeakSet
 
 from lorelog.core.dataclasses import replace
-from lorelog.core.document import ChunkKey, StoredChunk
+from lorelog.core.document import ChunkKey, FileStamp, StoredChunk
 from lorelog.core.options import CacheOptions, SearchOptions
 from lorelog.core.ports import Vector
 from lorelog.core.query import SearchReply
@@ -116,7 +116,20 @@ def normalize_wording(query: str) -> tuple[str, ...]:
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
-_CACHES: WeakSet[AnswerCache | HotChunkCache] = WeakSet()
+class TextCache(Protocol):
+    """A cache of what texts say, in the memory of the process."""
+
+    def clear(self) -> None:
+        """Drop everything."""
+        ...
+
+
+_CACHES: WeakSet[TextCache] = WeakSet()
+
+
+def register_cache(cache: TextCache) -> None:
+    """Have a cache emptied by `clear_all_caches`, as long as it exists."""
+    _CACHES.add(cache)
 
 
 class _CachedAnswer(NamedTuple):
@@ -129,7 +142,7 @@ class AnswerCache:
     """Replies of one store, in order of last use. Threads may share it."""
 
     def __init__(self, options: CacheOptions, clock: Clock | None = None) -> None:
-        _CACHES.add(self)
+        register_cache(self)
         self._options = options
         self._clock = clock or monotonic
         self._lock = Lock()
@@ -279,7 +292,7 @@ class HotChunkCache:
     """
 
     def __init__(self, max_bytes: int) -> None:
-        _CACHES.add(self)
+        register_cache(self)
         self._max_bytes = max_bytes
         self._lock = Lock()
         self._revision = ""
@@ -361,7 +374,33 @@ def _chunk_bytes(kept: CachedChunk) -> int:
     return size if chunk.text is chunk.content else size + getsizeof(chunk.text)
 
 
-# -- both --------------------------------------------------------------------------------------------------------------
+# -- costs -------------------------------------------------------------------------------------------------------------
+
+
+_MAX_COSTS = 4_096
+
+
+class CostCache:
+    """Estimated tokens of the sections of hits, by chunk and state of its file. Holds no text. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._costs: OrderedDict[tuple[str, FileStamp], int] = OrderedDict()
+
+    def get(self, chunk_id: str, stamp: FileStamp) -> int | None:
+        """Return the cost of a chunk's section in a file of this stamp."""
+        with self._lock:
+            return self._costs.get((chunk_id, stamp))
+
+    def put(self, chunk_id: str, stamp: FileStamp, tokens: int) -> None:
+        """Keep a cost; the oldest is dropped."""
+        with self._lock:
+            self._costs[chunk_id, stamp] = tokens
+            while len(self._costs) > _MAX_COSTS:
+                self._costs.popitem(last=False)
+
+
+# -- all ---------------------------------------------------------------------------------------------------------------
 
 
 class Caches(NamedTuple):
@@ -369,12 +408,15 @@ class Caches(NamedTuple):
 
     answers: AnswerCache | None = None
     hot: HotChunkCache | None = None
+    costs: CostCache | None = None
 
     @classmethod
     def from_options(cls, options: CacheOptions) -> Caches:
         """Return the caches that the options enable."""
         return cls(
-            AnswerCache(options) if options.answers else None, HotChunkCache(options.hot_bytes) if options.hot else None
+            AnswerCache(options) if options.answers else None,
+            HotChunkCache(options.hot_bytes) if options.hot else None,
+            CostCache() if options.answers or options.hot else None,
         )
 
     @property

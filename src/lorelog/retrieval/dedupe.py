@@ -22,6 +22,7 @@ NEAR_DUPLICATE_SHARE = 0.9
 """Minimum Jaccard similarity of the shingles of near duplicates."""
 MIN_WORDS = 20
 _KEY_WORDS = 8
+_LONG_WORD_CHARS = 8
 _MAX_COMPARED = 200
 
 _DIGIT = re.compile(r"\d").search
@@ -57,18 +58,32 @@ class _NearDuplicateFinder:
     """
 
     def __init__(self) -> None:
-        self._texts: list[tuple[str, frozenset[str]]] = []
+        self._texts: list[str] = []
+        self._having: dict[str, list[int]] = {}
+        """Numbers of the texts that have a word among their longest."""
         self._cut: dict[str, list[str]] = {}
 
     def first_like(self, text: str) -> str:
         """Return the first text that this one nearly repeats, or itself."""
         if len(self._texts) >= _MAX_COMPARED:
             return text
-        longest = frozenset(sorted(dict.fromkeys(text.casefold().split()), key=len, reverse=True)[:_KEY_WORDS])
-        for other, theirs in self._texts:
-            if 2 * len(longest & theirs) > len(longest) and _are_near_duplicates(self._words(text), self._words(other)):
-                return other
-        self._texts.append((text, longest))
+        words = text.casefold().split()
+        long = dict.fromkeys([word for word in words if len(word) >= _LONG_WORD_CHARS])
+        chosen = long if len(long) >= _KEY_WORDS else dict.fromkeys(words)  # most texts have enough long ones to sort
+        longest = sorted(chosen, key=len, reverse=True)[:_KEY_WORDS]
+        having, number = self._having, len(self._texts)
+        shared: dict[int, int] = {}
+        for others in filter(None, map(having.get, longest)):
+            for other in others:
+                shared[other] = shared.get(other, 0) + 1
+        for other in sorted(shared):
+            if 2 * shared[other] > len(longest):
+                first = self._texts[other]
+                if _are_near_duplicates(self._words(text), self._words(first)):
+                    return first
+        self._texts.append(text)
+        for word in longest:
+            having.setdefault(word, []).append(number)
         return text
 
     def _words(self, text: str) -> list[str]:

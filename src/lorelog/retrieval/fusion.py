@@ -36,7 +36,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import exp, inf, isfinite, log1p
-from operator import attrgetter, itemgetter
+from operator import add, itemgetter
+from typing import overload
 
 from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.document import ChunkKey
@@ -123,6 +124,9 @@ def _split_exact_words(text: str) -> tuple[list[str], list[str]]:
     exact = [word for quoted in _QUOTED_PATTERN.finditer(text) for word in quoted.group().split()]
     others = []
     for word in _QUOTED_PATTERN.sub(" ", text).split():
+        if word.isascii() and word.isalpha() and word.islower():  # the usual case, which no pattern matches
+            others.append(word)
+            continue
         bare = word.strip(_PUNCTUATION)
         if len(bare) <= _MAX_EXACT_CHARS and any(
             map(_EXACT_PATTERN.fullmatch, (bare, word.rstrip(_PUNCTUATION), word))
@@ -135,6 +139,8 @@ def _split_exact_words(text: str) -> tuple[list[str], list[str]]:
 
 def non_latin_share(text: str) -> float:
     """Return the share of a text's letters that are not Latin, which the built-in encoder has hardly seen."""
+    if text.isascii():
+        return 0.0
     letters = [character for character in text if character.isalpha()]
     return sum(not _is_latin(character) for character in letters) / len(letters) if letters else 0.0
 
@@ -232,6 +238,52 @@ class FusedCandidate:
         return FusedCandidate(self.key, self.score + value, lambda _: (*self.parts(), *parts()))
 
 
+class FusedRanking(Sequence[FusedCandidate]):
+    """Candidates in their order. Hundreds are ranked and a few are read, so only those that are asked for become objects."""
+
+    __slots__ = ("_explain", "_keys", "_scores")
+
+    def __init__(
+        self,
+        keys: Sequence[ChunkKey],
+        scores: Sequence[float],
+        explain: Callable[[ChunkKey], tuple[ScorePart, ...]],
+        first: int | None = None,
+    ) -> None:
+        """Sort by score, or only the first so many. The sort is stable: the given order breaks ties."""
+        order = sorted(range(len(keys))[:first], key=scores.__getitem__, reverse=True)
+        self._keys = [*map(keys.__getitem__, order), *keys[len(order) :]]
+        self._scores = [*map(scores.__getitem__, order), *scores[len(order) :]]
+        self._explain = explain
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @overload
+    def __getitem__(self, index: int) -> FusedCandidate: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[FusedCandidate]: ...
+    def __getitem__(self, index: int | slice) -> FusedCandidate | list[FusedCandidate]:
+        if isinstance(index, slice):
+            pairs = zip(self._keys[index], self._scores[index], strict=True)
+            return [FusedCandidate(key, score, self._explain) for key, score in pairs]
+        return FusedCandidate(self._keys[index], self._scores[index], self._explain)
+
+    def first_keys(self, count: int) -> list[ChunkKey]:
+        """Return the keys of the best candidates."""
+        return self._keys[:count]
+
+    def plus_first(
+        self, count: int, values: Callable[[ChunkKey], float], parts: Callable[[ChunkKey], tuple[ScorePart, ...]]
+    ) -> FusedRanking:
+        """Return a ranking with a part added to the first candidates; the others stay behind them."""
+        scores = list(map(add, self._scores[:count], map(values, self._keys[:count])))
+        explain = self._explain
+        return FusedRanking(
+            self._keys, [*scores, *self._scores[count:]], lambda key: (*explain(key), *parts(key)), first=count
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class LaneMix:
     """How two lanes are mixed: the dense lane's share, and the maximum of both together."""
@@ -262,7 +314,7 @@ def fuse_convex(
     similarities: Mapping[ChunkKey, float],
     mix: LaneMix,
     support: NeighbourSupport = NO_SUPPORT,
-) -> list[FusedCandidate]:
+) -> FusedRanking:
     """Rank the union of both lanes by `(1 - w) * lexical + w * dense`, each normalised to 0..1.
 
     `similarities` are the cosines of all candidates with a vector, from either lane; a dense candidate that is not
@@ -270,20 +322,20 @@ def fuse_convex(
     """
     words = _sort_scores(lexical)
     proposed = _sort_scores(dense)
-    keys = _union_keys(words, proposed)
-    cosines = _finite_scores({**proposed.by_key, **{key: similarities[key] for key in keys if key in similarities}})
+    union = _union_keys(words, proposed)
+    keys = list(union)
+    if not similarities.keys() <= union.keys():
+        similarities = {key: similarities[key] for key in keys if key in similarities}
+    cosines = _finite_scores({**proposed.by_key, **similarities})
     faulty = cosines.faulty | proposed.faulty.difference(cosines.by_key)
     convex = _ConvexScorer(
         _LexicalShare(words, mix.whole * (1.0 - mix.dense), support.lexical),
         _DenseShare(_LaneScores(cosines.by_key, faulty), mix.whole * mix.dense, support.dense),
     )
-    parts = convex.parts
-    return _sort_fused(
-        [FusedCandidate(key, score, parts) for key, score in zip(keys, convex.scores(keys), strict=True)]
-    )
+    return FusedRanking(keys, convex.scores(keys), convex.parts)
 
 
-def fuse_rrf(lexical: Sequence[Candidate], dense: Sequence[Candidate], k: int = RRF_K) -> list[FusedCandidate]:
+def fuse_rrf(lexical: Sequence[Candidate], dense: Sequence[Candidate], k: int = RRF_K) -> FusedRanking:
     """Rank the union of both lanes by the sum of `1 / (k + rank)`."""
     words, proposed = _sort_scores(lexical), _sort_scores(dense)
     lanes = ((Lane.LEXICAL, words.ranks), (Lane.DENSE, proposed.ranks))
@@ -291,14 +343,13 @@ def fuse_rrf(lexical: Sequence[Candidate], dense: Sequence[Candidate], k: int = 
     def parts(key: ChunkKey) -> tuple[ScorePart, ...]:
         return tuple(_rrf_part(lane, ranks, key, k) for lane, ranks in lanes)
 
-    fused = [
-        FusedCandidate(key, sum(1.0 / (k + ranks[key]) for _, ranks in lanes if key in ranks), parts)
-        for key in _union_keys(words, proposed)
-    ]
-    return _sort_fused(fused)
+    keys = list(_union_keys(words, proposed))
+    return FusedRanking(
+        keys, [sum(1.0 / (k + ranks[key]) for _, ranks in lanes if key in ranks) for key in keys], parts
+    )
 
 
-def rank_single(candidates: Sequence[Candidate], lane: Lane) -> list[FusedCandidate]:
+def rank_single(candidates: Sequence[Candidate], lane: Lane) -> FusedRanking:
     """Rank one lane alone, normalised as in the convex combination, so that scores are comparable."""
     scores = _sort_scores(candidates)
     share: _LexicalShare | _DenseShare
@@ -312,8 +363,8 @@ def rank_single(candidates: Sequence[Candidate], lane: Lane) -> list[FusedCandid
     def parts(key: ChunkKey) -> tuple[ScorePart, ...]:
         return (share.part(key, 0.0),)
 
-    fused = [FusedCandidate(key, share.value(key, 0.0), parts) for key in scores.by_key]
-    return _sort_fused(fused)
+    keys = list(scores.by_key)
+    return FusedRanking(keys, [share.value(key, 0.0) for key in keys], parts)
 
 
 class _LexicalShare:
@@ -465,8 +516,8 @@ def _finite_scores(scores: dict[ChunkKey, float]) -> _LaneScores:
     return _LaneScores(finite, frozenset(scores).difference(finite))
 
 
-def _union_keys(words: _LaneScores, proposed: _LaneScores) -> list[ChunkKey]:
-    return list(dict.fromkeys((*words.by_key, *proposed.by_key)))
+def _union_keys(words: _LaneScores, proposed: _LaneScores) -> dict[ChunkKey, None]:
+    return dict.fromkeys((*words.by_key, *proposed.by_key))
 
 
 def _rrf_part(lane: Lane, ranks: Mapping[ChunkKey, int], key: ChunkKey, k: int) -> ScorePart:
@@ -474,8 +525,3 @@ def _rrf_part(lane: Lane, ranks: Mapping[ChunkKey, int], key: ChunkKey, k: int) 
     if rank is None:
         return ScorePart(lane.value, 0.0, f"not among the {lane.value} candidates")
     return ScorePart(lane.value, 1.0 / (k + rank), f"rank {rank} of {len(ranks)}, k {k}")
-
-
-def _sort_fused(fused: list[FusedCandidate]) -> list[FusedCandidate]:
-    """Sort by score; the sort is stable, and the order of the union breaks ties."""
-    return sorted(fused, key=attrgetter("score"), reverse=True)

@@ -26,6 +26,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from math import log
 
@@ -153,6 +154,7 @@ def entry_share(size: int) -> float:
     return 1.0 - log(min(max(size, 1), MAX_ENTRY_CHUNKS)) / log(MAX_ENTRY_CHUNKS)
 
 
+@lru_cache(maxsize=16)
 def entry_score(size: int) -> float:
     """Return the addition to the score for an entry of this size."""
     return ENTRY_WEIGHT * entry_share(size)

@@ -41,9 +41,21 @@ class _Match(NamedTuple):
     terms: frozenset[str]
 
 
-def cut_snippet(text: str, terms: Iterable[Term], analyser: WordAnalyser, width: int = SNIPPET_WIDTH) -> Snippet:
-    """Return at most `width` characters of a chunk around its best matches, with ellipses at the cuts."""
+def cut_snippet(
+    text: str,
+    terms: Iterable[Term],
+    analyser: WordAnalyser,
+    width: int = SNIPPET_WIDTH,
+    *,
+    words: Sequence[str] | None = None,
+) -> Snippet:
+    """Return at most `width` characters of a chunk around its best matches, with ellipses at the cuts.
+
+    `words` are those of the text, and perhaps of headings above it, if the caller has analysed them.
+    """
     wanted = frozenset(term.text for term in terms)
+    if words is not None and wanted.isdisjoint(words):
+        wanted = frozenset()
     heading, body = _split_heading(text)
     line, matches = _choose_part(body, wanted, analyser)
     if not matches and heading:
@@ -71,6 +83,8 @@ def _split_heading(text: str) -> tuple[str, str]:
 def _choose_part(text: str, wanted: frozenset[str], analyser: WordAnalyser) -> tuple[str, list[_Match]]:
     """Return the part of a text to cut from, on one line, and its matches: the outcome of a note if it has enough."""
     whole = " ".join(text.split())
+    if not wanted and _OUTCOME_LABEL not in text:
+        return whole, []
     matches = _find_matches(whole, wanted, analyser)
     enough = _MIN_TERM_SHARE * len({term for match in matches for term in match.terms})
     for part in _note_parts(text):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from lorelog.core.dataclasses import dataclass, field, replace
-from lorelog.core.document import TURN_TYPE, Anchor, Chunk, ChunkKey, Document, StoredChunk
+from lorelog.core.document import TURN_TYPE, Anchor, Chunk, ChunkKey, Document, StoredChunk, join_chunks
 from lorelog.core.errors import ModelFault, NotFound, StoreBusy, UsageError
 from lorelog.core.paths import is_below
 from lorelog.core.ports import (
@@ -21,6 +21,7 @@ from lorelog.core.ports import (
     Analyser,
     ChunkNeighbours,
     DocumentUpdate,
+    IndexedSection,
     PendingText,
     ReembedState,
     StoreComparison,
@@ -339,6 +340,24 @@ class MemoryStore:
             )
         return neighbours
 
+    def sections(self, ids: Sequence[str]) -> dict[str, IndexedSection]:
+        sections: dict[str, IndexedSection] = {}
+        for chunk_id in ids:
+            for stored in (found for found in self.find(chunk_id) if found.id == chunk_id):
+                chunks = [other.chunk for other in self.chunks_of(stored.chunk.source)]
+                first = chunks.index(stored.chunk) - stored.chunk.piece
+                ends = (
+                    number
+                    for number, chunk in enumerate(chunks)
+                    if number > first and not chunk.piece and chunk.heading_level <= (stored.chunk.heading_level or 6)
+                )
+                section = chunks[first : next(ends, len(chunks))]
+                text = join_chunks((chunk.start_line, chunk.end_line, chunk.content) for chunk in section)
+                document = self.document(stored.chunk.source)
+                assert document is not None  # noqa: S101  (it has the chunk)
+                sections[chunk_id] = IndexedSection(document.stamp, chunks[first].start_line, text)
+        return sections
+
     def entry_sizes(self, keys: Sequence[ChunkKey], limit: int) -> dict[ChunkKey, int]:
         sizes: dict[ChunkKey, int] = {}
         for key in keys:
@@ -466,6 +485,9 @@ class MemoryStore:
             yield writer
         finally:
             self._written_by = None
+
+    def reading(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def run(self, *, wait_s: float) -> AbstractContextManager[None]:
         """Return at once: other processes cannot share this store."""

@@ -7,7 +7,9 @@ says how its state is known (`TargetEvidence`); a row without that, or of an old
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from enum import StrEnum
@@ -17,6 +19,7 @@ from threading import Lock
 from typing import Any
 
 from lorelog.core.dataclasses import asdict, dataclass, fields
+from lorelog.retrieval.cache import register_cache
 
 CACHE_FILE = "freshness.db"
 _RECIPE = 2
@@ -81,6 +84,35 @@ def cache_key(content_hash: str, project: str, since: str) -> str:
     return sha256("\0".join((str(_RECIPE), content_hash, project, since)).encode("utf-8", "replace")).hexdigest()[:32]
 
 
+class _TargetMemory:
+    """Targets read lately, by file and key: what a key stands for never changes. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._targets: OrderedDict[tuple[object, str], tuple[MentionTarget, ...]] = OrderedDict()
+        register_cache(self)
+
+    def get(self, file: object, keys: Iterable[str]) -> dict[str, tuple[MentionTarget, ...]]:
+        with self._lock:
+            return {key: self._targets[file, key] for key in keys if (file, key) in self._targets}
+
+    def put(self, file: object, targets_by_key: Mapping[str, tuple[MentionTarget, ...]]) -> None:
+        with self._lock:
+            for key, targets in targets_by_key.items():
+                self._targets[file, key] = targets
+            while len(self._targets) > _MAX_REMEMBERED:
+                self._targets.popitem(last=False)
+
+    def clear(self) -> None:
+        """Drop all targets."""
+        with self._lock:
+            self._targets.clear()
+
+
+_MAX_REMEMBERED = 2_048
+_MEMORY = _TargetMemory()
+
+
 class MentionCache:
     """Stores the targets of memories. Thread-safe. Errors of the disk are ignored."""
 
@@ -91,13 +123,22 @@ class MentionCache:
     def get(self, keys: Iterable[str]) -> dict[str, tuple[MentionTarget, ...]]:
         """Return the stored targets by key."""
         unique_keys = list(dict.fromkeys(keys))
-        if not unique_keys or not self.path.exists():
+        try:
+            status = os.stat(self.path)  # noqa: PTH116
+        except OSError:
             return {}
+        file = (str(self.path), status.st_dev, status.st_ino)
+        remembered = _MEMORY.get(file, unique_keys)
+        unique_keys = [key for key in unique_keys if key not in remembered]
+        if not unique_keys:
+            return remembered
         marks = ",".join("?" * len(unique_keys))
         rows: list[tuple[str, str]] = []
         with self._lock, suppress(sqlite3.Error, OSError), _CacheConnection(self.path) as db:
             rows = db.execute(f"SELECT key, targets FROM targets WHERE key IN ({marks})", unique_keys).fetchall()  # noqa: S608
-        return {key: targets for key, text in rows if (targets := _from_json(text)) is not None}
+        found = {key: targets for key, text in rows if (targets := _from_json(text)) is not None}
+        _MEMORY.put(file, found)
+        return remembered | found
 
     def put(self, targets_by_key: Mapping[str, tuple[MentionTarget, ...]]) -> None:
         """Store targets by key."""
@@ -113,27 +154,27 @@ class _CacheConnection:
     """A connection for one use. A damaged file is deleted."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
 
     def __enter__(self) -> sqlite3.Connection:
-        if not self._path.exists():
-            self._path.touch(mode=0o600)
+        if not self.path.exists():
+            self.path.touch(mode=0o600)
         try:
             self._connection = self._connect()
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError):
                 raise
-            self._path.unlink(missing_ok=True)
+            self.path.unlink(missing_ok=True)
             self._connection = self._connect()
         return self._connection
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         self._connection.close()
         if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
-            self._path.unlink(missing_ok=True)
+            self.path.unlink(missing_ok=True)
 
     def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self._path, timeout=_BUSY_TIMEOUT_S)
+        connection = sqlite3.connect(self.path, timeout=_BUSY_TIMEOUT_S)
         try:
             connection.execute("PRAGMA synchronous = OFF")
             if connection.execute("PRAGMA user_version").fetchone()[0] != _RECIPE:

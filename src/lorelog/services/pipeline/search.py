@@ -8,7 +8,8 @@ from functools import partial
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.options import SearchOptions
 from lorelog.core.ports import Store
-from lorelog.core.query import SearchReply
+from lorelog.core.query import SearchReply, TrustFilter
+from lorelog.retrieval.cache import CostCache
 from lorelog.services.code.scope import CodeScope
 from lorelog.services.places.workspace import CODE_DATABASE
 from lorelog.services.records.pages import RecordPages, restrict_to_records
@@ -25,10 +26,12 @@ class SearchPipeline:
     store: Store
     code: Callable[[], CodeScope]
     """Opens the code index, for questions and hits about code."""
+    costs: CostCache | None = None
 
     def search(self, query: str, options: SearchOptions) -> SearchReply:
         """Answer a query whose scope is set. Parts that may change without a write to the index come after its cache."""
-        options = restrict_to_records(options, self.records.folder)
+        if options.trust is not TrustFilter.ANY:
+            options = restrict_to_records(options, self.records.folder)
         find = partial(self.searcher.search, query)
         if options.one_per_memory:
             reply = search_distinct(partial(self.records.search, find), options)
@@ -38,7 +41,7 @@ class SearchPipeline:
             reply = self._with_freshness(reply)
         reply = self._with_code(query, with_confidence(reply))
         if not options.token_budget:
-            return add_token_costs(reply)
+            return add_token_costs(reply, self.store, self.costs)
         from lorelog.services.search.token_budget import pack_hits
 
         return pack_hits(reply, options.token_budget, self.store)

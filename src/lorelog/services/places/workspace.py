@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from pathlib import Path
 
 from lorelog.core.dataclasses import dataclass
@@ -39,6 +40,13 @@ def has_pending_plans(tenant_folder: str) -> bool:
     return any(name.endswith(PLAN_SUFFIX) for name in names)
 
 
+@lru_cache(maxsize=64)
+def _folders(home: Path, tenant: str) -> tuple[Path, Path]:
+    """Return the folders of a tenant. Cached, because a search asks twenty times and pathlib is slow."""
+    own = tenant_folder(home, tenant)
+    return Path(own), Path(cache_folder(own))
+
+
 @dataclass(frozen=True, slots=True)
 class Workspace:
     """The project that commands run in and the tenant that memories are kept for."""
@@ -53,12 +61,12 @@ class Workspace:
     @property
     def tenant_folder(self) -> Path:
         """Folder of the tenant's files that nothing else can rebuild."""
-        return Path(tenant_folder(self.home, self.tenant))
+        return _folders(self.home, self.tenant)[0]
 
     @property
     def cache_folder(self) -> Path:
         """Folder of the tenant's derived files: index, vectors, symbols. Deleting it loses nothing."""
-        return Path(cache_folder(self.tenant_folder))
+        return _folders(self.home, self.tenant)[1]
 
     @property
     def journals(self) -> Path:

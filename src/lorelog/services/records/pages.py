@@ -59,13 +59,15 @@ class TrustAnnotator:
         hits = tuple(
             ratings[ids[hit.id]].apply(hit)
             if ids.get(hit.id) in ratings
-            else replace(hit, trust=_text_trust(hit.anchor, was_record=hit.id in ids))
+            else _with_trust(hit, _text_trust(hit.anchor, was_record=hit.id in ids))
             for hit in reply.hits
         )
         return replace(reply, hits=self._rank_below_verified(hits, ids))
 
     def _rank_below_verified(self, hits: tuple[Hit, ...], ids: Mapping[str, str]) -> tuple[Hit, ...]:
         """Return hits with each verification of few words after the record that it verifies, if both were found."""
+        if not self._verified:
+            return hits
         scores = {ids[hit.id]: (hit.score, hit.relevance) for hit in reversed(hits) if hit.id in ids}
         ranked = []
         for hit in hits:
@@ -179,6 +181,10 @@ def meets_trust(trust: Trust, required: TrustFilter) -> bool:
 
 def _to_grounding(record: Record, trust: Mapping[str, Trust]) -> SupportingRecord:
     return SupportingRecord(record.id, record.task, record.thread, record.kind, trust[record.id].tier)
+
+
+def _with_trust(hit: Hit, trust: Trust) -> Hit:
+    return hit if hit.trust is trust else replace(hit, trust=trust)
 
 
 def _text_trust(anchor: Anchor | None, *, was_record: bool) -> Trust:

@@ -7,11 +7,10 @@ neighbours, and the lanes are weighed by the evidence they give. No chunk's text
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from math import fsum, isfinite, log, sqrt
 from operator import attrgetter
 
-from lorelog.core.dataclasses import dataclass, field, replace
+from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.document import ChunkKey
 from lorelog.core.options import SearchOptions
 from lorelog.core.ports import Store, Vector
@@ -20,7 +19,7 @@ from lorelog.retrieval import score_features
 from lorelog.retrieval.fusion import (
     MAX_BORROWER_CHARS,
     NO_SUPPORT,
-    FusedCandidate,
+    FusedRanking,
     LaneEvidence,
     LaneMix,
     LaneWeights,
@@ -58,7 +57,7 @@ class SearchQuestion:
 class CandidateSet:
     """The ranked candidates of the lanes, and their statistics."""
 
-    ranked: list[FusedCandidate]
+    ranked: FusedRanking
     rarity: Mapping[str, float] = field(default_factory=dict)
     """Of the query's terms."""
     lexical: Sequence[Candidate] = ()
@@ -78,6 +77,11 @@ class CandidateSet:
 
 def find_candidates(store: Store, question: SearchQuestion, options: SearchOptions) -> CandidateSet:
     """Return the candidates for a query, best first."""
+    with store.reading():
+        return _find_candidates(store, question, options)
+
+
+def _find_candidates(store: Store, question: SearchQuestion, options: SearchOptions) -> CandidateSet:
     limit = max(_MIN_CANDIDATES, _CANDIDATES_PER_HIT * min(options.k, MAX_HITS))
     # One call: a remote store answers both lanes in one round trip.
     terms = () if options.lane is Lane.DENSE else question.terms
@@ -92,9 +96,9 @@ def find_candidates(store: Store, question: SearchQuestion, options: SearchOptio
         return CandidateSet(rank_single(dense, Lane.DENSE), rarity, (), cosines, mean, deviation)
     if options.fusion is Fusion.RRF:
         return CandidateSet(fuse_rrf(lexical, dense), rarity, lexical, cosines, mean, deviation)
-    missing = [candidate.key for candidate in lexical if candidate.key not in cosines]
+    missing = [key for key, _ in lexical if key not in cosines]
     cosines |= store.similarities(question.vector, missing)
-    evidence = replace(_gather_evidence(rarity, lexical, dense, (mean, deviation)), known=model_fit(store))
+    evidence = _gather_evidence(rarity, lexical, dense, (mean, deviation), model_fit(store))
     weights = weigh_lanes(question.text, evidence)
     support = _find_support(store, question.vector, lexical, dense, cosines)
     ranked = fuse_convex(lexical, dense, cosines, LaneMix(weights.dense, LANES_WEIGHT), support)
@@ -103,23 +107,22 @@ def find_candidates(store: Store, question: SearchQuestion, options: SearchOptio
     )
 
 
-def _rank_lexical_only(store: Store, lexical: Sequence[Candidate], mix: LaneMix, k: int) -> list[FusedCandidate]:
+def _rank_lexical_only(store: Store, lexical: Sequence[Candidate], mix: LaneMix, k: int) -> FusedRanking:
     if mix.whole == 1.0:
         return rank_single(lexical, Lane.LEXICAL)
     return _weigh_entry_sizes(store, fuse_convex(lexical, (), {}, mix, _find_support(store, None, lexical, (), {})), k)
 
 
-def _weigh_entry_sizes(store: Store, ranked: list[FusedCandidate], k: int) -> list[FusedCandidate]:
+def _weigh_entry_sizes(store: Store, ranked: FusedRanking, k: int) -> FusedRanking:
     """Add the score of the entry's size to the first candidates; the others stay behind them."""
     measured = max(_MIN_MEASURED, _MEASURED_PER_HIT * min(k, MAX_HITS))
-    sizes = store.entry_sizes([candidate.key for candidate in ranked[:measured]], score_features.MAX_ENTRY_CHUNKS)
-    first = [
-        candidate.plus(score_features.entry_score(size), partial(score_features.explain_entry, size))
-        if (size := sizes.get(candidate.key))
-        else candidate
-        for candidate in ranked[:measured]
-    ]
-    return [*sorted(first, key=lambda candidate: -candidate.score), *ranked[measured:]]
+    sizes = store.entry_sizes(ranked.first_keys(measured), score_features.MAX_ENTRY_CHUNKS)
+    scores = {size: score_features.entry_score(size) for size in set(sizes.values())}
+    return ranked.plus_first(
+        measured,
+        lambda key: scores[size] if (size := sizes.get(key)) else 0.0,
+        lambda key: score_features.explain_entry(size) if (size := sizes.get(key)) else (),
+    )
 
 
 def _find_support(
@@ -141,7 +144,11 @@ def _find_support(
 
 
 def _gather_evidence(
-    rarity: Mapping[str, float], lexical: Sequence[Candidate], dense: Sequence[Candidate], spread: tuple[float, float]
+    rarity: Mapping[str, float],
+    lexical: Sequence[Candidate],
+    dense: Sequence[Candidate],
+    spread: tuple[float, float],
+    known: float,
 ) -> LaneEvidence:
     full_score = _FULL_TERM_SCORE * fsum(rarity.values())
     best = max(filter(isfinite, map(_SCORE, lexical)), default=0.0)
@@ -152,6 +159,7 @@ def _gather_evidence(
         coverage=min(best / full_score, 2.0) if full_score > 0.0 else 0.0,
         terms=len(rarity),
         lead=min((highest - mean) / deviation / expected, 5.0) if deviation > 0.0 else 0.0,
+        known=known,
     )
 
 

@@ -4,18 +4,23 @@ A store filters by what its index contains. Whether a memory is superseded, expi
 it is checked after the search and its cache.
 
 Each hit gets the cost of its snippet and of the section that `expand` would show; `expand` in turn gives the cost of the conversation.
-Every search does this, so the files are only skimmed and no parser is loaded. If a file has changed or is gone, `expand` shows
-the indexed chunk, and the cost is that of the chunk.
+Every search does this, so a file that is as it was indexed is not opened, and others are only skimmed: no parser is loaded. If a chunk's
+lines have changed or its file is gone, `expand` shows the indexed chunk, and the cost is that of the chunk.
 """
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Callable, Iterable
 
 from lorelog.core.dataclasses import replace
+from lorelog.core.document import FileStamp
 from lorelog.core.options import SearchOptions
+from lorelog.core.ports import Store
 from lorelog.core.query import Hit, SearchReply
 from lorelog.ingest.section_peek import SectionPeek
+from lorelog.retrieval.cache import CostCache
 from lorelog.retrieval.relevance import MIN_CHUNKS_FOR_CONFIDENCE, confidence_words
 from lorelog.retrieval.token_estimate import estimate_tokens
 
@@ -72,19 +77,54 @@ _SAMPLE_CHARS = 1 << 14
 """A longer section's cost is extrapolated from its first characters."""
 
 
-def add_token_costs(reply: SearchReply) -> SearchReply:
-    """Return the reply with the cost of each hit's snippet and section."""
+def add_token_costs(reply: SearchReply, store: Store | None = None, costs: CostCache | None = None) -> SearchReply:
+    """Return the reply with the cost of each hit's snippet and section.
+
+    The section of a file that is as it was indexed is put together from the store; only other files are read.
+    """
     section_tokens: dict[str, int] = {}
+    unknown: dict[str, tuple[Hit, FileStamp]] = {}
+    changed: list[Hit] = []
     for source, hits in group_by_source(reply.hits).items():
+        stamp = _file_stamp(source)
+        for hit in hits:
+            tokens = None if stamp is None or costs is None else costs.get(hit.id, stamp)
+            if tokens is not None:
+                section_tokens[hit.id] = tokens
+            elif stamp is None:
+                section_tokens[hit.id] = _estimate_section_tokens(hit.content)
+            else:
+                unknown[hit.id] = hit, stamp
+    indexed = store.sections(list(unknown)) if unknown and store is not None else {}
+    for chunk_id, (hit, stamp) in unknown.items():
+        section = indexed.get(chunk_id)
+        # Front matter is above the first chunk: `expand` shows it, the index has no text of it.
+        if section is None or section.stamp != stamp or (not hit.heading_level and section.start_line > 1):
+            changed.append(hit)
+        else:
+            section_tokens[chunk_id] = _estimate_section_tokens(section.text.rstrip())
+    for source, hits in group_by_source(changed).items():
         with SectionPeek(source) as file:
             for hit in hits:
-                section_tokens[hit.id] = _estimate_section_tokens(
-                    file.section(hit.content, hit.start_line, hit.heading_level) or hit.content
-                )
+                text = file.section(hit.content, hit.start_line, hit.heading_level) or hit.content
+                section_tokens[hit.id] = _estimate_section_tokens(text)
+    if costs is not None:
+        for chunk_id, (_, stamp) in unknown.items():
+            costs.put(chunk_id, stamp, section_tokens[chunk_id])
     priced = (
-        replace(hit, tokens=estimate_tokens(hit.snippet), expand_tokens=section_tokens[hit.id]) for hit in reply.hits
+        replace(hit, tokens=hit.tokens or estimate_tokens(hit.snippet), expand_tokens=section_tokens[hit.id])
+        for hit in reply.hits
     )
     return replace(reply, hits=tuple(priced))
+
+
+def _file_stamp(source: str) -> FileStamp | None:
+    """Return the stamp of a regular file; None if there is none."""
+    try:
+        status = os.stat(source, follow_symlinks=False)  # noqa: PTH116
+    except (OSError, ValueError):
+        return None
+    return FileStamp.from_stat(status) if stat.S_ISREG(status.st_mode) else None
 
 
 def group_by_source(hits: Iterable[Hit]) -> dict[str, list[Hit]]:

@@ -39,6 +39,7 @@ from lorelog.retrieval.relevance import MIN_CHUNKS_FOR_CONFIDENCE, QueryFeatures
 from lorelog.retrieval.score_features import CloseReader, MatchFeatures, Recency, find_quoted_phrases, match_phrases
 from lorelog.retrieval.snippet import cut_snippet
 from lorelog.retrieval.time_expressions.hints import TimeHint, date_preference, find_time_hint, format_time_hint
+from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.memory_state.feedback import IRRELEVANT_PENALTY, explain_penalty
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 from lorelog.services.memory_state.summary_links import rank_below_summaries
@@ -148,6 +149,8 @@ class HitBuilder:
         self._phrases = find_quoted_phrases(question.text)
         self._recency = Recency(options.recency_weight, options.half_life_days, context.deps.today())
         self._readings: dict[ChunkKey, MatchFeatures] = {}
+        self._words: dict[ChunkKey, Sequence[str]] = {}
+        """Words of the chunks that were read: analysed once, for close reading and snippets."""
         self._plain_scores: dict[ChunkKey, float] = {}
         """Scores of lanes and close reading only, on which relevance was calibrated."""
         self._rerank_reason = ""
@@ -213,6 +216,7 @@ class HitBuilder:
                 continue
             reading = self._reader.read(chunk.words)
             self._readings[candidate.key] = reading
+            self._words[candidate.key] = chunk.words
             read.append(_ReadCandidate(candidate, chunk.stored, reading))
         if not self._uses_own_ranking:
             return read
@@ -256,7 +260,7 @@ class HitBuilder:
             self._question.text, candidate.stored
         ):
             fused = fused.plus(-IRRELEVANT_PENALTY, explain_penalty)
-        return replace(candidate, fused=fused)
+        return _ReadCandidate(fused, candidate.stored, reading)
 
     def _rerank(self, ranked: list[RankedChunk]) -> list[RankedChunk]:
         """Rerank the first candidates with the cross-encoder, if there is one."""
@@ -291,8 +295,8 @@ class HitBuilder:
 
     def _hit(self, ranked: RankedChunk) -> Hit:
         chunk = ranked.stored.chunk
-        snippet = cut_snippet(chunk.text, self._question.terms, self._analyser)
         key = ranked.fused.key
+        snippet = cut_snippet(chunk.text, self._question.terms, self._analyser, words=self._words[key])
         explanation = ranked.fused.explanation
         return Hit(
             id=ranked.stored.id,
@@ -311,6 +315,7 @@ class HitBuilder:
             content=chunk.content,
             content_hash=chunk.content_hash,
             snippet=snippet.text,
+            tokens=estimate_tokens(snippet.text),
             matches=snippet.matches,
             anchor=chunk.anchor,
             explanation=explanation,

@@ -24,7 +24,7 @@ def pack_hits(reply: SearchReply, budget: int, store: Store) -> SearchReply:
     """Return the reply with the hits that fit, each in the form the budget allows, and the dropped ones."""
     if budget < 0:
         raise UsageError(f"the token budget must not be negative (got {budget})", hint="0 turns the budget off")
-    reply = add_token_costs(reply)
+    reply = add_token_costs(reply, store)
     sections, homes = _find_sections(reply.hits, store)
     points = hit_points([hit.score for hit in reply.hits])
     offers = [

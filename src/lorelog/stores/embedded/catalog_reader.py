@@ -7,10 +7,29 @@ never compared, so the previous ones stay in service until the swap and can be r
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from lorelog.core.document import TURN_TYPE, Anchor, ChunkKey, Document, StoredChunk, embedded_text
-from lorelog.core.ports import ChunkNeighbours, PendingText, ReembedState, SummaryLink, Supersession, Vector, VectorPair
+from lorelog.core.document import (
+    TURN_TYPE,
+    Anchor,
+    ChunkKey,
+    Document,
+    FileStamp,
+    StoredChunk,
+    embedded_text,
+    join_chunks,
+)
+from lorelog.core.ports import (
+    MAX_SECTION_CHARS,
+    ChunkNeighbours,
+    IndexedSection,
+    PendingText,
+    ReembedState,
+    SummaryLink,
+    Supersession,
+    Vector,
+    VectorPair,
+)
 from lorelog.core.query import Filters, VectorCoverage
 from lorelog.stores.embedded import rows
 from lorelog.stores.embedded.dense import RowFilter
@@ -46,10 +65,24 @@ def _space_number(space: str) -> int:
 
 
 _KEYS_PER_QUERY = 500
+_PADDED_KEYS = 20
 _WITHOUT_VECTOR = (
     "NOT EXISTS (SELECT 1 FROM vectors v WHERE v.space = (SELECT id FROM spaces WHERE name = ?) AND v.key = vector_key)"
 )
 _SELECT_CHUNKS = f"SELECT {rows.CHUNK_COLUMNS} FROM chunks c JOIN documents d ON d.id = c.document"
+_ENTRY_SIZES = """
+    SELECT row, CASE WHEN ordinal + 1 - first >= ?1 THEN ?1 ELSE min(?1, coalesce(
+        (SELECT ordinal FROM places n WHERE n.document = p.document AND n.ordinal > p.ordinal
+            AND n.ordinal < p.ordinal + ?1 AND n.starts ORDER BY n.ordinal LIMIT 1),
+        (SELECT max(n.ordinal) + 1 FROM places n WHERE n.document = p.document AND n.ordinal < p.ordinal + ?1)
+    ) - first) END FROM (
+        SELECT row, document, ordinal, CASE WHEN starts THEN ordinal ELSE coalesce(
+            (SELECT ordinal FROM places n WHERE n.document = p.document AND n.ordinal > p.ordinal - ?1
+                AND n.ordinal < p.ordinal AND n.starts ORDER BY n.ordinal DESC LIMIT 1),
+            max(0, ordinal + 1 - ?1)) END AS first
+        FROM places p WHERE row IN ({}) LIMIT -1 OFFSET 0) p"""
+"""From the chunk that begins an entry to the next one that begins one, or to the end of the document. Chunks further away than
+`?1` do not matter. OFFSET keeps SQLite from flattening the subquery, which would compute `first` four times."""
 _NEWEST_FIRST = "c.date DESC, d.source DESC, c.start_line DESC"
 _OLDEST_FIRST = "c.date, d.source, c.start_line"
 
@@ -62,6 +95,21 @@ class CatalogReader:
         self.owner = owner
         self.inode = 0
         """The file that the connection reads, for the store's readers."""
+        self._facts: dict[str, str | None] | None = None
+        self._project_counts: dict[str, tuple[int, int]] | None = None
+        self.checked_lanes: set[object] = set()
+        """Lanes found usable since `remember`."""
+
+    @property
+    def remembers(self) -> bool:
+        """True while each fact is read once."""
+        return self._facts is not None
+
+    def remember(self, *, on: bool = True) -> None:
+        """Forget what was read, and from now on read each fact and the counts once, or (not `on`) each time."""
+        self._facts = {} if on else None
+        self._project_counts = None
+        self.checked_lanes.clear()
 
     @property
     def space(self) -> str:
@@ -206,8 +254,8 @@ class CatalogReader:
 
     def fetch(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, StoredChunk]:
         chunks: dict[ChunkKey, StoredChunk] = {}
-        for part in _key_batches(list(keys)):
-            for chunk in self._chunks(f"{_SELECT_CHUNKS} WHERE c.live AND c.row IN ({_placeholders(part)})", part):
+        for marks, part in _padded_batches(keys):
+            for chunk in self._chunks(f"{_SELECT_CHUNKS} WHERE c.live AND c.row IN ({marks})", part):
                 chunks[chunk.key] = chunk
         return chunks
 
@@ -239,8 +287,13 @@ class CatalogReader:
 
     def project_counts(self) -> dict[str, tuple[int, int]]:
         """Return, by project, the number of live chunks and how many of them have no vector yet."""
-        counts = self.database.execute("SELECT project, chunks, waiting FROM tallies WHERE chunks").fetchall()
-        return {project: (chunks, waiting) for project, chunks, waiting in counts}
+        if self._project_counts is not None:
+            return self._project_counts
+        rows = self.database.execute("SELECT project, chunks, waiting FROM tallies WHERE chunks").fetchall()
+        counts = {project: (chunks, waiting) for project, chunks, waiting in rows}
+        if self._facts is not None:
+            self._project_counts = counts
+        return counts
 
     def sample(self, count: int) -> list[StoredChunk]:
         """Return chunks with vectors, spread over the index: the first at each of `count` evenly spaced rows."""
@@ -268,14 +321,12 @@ class CatalogReader:
         lengths: dict[int, int] = {}
         near: dict[int, list[ChunkKey]] = {}
         far: dict[int, list[ChunkKey]] = {}
-        for part in _key_batches(list(keys)):
-            # CROSS JOIN fixes the order: the few given rows first, then the neighbours from the index of documents.
+        for marks, part in _padded_batches(keys):
+            # CROSS JOIN fixes the order: the few given rows first, then the neighbours from the index.
             for row, length, neighbour, distance in self.database.execute(
-                "SELECT c.row, length(coalesce(c.text, c.content)), n.row, abs(n.ordinal - c.ordinal) "
-                "FROM chunks c CROSS JOIN chunks n "
-                "ON n.document = c.document AND n.ordinal BETWEEN c.ordinal - 2 AND c.ordinal + 2 "
-                f"WHERE c.row IN ({_placeholders(part)}) AND c.live AND length(coalesce(c.text, c.content)) <= ? AND n.live "
-                "ORDER BY c.row, n.ordinal",
+                "SELECT p.row, p.length, n.row, abs(n.ordinal - p.ordinal) FROM places p CROSS JOIN places n "
+                "ON n.document = p.document AND n.ordinal BETWEEN p.ordinal - 2 AND p.ordinal + 2 "
+                f"WHERE p.row IN ({marks}) AND p.length <= ? ORDER BY p.row, n.ordinal",
                 (*part, max_chars),
             ):
                 lengths[row] = length
@@ -287,17 +338,37 @@ class CatalogReader:
         }
 
     def entry_sizes(self, keys: Sequence[ChunkKey], limit: int) -> dict[ChunkKey, int]:
-        around: dict[ChunkKey, dict[int, bool]] = {}
-        for part in _key_batches(list(keys)):
-            for row, offset, starts_section, path in self.database.execute(
-                "SELECT c.row, n.ordinal - c.ordinal, n.piece = 0, n.heading_path "
-                "FROM chunks c CROSS JOIN chunks n "
-                "ON n.document = c.document AND n.ordinal BETWEEN c.ordinal - ? AND c.ordinal + ? "
-                f"WHERE c.row IN ({_placeholders(part)}) AND c.live AND n.live",
-                (limit - 1, limit - 1, *part),
-            ):
-                around.setdefault(row, {})[offset] = bool(starts_section) and rows.is_entry(path)
-        return {row: min(_entry_size(starts), limit) for row, starts in around.items()}
+        sizes: dict[ChunkKey, int] = {}
+        for marks, part in _padded_batches(keys):
+            sizes.update(self.database.execute(_ENTRY_SIZES.format(marks), (limit, *part)))
+        return sizes
+
+    def sections(self, ids: Sequence[str]) -> dict[str, IndexedSection]:
+        sections: dict[str, IndexedSection] = {}
+        for marks, part in _padded_batches(ids):
+            for identity, document, first, level, *stamp in self.database.execute(
+                "SELECT c.id, c.document, c.ordinal - c.piece, c.heading_level, d.size, d.mtime_ns, d.inode "
+                f"FROM chunks c JOIN documents d ON d.id = c.document WHERE c.live AND c.id IN ({marks})",
+                part,
+            ).fetchall():
+                start, text = self._section_text(document, first, level)
+                sections[identity] = IndexedSection(FileStamp(*stamp), start, text)
+        return sections
+
+    def _section_text(self, document: int, first: int, level: int) -> tuple[int, str]:
+        """Return the first line of a section and its text: chunks from the first to the next one under a heading as high."""
+        parts: list[tuple[int, int, str]] = []
+        length = 0
+        for ordinal, piece, below, start_line, end_line, content in self.database.execute(
+            "SELECT ordinal, piece, heading_level, start_line, end_line, content FROM chunks "
+            "WHERE document = ? AND ordinal >= ? AND live ORDER BY ordinal",
+            (document, first),
+        ):
+            if length > MAX_SECTION_CHARS or (ordinal > first and not piece and below <= (level or 6)):
+                break
+            parts.append((start_line, end_line, content))
+            length += len(content)
+        return parts[0][0] if parts else 0, join_chunks(parts)
 
     def missing_vectors(self, vector_keys: Iterable[str]) -> set[str]:
         missing, space = set(vector_keys), self.space
@@ -403,8 +474,14 @@ class CatalogReader:
 
     def fact(self, name: str) -> str | None:
         """Return a value from the catalog's own metadata."""
+        facts = self._facts
+        if facts is not None and name in facts:
+            return facts[name]
         row = self.database.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
-        return None if row is None else str(row[0])
+        value = None if row is None else str(row[0])
+        if facts is not None:
+            facts[name] = value
+        return value
 
     def set_fact(self, name: str, value: str) -> None:
         self.database.execute("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", (name, value))
@@ -425,15 +502,12 @@ def _remark_name(name: str, space: str) -> str:
     return f"remark {name} {space}"
 
 
-def _entry_size(starts_entry: Mapping[int, bool]) -> int:
-    """Return the number of chunks in an entry, from which of the chunks around one of them start an entry."""
-    first = 0
-    while not starts_entry[first] and first - 1 in starts_entry:
-        first -= 1
-    last = 0
-    while starts_entry.get(last + 1) is False:
-        last += 1
-    return last - first + 1
+def _padded_batches(keys: Sequence[ChunkKey] | Sequence[str]) -> Iterator[tuple[str, list[ChunkKey | None]]]:
+    """Yield keys with their placeholders, padded with NULL to few lengths: SQLite compiles each length once."""
+    for start in range(0, len(keys), _KEYS_PER_QUERY):
+        part: list[ChunkKey | None] = list(keys[start : start + _KEYS_PER_QUERY])
+        part += [None] * (-len(part) % _PADDED_KEYS)
+        yield _placeholders(part), part
 
 
 def _key_batches(values: list[ChunkKey] | list[str]) -> Iterator[Sequence[ChunkKey]]:

@@ -214,6 +214,8 @@ def _read_owner(descriptor: int) -> tuple[str, str]:
 
 
 _BUSY_TIMEOUT_MS = 10_000
+_CACHE_KIB = 6_000
+"""Pages kept by a connection. `places` of 100,000 chunks and its index fit; SQLite's 2,000 KiB would be read anew in every search."""
 _CHECKPOINT_TRIES, _CHECKPOINT_PAUSE_S = 20, 0.1
 
 
@@ -286,6 +288,7 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
         timeout=_BUSY_TIMEOUT_MS / 1000,
     )
     database.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
+    database.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
     return database
 
 

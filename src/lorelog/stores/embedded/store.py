@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock, RLock, local
@@ -20,6 +20,7 @@ from lorelog.core.ports import (
     REPAIR_NOTE,
     Analyser,
     ChunkNeighbours,
+    IndexedSection,
     PendingText,
     ReembedState,
     StoreComparison,
@@ -66,6 +67,7 @@ class CatalogStore(ABC):
         self._inode = 0
         self._schema_seen = False
         self._runs = 0
+        self._projects: tuple[str, dict[str, int]] = ("", {})
         self._superseding: tuple[str, tuple[Supersession, ...]] = ("", ())
         self._covering: tuple[str, tuple[SummaryLink, ...]] = ("", ())
         self._turn = RLock()
@@ -112,8 +114,14 @@ class CatalogStore(ABC):
             return catalog.documents() if catalog else []
 
     def projects(self) -> dict[str, int]:
+        """Return the projects with their chunks; cached until the next write."""
         with self._open_reader() as catalog:
-            return catalog.projects() if catalog else {}
+            if catalog is None:
+                return {}
+            revision = catalog.fact("revision") or ""
+            if not revision or self._projects[0] != revision:
+                self._projects = (revision, catalog.projects())
+            return dict(self._projects[1])
 
     def document(self, source: str) -> Document | None:
         with self._open_reader() as catalog:
@@ -199,6 +207,10 @@ class CatalogStore(ABC):
         with self._open_reader() as catalog:
             return {} if catalog is None else catalog.entry_sizes(keys, limit)
 
+    def sections(self, ids: Sequence[str]) -> dict[str, IndexedSection]:
+        with self._open_reader() as catalog:
+            return {} if catalog is None else catalog.sections(ids)
+
     def missing_vectors(self, vector_keys: Iterable[str]) -> set[str]:
         with self._open_reader() as catalog:
             return catalog.missing_vectors(vector_keys) if catalog else set(vector_keys)
@@ -243,6 +255,10 @@ class CatalogStore(ABC):
             location=self._location(),
             bytes_mapped=self._bytes_mapped(),
         )
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Return a context that does nothing, unless a subclass has checks to save."""
+        return nullcontext()
 
     def revision(self) -> str:
         """Return a token that changes with every completed write of any process.
@@ -428,6 +444,7 @@ class CatalogStore(ABC):
         if is_foreign or lane is self._lanes_of(self._space)[0] or catalog.vector_counts()[0]:
             with suppress(StoreBusy, StoreUnwritable), self.writer(wait_s=0):
                 pass
+            catalog.remember(on=catalog.remembers)  # what was read before the write may be outdated
 
 
 def _folder_bytes(folder: Path) -> int:
@@ -453,6 +470,19 @@ class EmbeddedStore(CatalogStore):
         self._exact_up_to = exact_up_to
         self._dense_lanes: dict[str, DenseLane] = {}
 
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Check catalog and lanes once, and read each fact of the catalog once."""
+        with self._open_reader() as catalog:
+            if catalog is None or catalog.remembers:
+                yield
+                return
+            catalog.remember()
+            try:
+                yield
+            finally:
+                catalog.remember(on=False)
+
     # -- lanes -------------------------------------------------------------------------------------------------------
 
     def lexical(self, terms: Sequence[Term], filters: Filters, limit: int) -> list[Candidate]:
@@ -466,6 +496,7 @@ class EmbeddedStore(CatalogStore):
                 return self._lexical.search(terms, filters, limit)
             except StoreDamaged:
                 # The lane is derived data: rebuild it from the catalog and search again.
+                catalog.checked_lanes.discard(self._lexical)
                 with self.writer(wait_s=1.0):
                     self._lexical.forget()
                 self._repair(catalog, self._lexical)
@@ -550,6 +581,13 @@ class EmbeddedStore(CatalogStore):
             return lane.mend(writer.catalog.database) or lane.mended  # what opening the writer has mended
 
     # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _repair(self, catalog: CatalogReader, lane: CatalogLane) -> None:
+        if lane in catalog.checked_lanes:
+            return
+        super()._repair(catalog, lane)
+        if catalog.remembers:
+            catalog.checked_lanes.add(lane)
 
     def _lanes_of(self, space: str) -> tuple[LexicalLane, DenseLane]:
         return self._lexical, self._dense_lane(space)

@@ -1,0 +1,99 @@
+"""How much work a search is: statements, files and texts are counted, because a test cannot time them."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.services.search.shelf import DirectedEmbedder, Shelf, away
+
+from lorelog import Lorelog
+from lorelog.core.options import SearchOptions
+from lorelog.ingest.section_peek import SectionPeek
+from lorelog.retrieval.analyser import TokenSpan, WordAnalyser
+from lorelog.services.search import postprocess
+from lorelog.services.search.searcher import Searcher
+from lorelog.stores.embedded import EmbeddedStore
+
+MAX_STATEMENTS = 12
+"""Of a hybrid search: counts and facts of the catalog, positions of the lanes, and one statement each for neighbours, entries and texts."""
+TEXTS = 60
+
+
+class CountingAnalyser(WordAnalyser):
+    """Counts the texts it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Counter[str] = Counter()
+
+    def words(self, text: str) -> list[str]:
+        self.counts["words"] += 1
+        return super().words(text)
+
+    def matching_spans(self, text: str, wanted: frozenset[str]) -> Iterator[TokenSpan]:
+        self.counts["spans"] += 1
+        return super().matching_spans(text, wanted)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[EmbeddedStore]:
+    """An index of sixty texts with vectors; every second one has a word of the question."""
+    analyser = WordAnalyser()
+    store = EmbeddedStore(tmp_path, analyser, provider=DirectedEmbedder.provider, model=DirectedEmbedder.model)
+    shelf = Shelf(store, DirectedEmbedder())
+    shelf.put((f"{'otter' if n % 2 else 'heron'} number{n} swims past stone{n}", away(0.01 * n)) for n in range(TEXTS))
+    yield store
+    store.close()
+
+
+def test_a_search_asks_the_catalog_few_questions(store: EmbeddedStore) -> None:
+    """A warm hybrid search executes a fixed number of statements, however many candidates it has."""
+    searcher = Searcher(store, DirectedEmbedder(), WordAnalyser())
+    searcher.search("otter past", SearchOptions(k=10))
+    statements: list[str] = []
+    assert store._catalog is not None
+    store._catalog.database.set_trace_callback(statements.append)
+
+    assert len(searcher.search("heron past", SearchOptions(k=10)).hits) == 10
+
+    assert len(statements) <= MAX_STATEMENTS, "\n".join(statement[:100] for statement in statements)
+
+
+def test_each_text_is_analysed_once(store: EmbeddedStore) -> None:
+    """Close reading and snippets share the words of a text, and no snippet is searched that has none of the question's."""
+    analyser = CountingAnalyser()
+
+    reply = Searcher(store, DirectedEmbedder(), analyser).search("otter", SearchOptions(k=40))
+
+    assert analyser.counts["words"] == TEXTS
+    assert analyser.counts["spans"] == sum(bool(hit.matches) for hit in reply.hits) < len(reply.hits)
+
+
+def test_a_search_opens_only_files_that_have_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a hit's section costs is known without its file, until the file is another than the index has."""
+    opened: list[str] = []
+
+    class CountedPeek(SectionPeek):
+        def __init__(self, source: str) -> None:
+            opened.append(Path(source).name)
+            super().__init__(source)
+
+    monkeypatch.setattr(postprocess, "SectionPeek", CountedPeek)
+    for name in ("one", "two"):
+        body = "".join(f"The otter of line {n} in {name} tells of {name}{n} and of rivers.\n" for n in range(60))
+        (tmp_path / f"{name}.md").write_text(f"# Otters of {name}\n\n{body}\n## More\n\nIt sleeps.\n", "utf-8")
+    with Lorelog(project=tmp_path, settings={"embedding.provider": "none"}) as memory:
+        memory.index([tmp_path])
+        before = memory.search("otter", k=20).hits
+        assert opened == []
+        assert [hit.expand_tokens for hit in before] == [memory.expand(hit.id).tokens for hit in before]
+
+        with (tmp_path / "two.md").open("a", encoding="utf-8") as file:
+            file.write("And wakes.\n")
+        os.utime(tmp_path / "two.md", ns=(1, 1))
+        memory.search("otter", k=20)
+        assert opened == ["two.md"]
