@@ -247,7 +247,8 @@ def split_statement(text: str) -> tuple[str, str]:
 def plain_text(text: str) -> str:
     """Return a chunk's text on one line, without its heading and control characters."""
     line = " ".join(HEADING.sub("", text.lstrip("\n"), count=1).split())
-    return "".join(char if char.isprintable() else " " for char in _BULLET.sub("", line))
+    line = _BULLET.sub("", line)
+    return line if line.isprintable() else "".join(char if char.isprintable() else " " for char in line)
 
 
 def _adopt_own_memories(source: DeliverySource) -> None:
@@ -296,10 +297,12 @@ def _standing_rank(memory: StandingMemory) -> int:
 def _are_near_equal(words: frozenset[str], others: frozenset[str]) -> bool:
     if words == others:
         return True
-    differing = words ^ others
-    if min(len(words), len(others)) < _MIN_NEAR_WORDS or any(_matters(word) for word in differing):
+    if min(len(words), len(others)) < _MIN_NEAR_WORDS:
         return False
-    return len(words & others) >= _MIN_NEAR_SHARE * len(words | others)
+    shared = len(words & others)
+    if shared < _MIN_NEAR_SHARE * (len(words) + len(others) - shared):
+        return False
+    return not any(_matters(word) for word in words ^ others)
 
 
 def _matters(word: str) -> bool:

@@ -46,6 +46,8 @@ def _space_number(space: str) -> int:
 
 
 _KEYS_PER_QUERY = 500
+_FEW_WAITING = 1_000
+"""Chunks without a vector up to which all of them are read to find those of one document."""
 _WITHOUT_VECTOR = (
     "NOT EXISTS (SELECT 1 FROM vectors v WHERE v.space = (SELECT id FROM spaces WHERE name = ?) AND v.key = vector_key)"
 )
@@ -173,6 +175,48 @@ class CatalogReader:
 
     def chunks_of(self, source: str) -> list[StoredChunk]:
         return self._chunks(f"{_SELECT_CHUNKS} WHERE c.live AND d.source = ? ORDER BY c.ordinal", (source,))
+
+    def resume_point(self, source: str) -> str:
+        row = self.database.execute(
+            "SELECT value FROM facts WHERE name = (SELECT 'resume ' || id FROM documents WHERE live AND source = ?)",
+            (source,),
+        ).fetchone()
+        return "" if row is None else str(row[0])
+
+    def kept_chunks(self, document: int, first_line: int) -> int:
+        """Return how many chunks of a document begin before a line. Reads only those after them."""
+        row = self.database.execute(
+            "SELECT ordinal FROM chunks WHERE document = ? AND live AND start_line < ? ORDER BY ordinal DESC LIMIT 1",
+            (document, first_line),
+        ).fetchone()
+        return 0 if row is None else int(row[0]) + 1
+
+    def embedded_keys(self, source: str, first_line: int = 1) -> set[str]:
+        document = self.database.execute("SELECT id FROM documents WHERE live AND source = ?", (source,)).fetchone()
+        if document is None or not self.is_current_space():
+            return set()
+        keys = self.database.execute(
+            "SELECT vector_key FROM chunks WHERE document = ? AND ordinal >= ? AND live AND embedded",
+            (document[0], self.kept_chunks(document[0], first_line)),
+        )
+        return {key for (key,) in keys}
+
+    def pending_of(self, source: str) -> list[PendingText]:
+        document = self.database.execute("SELECT id FROM documents WHERE live AND source = ?", (source,)).fetchone()
+        if document is None or not self.is_current_space():
+            return []
+        waiting = sum(waiting for _, waiting in self.project_counts().values())
+        if not waiting:
+            return []
+        # Usually few chunks of the index wait, and all of this document's chunks need not be read to find its own.
+        index = "chunks_unembedded" if waiting <= _FEW_WAITING else "chunks_document"
+        texts = self.database.execute(
+            f"SELECT vector_key, context, coalesce(text, content) FROM chunks INDEXED BY {index} "
+            "WHERE live AND NOT embedded AND document = ? ORDER BY ordinal",
+            document,
+        )
+        unique = {key: PendingText(key, embedded_text(context, text), source) for key, context, text in texts}
+        return list(unique.values())
 
     def find(self, id_prefix: str) -> list[StoredChunk]:
         # Ranges, so that no character is a wildcard.
