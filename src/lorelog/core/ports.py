@@ -378,6 +378,10 @@ class Catalog(Protocol):
         """
         ...
 
+    def authored_marks(self, limit: int, *, outside: str = "") -> list[tuple[ChunkKey, str]]:
+        """Return the keys of the same chunks, each with a text that changes whenever the chunk does. Reads no contents."""
+        ...
+
     def supersessions(self) -> Sequence[Supersession]:
         """Return the supersessions that anchors declare, oldest first. Cheap enough to call before each search."""
         ...

@@ -275,6 +275,10 @@ class MemoryStore:
             and not (outside and is_below(stored.chunk.source, outside))
         ][:limit]
 
+    def authored_marks(self, limit: int, *, outside: str = "") -> list[tuple[ChunkKey, str]]:
+        chunks = self.authored_chunks(Filters(), limit, outside=outside)
+        return [(stored.key, f"{stored.id} {stored.project} {stored.chunk!r}") for stored in chunks]
+
     def supersessions(self) -> list[Supersession]:
         return [
             Supersession(old, anchor.memory or stored.id, stored.project)

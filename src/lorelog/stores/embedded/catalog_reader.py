@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from lorelog.core.document import TURN_TYPE, Anchor, ChunkKey, Document, StoredChunk, embedded_text
 from lorelog.core.ports import ChunkNeighbours, PendingText, ReembedState, SummaryLink, Supersession, Vector, VectorPair
@@ -128,14 +129,26 @@ class CatalogReader:
         )
 
     def authored_chunks(self, filters: Filters, limit: int, *, outside: str = "") -> list[StoredChunk]:
+        where, values = self._authored(filters, outside)
+        return self._chunks(f"{_SELECT_CHUNKS} WHERE {where} ORDER BY {_NEWEST_FIRST} LIMIT ?", (*values, limit))
+
+    def authored_marks(self, limit: int, *, outside: str = "") -> list[tuple[ChunkKey, str]]:
+        where, values = self._authored(Filters(), outside)
+        return self.database.execute(
+            # The id stands for the content and its place, the lane key for everything that is derived from the headings above.
+            "SELECT c.row, c.id || ' ' || c.lane_key || ' ' || coalesce(c.anchor, '') FROM chunks c "
+            f"JOIN documents d ON d.id = c.document WHERE {where} ORDER BY {_NEWEST_FIRST} LIMIT ?",
+            (*values, limit),
+        ).fetchall()
+
+    def _authored(self, filters: Filters, outside: str) -> tuple[str, list[Any]]:
+        """Return the condition of chunks that begin a memory and are not notes of turns, and its values."""
         where, values = sql_conditions(filters)
         prefix = outside.rstrip("/")
         inside = "d.source >= ? AND d.source < ?" if outside else "FALSE"  # as in sql_conditions
-        return self._chunks(
-            f"{_SELECT_CHUNKS} WHERE c.memory <> '' AND c.piece = 0 AND c.type <> ? AND NOT ({inside}) AND {where} "
-            f"ORDER BY {_NEWEST_FIRST} LIMIT ?",
-            (TURN_TYPE, *((prefix + "/", prefix + "0") if outside else ()), *values, limit),
-        )
+        between = (prefix + "/", prefix + "0") if outside else ()
+        condition = f"c.memory <> '' AND c.piece = 0 AND c.type <> ? AND NOT ({inside}) AND {where}"
+        return condition, [TURN_TYPE, *between, *values]
 
     def supersessions(self) -> list[Supersession]:
         return [

@@ -134,6 +134,10 @@ class CatalogStore(ABC):
         with self._open_reader() as catalog:
             return catalog.authored_chunks(filters, limit, outside=outside) if catalog else []
 
+    def authored_marks(self, limit: int, *, outside: str = "") -> list[tuple[ChunkKey, str]]:
+        with self._open_reader() as catalog:
+            return catalog.authored_marks(limit, outside=outside) if catalog else []
+
     def supersessions(self) -> tuple[Supersession, ...]:
         """Return supersessions from anchors, oldest first; cached until the next write."""
         with self._open_reader() as catalog:
