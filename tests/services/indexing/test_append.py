@@ -13,7 +13,8 @@ from tests.services.indexing.test_run import CountingEmbedder
 from lorelog.core.options import ChunkOptions, ScanOptions
 from lorelog.core.ports import Store
 from lorelog.ingest import markdown
-from lorelog.ingest.outline import Outline
+from lorelog.ingest.files import read_text
+from lorelog.ingest.outline import Outline, read_outline
 from lorelog.retrieval.analyser import WordAnalyser
 from lorelog.services.indexing import run
 from lorelog.services.indexing.run import IndexJob, IndexRun
@@ -62,15 +63,20 @@ class Costs:
     @property
     def rows_written(self) -> int:
         """Rows of chunks that were inserted, updated or deleted."""
-        words = ("INSERT INTO chunks", "UPDATE chunks SET id", "UPDATE chunks SET project", "DELETE FROM chunks")
-        words = (*words, "UPDATE chunks SET ordinal", "UPDATE chunks SET embedded")
+        changes = (
+            "UPDATE chunks SET id",
+            "UPDATE chunks SET project",
+            "UPDATE chunks SET ordinal",
+            "UPDATE chunks SET embedded",
+        )
+        words = ("INSERT INTO chunks", "DELETE FROM chunks", *changes)
         return len({statement for statement in self.statements if statement.startswith(words)})  # triggers repeat them
 
 
 @pytest.fixture
 def costs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Costs]:
     costs = Costs(tmp_path)
-    outline, read, words, opened = markdown.read_outline, run.read_text, costs.analyser.words, connection._connect
+    outline, read, words, opened = read_outline, read_text, costs.analyser.words, connection._connect
 
     def count_parsed(text: str, **options: object) -> Outline:
         costs.parsed += len(text)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
@@ -138,23 +138,22 @@ class DerivedCues:
     Only those of the memories that there are now are written back, so nothing of a forgotten one stays.
     """
 
-    def __init__(self, file: Path, version: str) -> None:
+    def __init__(self, file: Path, version: str, *, is_read: bool = True) -> None:
+        """Open the file, and read it unless the cues of a few texts are derived anew."""
         self._file = file
         self._version = version
-        self._known: dict[str, list[str]] | None = None
+        self._known = self._read() if is_read else {}
 
     def of(self, text: str) -> tuple[tuple[Cue, ...], str]:
         """Return the cues of a text, and the key to keep them under."""
-        if self._known is None:
-            self._known = self._read()
         key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
         cues = self._known.get(key)
         return (derive_cues(text) if cues is None else read_cues(cues)), key
 
-    def contents(self, used: Mapping[str, Sequence[Cue]]) -> bytes:
-        """Return the content of the file for these keys and their cues."""
-        cues = {key: [str(cue) for cue in own] for key, own in used.items()}
-        return json.dumps({"version": self._version, "cues": cues}, ensure_ascii=False).encode("utf-8", "replace")
+    def contents(self, fields: Iterable[str]) -> bytes:
+        """Return the content of the file for what `derived_field` returned of each text."""
+        version, cues = json.dumps(self._version), ", ".join(dict.fromkeys(fields))
+        return f'{{"version": {version}, "cues": {{{cues}}}}}'.encode("utf-8", "replace")
 
     def _read(self) -> dict[str, list[str]]:
         with suppress(OSError, ValueError, AttributeError, KeyError):
@@ -162,6 +161,11 @@ class DerivedCues:
             if stored.get("version") == self._version:
                 return dict(stored["cues"])
         return {}
+
+
+def derived_field(key: str, cues: Sequence[Cue]) -> str:
+    """Return the cues of a text as a field of a JSON object."""
+    return f'"{key}": {json.dumps([str(cue) for cue in cues], ensure_ascii=False)}'
 
 
 @lru_cache(maxsize=4096)

@@ -33,7 +33,7 @@ from lorelog.core.processes import acquire_file_lock
 from lorelog.core.query import Filters
 from lorelog.services.delivery import cue_table
 from lorelog.services.delivery.cue import Cue, CueKind, read_cues
-from lorelog.services.delivery.derive import DerivedCues, derive_call_cues
+from lorelog.services.delivery.derive import DerivedCues, derive_call_cues, derived_field
 from lorelog.services.delivery.durable import is_lasting_rule
 from lorelog.services.delivery.files import project_key
 from lorelog.services.delivery.history import unused_counts
@@ -68,6 +68,8 @@ _MIN_NEAR_WORDS = 6
 _MIN_NEAR_SHARE = 0.85
 
 _LAST_RANK = 999_999
+_FEW_NEW = 20
+"""New memories up to which their cues are derived anew: reading the file of all derived cues would take longer."""
 
 Verdicts = Mapping[str, str]
 """Freshness by memory id."""
@@ -179,6 +181,10 @@ def _write_memories(source: DeliverySource, check: Callable[[Sequence[StoredChun
     return changed
 
 
+_Bucket = tuple[str, tuple[str, ...], frozenset[str]]
+"""Project, longest words, and words that matter of a text: near-equal texts have the same."""
+
+
 @dataclass(slots=True)
 class _Draft:
     """What a chunk says of a memory by itself, apart from registry, supersessions and dates.
@@ -194,13 +200,11 @@ class _Draft:
     """See `Ownership.claim_of`."""
     memory: StandingMemory | None = None
     """Not own, without expiry; None if it can never be delivered."""
-    derived_key: str = ""
-    """Key of its derived cues; empty if none were derived."""
-    derived: tuple[Cue, ...] = ()
+    derived: str = ""
+    """The derived cues as a field of `derived.json`; empty if none were derived."""
     shown: StandingMemory | None = None
     """The memory as it was shown last."""
-    bucket: tuple[str, tuple[str, ...]] = ("", ())
-    """Near-equal texts have the same."""
+    bucket: _Bucket = ("", (), frozenset())
 
 
 @lru_cache(maxsize=4)
@@ -243,15 +247,15 @@ def _read_drafts(source: DeliverySource) -> list[_Draft]:
     new = {key: mark for key, mark in marks if key not in known or known[key].mark != mark}
     gone = known.keys() - {key for key, _ in marks}
     ownership = Ownership(source.workspace, source.authored)
-    derived = DerivedCues(source.folder / "derived.json", _FORMAT)
-    is_cold = not known
+    is_cold = not known or len(new) > _FEW_NEW
+    derived = DerivedCues(source.folder / "derived.json", _FORMAT, is_read=is_cold)
     for key, stored in source.store.fetch(list(new)).items():
         known[key] = _make_draft(stored, new[key], ownership, derived)
     for key in gone:
         del known[key]
-    if gone or any(known[key].derived_key for key in new if key in known) or is_cold:
-        used = {draft.derived_key: draft.derived for draft in known.values() if draft.derived_key}
-        _replace_if_changed(source.folder / "derived.json", derived.contents(used))
+    if gone or any(known[key].derived for key in new if key in known) or is_cold:
+        fields = (draft.derived for draft in known.values() if draft.derived)
+        _replace_if_changed(source.folder / "derived.json", derived.contents(fields))
     return [known[key] for key, mark in marks if key in known and known[key].mark == mark]
 
 
@@ -274,9 +278,11 @@ def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership, derived: D
     is_standing = bool(by_hand) or (chunk.type in STANDING_TYPES and (lasts or chunk.type == "decision"))
     is_added_fact = not (is_captured or anchor.covers) and chunk.type not in _CUELESS_TYPES
     has_cues = lasts and (is_standing or is_added_fact)
+    cues = by_hand
     if has_cues and not by_hand:
-        draft.derived, draft.derived_key = derived.of(text)
-    cues = by_hand or draft.derived or (derive_call_cues(context, stored.project) if has_cues else ())
+        cues, key = derived.of(text)
+        draft.derived = derived_field(key, cues)
+        cues = cues or derive_call_cues(context, stored.project)
     if not text or not (is_standing or cues):
         return draft
     draft.memory = StandingMemory(
@@ -292,9 +298,9 @@ def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership, derived: D
         cues=cues,
         session=anchor.session,
     )
-    words_of_text = _near_words(draft.memory.text)
-    rarest = sorted(sorted(words_of_text, key=lambda word: (-len(word), word))[:2])
-    draft.bucket = (stored.project, tuple(rarest))
+    near = _near_words(draft.memory.text)
+    longest = sorted(near, key=lambda word: (-len(word), word))[:2]
+    draft.bucket = (stored.project, tuple(sorted(longest)), frozenset(filter(_matters, near)))
     return draft
 
 
@@ -351,7 +357,7 @@ def _adopt_own_memories(source: DeliverySource) -> None:
 def _drop_repetitions(drafts: Iterable[_Draft]) -> list[StandingMemory]:
     """Keep one of each near-equal text and project: the user's word, an agent's, or a foreign one; the newest of these."""
     kept: list[StandingMemory] = []
-    near: dict[tuple[str, tuple[str, ...]], list[tuple[int, str]]] = {}
+    near: dict[_Bucket, list[tuple[int, str]]] = {}
     for draft in drafts:
         memory = draft.shown
         if memory is None:
@@ -425,29 +431,31 @@ def _encode_standing(memory: StandingMemory) -> str:
 
 
 @lru_cache(maxsize=MAX_MEMORIES)
-def _encode_cues(memory: StandingMemory) -> tuple[str, tuple[tuple[str, str, str, str], ...]]:
-    """Return a memory's entry as JSON, and kind, key, hint and value of each of its cues."""
+def _encode_cues(memory: StandingMemory, rank: str) -> tuple[tuple[str, tuple[str, str, bytes]], ...]:
+    """Return the lines of a memory in the table of cues, each with the name that its symbol or error is listed under."""
+    entry = json.dumps(memory.cue_entry(), ensure_ascii=False)
     lines = [(*_table_key(cue), _hint(cue), cue.value) for cue in memory.cues]
-    return json.dumps(memory.cue_entry(), ensure_ascii=False), tuple(line for line in lines if line[0])
+    return tuple(
+        (kind + key, cue_table.encode_line(kind + key, hint, rank, value, entry))
+        for kind, key, hint, value in lines
+        if kind
+    )
 
 
 def encode_cue_table(memories: Sequence[StandingMemory]) -> bytes:
     """Return the table of cues for memories in the order newest first."""
-    lines: list[tuple[str, str, str, str, str]] = []
+    lines: list[tuple[str, str, bytes]] = []
     names: dict[str, set[str]] = {cue_table.SYMBOL: set(), cue_table.ERROR: set()}
-    last = (
-        _LAST_RANK - len(memories) + 1
-    )  # counted from the oldest: a new memory does not change the lines of the others
-    for number, memory in enumerate(memories, last):
-        rank = f"{0 if memory.own else 1}{number:06}"
-        entry, cues = _encode_cues(memory)
-        for kind, key, hint, value in cues:
-            names.get(kind, set()).add(key)
-            lines.append((kind + key, hint, rank, value, entry))
+    # Ranks count from the oldest memory, so that a new one does not change the lines of the others.
+    for number, memory in enumerate(memories, _LAST_RANK - len(memories) + 1):
+        for name, line in _encode_cues(memory, f"{0 if memory.own else 1}{number:06}"):
+            if name[0] in names:
+                names[name[0]].add(name[1:])
+            lines.append(line)
     for kind, label in ((cue_table.SYMBOL, cue_table.SYMBOL_NAMES), (cue_table.ERROR, cue_table.ERROR_WORDS)):
         if names[kind]:
-            lines.append((label, "", "0", " ".join(sorted(names[kind])), "{}"))
-    return cue_table.encode_lines(lines)
+            lines.append(cue_table.encode_line(label, "", "0", " ".join(sorted(names[kind])), "{}"))
+    return cue_table.join_lines(lines)
 
 
 def _hint(cue: Cue) -> str:
