@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lorelog.core.dataclasses import replace
 from lorelog.core.document import Chunk
 from lorelog.core.options import ChunkOptions
 from lorelog.ingest import outline
-from lorelog.ingest.markdown import chunk_markdown
+from lorelog.ingest.markdown import can_resume, chunk_markdown
 from lorelog.ingest.outline import is_blank, read_outline
 
 _FRAGMENTS = st.sampled_from(
@@ -142,3 +143,58 @@ def test_hiding_a_comment_hides_no_text(line: str) -> None:
     hidden = [outline.lines[0][start:end] for start, end in outline.hidden.get(0, ())]
     assert len(rest) + sum(map(len, hidden)) == len(outline.lines[0])
     assert all(part.startswith("<!--") and part.endswith("-->") for part in hidden)
+
+
+_NOTES = st.lists(_FRAGMENTS | st.text(max_size=12), min_size=2, max_size=14).map("\n".join)
+_GROWING = st.builds(
+    "{}# Title\n\n{}\n\n### 09:15\n<!-- memory:a1 -->\n{}".format,
+    st.sampled_from(["", "", "---\ntags: a, b\n---\n", "---\nx\n", "<!--\n", "~~~\n~~~\n"]),
+    _NOTES,
+    _NOTES,
+)
+_ENDS = st.sampled_from(
+    ["\n\n### 10:00\n<!-- memory:b2 -->\ntext\n", "-->\n\n# New\n\ntext", "\n===\nx", "```\n# x\n```"]
+)
+_FALLBACKS = st.sampled_from(["2026-03-05", "2026-03-06"])
+
+
+@given(
+    old=_GROWING,
+    added=_NOTES | _ENDS,
+    options=_OPTIONS,
+    source=st.sampled_from(["/m/note.md", "/memory/2026-03-05.md"]),
+    days=st.tuples(_FALLBACKS, _FALLBACKS),
+    limit=st.sampled_from([4_000, 4_000, 3]),
+)
+def test_a_text_that_grew_is_parsed_from_a_heading_on(
+    old: str, added: str, options: ChunkOptions, source: str, days: tuple[str, str], limit: int
+) -> None:
+    """The chunks before a resume point, and those parsed from it on, are the chunks of the whole text that grew."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(outline, "MAX_HEADINGS", limit)
+        before = chunk_markdown(old, source, options, fallback_date=days[0])
+        text = old + added
+        whole = chunk_markdown(text, source, options, fallback_date=days[1])
+        point = before.resume
+        if point is None or not can_resume(point, text, days[1]):
+            return
+        rest = chunk_markdown(text, source, options, fallback_date=days[1], resume=point)
+    kept = tuple(chunk for chunk in before.chunks if chunk.start_line <= point.line)
+    assert kept + rest.chunks == whole.chunks
+    assert max(((chunk.date[:10], chunk.date_source) for chunk in kept), default=("", "")) == point.latest
+    assert replace(rest, chunks=whole.chunks) == whole
+
+
+def test_a_journal_that_grew_is_parsed_from_its_last_entry_on() -> None:
+    """Of a journal with 50 entries, an appended one costs the parse of two; an open fence or comment costs all."""
+    entries = [f"### 10:{minute}\n<!-- memory:m{minute} -->\ntext {minute}\n" for minute in range(10, 60)]
+    text = "# 2026-03-05\n\n" + "\n".join(entries)
+    point = chunk_markdown(text, "/memory/2026-03-05.md", ChunkOptions()).resume
+    assert point is not None
+    assert text[point.offset :] == entries[-1]
+    grown = text + "\n### 11:00\nnew\n"
+    rest = chunk_markdown(grown, "/memory/2026-03-05.md", ChunkOptions(), resume=point)
+    assert [chunk.text for chunk in rest.chunks] == ["### 10:59\ntext 59", "### 11:00\nnew"]
+    for opened in ("<!-- x\n\n", "---\na: b\n", "~~~\n"):
+        unclosed = opened + text.replace("<!--", "")
+        assert chunk_markdown(unclosed, "/memory/2026-03-05.md", ChunkOptions()).resume is None

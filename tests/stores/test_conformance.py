@@ -7,10 +7,12 @@ import math
 import pytest
 from tests.stores.making import anchored, chunk, update, vector
 
+from lorelog.core.dataclasses import replace
 from lorelog.core.document import Anchor, Chunk
 from lorelog.core.errors import ModelFault, NotFound, StoreBusy, UsageError
 from lorelog.core.ports import MIN_BM25_WORDS, ChunkNeighbours, DocumentUpdate, Store, SummaryLink, Supersession
 from lorelog.core.query import Filters, Term
+from lorelog.stores.memory import MemoryStore
 
 ALL = Filters()
 
@@ -902,3 +904,22 @@ def test_a_purge_leaves_what_is_in_use_and_drops_the_vectors_of_what_is_gone(sto
     assert store.missing_vectors([gone, kept]) == {gone}
     put(store, update("/c.md", ["beta four"]))
     assert texts(store, "beta") == ["beta four"]
+
+
+def test_chunks_before_the_first_line_of_an_update_stay(store: Store) -> None:
+    """An update from a line on replaces the chunks from there on; those before keep their keys and their marks."""
+    first = update(
+        "/a.md", [chunk("/a.md", text, line, anchor=Anchor(memory=text)) for line, text in ((1, "a"), (2, "b"))]
+    )
+    put(store, replace(first, resume="here"))
+    before = store.chunks_of("/a.md")
+    marks = dict(store.authored_marks(10))
+    assert store.resume_point("/a.md") == "here"
+    added = [chunk("/a.md", text, line, anchor=Anchor(memory=text)) for line, text in ((2, "b2"), (3, "c"))]
+    put(store, replace(update("/a.md", added, size=2), first_line=2, base=store.document("/a.md")))
+    assert [stored.chunk.text for stored in store.chunks_of("/a.md")] == ["a", "b2", "c"]
+    assert (store.documents()[0].chunk_count, store.resume_point("/a.md")) == (3, "")
+    kept = dict(store.authored_marks(10)).items() & marks.items()
+    assert [key for key, _ in kept] == [before[0].key] or isinstance(store, MemoryStore)
+    assert [text.text for text in store.pending_of("/a.md")] == ["a", "b2", "c"]
+    assert store.embedded_keys("/a.md") == set()

@@ -134,10 +134,16 @@ class Analyser(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DocumentUpdate:
-    """A document and all its chunks, which replace all earlier chunks of that source."""
+    """A document and its chunks, which replace the earlier chunks of that source: all of them, or those from a line on."""
 
     document: Document
     chunks: tuple[Chunk, ...]
+    first_line: int = 1
+    """Chunks of the stored version that begin before this line stay as they are."""
+    base: Document | None = None
+    """The stored version that it continues, if some of its chunks stay."""
+    resume: str = ""
+    """Where the next version may continue this one; the store keeps it with the document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,6 +399,10 @@ class Catalog(Protocol):
         """
         ...
 
+    def authored_marks(self, limit: int, *, outside: str = "") -> list[tuple[ChunkKey, str]]:
+        """Return the keys of the same chunks, each with a text that changes whenever the chunk does. Reads no contents."""
+        ...
+
     def supersessions(self) -> Sequence[Supersession]:
         """Return the supersessions that anchors declare, oldest first. Cheap enough to call before each search."""
         ...
@@ -411,6 +421,18 @@ class Catalog(Protocol):
 
     def chunks_of(self, source: str) -> list[StoredChunk]:
         """Return a document's chunks in file order; empty if it is unknown."""
+        ...
+
+    def resume_point(self, source: str) -> str:
+        """Return what `DocumentUpdate.resume` said of a document; empty if it said nothing."""
+        ...
+
+    def embedded_keys(self, source: str, first_line: int = 1) -> set[str]:
+        """Return the vector keys of a document's chunks that begin at this line or later and have a vector."""
+        ...
+
+    def pending_of(self, source: str) -> list[PendingText]:
+        """Return the texts of a document's chunks without a vector of the current model, each vector key once."""
         ...
 
     def find(self, id_prefix: str) -> list[StoredChunk]:

@@ -42,16 +42,28 @@ class FileText:
     text: str
     digest: str
     note: str = ""
+    size: int = 0
+    """Number of bytes."""
+    has_grown: bool = False
+    """True if it begins with the content that was asked for, and has more."""
 
 
-def read_text(file: SourceFile) -> FileText:
+def read_text(file: SourceFile, before: tuple[int, str] | None = None) -> FileText:
     r"""Return a file's text. Raise SourceError if it cannot be read, or is not text.
 
+    `before` are the size and digest of an earlier content, to learn whether the file only grew.
     A byte order mark is dropped and `\r\n` becomes `\n`; no other character ends a line. UTF-16 with a byte order mark is decoded.
     """
     data = _read_bytes(file.path)
     text, note = _decode(data, printable_path(file.path))
-    return FileText(text.replace("\r\n", "\n"), hashlib.sha256(data).hexdigest(), note)
+    digest, has_grown = hashlib.sha256(), False
+    if before is not None and before[0] < len(data):
+        digest.update(memoryview(data)[: before[0]])
+        has_grown = digest.hexdigest() == before[1]
+        digest.update(memoryview(data)[before[0] :])
+    else:
+        digest.update(data)
+    return FileText(text.replace("\r\n", "\n"), digest.hexdigest(), note, len(data), has_grown)
 
 
 class ParseTimer:

@@ -17,10 +17,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import accumulate
 from pathlib import PurePath
+from typing import NamedTuple
 
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import DATE_IN_TEXT, DATE_OF_FILE, HEADING_SEPARATOR, Anchor, Chunk
@@ -265,39 +266,153 @@ class ParsedDocument:
     date_source: str = DATE_IN_TEXT
     undivided_from: int = 0
     """First line (from 1) of the text beyond the limit of headings; 0 if there is none."""
+    resume: ResumePoint | None = None
+    """Where to continue when text is appended; None if all of it must be parsed again."""
+
+
+class EnclosingHeading(NamedTuple):
+    """A heading that encloses the sections after a point of a text."""
+
+    level: int
+    title: str
+    day: str
+    time: str
+
+
+class ResumePoint(NamedTuple):
+    """A heading of a text before which nothing depends on what follows, and what the text after it inherits.
+
+    A text that only grew is parsed from there on. Whoever keeps the point makes sure that the text before it is the same.
+    """
+
+    offset: int
+    """Characters before its line."""
+    line: int
+    """Lines before it."""
+    headings: int
+    """Headings before it, which count towards their limit."""
+    front_matter: int
+    """Lines of front matter at the top."""
+    title: str
+    """The document's title, which does not depend on what follows."""
+    fallback_date: str
+    """The date of the chunks before it that have none in the text; empty if all have."""
+    outer: tuple[EnclosingHeading, ...]
+    """Outermost first."""
+    latest: tuple[str, str]
+    """The latest day of the chunks before it and its source; empty if there are none."""
 
 
 def chunk_markdown(
-    text: str, source: str, options: ChunkOptions, *, fallback_date: str = "", timer: ParseTimer | None = None
+    text: str,
+    source: str,
+    options: ChunkOptions,
+    *,
+    fallback_date: str = "",
+    timer: ParseTimer | None = None,
+    resume: ResumePoint | None = None,
 ) -> ParsedDocument:
     """Split a Markdown text into chunks; raise SourceError if `timer` runs out.
 
-    `fallback_date` is used if the text itself has no date.
+    `fallback_date` is used if the text itself has no date. With `resume`, which `can_resume` must admit, the chunks are those
+    of the text from there on.
     """
-    outline = read_outline(text, max_headings=heading_limit(source), timer=timer)
-    front = parse_front_matter(outline.lines[: outline.front_matter])
-    sections = read_sections(outline)
+    start = resume or _START
+    outline = read_outline(
+        text[start.offset :] if start.offset else text,
+        max_headings=heading_limit(source) - start.headings,
+        timer=timer,
+    )
+    front_lines = outline.lines[: outline.front_matter]
+    if start.front_matter:
+        front_lines = text.split("\n", start.front_matter)[: start.front_matter]
+    front = parse_front_matter(front_lines)
+    sections = read_sections(outline, _outer_sections(start.outer))
     base = PartialDatetime(day_from_filename(source) or front.date)
-    title = front.title or _first_title(sections) or PurePath(source).stem
+    title = start.title or front.title or _first_title(sections) or PurePath(source).stem
     day = base.day or find_day(title)
+    factory = _ChunkFactory(outline, source, options, front, start, timer)
+    chunks, times = _build_chunks(factory, sections, base, fallback_date)
+    undivided = outline.undivided_from
     return ParsedDocument(
         title=title,
         date=day or fallback_date,
         date_source=DATE_IN_TEXT if day else DATE_OF_FILE,
-        chunks=_build_chunks(_ChunkFactory(outline, source, options, front, timer), sections, base, fallback_date),
+        chunks=chunks,
         dropped_tags=front.dropped_tags,
-        undivided_from=outline.undivided_from + 1 if outline.undivided_from < len(outline.lines) else 0,
+        undivided_from=undivided + start.line + 1 if undivided < len(outline.lines) else 0,
+        resume=_find_resume_point(factory, sections, times, chunks, title),
+    )
+
+
+def can_resume(resume: ResumePoint, text: str, fallback_date: str) -> bool:
+    """Return True if a text, whose beginning is known to be the same, can be parsed from a point on."""
+    same_dates = not resume.fallback_date or resume.fallback_date == fallback_date
+    return same_dates and 0 < resume.offset < len(text) and text[resume.offset - 1] == "\n"
+
+
+_START = ResumePoint(0, 0, 0, 0, "", "", (), ("", ""))
+
+
+def _outer_sections(outer: Sequence[EnclosingHeading]) -> list[Section]:
+    """Return the headings around a point as sections without lines."""
+    sections: list[Section] = []
+    for index, heading in enumerate(outer):
+        above = sections[-1].path if sections else ()
+        path = (*above, heading.title) if heading.title else above
+        sections.append(
+            Section(first=-1, last=-1, body=-1, level=heading.level, title=heading.title, path=path, parent=index - 1)
+        )
+    return sections
+
+
+def _find_resume_point(
+    factory: _ChunkFactory, sections: list[Section], times: list[PartialDatetime], chunks: Sequence[Chunk], title: str
+) -> ResumePoint | None:
+    """Return the last point from which this text could be parsed after something was appended to it."""
+    outline, start = factory.outline, factory.start
+    if outline.last_safe_heading < 0:
+        return None
+    heading = outline.headings[outline.last_safe_heading]
+    index = next(index for index in range(len(sections) - 1, -1, -1) if sections[index].first == heading.first)
+    has_title = factory.front.title or any(
+        section.title and section.level == 1 for section in sections[len(start.outer) : index]
+    )
+    if not (start.title or has_title):
+        return None
+    outer: list[EnclosingHeading] = []
+    parent = sections[index].parent
+    while parent >= 0:
+        section = sections[parent]
+        outer.append(EnclosingHeading(section.level, section.title, times[parent].day, times[parent].time))
+        parent = section.parent
+    line = start.line + heading.first
+    before = [chunk for chunk in chunks if chunk.start_line <= line]
+    latest = max(((chunk.date[:10], chunk.date_source) for chunk in before), default=("", ""))
+    undated = next((chunk.date for chunk in before if chunk.date_source == DATE_OF_FILE), None)
+    if undated == "":  # a date that was unknown may be known by then
+        return None
+    return ResumePoint(
+        offset=start.offset + sum(map(len, outline.lines[: heading.first])) + heading.first,
+        line=line,
+        headings=start.headings + outline.last_safe_heading,
+        front_matter=start.front_matter or outline.front_matter,
+        outer=tuple(reversed(outer)),
+        title=title,
+        latest=max(latest, start.latest),
+        fallback_date=undated or start.fallback_date,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _ChunkFactory:
-    """Builds the chunks of one file."""
+    """Builds the chunks of one file, or of its end from `start` on."""
 
     outline: Outline
     source: str
     options: ChunkOptions
     front: FrontMatter
+    start: ResumePoint
     timer: ParseTimer | None = None
 
     def chunk(
@@ -314,8 +429,8 @@ class _ChunkFactory:
             heading=section.title,
             heading_level=section.level,
             heading_path=section.path,
-            start_line=piece.first + 1,
-            end_line=piece.last + 1,
+            start_line=self.start.line + piece.first + 1,
+            end_line=self.start.line + piece.last + 1,
             content=_raw_content(outline, piece),
             text=_visible_text(outline, piece),
             context=HEADING_SEPARATOR.join(above),
@@ -330,13 +445,14 @@ class _ChunkFactory:
 
 def _build_chunks(
     factory: _ChunkFactory, sections: list[Section], base: PartialDatetime, fallback_date: str
-) -> tuple[Chunk, ...]:
-    outline = factory.outline
-    anchors = _collect_anchors(outline, sections)
-    datetimes: list[PartialDatetime] = []
+) -> tuple[tuple[Chunk, ...], list[PartialDatetime]]:
+    """Return the chunks, and the date and time of each section."""
+    outline, outer = factory.outline, factory.start.outer
+    anchors = _collect_anchors(outline, sections, len(outer))
+    datetimes = [PartialDatetime(heading.day, heading.time) for heading in outer]
     # Parts of one line may agree in everything that makes up an id; only the first is kept.
     chunks: dict[tuple[int, int, str], Chunk] = {}
-    for index, section in enumerate(sections):
+    for index, section in enumerate(sections[len(outer) :], len(outer)):
         section_time = (datetimes[section.parent] if section.parent >= 0 else base).refine(section.title)
         datetimes.append(section_time)
         if not outline.has_text(section.body, section.last):
@@ -348,14 +464,13 @@ def _build_chunks(
                 anchor = anchors[index] = replace(anchor, covers=())
             chunk = factory.chunk(section, piece, number=number, date=date, anchor=anchor)
             chunks.setdefault((chunk.start_line, chunk.end_line, chunk.content_hash), chunk)
-    return tuple(chunks.values())
+    return tuple(chunks.values()), datetimes
 
 
-def _collect_anchors(outline: Outline, sections: list[Section]) -> dict[int, Anchor]:
-    """Return the first anchor of each section, by section index, extended by the covers of later comments."""
+def _collect_anchors(outline: Outline, sections: list[Section], index: int) -> dict[int, Anchor]:
+    """Return the first anchor of each section from `index` on, by section index, extended by the covers of later comments."""
     anchors: dict[int, Anchor] = {}
     extra: dict[int, list[str]] = {}
-    index = 0
     undivided_from = outline.undivided_from
     for comment in outline.comments:
         if comment.line >= undivided_from:  # many entries: none of their anchors holds for all

@@ -125,6 +125,11 @@ class FrontMatter:
     """Tags beyond the limits."""
 
 
+def is_front_matter_fence(line: str) -> bool:
+    """Return True if a first line may open front matter."""
+    return line.rstrip() in _FENCES
+
+
 def front_matter_length(lines: Sequence[str]) -> int:
     """Return the number of front matter lines at the top, including both fences."""
     opening = lines[0].rstrip()

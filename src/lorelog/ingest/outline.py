@@ -29,7 +29,7 @@ from collections.abc import Mapping, Sequence
 
 from lorelog.core.dataclasses import dataclass
 from lorelog.ingest.files import ParseTimer
-from lorelog.ingest.metadata import front_matter_length
+from lorelog.ingest.metadata import front_matter_length, is_front_matter_fence
 
 COMMENT_OPEN = "<!--"
 COMMENT_CLOSE = "-->"
@@ -52,6 +52,8 @@ class CommentReader:
     def __init__(self, lines: Sequence[str]) -> None:
         self._lines = lines
         self._spans: tuple[int, dict[int, int]] = (-1, {})
+        self.reach = -1
+        """The last line that was read to find the end of a comment."""
         self.comments: list[Comment] = []
         self.hidden: dict[int, list[tuple[int, int]]] = {}
 
@@ -98,9 +100,12 @@ class CommentReader:
             close = line.find(COMMENT_CLOSE)
             reopened = line.find(COMMENT_OPEN)
             if close >= 0 and (reopened < 0 or close < reopened):
+                self.reach = max(self.reach, later)
                 return later
             if reopened >= 0 or (inline and not line.strip()):
+                self.reach = max(self.reach, later)
                 return -1
+        self.reach = len(self._lines)
         return -1
 
     def _hide_lines(self, first: int, start: int, last: int) -> int:
@@ -176,6 +181,8 @@ class Outline:
     """Columns covered by comments, by line."""
     front_matter: int
     """Number of front matter lines at the top."""
+    last_safe_heading: int = -1
+    """Index of the last heading before which nothing depends on the text after its line; -1 if there is none."""
 
     @property
     def undivided_from(self) -> int:
@@ -234,6 +241,9 @@ class _OutlineParser:
         self._atomic_blocks: dict[int, int] = {}
         self._comments = CommentReader(lines)
         self._front = front_matter_length(lines)
+        # The last line that was read to classify one before it; all of them if front matter may be closed further down.
+        self._reach = len(lines) if is_front_matter_fence(lines[0]) and not self._front else self._front - 1
+        self._last_safe_heading = -1
         self._barrier = self._front - 1
         if self._front:
             self._atomic_blocks[0] = self._front - 1
@@ -260,6 +270,7 @@ class _OutlineParser:
             comments=self._comments.comments,
             hidden=self._comments.hidden,
             front_matter=self._front,
+            last_safe_heading=self._last_safe_heading,
         )
 
     def _classify(self, number: int, line: str, bare: str) -> int:
@@ -291,9 +302,12 @@ class _OutlineParser:
             other = self._lines[later]
             bare = other.strip()
             if bare.startswith(mark) and not bare.strip(mark[0]) and _indent(other, other.lstrip(" \t")) <= indent + 3:
+                self._reach = max(self._reach, later)
                 return later
             if in_list and bare and other[0] not in " \t":
+                self._reach = max(self._reach, later)
                 return self._last_filled(later - 1)
+        self._reach = len(self._lines)
         return len(self._lines) - 1
 
     def _last_filled(self, number: int) -> int:
@@ -310,6 +324,10 @@ class _OutlineParser:
         unclosed = title.rstrip("#")
         if unclosed != title and (not unclosed or unclosed[-1].isspace()):
             title = unclosed.rstrip()
+        # The last line may be continued by text that is appended.
+        is_divided = len(self._headings) < self._max_headings
+        if is_divided and max(self._reach, self._comments.reach) <= number < len(self._lines) - 1:
+            self._last_safe_heading = len(self._headings)
         self._add_heading(Heading(number, number, level, title))
         return True
 
@@ -376,16 +394,19 @@ class Section:
     """Index of the section whose heading encloses this one, or -1."""
 
 
-def read_sections(outline: Outline) -> list[Section]:
-    """Return all sections in file order; text before the first heading, or beyond their limit, is a section of level 0."""
+def read_sections(outline: Outline, outer: Sequence[Section] = ()) -> list[Section]:
+    """Return all sections in file order; text before the first heading, or beyond their limit, is a section of level 0.
+
+    `outer` are the sections around the first heading, outermost first, if the lines are only the end of a text. They are returned too.
+    """
     headings = outline.headings
     count = len(outline.lines)
-    sections: list[Section] = []
+    sections: list[Section] = list(outer)
     end = _last_nonblank_line(outline, 0, headings[0].first if headings else count)
     first = next((number for number in range(end + 1) if not is_blank(outline.lines[number])), end + 1)
     if first <= end:
         sections.append(Section(first=first, last=end, body=first, level=0, title="", path=(), parent=-1))
-    enclosing: list[int] = []
+    enclosing: list[int] = list(range(len(outer)))
     for index, heading in enumerate(headings):
         following = headings[index + 1].first if index + 1 < len(headings) else count
         while enclosing and sections[enclosing[-1]].level >= heading.level:

@@ -106,8 +106,13 @@ class MemoryWriter:
             if any(chunk.source != update.document.source for chunk in update.chunks):
                 raise AssertionError(f"{update.document.source} has a chunk of another document")
         for update in updates:
-            self._store._remove_document(update.document.source)
-            self._store._add_document(update)
+            source = update.document.source
+            if update.first_line > 1 and self._store._documents.get(source) != update.base:
+                raise AssertionError(f"{source} is not the version that the update continues")
+            kept = [stored.chunk for stored in self._store.chunks_of(source)]
+            kept = [chunk for chunk in kept if chunk.start_line < update.first_line]
+            self._store._remove_document(source)
+            self._store._add_document(replace(update, chunks=(*kept, *update.chunks)))
         self._store._writes += 1
 
     def touch(self, documents: Sequence[Document]) -> None:
@@ -209,6 +214,7 @@ class MemoryStore:
         self._space = f"{provider}/{model}"
         self._model = model
         self._documents: dict[str, Document] = {}
+        self._resume_points: dict[str, str] = {}
         self._entries: dict[int, _IndexedChunk] = {}
         self._vector_sets = VectorSets()
         self._remarks: dict[str, str] = {}
@@ -276,6 +282,10 @@ class MemoryStore:
             and not (outside and is_below(stored.chunk.source, outside))
         ][:limit]
 
+    def authored_marks(self, limit: int, *, outside: str = "") -> list[tuple[ChunkKey, str]]:
+        chunks = self.authored_chunks(Filters(), limit, outside=outside)
+        return [(stored.key, f"{stored.id} {stored.project} {stored.chunk!r}") for stored in chunks]
+
     def supersessions(self) -> list[Supersession]:
         return [
             Supersession(old, anchor.memory or stored.id, stored.project)
@@ -296,6 +306,18 @@ class MemoryStore:
 
     def chunks_of(self, source: str) -> list[StoredChunk]:
         return [self._stored(entry) for entry in self._entries.values() if entry.document == source]
+
+    def resume_point(self, source: str) -> str:
+        return self._resume_points.get(source, "")
+
+    def embedded_keys(self, source: str, first_line: int = 1) -> set[str]:
+        stored = [stored for stored in self.chunks_of(source) if stored.chunk.start_line >= first_line]
+        return {entry.chunk.vector_key for entry in stored if entry.has_vector}
+
+    def pending_of(self, source: str) -> list[PendingText]:
+        chunks = [stored.chunk for stored in self.chunks_of(source) if not stored.has_vector]
+        texts = {chunk.vector_key: PendingText(chunk.vector_key, chunk.embedded_text, source) for chunk in chunks}
+        return list(texts.values())
 
     def find(self, id_prefix: str) -> list[StoredChunk]:
         if not id_prefix:
@@ -565,6 +587,7 @@ class MemoryStore:
             expected = len(vector)
 
     def _add_document(self, update: DocumentUpdate) -> None:
+        self._resume_points[update.document.source] = update.resume
         self._documents[update.document.source] = replace(update.document, chunk_count=len(update.chunks))
         for chunk in update.chunks:
             body = Counter(self._analyser.words(chunk.matched_text))
@@ -573,6 +596,7 @@ class MemoryStore:
 
     def _remove_document(self, source: str) -> bool:
         self._entries = {key: entry for key, entry in self._entries.items() if entry.document != source}
+        self._resume_points.pop(source, None)
         return self._documents.pop(source, None) is not None
 
 

@@ -16,7 +16,9 @@ from lorelog.core.memory import NewMemory
 from lorelog.core.options import ChunkOptions
 from lorelog.ingest.files import read_text
 from lorelog.ingest.markdown import chunk_markdown
-from lorelog.services.memories.journal import append_entries, has_entry
+from lorelog.ingest.outline import read_outline
+from lorelog.services.memories import journal
+from lorelog.services.memories.journal import append_entries, has_closed_fences, has_entry
 
 NOW = datetime(2026, 3, 5, 14, 30, tzinfo=UTC)
 
@@ -170,3 +172,37 @@ def test_new_journals_are_open_to_whom_their_folder_is_open(tmp_path: Path) -> N
     places = (closed, closed.parent, closed.parents[1], opened, opened.parent, elsewhere, elsewhere.parent)
     modes = [oct(place.stat().st_mode & 0o777) for place in places]
     assert modes == ["0o600", "0o700", "0o700", "0o644", "0o755", "0o644", "0o755"]
+
+
+_LINES = st.sampled_from(
+    [
+        "```",
+        "~~~",
+        "````",
+        "``` py",
+        "  ```",
+        "    ```",
+        "- ```",
+        "a ~~~",
+        "`` ``` ``",
+        "<!--",
+        "-->",
+        "---",
+        "x",
+        "",
+        "# h",
+    ]
+)
+
+
+@given(st.lists(_LINES, max_size=9).map("\n".join))
+def test_a_text_with_closed_fences_needs_no_line_to_close_one(text: str) -> None:
+    """Where the quick look at a journal finds no open fence, the whole parse finds none."""
+    if has_closed_fences(text):
+        assert journal._closing_fence(read_outline(text)) == []
+
+
+def test_a_journal_with_closed_fences_is_not_parsed() -> None:
+    """A journal with code blocks and anchors in one line is known to end outside of a fence."""
+    assert has_closed_fences("# 2026-03-05\n\n### 10:00\n<!-- memory:a -->\n```py\nx = 1\n```\ntext\n")
+    assert not has_closed_fences("# 2026-03-05\n\n```py\nx = 1\n")

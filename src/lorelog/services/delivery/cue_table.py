@@ -186,13 +186,19 @@ def _rank_of(line: list[bytes]) -> bytes:
     return line[1]
 
 
-def encode_lines(lines: Iterable[tuple[str, str, str, str, str]]) -> bytes:
-    """Return the bytes of a table with these keys, hints, ranks, values and JSON."""
+def encode_line(key: str, hint: str, rank: str, value: str, entry: str) -> tuple[str, str, bytes]:
+    """Return the escaped key, the hint and the bytes of a line, for `join_lines`."""
+    key = _escape(key)
+    return key, hint, f"{key}\t{hint}\t{rank}\t{value}\t{entry}\n".encode("utf-8", "replace")
+
+
+def join_lines(lines: Iterable[tuple[str, str, bytes]]) -> bytes:
+    """Return the bytes of a table with these lines."""
     by_key: dict[str, set[str]] = {}
     encoded: set[bytes] = set()
-    for key, hint, rank, value, entry in lines:
-        by_key.setdefault(_escape(key), set()).add(hint)
-        encoded.add("\t".join((_escape(key), hint, rank, value, entry)).encode("utf-8", "replace") + b"\n")
+    for key, hint, line in lines:
+        by_key.setdefault(key, set()).add(hint)
+        encoded.add(line)
     if len(encoded) > MAX_UNLISTED:
         for key, hints in by_key.items():
             listed = _HINT_SEPARATOR.join(sorted(hints))

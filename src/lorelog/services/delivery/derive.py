@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
@@ -135,32 +135,37 @@ _FOLDER = re.compile(r"(?<![\w/.@`-])([\w.-]{3,40}/)(?=[\s.,;:)]|$)")
 class DerivedCues:
     """Cues of texts, kept in a file by the hash of each text: deriving those of 5,000 memories takes seconds.
 
-    Only what was asked for since the file was opened is written back, so nothing of a forgotten memory stays.
+    Only those of the memories that there are now are written back, so nothing of a forgotten one stays.
     """
 
-    def __init__(self, file: Path, version: str) -> None:
+    def __init__(self, file: Path, version: str, *, is_read: bool = True) -> None:
+        """Open the file, and read it unless the cues of a few texts are derived anew."""
         self._file = file
         self._version = version
-        self._known: dict[str, list[str]] = {}
-        self._used: dict[str, list[str]] = {}
-        with suppress(OSError, ValueError, AttributeError):
-            stored = json.loads(file.read_bytes())
-            self._known = stored["cues"] if stored.get("version") == version else {}
+        self._known = self._read() if is_read else {}
 
-    def of(self, text: str) -> tuple[Cue, ...]:
-        """Return the cues of a text."""
+    def of(self, text: str) -> tuple[tuple[Cue, ...], str]:
+        """Return the cues of a text, and the key to keep them under."""
         key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
         cues = self._known.get(key)
-        if cues is None:
-            cues = [str(cue) for cue in derive_cues(text)]
-        self._used[key] = cues
-        return read_cues(cues) if cues else ()
+        return (derive_cues(text) if cues is None else read_cues(cues)), key
 
-    def contents(self) -> bytes | None:
-        """Return the new content of the file, or None if it has not changed."""
-        if self._used == self._known:
-            return None
-        return json.dumps({"version": self._version, "cues": self._used}, ensure_ascii=False).encode("utf-8", "replace")
+    def contents(self, fields: Iterable[str]) -> bytes:
+        """Return the content of the file for what `derived_field` returned of each text."""
+        version, cues = json.dumps(self._version), ", ".join(dict.fromkeys(fields))
+        return f'{{"version": {version}, "cues": {{{cues}}}}}'.encode("utf-8", "replace")
+
+    def _read(self) -> dict[str, list[str]]:
+        with suppress(OSError, ValueError, AttributeError, KeyError):
+            stored = json.loads(self._file.read_bytes())
+            if stored.get("version") == self._version:
+                return dict(stored["cues"])
+        return {}
+
+
+def derived_field(key: str, cues: Sequence[Cue]) -> str:
+    """Return the cues of a text as a field of a JSON object."""
+    return f'"{key}": {json.dumps([str(cue) for cue in cues], ensure_ascii=False)}'
 
 
 @lru_cache(maxsize=4096)

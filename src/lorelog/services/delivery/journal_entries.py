@@ -167,9 +167,9 @@ def escape_tags(text: str) -> str:
 
     A `<` that could begin a tag is replaced; control characters and bidirectional marks become spaces.
     """
-    line = "".join(
-        char if char.isprintable() or char == _ZERO_WIDTH_JOINER else " " for char in text if char != _REPLACEMENT_CHAR
-    )
+    line = text.replace(_REPLACEMENT_CHAR, "")
+    if not line.isprintable():
+        line = "".join(char if char.isprintable() or char == _ZERO_WIDTH_JOINER else " " for char in line)
     escaped, *pieces = line.split("<")
     for piece in pieces:
         is_tag = piece and (piece[0].isalpha() or piece[0] in _TAG_STARTS)

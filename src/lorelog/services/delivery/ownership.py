@@ -19,7 +19,7 @@ from lorelog.core.ports import Store
 from lorelog.core.query import Hit
 from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS
 from lorelog.services.delivery.files import MEMSEARCH_FOLDER, DeliveryFiles
-from lorelog.services.memory_state.authored import AuthoredMemories
+from lorelog.services.memory_state.authored import AuthoredMemories, authored_digests
 from lorelog.services.places.workspace import Workspace
 
 STANDING_TYPES = frozenset({"correction", "preference", "decision"})
@@ -49,12 +49,22 @@ class Ownership:
 
         The chunk must be the first of its section.
         """
+        claim = self.claim_of(stored)
+        if isinstance(claim, bool) or stored.chunk.anchor is None:
+            return claim is True
+        known = self._authored.find(stored.chunk.anchor.memory)
+        return known is not None and known.confirms(claim)
+
+    def claim_of(self, stored: StoredChunk) -> bool | tuple[str, str]:
+        """Return whether a memory is the user's own, or the digests that the registry must confirm."""
         anchor = stored.chunk.anchor
         if anchor is None or anchor.origin in UNTRUSTED_ORIGINS:
             return False
         if is_below(stored.chunk.source, self._global_journals):
             return True
-        return self._is_registered(stored.chunk, memory_body(stored))
+        if not anchor.memory or (stored.chunk.type in STANDING_TYPES and anchor.type != stored.chunk.type):
+            return False  # without an id, or with a type for the whole file
+        return authored_digests(anchor, memory_body(stored))
 
     def _is_registered(self, chunk: Chunk | Hit, body: str) -> bool:
         anchor = chunk.anchor

@@ -20,27 +20,28 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lorelog.core.code import Freshness
 from lorelog.core.dataclasses import dataclass, replace
-from lorelog.core.document import Anchor, StoredChunk
+from lorelog.core.document import Anchor, ChunkKey, StoredChunk
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Store
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.query import Filters
 from lorelog.services.delivery import cue_table
 from lorelog.services.delivery.cue import Cue, CueKind, read_cues
-from lorelog.services.delivery.derive import DerivedCues, derive_call_cues
+from lorelog.services.delivery.derive import DerivedCues, derive_call_cues, derived_field
 from lorelog.services.delivery.durable import is_lasting_rule
-from lorelog.services.delivery.files import GLOBAL_KEY, project_key
+from lorelog.services.delivery.files import project_key
 from lorelog.services.delivery.history import unused_counts
 from lorelog.services.delivery.own_entries import replace_file, untracked_files, write_own_entries
 from lorelog.services.delivery.ownership import HEADING, STANDING_TYPES, Ownership, memory_body
 from lorelog.services.delivery.programs import word_set
 from lorelog.services.delivery.wildcard import has_wildcard
-from lorelog.services.memory_state.authored import AuthoredMemories
+from lorelog.services.memory_state.authored import AuthoredMemories, AuthoredText
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 from lorelog.services.places.workspace import RECORD_PAGES, Workspace
 
@@ -65,6 +66,10 @@ _FILLERS = word_set(
 )
 _MIN_NEAR_WORDS = 6
 _MIN_NEAR_SHARE = 0.85
+
+_LAST_RANK = 999_999
+_FEW_NEW = 20
+"""New memories up to which their cues are derived anew: reading the file of all derived cues would take longer."""
 
 Verdicts = Mapping[str, str]
 """Freshness by memory id."""
@@ -165,52 +170,106 @@ def _write_memories(source: DeliverySource, check: Callable[[Sequence[StoredChun
         if not source.authored.exists():
             _adopt_own_memories(source)
         stamp = source.stamp
-        chunks = _read_chunks(source)
-        verdicts = _update_verdicts(folder, chunks, source.workspace.project.id, check)
+        verdicts = _update_verdicts(source, check)
         unused = unused_counts(source.workspace.tenant_folder / "deliveries")
         memories = [
-            replace(_with_verdict(memory, verdicts), unused=unused.get(memory.id, 0))
-            for memory in read_memories(source, chunks)
+            _with_usage(memory, verdicts.get(memory.id, memory.verdict), unused.get(memory.id, 0))
+            for memory in read_memories(source)
         ]
         changed = _write_projects(folder, [memory for memory in memories if memory.verdict != Freshness.GONE])
         replace_file(folder / "stamp", stamp.encode())
     return changed
 
 
-def read_memories(source: DeliverySource, chunks: Sequence[StoredChunk]) -> list[StandingMemory]:
+_Bucket = tuple[str, tuple[str, ...], frozenset[str]]
+"""Project, longest words, and words that matter of a text: near-equal texts have the same."""
+
+
+@dataclass(slots=True)
+class _Draft:
+    """What a chunk says of a memory by itself, apart from registry, supersessions and dates.
+
+    A process keeps the drafts: between two calls only a few chunks change, and deriving cues takes milliseconds for each.
+    """
+
+    mark: str
+    """Of the chunk; another one makes the draft invalid."""
+    stored: StoredChunk
+    """Without its text."""
+    claim: bool | tuple[str, str]
+    """See `Ownership.claim_of`."""
+    memory: StandingMemory | None = None
+    """Not own, without expiry; None if it can never be delivered."""
+    derived: str = ""
+    """The derived cues as a field of `derived.json`; empty if none were derived."""
+    shown: StandingMemory | None = None
+    """The memory as it was shown last."""
+    bucket: _Bucket = ("", (), frozenset())
+
+
+@lru_cache(maxsize=4)
+def _known_drafts(folder: Path) -> dict[ChunkKey, _Draft]:
+    """Return the drafts that this process keeps for a tenant. Changed under the lock of the folder only."""
+    del folder
+    return {}
+
+
+def read_memories(source: DeliverySource) -> list[StandingMemory]:
     """Return the memories that may be delivered, newest first; near-equal ones once."""
-    ownership = Ownership(source.workspace, source.authored)
-    derived = DerivedCues(source.folder / "derived.json", _FORMAT)
-    own = {stored.id: stored.chunk.anchor for stored in chunks if stored.chunk.anchor and ownership.is_own(stored)}
+    drafts = _read_drafts(source)
+    registered = source.authored.all()
+    own: dict[ChunkKey, Anchor] = {}
+    for draft in drafts:
+        anchor = draft.stored.chunk.anchor
+        if anchor is not None and _is_own(draft.claim, registered.get(anchor.memory)):
+            own[draft.stored.key] = anchor
     own_ids = {anchor.memory for anchor in own.values()}
     replaced = frozenset(memory for anchor in own.values() for memory in anchor.superseded_ids)
     visible = [
-        memory
-        for stored in chunks
+        draft
+        for draft in drafts
+        if draft.memory is not None
         # Another memory with the id of an own one is forged.
-        if stored.id in own or (stored.chunk.anchor is not None and stored.chunk.anchor.memory not in own_ids)
-        if (memory := _to_memory(source, stored, replaced, derived, is_own=stored.id in own)) is not None
+        if draft.stored.key in own or draft.memory.id not in own_ids
+        if _show(source, draft, replaced, is_own=draft.stored.key in own)
     ]
-    if (contents := derived.contents()) is not None:
-        replace_file(source.folder / "derived.json", contents)
-    return _drop_repetitions(sorted(visible, key=lambda memory: memory.date, reverse=True))
+    return _drop_repetitions(sorted(visible, key=lambda draft: draft.stored.chunk.date, reverse=True))
 
 
-def _read_chunks(source: DeliverySource) -> list[StoredChunk]:
-    pages = os.path.realpath(source.workspace.cache_folder / RECORD_PAGES)
-    return source.store.authored_chunks(Filters(), MAX_MEMORIES, outside=pages)
+def _is_own(claim: bool | tuple[str, str], known: AuthoredText | None) -> bool:  # noqa: FBT001  (a claim, not a flag)
+    return claim if isinstance(claim, bool) else known is not None and known.confirms(claim)
 
 
-def _to_memory(
-    source: DeliverySource, stored: StoredChunk, replaced: frozenset[str], derived: DerivedCues, *, is_own: bool
-) -> StandingMemory | None:
-    """Return a memory if it is visible and can ever be delivered. `replaced` are those that own memories supersede."""
+def _read_drafts(source: DeliverySource) -> list[_Draft]:
+    """Return a draft of every memory, newest first. Only chunks that changed since the last call are read."""
+    known = _known_drafts(source.folder)
+    marks = source.store.authored_marks(MAX_MEMORIES, outside=_record_pages(source))
+    new = {key: mark for key, mark in marks if key not in known or known[key].mark != mark}
+    gone = known.keys() - {key for key, _ in marks}
+    ownership = Ownership(source.workspace, source.authored)
+    is_cold = not known or len(new) > _FEW_NEW
+    derived = DerivedCues(source.folder / "derived.json", _FORMAT, is_read=is_cold)
+    for key, stored in source.store.fetch(list(new)).items():
+        known[key] = _make_draft(stored, new[key], ownership, derived)
+    for key in gone:
+        del known[key]
+    if gone or any(known[key].derived for key in new if key in known) or is_cold:
+        fields = (draft.derived for draft in known.values() if draft.derived)
+        _replace_if_changed(source.folder / "derived.json", derived.contents(fields))
+    return [known[key] for key, mark in marks if key in known and known[key].mark == mark]
+
+
+def _record_pages(source: DeliverySource) -> str:
+    return os.path.realpath(source.workspace.cache_folder / RECORD_PAGES)
+
+
+def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership, derived: DerivedCues) -> _Draft:
+    """Return the draft of a chunk, with a memory if that can ever be delivered."""
     chunk, anchor = stored.chunk, stored.chunk.anchor
+    bare = replace(stored, chunk=replace(chunk, content="", text="", content_hash=chunk.content_hash))
+    draft = _Draft(mark, bare, ownership.claim_of(stored))
     if anchor is None or stored.machine:
-        return None
-    state = source.lifecycle.state_of(stored)
-    if state.expired or (state.superseded_by and (not is_own or anchor.memory in replaced)):
-        return None
+        return draft
     is_captured = bool(anchor.session or anchor.turn)
     words, context = split_statement(chunk.text) if is_captured else (chunk.text, "")
     text = plain_text(words)
@@ -219,10 +278,14 @@ def _to_memory(
     is_standing = bool(by_hand) or (chunk.type in STANDING_TYPES and (lasts or chunk.type == "decision"))
     is_added_fact = not (is_captured or anchor.covers) and chunk.type not in _CUELESS_TYPES
     has_cues = lasts and (is_standing or is_added_fact)
-    cues = by_hand or ((derived.of(text) or derive_call_cues(context, stored.project)) if has_cues else ())
+    cues = by_hand
+    if has_cues and not by_hand:
+        cues, key = derived.of(text)
+        draft.derived = derived_field(key, cues)
+        cues = cues or derive_call_cues(context, stored.project)
     if not text or not (is_standing or cues):
-        return None
-    return StandingMemory(
+        return draft
+    draft.memory = StandingMemory(
         id=anchor.memory,
         type=chunk.type,
         text=text if len(text) <= MAX_TEXT_CHARS else text[: MAX_TEXT_CHARS - 1] + "…",
@@ -230,12 +293,30 @@ def _to_memory(
         origin=anchor.origin,
         source=f"{chunk.source}:{chunk.start_line}",
         project=stored.project,
-        own=is_own,
+        own=False,
         is_standing=is_standing,
         cues=cues,
-        expires=state.expires,
         session=anchor.session,
     )
+    near = _near_words(draft.memory.text)
+    longest = sorted(near, key=lambda word: (-len(word), word))[:2]
+    draft.bucket = (stored.project, tuple(sorted(longest)), frozenset(filter(_matters, near)))
+    return draft
+
+
+def _show(source: DeliverySource, draft: _Draft, replaced: frozenset[str], *, is_own: bool) -> bool:
+    """Set what a draft shows; return False if it is hidden. `replaced` are the memories that own ones supersede."""
+    memory = draft.memory
+    if memory is None:
+        return False
+    state = source.lifecycle.state_of(draft.stored)
+    if state.expired or (state.superseded_by and (not is_own or memory.id in replaced)):
+        return False
+    shown = draft.shown or memory
+    if (shown.own, shown.expires) != (is_own, state.expires):
+        shown = replace(memory, own=is_own, expires=state.expires)
+    draft.shown = shown
+    return True
 
 
 def split_statement(text: str) -> tuple[str, str]:
@@ -247,12 +328,13 @@ def split_statement(text: str) -> tuple[str, str]:
 def plain_text(text: str) -> str:
     """Return a chunk's text on one line, without its heading and control characters."""
     line = " ".join(HEADING.sub("", text.lstrip("\n"), count=1).split())
-    return "".join(char if char.isprintable() else " " for char in _BULLET.sub("", line))
+    line = _BULLET.sub("", line)
+    return line if line.isprintable() else "".join(char if char.isprintable() else " " for char in line)
 
 
 def _adopt_own_memories(source: DeliverySource) -> None:
     """Register memories from before the registry existed, unless they may have come with a repository."""
-    pages = os.path.realpath(source.workspace.cache_folder / RECORD_PAGES)
+    pages = _record_pages(source)
     by_project: dict[str, list[StoredChunk]] = {}
     for stored in source.store.recent(Filters(), MAX_MEMORIES):
         if stored.chunk.anchor and stored.chunk.anchor.memory and not is_below(stored.chunk.source, pages):
@@ -272,20 +354,28 @@ def _adopt_own_memories(source: DeliverySource) -> None:
         _write_own_entries(source, project, sorted(folders))
 
 
-def _drop_repetitions(memories: Iterable[StandingMemory]) -> list[StandingMemory]:
+def _drop_repetitions(drafts: Iterable[_Draft]) -> list[StandingMemory]:
     """Keep one of each near-equal text and project: the user's word, an agent's, or a foreign one; the newest of these."""
-    kept: dict[tuple[str, frozenset[str]], StandingMemory] = {}
-    near: dict[tuple[str, tuple[str, ...]], list[frozenset[str]]] = {}
-    for memory in memories:
-        words = frozenset(_WORD.findall(memory.text.casefold())) - _FILLERS
-        bucket = (memory.project, tuple(sorted(sorted(words, key=lambda word: (-len(word), word))[:2])))
-        same = next((other for other in near.get(bucket, ()) if _are_near_equal(words, other)), None)
+    kept: list[StandingMemory] = []
+    near: dict[_Bucket, list[tuple[int, str]]] = {}
+    for draft in drafts:
+        memory = draft.shown
+        if memory is None:
+            continue
+        others = near.setdefault(draft.bucket, [])
+        words = _near_words(memory.text) if others else frozenset()
+        same = next((index for index, text in others if _are_near_equal(words, _near_words(text))), None)
         if same is None:
-            near.setdefault(bucket, []).append(words)
-            kept[memory.project, words] = memory
-        elif _standing_rank(memory) < _standing_rank(kept[memory.project, same]):
-            kept[memory.project, same] = memory
-    return list(kept.values())
+            others.append((len(kept), memory.text))
+            kept.append(memory)
+        elif _standing_rank(memory) < _standing_rank(kept[same]):
+            kept[same] = memory
+    return kept
+
+
+@lru_cache(maxsize=1024)
+def _near_words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.casefold())) - _FILLERS
 
 
 def _standing_rank(memory: StandingMemory) -> int:
@@ -296,10 +386,12 @@ def _standing_rank(memory: StandingMemory) -> int:
 def _are_near_equal(words: frozenset[str], others: frozenset[str]) -> bool:
     if words == others:
         return True
-    differing = words ^ others
-    if min(len(words), len(others)) < _MIN_NEAR_WORDS or any(_matters(word) for word in differing):
+    if min(len(words), len(others)) < _MIN_NEAR_WORDS:
         return False
-    return len(words & others) >= _MIN_NEAR_SHARE * len(words | others)
+    shared = len(words & others)
+    if shared < _MIN_NEAR_SHARE * (len(words) + len(others) - shared):
+        return False
+    return not any(_matters(word) for word in words ^ others)
 
 
 def _matters(word: str) -> bool:
@@ -311,42 +403,59 @@ def _matters(word: str) -> bool:
 
 
 def _write_projects(folder: Path, memories: Sequence[StandingMemory]) -> bool:
-    by_key: dict[str, list[StandingMemory]] = {GLOBAL_KEY: []}
+    by_project: dict[str, list[StandingMemory]] = {"": []}
     for memory in memories:
-        by_key.setdefault(project_key(memory.project), []).append(memory)
+        by_project.setdefault(memory.project, []).append(memory)
+    by_key = {project_key(project): members for project, members in by_project.items()}
     contents: dict[str, bytes] = {}
     for key, members in by_key.items():
-        lines = [memory.standing_line() for memory in members if memory.is_standing][:MAX_STANDING]
-        contents[f"{key}.standing.jsonl"] = "".join(
-            json.dumps(line, ensure_ascii=False) + "\n" for line in lines
-        ).encode("utf-8", "replace")
+        standing = [memory for memory in members if memory.is_standing][:MAX_STANDING]
+        contents[f"{key}.standing.jsonl"] = "".join(map(_encode_standing, standing)).encode("utf-8", "replace")
         contents[f"{key}.cues"] = encode_cue_table(members)
     old = {path.name for pattern in ("*.standing.jsonl", "*.cues") for path in folder.glob(pattern)}
-    changed = False
-    for name in old | contents.keys():
-        data = contents.get(name, b"")  # a project without memories keeps empty files: a hook may be reading them
-        if _read_bytes(folder / name) != data:
-            replace_file(folder / name, data)
-            changed = True
-    return changed
+    # A project without memories keeps empty files: a hook may be reading them.
+    changed = [_replace_if_changed(folder / name, contents.get(name, b"")) for name in old | contents.keys()]
+    return any(changed)
+
+
+def _replace_if_changed(path: Path, data: bytes) -> bool:
+    if _read_bytes(path) == data:
+        return False
+    replace_file(path, data)
+    return True
+
+
+@lru_cache(maxsize=MAX_STANDING)
+def _encode_standing(memory: StandingMemory) -> str:
+    return json.dumps(memory.standing_line(), ensure_ascii=False) + "\n"
+
+
+@lru_cache(maxsize=MAX_MEMORIES)
+def _encode_cues(memory: StandingMemory, rank: str) -> tuple[tuple[str, tuple[str, str, bytes]], ...]:
+    """Return the lines of a memory in the table of cues, each with the name that its symbol or error is listed under."""
+    entry = json.dumps(memory.cue_entry(), ensure_ascii=False)
+    lines = [(*_table_key(cue), _hint(cue), cue.value) for cue in memory.cues]
+    return tuple(
+        (kind + key, cue_table.encode_line(kind + key, hint, rank, value, entry))
+        for kind, key, hint, value in lines
+        if kind
+    )
 
 
 def encode_cue_table(memories: Sequence[StandingMemory]) -> bytes:
     """Return the table of cues for memories in the order newest first."""
-    lines: list[tuple[str, str, str, str, str]] = []
+    lines: list[tuple[str, str, bytes]] = []
     names: dict[str, set[str]] = {cue_table.SYMBOL: set(), cue_table.ERROR: set()}
-    for number, memory in enumerate(memories):
-        rank = f"{0 if memory.own else 1}{number:06}"
-        entry = json.dumps(memory.cue_entry(), ensure_ascii=False)
-        for cue in memory.cues:
-            kind, key = _table_key(cue)
-            if kind:
-                names.get(kind, set()).add(key)
-                lines.append((kind + key, _hint(cue), rank, cue.value, entry))
+    # Ranks count from the oldest memory, so that a new one does not change the lines of the others.
+    for number, memory in enumerate(memories, _LAST_RANK - len(memories) + 1):
+        for name, line in _encode_cues(memory, f"{0 if memory.own else 1}{number:06}"):
+            if name[0] in names:
+                names[name[0]].add(name[1:])
+            lines.append(line)
     for kind, label in ((cue_table.SYMBOL, cue_table.SYMBOL_NAMES), (cue_table.ERROR, cue_table.ERROR_WORDS)):
         if names[kind]:
-            lines.append((label, "", "0", " ".join(sorted(names[kind])), "{}"))
-    return cue_table.encode_lines(lines)
+            lines.append(cue_table.encode_line(label, "", "0", " ".join(sorted(names[kind])), "{}"))
+    return cue_table.join_lines(lines)
 
 
 def _hint(cue: Cue) -> str:
@@ -391,21 +500,18 @@ def _touches_wildcard(pattern: str, match: re.Match[str]) -> bool:
     return has_wildcard(pattern[max(0, match.start() - 1) : match.end() + 1])
 
 
-def _update_verdicts(
-    folder: Path,
-    chunks: Sequence[StoredChunk],
-    project: str,
-    check: Callable[[Sequence[StoredChunk]], Verdicts] | None,
-) -> Verdicts:
+def _update_verdicts(source: DeliverySource, check: Callable[[Sequence[StoredChunk]], Verdicts] | None) -> Verdicts:
     """Return the last known freshness of memories; with `check`, checked again for the current project."""
-    file = folder / "verdicts.json"
+    file = source.folder / "verdicts.json"
     try:
         known = {str(key): str(value) for key, value in json.loads(_read_text(file) or "{}").items()}
     except (ValueError, AttributeError):
         known = {}
     if check is None:
         return known
+    chunks = source.store.authored_chunks(Filters(), MAX_MEMORIES, outside=_record_pages(source))
     ids = {stored.chunk.anchor.memory for stored in chunks if stored.chunk.anchor}
+    project = source.workspace.project.id
     current = [stored for stored in chunks if stored.project == project and stored.chunk.anchor]
     verdicts = {memory: value for memory, value in known.items() if memory in ids} | dict(check(current))
     if verdicts != known:
@@ -413,8 +519,9 @@ def _update_verdicts(
     return verdicts
 
 
-def _with_verdict(memory: StandingMemory, verdicts: Verdicts) -> StandingMemory:
-    return replace(memory, verdict=verdicts[memory.id]) if memory.id in verdicts else memory
+def _with_usage(memory: StandingMemory, verdict: str, unused: int) -> StandingMemory:
+    is_same = (memory.verdict, memory.unused) == (verdict, unused)
+    return memory if is_same else replace(memory, verdict=verdict, unused=unused)
 
 
 def code_check(checker: FreshnessChecker) -> Callable[[Sequence[StoredChunk]], Verdicts]:

@@ -2,19 +2,51 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from lorelog.core.document import Document, SourceFile
 from lorelog.core.options import ChunkOptions
 from lorelog.core.ports import DocumentUpdate
 from lorelog.core.record import is_digest_text
-from lorelog.ingest.files import ParseTimer, printable_path
-from lorelog.ingest.markdown import ParsedDocument, chunk_markdown
+from lorelog.ingest.files import FileText, ParseTimer, printable_path
+from lorelog.ingest.markdown import EnclosingHeading, ParsedDocument, ResumePoint, can_resume, chunk_markdown
 from lorelog.ingest.metadata import MAX_TAGS
 from lorelog.ingest.outline import heading_limit
 from lorelog.services.memory_state.tombstones import Tombstones, is_chunked_with, remove_deleted
 from lorelog.services.places.roots import Root
+
+MIN_RESUMED_LINES = 200
+"""Lines before a resume point from which it is kept: a shorter text is parsed in a millisecond."""
+
+
+class Continuation(NamedTuple):
+    """An indexed version of a file, and where a text that begins with it can be parsed from."""
+
+    document: Document
+    size: int
+    point: ResumePoint
+
+
+def read_continuation(document: Document, stored: str) -> Continuation | None:
+    """Return how a document can be continued, from what the store keeps with it; None if that is of another version."""
+    try:
+        digest, size, fields = json.loads(stored)
+        point = ResumePoint(*fields)
+        outer = tuple(EnclosingHeading(*heading) for heading in point.outer)
+        day, source = point.latest
+        point = point._replace(outer=outer, latest=(day, source))
+    except (ValueError, TypeError):
+        return None
+    return Continuation(document, size, point) if digest == document.file_hash else None
+
+
+def _write_resume_point(content: FileText, point: ResumePoint) -> str:
+    if point.line < MIN_RESUMED_LINES:
+        return ""
+    return json.dumps([content.digest, content.size, point], ensure_ascii=False)
 
 
 class DocumentBuilder:
@@ -29,36 +61,53 @@ class DocumentBuilder:
         """Return whether a document was chunked as its text would be now."""
         return is_chunked_with(document, self._chunking.recipe, self._deleted())
 
-    def build(self, file: SourceFile, root: Root, text: str, digest: str) -> DocumentUpdate:
+    def build(
+        self, file: SourceFile, root: Root, content: FileText, continued: Continuation | None = None
+    ) -> DocumentUpdate:
         """Return the document of a text; an empty one for a digest that was compiled from records.
+
+        A text that grew from the version of `continued` is parsed from its resume point on, and the chunks before that stay.
 
         A digest that is found by searches would become its own source. The file stays known, so that it is not read in every run.
         Raise SourceError if parsing takes too long.
         """
+        text, fallback_date = content.text, _local_day(file.stamp.mtime_ns)
+        if continued and not (content.has_grown and can_resume(continued.point, text, fallback_date)):
+            continued = None
+        point = continued.point if continued else None
         parsed = chunk_markdown(
             "" if is_digest_text(text) else text,
             file.path,
             self._chunking,
-            fallback_date=_local_day(file.stamp.mtime_ns),
+            fallback_date=fallback_date,
             timer=ParseTimer(file, len(text)),
+            resume=point,
         )
         self._notes = _describe_limits(file, parsed)
-        date, date_source = max(
-            ((chunk.date[:10], chunk.date_source) for chunk in parsed.chunks), default=(parsed.date, parsed.date_source)
-        )
+        days = [(chunk.date[:10], chunk.date_source) for chunk in parsed.chunks]
+        if point and point.latest[0]:
+            days.append(point.latest)
+        date, date_source = max(days, default=(parsed.date, parsed.date_source))
         document = Document(
             source=file.path,
             root=root.path,
             project=root.project,
             stamp=file.stamp,
-            file_hash=digest,
+            file_hash=content.digest,
             title=parsed.title,
             date=date,
             indexed_at=utc_now(),
-            recipe=self._chunking.recipe,
+            recipe=continued.document.recipe if continued else self._chunking.recipe,
             date_source=date_source,
         )
-        return self.remove_deleted(DocumentUpdate(document, parsed.chunks))
+        update = DocumentUpdate(
+            document,
+            parsed.chunks,
+            first_line=point.line + 1 if point else 1,
+            base=continued.document if continued else None,
+            resume=_write_resume_point(content, parsed.resume) if parsed.resume else "",
+        )
+        return self.remove_deleted(update)
 
     @property
     def notes(self) -> Sequence[str]:

@@ -27,7 +27,7 @@ from lorelog.core.query import Filters
 from lorelog.ingest.embed import BatchSizer, embed_texts
 from lorelog.ingest.files import read_text
 from lorelog.ingest.scan import ScanResult, scan
-from lorelog.services.indexing.documents import DocumentBuilder, utc_now
+from lorelog.services.indexing.documents import Continuation, DocumentBuilder, read_continuation, utc_now
 from lorelog.services.indexing.model_fit import refresh_model_fit
 from lorelog.services.indexing.reembed import PreviousEmbedder, compare_and_switch, explain_kept_vectors, is_reembed_due
 from lorelog.services.memory_state.tombstones import Tombstones, apply_missed_deletions, is_in_sync
@@ -263,10 +263,9 @@ class IndexRun:
         documents = [self._store.document(file.path) for file in files]
         self._index_words(files, {document.source: document for document in documents if document is not None})
         self._remove(gone)
-        chunks = [stored for file in files for stored in self._store.chunks_of(file.path)]
-        texts = _unique_texts(stored.chunk for stored in chunks if not stored.has_vector)
         # An index with another model's vectors keeps them: one entry must not replace all the others.
-        if self._embedder is not None and texts and self._store.serves_model():
+        if self._embedder is not None and self._store.serves_model():
+            texts = [text for file in files for text in self._store.pending_of(file.path)]
             self._vectors.embed(texts, [file.path for file in files])
         return self._counters.report(started, self._waiting())
 
@@ -311,7 +310,7 @@ class IndexRun:
     def _index_words(self, files: Sequence[SourceFile], documents: Mapping[str, Document]) -> None:
         self._counters.files = len(files)
         ready: list[DocumentUpdate] = []
-        waiting: list[SourceFile] = []
+        waiting: list[tuple[SourceFile, Document | None]] = []
         touched: list[Document] = []
         waiting_chunks = 0
         for done, file in enumerate(files, 1):
@@ -321,7 +320,7 @@ class IndexRun:
                 continue
             update = self._read(file, self._owner(file), old, touched)
             if update is not None and self._replaces_text(update, old):
-                waiting.append(file)
+                waiting.append((file, old))
             elif update is not None:
                 ready.append(update)
                 waiting_chunks += 1 + len(update.chunks)
@@ -347,12 +346,13 @@ class IndexRun:
         self, file: SourceFile, root: Root, old: Document | None, touched: list[Document]
     ) -> DocumentUpdate | None:
         try:
-            content = read_text(file)
+            continued = self._continuation(file, root, old)
+            content = read_text(file, (continued.size, continued.document.file_hash) if continued else None)
             same = old is not None and (old.file_hash, old.project) == (content.digest, root.project)
             if same and old is not None and not self._job.force and self._builder.is_current(old):
                 touched.append(replace(old, root=root.path, stamp=file.stamp, indexed_at=utc_now()))
                 return None
-            update = self._builder.build(file, root, content.text, content.digest)
+            update = self._builder.build(file, root, content, continued)
         except SourceError as error:
             self._counters.problems.append(FileProblem(file.path, error.message, error.hint))
             return None
@@ -360,48 +360,69 @@ class IndexRun:
         self._counters.notes += [note for note in notes if note and note not in self._counters.notes]
         return update
 
+    def _continuation(self, file: SourceFile, root: Root, old: Document | None) -> Continuation | None:
+        """Return how a file that may only have grown continues its indexed version; None if it must be parsed as a whole."""
+        if old is None or self._job.force or file.stamp.size <= old.stamp.size or old.project != root.project:
+            return None
+        if not self._builder.is_current(old) or not (stored := self._store.resume_point(old.source)):
+            return None
+        # Chunks that stay are not compared with deletions, so the index must reflect all of them.
+        if self._job.tombstones is not None and not is_in_sync(self._store, self._job.tombstones):
+            return None
+        return read_continuation(old, stored)
+
     def _replaces_text(self, update: DocumentUpdate, old: Document | None) -> bool:
         """Return whether the update removes embedded text that the new version does not contain."""
         if old is None or self._embedder is None or self._is_reembedding:
             return False
         kept = {chunk.vector_key for chunk in update.chunks}
-        return any(
-            stored.has_vector and stored.chunk.vector_key not in kept for stored in self._store.chunks_of(old.source)
-        )
+        return not self._store.embedded_keys(old.source, update.first_line) <= kept
 
     def _put(self, updates: Sequence[DocumentUpdate]) -> None:
         if not updates:
             return
         with self._writer() as writer:
-            current = [self._current(update) for update in updates]
+            current = [update for update in map(self._current, updates) if update is not None]
             writer.put(current)
         self._counters.changed += len(current)
-        self._counters.chunks += sum(len(update.chunks) for update in current)
+        self._counters.chunks += sum(map(self._count_chunks, current))
 
-    def _current(self, update: DocumentUpdate) -> DocumentUpdate:
+    def _count_chunks(self, update: DocumentUpdate) -> int:
+        if update.base is None:
+            return len(update.chunks)
+        document = self._store.document(update.document.source)
+        return document.chunk_count if document else 0
+
+    def _current(self, update: DocumentUpdate) -> DocumentUpdate | None:
         """Return the update as of now, under the writer's lock.
 
-        It is built again if the file has changed since or a part of it was restored; parts deleted since are removed.
+        It is built again if the file has changed since or a part of it was restored; parts deleted since are removed. None if
+        it continues a version that the index no longer has, and the file cannot be read.
         """
         document = update.document
         try:
             stamp = FileStamp.from_stat(os.stat(document.source))  # noqa: PTH116  (a plain call for every file)
         except OSError:
-            return self._builder.remove_deleted(update)
-        if stamp != document.stamp or not self._builder.is_current(document):
+            stamp = document.stamp
+        # Another process may have indexed another version of the file, or deleted a memory of this one.
+        is_continued = update.base is None or self._store.document(document.source) == update.base
+        if stamp != document.stamp or not is_continued or not self._builder.is_current(document):
             root = Root(document.root, document.project)
-            update = self._read(SourceFile(document.source, document.root, stamp), root, None, []) or update
+            again = self._read(SourceFile(document.source, document.root, stamp), root, None, [])
+            if again is None and not is_continued:
+                return None
+            update = again or update
         return self._builder.remove_deleted(update)
 
     # -- vectors -----------------------------------------------------------------------------------------------------
 
-    def _put_with_vectors(self, files: Sequence[SourceFile]) -> None:
+    def _put_with_vectors(self, files: Sequence[tuple[SourceFile, Document | None]]) -> None:
         """Put documents whose text was replaced, each group once its vectors exist.
 
         They are read a second time instead of being held in memory: a branch switch may have replaced thousands.
         """
         kept = 0
-        updates = (self._read(file, self._owner(file), None, []) for file in files)
+        updates = (self._read(file, self._owner(file), old, []) for file, old in files)
         for group in _group_updates(update for update in updates if update is not None):
             texts = _unique_texts(chunk for update in group for chunk in update.chunks)
             missing = self._store.missing_vectors([text.vector_key for text in texts])

@@ -46,6 +46,15 @@ class AuthoredText:
     address: str = ""
     """Digest of its project, session and transcript; empty if it has no transcript, or that is unknown."""
 
+    def confirms(self, digests: tuple[str, str]) -> bool:
+        """Return True if these are the digests of the same text and anchor; see `authored_digests`."""
+        return self.text == digests[0] and (not self.kind or self.kind == digests[1])
+
+
+def authored_digests(anchor: Anchor, text: str) -> tuple[str, str]:
+    """Return the digests of a text's beginning and of its anchor, as the registry keeps them."""
+    return author_digest(text), _anchor_digest(anchor)
+
 
 class AuthoredMemories:
     """The memories of one tenant that were written on this machine."""
@@ -107,14 +116,16 @@ class AuthoredMemories:
 
     def wrote(self, anchor: Anchor, text: str) -> bool:
         """Return True if a memory was written here with this anchor, and its text begins like this one."""
-        known = self._find(anchor.memory)
-        if known is None or known.text != author_digest(text):
-            return False
-        return not known.kind or known.kind == _anchor_digest(anchor)
+        known = self.find(anchor.memory)
+        return known is not None and known.confirms(authored_digests(anchor, text))
+
+    def all(self) -> Mapping[str, AuthoredText]:
+        """Return everything that is registered, by memory id."""
+        return self._known()
 
     def wrote_all(self, anchor: Anchor, text: str) -> bool:
         """Return True if a memory was written here with this anchor and exactly this text, markup aside."""
-        known = self._find(anchor.memory)
+        known = self.find(anchor.memory)
         if known is None or not self.wrote(anchor, text):
             return False
         return known.whole == _whole_digest(text) if known.whole else "<!--" not in text
@@ -125,14 +136,14 @@ class AuthoredMemories:
 
     def wrote_transcript(self, memory: str, project: str, session: str, transcript: str) -> bool:
         """Return True if a memory was written here, in this project, with this session and transcript."""
-        known = self._find(memory)
+        known = self.find(memory)
         return known is not None and known.address == _address_digest(project, session, transcript)
 
     def knows(self, memory: str) -> bool:
         """Return True if a memory with this id was written here, whatever its text is now."""
-        return self._find(memory) is not None
+        return self.find(memory) is not None
 
-    def _find(self, memory: str) -> AuthoredText | None:
+    def find(self, memory: str) -> AuthoredText | None:
         """Return what is registered of a memory.
 
         The first lookups of a process read single lines: a command asks for a few memories of very many.

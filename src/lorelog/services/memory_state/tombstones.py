@@ -196,7 +196,7 @@ def remove_deleted(update: DocumentUpdate, deleted: Collection[str]) -> Document
         document.recipe.partition(_OMITTED_MARK)[0] + _OMITTED_MARK + " ".join(sorted({*gone, *omitted_keys(document)}))
     )
     kept = tuple(chunk for chunk, key in zip(update.chunks, keys, strict=True) if key not in deleted)
-    return DocumentUpdate(replace(document, recipe=recipe), kept)
+    return replace(update, document=replace(document, recipe=recipe), chunks=kept)
 
 
 def is_in_sync(store: Store, tombstones: Tombstones) -> bool:

@@ -28,6 +28,7 @@ from lorelog.core.options import ChunkOptions
 from lorelog.core.paths import cache_folder, is_below
 from lorelog.core.ports import DocumentUpdate, Store, StoreWriter
 from lorelog.core.record import UNPAGED_KINDS, UNTRUSTED_ORIGINS, Record
+from lorelog.ingest.files import FileText
 from lorelog.records.kinds import search_text
 from lorelog.records.tables import RecordTables
 from lorelog.services.indexing.documents import DocumentBuilder, utc_now
@@ -294,7 +295,7 @@ class RecordProjection:
         if is_same and document is not None and self._builder.is_current(document):
             return replace(document, stamp=stamp, indexed_at=utc_now())
         root = Root(str(path.parent), page.project)
-        return self._builder.build(SourceFile(str(path), root.path, stamp), root, text, digest)
+        return self._builder.build(SourceFile(str(path), root.path, stamp), root, FileText(text, digest))
 
     def _drop_stale(self, writer: StoreWriter, tables: RecordTables) -> None:
         """Remove the pages whose records are not in the ledger any more."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from lorelog.core.document import (
     TURN_TYPE,
@@ -66,6 +67,8 @@ def _space_number(space: str) -> int:
 
 _KEYS_PER_QUERY = 500
 _PADDED_KEYS = 20
+_FEW_WAITING = 1_000
+"""Chunks without a vector up to which all of them are read to find those of one document."""
 _WITHOUT_VECTOR = (
     "NOT EXISTS (SELECT 1 FROM vectors v WHERE v.space = (SELECT id FROM spaces WHERE name = ?) AND v.key = vector_key)"
 )
@@ -84,6 +87,8 @@ _ENTRY_SIZES = """
 """From the chunk that begins an entry to the next one that begins one, or to the end of the document. Chunks further away than
 `?1` do not matter. OFFSET keeps SQLite from flattening the subquery, which would compute `first` four times."""
 _NEWEST_FIRST = "c.date DESC, d.source DESC, c.start_line DESC"
+_MEMORIES_NEWEST_FIRST = f"+{_NEWEST_FIRST}"
+"""Not by the index of dates (`+`), which would read every chunk to find the few memories."""
 _OLDEST_FIRST = "c.date, d.source, c.start_line"
 
 
@@ -191,15 +196,28 @@ class CatalogReader:
         )
 
     def authored_chunks(self, filters: Filters, limit: int, *, outside: str = "") -> list[StoredChunk]:
+        where, values = self._authored(filters, outside)
+        return self._chunks(
+            f"{_SELECT_CHUNKS} WHERE {where} ORDER BY {_MEMORIES_NEWEST_FIRST} LIMIT ?", (*values, limit)
+        )
+
+    def authored_marks(self, limit: int, *, outside: str = "") -> list[tuple[ChunkKey, str]]:
+        where, values = self._authored(Filters(), outside)
+        return self.database.execute(
+            # The id stands for the content and its place, the lane key for everything that is derived from the headings above.
+            "SELECT c.row, c.id || ' ' || c.lane_key || ' ' || coalesce(c.anchor, '') FROM chunks c "
+            f"JOIN documents d ON d.id = c.document WHERE {where} ORDER BY {_MEMORIES_NEWEST_FIRST} LIMIT ?",
+            (*values, limit),
+        ).fetchall()
+
+    def _authored(self, filters: Filters, outside: str) -> tuple[str, list[Any]]:
+        """Return the condition of chunks that begin a memory and are not notes of turns, and its values."""
         where, values = sql_conditions(filters)
         prefix = outside.rstrip("/")
         inside = "d.source >= ? AND d.source < ?" if outside else "FALSE"  # as in sql_conditions
-        return self._chunks(
-            # `+`: not by the index of dates, which would read every chunk to find the few memories.
-            f"{_SELECT_CHUNKS} WHERE c.memory <> '' AND c.piece = 0 AND c.type <> ? AND NOT ({inside}) AND {where} "
-            f"ORDER BY +{_NEWEST_FIRST} LIMIT ?",
-            (TURN_TYPE, *((prefix + "/", prefix + "0") if outside else ()), *values, limit),
-        )
+        between = (prefix + "/", prefix + "0") if outside else ()
+        condition = f"c.memory <> '' AND c.piece = 0 AND c.type <> ? AND NOT ({inside}) AND {where}"
+        return condition, [TURN_TYPE, *between, *values]
 
     def supersessions(self) -> list[Supersession]:
         return [
@@ -239,6 +257,48 @@ class CatalogReader:
 
     def chunks_of(self, source: str) -> list[StoredChunk]:
         return self._chunks(f"{_SELECT_CHUNKS} WHERE c.live AND d.source = ? ORDER BY c.ordinal", (source,))
+
+    def resume_point(self, source: str) -> str:
+        row = self.database.execute(
+            "SELECT value FROM facts WHERE name = (SELECT 'resume ' || id FROM documents WHERE live AND source = ?)",
+            (source,),
+        ).fetchone()
+        return "" if row is None else str(row[0])
+
+    def kept_chunks(self, document: int, first_line: int) -> int:
+        """Return how many chunks of a document begin before a line. Reads only those after them."""
+        row = self.database.execute(
+            "SELECT ordinal FROM chunks WHERE document = ? AND live AND start_line < ? ORDER BY ordinal DESC LIMIT 1",
+            (document, first_line),
+        ).fetchone()
+        return 0 if row is None else int(row[0]) + 1
+
+    def embedded_keys(self, source: str, first_line: int = 1) -> set[str]:
+        document = self.database.execute("SELECT id FROM documents WHERE live AND source = ?", (source,)).fetchone()
+        if document is None or not self.is_current_space():
+            return set()
+        keys = self.database.execute(
+            "SELECT vector_key FROM chunks WHERE document = ? AND ordinal >= ? AND live AND embedded",
+            (document[0], self.kept_chunks(document[0], first_line)),
+        )
+        return {key for (key,) in keys}
+
+    def pending_of(self, source: str) -> list[PendingText]:
+        document = self.database.execute("SELECT id FROM documents WHERE live AND source = ?", (source,)).fetchone()
+        if document is None or not self.is_current_space():
+            return []
+        waiting = sum(waiting for _, waiting in self.project_counts().values())
+        if not waiting:
+            return []
+        # Usually few chunks of the index wait, and all of this document's chunks need not be read to find its own.
+        index = "chunks_unembedded" if waiting <= _FEW_WAITING else "chunks_document"
+        texts = self.database.execute(
+            f"SELECT vector_key, context, coalesce(text, content) FROM chunks INDEXED BY {index} "
+            "WHERE live AND NOT embedded AND document = ? ORDER BY ordinal",
+            document,
+        )
+        unique = {key: PendingText(key, embedded_text(context, text), source) for key, context, text in texts}
+        return list(unique.values())
 
     def find(self, id_prefix: str) -> list[StoredChunk]:
         # Ranges, so that no character is a wildcard.

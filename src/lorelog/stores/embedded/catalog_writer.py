@@ -148,25 +148,61 @@ def _check_vectors(owner: str, vectors: Mapping[str, Vector], dimension: int) ->
             raise ModelFault(f"{owner} returned a vector with NaN or infinity (for {key})")
 
 
+_OldRow = tuple[int, str, tuple[Any, ...]]
+"""A row, the hash of its content, and its values of `_COMPARED_COLUMNS`."""
+
 LanesOf = Callable[[str], tuple[CatalogLane, CatalogLane]]
 """Returns the lexical lane and the dense lane of a vector space."""
 
 _UNUSED_VECTOR_TTL_S = 24 * 3600
 _SWEEP_INTERVAL_S = 24 * 3600
 _MAX_LOG_ROWS = 1000
-_ID_INDEX = rows.WRITTEN_COLUMNS.split(", ").index("id")
+
+
+_COMPARED_COLUMNS = (
+    "id",
+    "ordinal",
+    "heading",
+    "heading_level",
+    "start_line",
+    "end_line",
+    "anchor",
+    "piece",
+    "date_source",
+)
+"""Columns that may differ between two chunks with the same lane key. The content is part of the id."""
+_COMPARED = [rows.WRITTEN_COLUMNS.split(", ").index(column) for column in _COMPARED_COLUMNS]
+_PLACE_COLUMNS = ("ordinal", "id", "start_line", "end_line")
+_PLACE = [rows.WRITTEN_COLUMNS.split(", ").index(column) for column in _PLACE_COLUMNS]
+_CONTENT_HASH = rows.WRITTEN_COLUMNS.split(", ").index("content_hash")
 
 
 @dataclass(slots=True)
 class _DocumentPlan:
-    """Changes to one document: rows kept, rows kept under another id (`moved`), new rows, and rows to delete."""
+    """Changes to one document. Rows of chunks that did not change at all are in no list."""
 
     update: DocumentUpdate
     document: int
-    kept: list[tuple[int, tuple[Any, ...]]] = field(default_factory=list)
+    first_ordinal: int = 0
+    """Number of chunks before the update's first line, which are not even read."""
+    moved: list[tuple[int, tuple[Any, ...]]] = field(default_factory=list)
+    """Rows of chunks on other lines."""
+    changed: list[tuple[int, tuple[Any, ...]]] = field(default_factory=list)
+    """Rows of chunks that differ in something else that the lanes do not store."""
+    renamed: list[int] = field(default_factory=list)
+    """Those of both with another id."""
     fresh: list[tuple[Any, ...]] = field(default_factory=list)
     stale: list[int] = field(default_factory=list)
-    moved: list[int] = field(default_factory=list)
+
+
+def _without_place(compared: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the values of `_COMPARED_COLUMNS` without those of `_PLACE_COLUMNS`."""
+    pairs = zip(_COMPARED_COLUMNS, compared, strict=True)
+    return tuple([value for column, value in pairs if column not in _PLACE_COLUMNS])
+
+
+def _assignments(columns: Iterable[str]) -> str:
+    return ", ".join(f"{column} = ?" for column in columns)
 
 
 class CatalogWriter:
@@ -250,6 +286,7 @@ class CatalogWriter:
                     [row for (row,) in self._database.execute("SELECT row FROM chunks WHERE document = ?", document)]
                 )
                 self._database.execute("DELETE FROM documents WHERE id = ?", document)
+                self._catalog.delete_fact(f"resume {document[0]}")
                 removed += 1
         self._vectors_freed |= removed > 0
         return removed
@@ -357,29 +394,36 @@ class CatalogWriter:
                 document_values,
             )
             plan = _DocumentPlan(update, int(inserted.lastrowid or 0))
-            old: dict[str, deque[tuple[int, str]]] = {}
+            old: dict[str, deque[_OldRow]] = {}
         else:
-            plan = _DocumentPlan(update, row[0])
-            old = self._rows_by_lane_key(row[0])
-        for ordinal, chunk in enumerate(update.chunks):
+            kept = self._catalog.kept_chunks(row[0], update.first_line) if update.first_line > 1 else 0
+            plan = _DocumentPlan(update, row[0], kept)
+            old = self._rows_by_lane_key(row[0], kept)
+        for ordinal, chunk in enumerate(update.chunks, plan.first_ordinal):
             values = rows.chunk_values(chunk, document.project, ordinal, self._model)
             same = old.get(values[-1])
-            if same:
-                kept_row, old_id = same.popleft()
-                plan.kept.append((kept_row, values))
-                if old_id != values[_ID_INDEX]:
-                    plan.moved.append(kept_row)
-            else:
+            if not same:
                 plan.fresh.append(values)
-        plan.stale += [stale_row for remaining in old.values() for stale_row, _ in remaining]
+                continue
+            kept_row, content_hash, before = same.popleft()
+            after = tuple([values[index] for index in _COMPARED])
+            if before == after:
+                continue
+            is_moved = _without_place(before) == _without_place(after) and content_hash == values[_CONTENT_HASH]
+            (plan.moved if is_moved else plan.changed).append((kept_row, values))
+            if before[0] != after[0]:
+                plan.renamed.append(kept_row)
+        plan.stale += [stale_row for remaining in old.values() for stale_row, *_ in remaining]
         return plan
 
-    def _rows_by_lane_key(self, document: int) -> dict[str, deque[tuple[int, str]]]:
-        old: dict[str, deque[tuple[int, str]]] = defaultdict(deque)
-        for row, old_id, key in self._database.execute(
-            "SELECT row, id, lane_key FROM chunks WHERE document = ? AND live ORDER BY ordinal", (document,)
+    def _rows_by_lane_key(self, document: int, first_ordinal: int) -> dict[str, deque[_OldRow]]:
+        old: dict[str, deque[_OldRow]] = defaultdict(deque)
+        for row, key, content_hash, *compared in self._database.execute(
+            f"SELECT row, lane_key, content_hash, {', '.join(_COMPARED_COLUMNS)} FROM chunks "
+            "WHERE document = ? AND ordinal >= ? AND live ORDER BY ordinal",
+            (document, first_ordinal),
         ):
-            old[key].append((row, old_id))
+            old[key].append((row, content_hash, tuple(compared)))
         return old
 
     def _stage(self, plans: Sequence[_DocumentPlan], first: int) -> None:
@@ -397,19 +441,33 @@ class CatalogWriter:
 
     def _switch(self, plan: _DocumentPlan) -> None:
         self._delete(plan.stale)
-        # Ids depend on lines: while chunks move, a chunk may need an id that another still has.
-        self._database.executemany("UPDATE chunks SET id = '~' || row WHERE row = ?", [(row,) for row, _ in plan.kept])
-        assignments = ", ".join(f"{column.strip()} = ?" for column in rows.WRITTEN_COLUMNS.split(","))
-        self._database.executemany(
-            f"UPDATE chunks SET {assignments} WHERE row = ?",
-            [(*values, row) for row, values in plan.kept],
-        )
-        change_log.append_changes(self._database, change_log.MOVE, plan.moved)
+        self._move(plan)
         columns = ", ".join(f"{column.strip()} = ?" for column in rows.DOCUMENT_COLUMNS.split(","))
+        count = plan.first_ordinal + len(plan.update.chunks)
         self._database.execute(
             f"UPDATE documents SET live = 1, {columns} WHERE id = ?",
-            (*rows.document_values(plan.update.document, len(plan.update.chunks)), plan.document),
+            (*rows.document_values(plan.update.document, count), plan.document),
         )
+        name = f"resume {plan.document}"
+        if plan.update.resume:
+            self._catalog.set_fact(name, plan.update.resume)
+        else:
+            self._catalog.delete_fact(name)
+
+    def _move(self, plan: _DocumentPlan) -> None:
+        """Update the rows of chunks that are on other lines, or differ in what only the catalog stores."""
+        # Ids depend on lines: while chunks move, a chunk may need an id that another still has.
+        self._database.executemany("UPDATE chunks SET id = '~' || row WHERE row = ?", [(row,) for row in plan.renamed])
+        # SQLite rewrites the index entries of every column that is named, even if its value is the same.
+        self._database.executemany(
+            f"UPDATE chunks SET {_assignments(_PLACE_COLUMNS)} WHERE row = ?",
+            [(*(values[index] for index in _PLACE), row) for row, values in plan.moved],
+        )
+        self._database.executemany(
+            f"UPDATE chunks SET {_assignments(rows.WRITTEN_COLUMNS.split(', '))} WHERE row = ?",
+            [(*values, row) for row, values in plan.changed],
+        )
+        change_log.append_changes(self._database, change_log.MOVE, plan.renamed)
 
     def _delete(self, chunk_rows: Sequence[int]) -> None:
         self._database.executemany("DELETE FROM chunks WHERE row = ?", [(row,) for row in chunk_rows])

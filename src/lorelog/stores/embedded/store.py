@@ -151,6 +151,10 @@ class CatalogStore(ABC):
         with self._open_reader() as catalog:
             return catalog.authored_chunks(filters, limit, outside=outside) if catalog else []
 
+    def authored_marks(self, limit: int, *, outside: str = "") -> list[tuple[ChunkKey, str]]:
+        with self._open_reader() as catalog:
+            return catalog.authored_marks(limit, outside=outside) if catalog else []
+
     def supersessions(self) -> tuple[Supersession, ...]:
         """Return supersessions from anchors, oldest first; cached until the next write."""
         with self._open_reader() as catalog:
@@ -178,6 +182,18 @@ class CatalogStore(ABC):
     def chunks_of(self, source: str) -> list[StoredChunk]:
         with self._open_reader() as catalog:
             return catalog.chunks_of(source) if catalog else []
+
+    def resume_point(self, source: str) -> str:
+        with self._open_reader() as catalog:
+            return catalog.resume_point(source) if catalog else ""
+
+    def embedded_keys(self, source: str, first_line: int = 1) -> set[str]:
+        with self._open_reader() as catalog:
+            return catalog.embedded_keys(source, first_line) if catalog else set()
+
+    def pending_of(self, source: str) -> list[PendingText]:
+        with self._open_reader() as catalog:
+            return catalog.pending_of(source) if catalog else []
 
     def find(self, id_prefix: str) -> list[StoredChunk]:
         with self._open_reader() as catalog:
