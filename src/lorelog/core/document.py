@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 
 from lorelog.core.dataclasses import dataclass, field
+from lorelog.core.patterns import lazy_pattern
 from lorelog.core.serializable import Serializable
 
 TURN_TYPE = "turn"
@@ -20,11 +21,11 @@ DATE_IN_TEXT, DATE_OF_FILE = "text", "file"
 
 HEADING_SEPARATOR = " > "
 _TIMESTAMP_PATTERN = r"(?:session[ \t]+)?(?:\d{4}-\d\d-\d\d)?[T \t]*(?:\d{1,2}:\d\d(?::\d\d)?)?"
-_TIMESTAMP_ONLY = re.compile(_TIMESTAMP_PATTERN, re.IGNORECASE)
+_TIMESTAMP_ONLY = lazy_pattern(_TIMESTAMP_PATTERN, re.IGNORECASE)
 _RECORD_HEADING_PATTERN = r"\d{4}-\d\d-\d\d \d\d:\d\d [a-z ]{1,40} #\d+(?: by [^\n]*)?"
 """Heading of a record: time, kind, number, agent."""
-_UNINFORMATIVE_TITLE = re.compile(rf"{_TIMESTAMP_PATTERN}|{_RECORD_HEADING_PATTERN}", re.IGNORECASE)
-_UNINFORMATIVE_HEADING = re.compile(
+_UNINFORMATIVE_TITLE = lazy_pattern(rf"{_TIMESTAMP_PATTERN}|{_RECORD_HEADING_PATTERN}", re.IGNORECASE)
+_UNINFORMATIVE_HEADING = lazy_pattern(
     rf"\A#{{1,6}}[ \t]+(?:{_RECORD_HEADING_PATTERN}|{_TIMESTAMP_PATTERN})[ \t]*(?:\n+|\Z)", re.IGNORECASE
 )
 """Headings that say nothing about the text below them."""

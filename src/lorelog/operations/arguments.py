@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
 from lorelog.core.errors import UsageError
+from lorelog.core.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from lorelog.operations.operation import RequestContext
 
-_PERIOD = re.compile(r"(\d{1,5})\s*([dwmy])")
+_PERIOD = lazy_pattern(r"(\d{1,5})\s*([dwmy])")
 _UNIT_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
 
 

@@ -27,6 +27,7 @@ from lorelog.core.code import Freshness
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import Anchor, StoredChunk
 from lorelog.core.paths import is_below
+from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Store
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.query import Filters
@@ -55,9 +56,9 @@ _FORMAT = "5"
 _LOCK_WAIT_S = 5.0
 _CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "conversation", "message", "chat"})
 """Types from which no cues are derived: they tell what happened, not what to do."""
-_BULLET = re.compile(r"\A[-*+] (?!\[)")
-_WORD = re.compile(r"\w+")
-_PATTERN_WORD = re.compile(r"[A-Za-z0-9_$]+")
+_BULLET = lazy_pattern(r"\A[-*+] (?!\[)")
+_WORD = lazy_pattern(r"\w+")
+_PATTERN_WORD = lazy_pattern(r"[A-Za-z0-9_$]+")
 _FILLERS = word_set(
     """
     a an the please always to of for no i we you it is are be that this and

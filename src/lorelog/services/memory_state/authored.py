@@ -20,6 +20,7 @@ from typing import Any
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.document import Anchor, short_hash
 from lorelog.core.memory import NewMemory
+from lorelog.core.patterns import lazy_pattern
 from lorelog.services.memory_state.append_log import AppendLog, FileStamp
 
 AUTHORED_FILE = "authored.jsonl"
@@ -30,7 +31,7 @@ A long memory is split into chunks; the first is longer than this.
 """
 _MAX_SINGLE_LOOKUPS = 100
 _TRANSCRIPT_FIELDS = ("transcript", "rollout", "db")
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_COMMENT = lazy_pattern(r"<!--.*?-->", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
