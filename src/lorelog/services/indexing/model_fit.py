@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from math import isfinite, sqrt
-from statistics import fmean
 
 from lorelog.core.errors import ModelError
 from lorelog.core.patterns import lazy_pattern
@@ -51,6 +50,8 @@ def refresh_model_fit(store: Store, embedder: Embedder) -> None:
 
 def measure_model_fit(store: Store, embedder: Embedder) -> float | None:
     """Return how far, on average, a sentence stands out near its own chunk; None if nothing could be measured."""
+    from statistics import fmean
+
     others = [stored.key for stored in store.sample(_OTHER_CHUNKS)]
     distances = []
     for stored in store.sample(_MAX_PROBES):

@@ -162,6 +162,9 @@ class OperationClient:
         directory: str | None,
         environment: dict[str, str],
     ) -> dict[str, Any]:
+        from lorelog.operations import import_msgspec
+
+        import_msgspec()
         from lorelog.operations.dispatch import ClientIdentity, Dispatcher
         from lorelog.wiring import ResourcePool, working_directory
 
