@@ -2,7 +2,7 @@
 
 `dataclasses.dataclass` compiles five methods of every class when its module is imported, about 1 ms a class, and a
 short command imports many classes that it never instantiates. Here a class gets its slots at once and its constructor
-with its first instance. Type checkers see the standard library's functions, and `dataclasses.fields`,
+with its fourth instance. Type checkers see the standard library's functions, and `dataclasses.fields`,
 `dataclasses.asdict` and msgspec accept the classes. Supported: `frozen`, `slots`, `kw_only`, `eq`, `KW_ONLY`, and
 `field` with `default`, `default_factory`, `repr` and `kw_only`.
 """
@@ -151,19 +151,52 @@ def _with_slots(cls: type, own: dict[str, _FieldSpec], methods: dict[str, Any]) 
     return slotted
 
 
+_INTERPRETED = 3
+"""Instances of a class that are filled field by field before its constructor is compiled, which takes as long as ten."""
+
+
 def _deferred_init(specs: Sequence[_FieldSpec], *, frozen: bool) -> tuple[Callable[..., None], Callable[[type], None]]:
     """Return a constructor that replaces itself by a compiled one, and a function that tells it its class."""
     owner: Any = None
+    left = _INTERPRETED
 
     def init(self: object, /, *args: Any, **kwargs: Any) -> None:
-        owner.__init__ = _compile_init(owner, specs, frozen=frozen)
-        owner.__init__(self, *args, **kwargs)
+        nonlocal left
+        left -= 1
+        if left < 0 or not _fill(self, specs, args, kwargs):
+            owner.__init__ = _compile_init(owner, specs, frozen=frozen)
+            owner.__init__(self, *args, **kwargs)
 
     def set_class(cls: type) -> None:
         nonlocal owner
         owner = cls
 
     return init, set_class
+
+
+def _fill(instance: Any, specs: Sequence[_FieldSpec], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Set the fields of a new instance; return False, with nothing set, if the arguments do not fit the fields."""
+    values = dict(zip([spec.name for spec in specs if not spec.kw_only], args, strict=False))
+    if len(values) < len(args) or not values.keys().isdisjoint(kwargs):
+        return False
+    values |= kwargs
+    given = len(values)
+    for spec in specs:
+        if spec.name in values:
+            given -= 1
+        elif spec.factory is not None:
+            values[spec.name] = spec.factory()
+        elif spec.declared_default is not _MISSING:
+            values[spec.name] = spec.declared_default
+        else:
+            return False
+    if given:
+        return False
+    for spec in specs:
+        object.__setattr__(instance, spec.name, values[spec.name])
+    if hasattr(instance, "__post_init__"):
+        instance.__post_init__()
+    return True
 
 
 def _compile_init(cls: type, specs: Sequence[_FieldSpec], *, frozen: bool) -> Callable[..., None]:

@@ -52,6 +52,7 @@ class BuiltinEmbedder:
     def __init__(self, options: EmbedOptions, folder: Path | None = None) -> None:
         self.threads = options.threads if options.threads > 0 else min(MAX_DEFAULT_THREADS, os.cpu_count() or 1)
         self._folder = folder or (Path(options.model) if Path(options.model).is_absolute() else None)
+        self._cache_folder = Path(options.cache_folder) if options.cache_folder else None
         self._lock = Lock()
         self._encoder: E5Encoder | None = None
         self._pool: ThreadPoolExecutor | None = None
@@ -86,7 +87,7 @@ class BuiltinEmbedder:
 
         with self._lock:
             if self._encoder is None:
-                self._encoder = _load_encoder(self._folder or encoder_folder())
+                self._encoder = _load_encoder(self._folder or encoder_folder(), self._cache_folder)
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="lorelog-embed")
             return self._encoder, self._pool
@@ -106,7 +107,7 @@ def encoder_folder() -> Path:
     return FOLDER
 
 
-def _load_encoder(folder: Path) -> E5Encoder:
+def _load_encoder(folder: Path, cache_folder: Path | None) -> E5Encoder:
     # From 1.29 on, onnxruntime sends telemetry and keeps a device id in the home directory unless this is set before its
     # import. A value that the user has set takes precedence.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
@@ -117,7 +118,7 @@ def _load_encoder(folder: Path) -> E5Encoder:
             f"the built-in model cannot run: {error}",
             hint="install its packages: python -m pip install numpy onnxruntime",
         ) from error
-    return E5Encoder(folder)
+    return E5Encoder(folder, cache_folder)
 
 
 _LETTERS_PER_TOKEN = 2
