@@ -66,7 +66,7 @@ def test_a_changed_model_gets_a_new_copy(tiny_model: Path, copies: Path) -> None
     """The copy of a model that was replaced is deleted, and one of the new model is made."""
     vector(tiny_model, copies)
     (old,) = copies.glob("*.onnx")
-    os.utime(tiny_model / "model.onnx", ns=(1, 1))
+    os.utime(tiny_model / "model.onnx", ns=(10**18, 10**18))
     vector(tiny_model, copies)
 
     (new,) = copies.glob("*.onnx")

@@ -60,7 +60,7 @@ class BuiltinEmbedder:
     def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
         if not texts:
             return EmbeddedTexts(())
-        encoder, pool = self._open()
+        encoder, pool = self._open(), self._open_pool()
         longest_first = sorted(range(len(texts)), key=lambda position: -len(texts[position]))
         passages = (f"passage: {texts[position]}" for position in longest_first)
         by_position = dict(zip(longest_first, pool.map(encoder.encode, passages), strict=True))
@@ -72,8 +72,7 @@ class BuiltinEmbedder:
         )
 
     def embed_query(self, text: str) -> Vector:
-        encoder, _ = self._open()
-        return encoder.encode(f"query: {text}").vector
+        return self._open().encode(f"query: {text}").vector
 
     def close(self) -> None:
         with self._lock:
@@ -81,16 +80,21 @@ class BuiltinEmbedder:
         if pool is not None:
             pool.shutdown(cancel_futures=True)
 
-    def _open(self) -> tuple[E5Encoder, ThreadPoolExecutor]:
-        """Load on first use. All callers share one pool, so that the limit on threads holds for the process."""
-        from concurrent.futures import ThreadPoolExecutor
-
+    def _open(self) -> E5Encoder:
+        """Load on first use."""
         with self._lock:
             if self._encoder is None:
                 self._encoder = _load_encoder(self._folder or encoder_folder(), self._cache_folder)
+            return self._encoder
+
+    def _open_pool(self) -> ThreadPoolExecutor:
+        """Return the pool that all callers share, so that the limit on threads holds for the process."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        with self._lock:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="lorelog-embed")
-            return self._encoder, self._pool
+            return self._pool
 
 
 def encoder_folder() -> Path:
