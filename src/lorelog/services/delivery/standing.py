@@ -33,10 +33,8 @@ from lorelog.core.processes import acquire_file_lock
 from lorelog.core.query import Filters
 from lorelog.services.delivery import cue_table
 from lorelog.services.delivery.cue import Cue, CueKind, read_cues
-from lorelog.services.delivery.derive import DerivedCues, derive_call_cues
 from lorelog.services.delivery.durable import is_lasting_rule
 from lorelog.services.delivery.files import GLOBAL_KEY, project_key
-from lorelog.services.delivery.history import unused_counts
 from lorelog.services.delivery.own_entries import replace_file, untracked_files, write_own_entries
 from lorelog.services.delivery.ownership import HEADING, STANDING_TYPES, Ownership, memory_body
 from lorelog.services.delivery.programs import word_set
@@ -46,6 +44,7 @@ from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 from lorelog.services.places.workspace import RECORD_PAGES, Workspace
 
 if TYPE_CHECKING:
+    from lorelog.services.delivery.derive import DerivedCues
     from lorelog.services.freshness.checker import FreshnessChecker
 
 MAX_MEMORIES = 20_000
@@ -159,6 +158,8 @@ def _write_memories(source: DeliverySource, check: Callable[[Sequence[StoredChun
     folder = source.folder
     if check is None and _read_text(folder / "stamp") == source.stamp:
         return False
+    from lorelog.services.delivery.history import unused_counts
+
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _lock(folder / "lock") as locked:
         if not locked:
@@ -180,6 +181,8 @@ def _write_memories(source: DeliverySource, check: Callable[[Sequence[StoredChun
 
 def read_memories(source: DeliverySource, chunks: Sequence[StoredChunk]) -> list[StandingMemory]:
     """Return the memories that may be delivered, newest first; near-equal ones once."""
+    from lorelog.services.delivery.derive import DerivedCues
+
     ownership = Ownership(source.workspace, source.authored)
     derived = DerivedCues(source.folder / "derived.json", _FORMAT)
     own = {stored.id: stored.chunk.anchor for stored in chunks if stored.chunk.anchor and ownership.is_own(stored)}
@@ -202,6 +205,12 @@ def _read_chunks(source: DeliverySource) -> list[StoredChunk]:
     return source.store.authored_chunks(Filters(), MAX_MEMORIES, outside=pages)
 
 
+def _derive_cues(derived: DerivedCues, text: str, context: str, project: str) -> tuple[Cue, ...]:
+    from lorelog.services.delivery.derive import derive_call_cues
+
+    return derived.of(text) or derive_call_cues(context, project)
+
+
 def _to_memory(
     source: DeliverySource, stored: StoredChunk, replaced: frozenset[str], derived: DerivedCues, *, is_own: bool
 ) -> StandingMemory | None:
@@ -220,7 +229,7 @@ def _to_memory(
     is_standing = bool(by_hand) or (chunk.type in STANDING_TYPES and (lasts or chunk.type == "decision"))
     is_added_fact = not (is_captured or anchor.covers) and chunk.type not in _CUELESS_TYPES
     has_cues = lasts and (is_standing or is_added_fact)
-    cues = by_hand or ((derived.of(text) or derive_call_cues(context, stored.project)) if has_cues else ())
+    cues = by_hand or (_derive_cues(derived, text, context, stored.project) if has_cues else ())
     if not text or not (is_standing or cues):
         return None
     return StandingMemory(

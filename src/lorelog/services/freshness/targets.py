@@ -27,6 +27,14 @@ _BUSY_TIMEOUT_S = 0.05
 """The cache waits no longer for another process; an entry that is not stored is resolved again."""
 
 
+class GitUnavailable(Exception):
+    """Git gave no answer in time. Nothing is judged without it: not finding something does not mean that it is gone."""
+
+
+class TimeBudgetExceeded(Exception):
+    """The time for resolving a memory ran out."""
+
+
 class TargetEvidence(StrEnum):
     """How the state of a thing at the time of a memory is known."""
 
