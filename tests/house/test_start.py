@@ -169,8 +169,8 @@ def test_an_unchanged_index_loads_little(indexed: Path) -> None:
     start = start_of(["--daemon", "off", "index", "a.md"], indexed)
 
     assert start.modules & {"numpy", "tantivy", "onnxruntime", "rich", "typing_extensions", "difflib"} == set()
-    assert start.own_modules <= 1, TOO_MUCH
-    assert start.classes <= 1, TOO_MUCH
+    assert start.own_modules <= 135, TOO_MUCH
+    assert start.classes <= 378, TOO_MUCH
 
 
 def test_a_cold_search_for_words_loads_little(indexed: Path) -> None:
@@ -182,16 +182,16 @@ def test_a_cold_search_for_words_loads_little(indexed: Path) -> None:
         name.split(".")[2] for name in start.modules if name.startswith("lorelog.operations.") and name.count(".") > 2
     }
     assert families == {"search"}
-    assert start.own_modules <= 1, TOO_MUCH
-    assert start.classes <= 1, TOO_MUCH
+    assert start.own_modules <= 118, TOO_MUCH
+    assert start.classes <= 272, TOO_MUCH
 
 
 def test_help_makes_few_classes(tmp_path: Path) -> None:
     """`lorelog --help` imports a handful of modules and makes only the classes of errors."""
     start = start_of(["--help"], tmp_path)
 
-    assert start.own_modules <= 1, TOO_MUCH
-    assert start.classes <= 1, TOO_MUCH
+    assert start.own_modules <= 10, TOO_MUCH
+    assert start.classes <= 25, TOO_MUCH
 
 
 HOOK = {

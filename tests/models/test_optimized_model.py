@@ -40,6 +40,7 @@ def test_the_copy_is_opened_instead_of_the_model(tiny_model: Path, copies: Path)
     """A copy is made at the first use; later the model's own file is not opened, and vectors are the same."""
     plain = vector(tiny_model)
     assert vector(tiny_model, copies) == plain
+    assert {path.stat().st_mode & 0o077 for path in (copies, *copies.iterdir())} == {0}
     weights = tiny_model / "model.onnx"
     status = weights.stat()
     weights.write_bytes(b"x" * status.st_size)

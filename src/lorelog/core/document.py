@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Sequence
 
 from lorelog.core.dataclasses import dataclass, field
+from lorelog.core.digests import sha256
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.serializable import Serializable
 
@@ -152,7 +152,7 @@ class Chunk(Serializable):
     @property
     def vector_key(self) -> str:
         """Key of this text's vector: moving, renaming or inserting lines elsewhere does not change it."""
-        return hashlib.sha256(self.embedded_text.encode()).hexdigest()[:32]
+        return sha256(self.embedded_text.encode()).hexdigest()[:32]
 
     @property
     def starts_entry(self) -> bool:
@@ -188,7 +188,7 @@ def embedded_text(context: str, text: str) -> str:
 
 def short_hash(text: str) -> str:
     """Return the first 16 hex digits of the SHA-256 of a text."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def chunk_id(source: str, start_line: int, end_line: int, content_hash: str, model: str) -> str:

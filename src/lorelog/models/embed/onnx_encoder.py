@@ -126,11 +126,12 @@ class OptimizedModel:
         new = self._folder / "new.onnx"
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            with (self._folder / "lock").open("ab") as lock:
+            with open(self._folder / "lock", "ab", opener=_open_private) as lock:
                 if not acquire_file_lock(lock.fileno(), 0):
                     return None  # another process makes it
                 session = open_session(self._weights, save_as=new)
                 with new.open("rb") as written:
+                    os.fchmod(written.fileno(), 0o600)
                     os.fsync(written.fileno())
                     os.utime(written.fileno(), ns=(0, self._weights.stat().st_mtime_ns))
                 copy = new.rename(self._folder / f"{key}-{new.stat().st_size}.onnx")
@@ -141,6 +142,10 @@ class OptimizedModel:
             with suppress(OSError):
                 new.unlink()
             return None
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _optimization_key(weights: Path) -> str:

@@ -11,12 +11,12 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from enum import StrEnum
-from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from lorelog.core.dataclasses import asdict, dataclass, fields
+from lorelog.core.digests import sha256
 
 CACHE_FILE = "freshness.db"
 _RECIPE = 2
