@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lorelog.operations.context import schema
 from lorelog.operations.replies import reply_from
-from lorelog.operations.search.serialize import hit_json
+from lorelog.operations.search.handlers import hit_json
 
 if TYPE_CHECKING:
     from lorelog.engine import Engine

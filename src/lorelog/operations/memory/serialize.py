@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lorelog.operations.memory import schema
 from lorelog.operations.replies import freshness_json, reply_from, to_json
-from lorelog.operations.search.serialize import anchor_json, fate_json
+from lorelog.operations.search.handlers import anchor_json, fate_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ from typing import Any
 
 from lorelog.core.errors import ModelError
 from lorelog.operations.operation import Operation
-from lorelog.operations.search import handlers, schema, serialize
+from lorelog.operations.search import handlers, schema
 
 OPERATIONS: tuple[Operation[Any, Any], ...] = (
     Operation(
@@ -14,7 +14,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         schema.SearchRequest,
         schema.SearchJson,
         handlers.search,
-        serialize.search_json,
+        handlers.search_json,
         errors=(ModelError,),
         warms=True,
     ),

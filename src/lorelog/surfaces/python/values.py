@@ -226,7 +226,7 @@ def _json_conversion(kind: Any) -> Callable[[Any], object] | None:
             convert: Any = find_operation(name).to_reply
             return lambda value: convert(value, None)
     from lorelog.operations.memory import serialize
-    from lorelog.operations.search.serialize import hit_json
+    from lorelog.operations.search.handlers import hit_json
 
     if place == "services.places.roots:RootStatus":
         return lambda status: serialize.roots_json([status]).roots[0]
