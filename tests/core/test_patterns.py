@@ -11,7 +11,7 @@ import pytest
 from lorelog.core import digests
 from lorelog.core.patterns import lazy_pattern
 
-ROOMS = ("config", "core", "ingest", "operations", "records", "retrieval", "services", "stores")
+ROOMS = ("config", "core", "ingest", "models", "operations", "records", "retrieval", "services", "stores")
 SOURCE = Path(__file__).parents[2] / "src" / "lorelog"
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from unicodedata import normalize
 
 from lorelog.core.dataclasses import dataclass
+from lorelog.core.patterns import lazy_pattern
 
 UNKNOWN = "[UNK]"
 START = "[CLS]"
@@ -59,7 +60,7 @@ class WordPieceTokenizer:
     @classmethod
     def from_file(cls, path: Path) -> WordPieceTokenizer:
         """Read a vocabulary with one entry per line. Raise OSError or ValueError if it cannot be read."""
-        return cls(path.read_text("utf-8").removesuffix("\n").split("\n"))
+        return cls(path.read_bytes().decode("utf-8").removesuffix("\n").split("\n"))
 
     def encode(self, text: str, max_tokens: int) -> TokenizedText:
         """Return the ids that a model is given: at most `max_tokens`, start and end included."""
@@ -210,8 +211,8 @@ ff1a-ff1b ff1f-ff20 ff3b-ff3d ff3f ff5b ff5d ff5f-ff65 10100-10102 1039f 103d0 1
 """Punctuation beyond ASCII; each character is a word."""
 
 _LETTERS = _LetterTable()
-_SPECIAL = re.compile(f"({'|'.join(map(re.escape, _SPECIAL_TOKENS))})")
-_ASCII_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]+")
-_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
-_WORDS = re.compile(r"[!-/:-@\[-`{-~]|[^ \t\n\r!-/:-@\[-`{-~]+")
+_SPECIAL = lazy_pattern(f"({'|'.join(map(re.escape, _SPECIAL_TOKENS))})")
+_ASCII_CONTROL = lazy_pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]+")
+_NOT_ASCII = lazy_pattern(r"[^\x00-\x7f]+")
+_WORDS = lazy_pattern(r"[!-/:-@\[-`{-~]|[^ \t\n\r!-/:-@\[-`{-~]+")
 """After normalization: a punctuation character of ASCII, or a run of other characters."""
