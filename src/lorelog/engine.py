@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from copy import copy
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
@@ -92,6 +91,8 @@ class Engine:
 
     def with_embedder(self, change: Callable[[Embedder], Embedder]) -> Engine:
         """Return a copy with a wrapped embedder, if there is one. Only the original needs closing."""
+        from copy import copy
+
         changed = copy(self)
         changed.embedder = None if self.embedder is None else change(self.embedder)
         return changed
@@ -299,6 +300,8 @@ class Engine:
 
         filters = self._scoped(request.options.filters, all_projects=all_projects)
         options = replace(request.options, filters=filters)
+        from copy import copy
+
         plain = copy(self)
         plain._uses_feedback = False  # noqa: SLF001  (judgements must not improve the ranking they measure)
         hides, shown = self._lifecycle_index().hides, ListOptions()
@@ -678,10 +681,10 @@ class Engine:
 
     def _scoped(self, filters: Filters, *, all_projects: bool) -> Filters:
         """Return the filters with the visible projects, and with a real path as source prefix."""
-        from lorelog.services.places.root_selection import real_path
-
         filters.check()
         if filters.source_prefix:
+            from lorelog.services.places.root_selection import real_path
+
             filters = replace(filters, source_prefix=real_path(filters.source_prefix))
         if filters.projects is not None or all_projects or self.defaults.all_projects:
             return filters

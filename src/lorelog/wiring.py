@@ -26,7 +26,7 @@ from lorelog.core.options import (
     StoreOptions,
     TraceOptions,
 )
-from lorelog.core.paths import first_layout_folder, home_folder
+from lorelog.core.paths import first_layout_folder, home_folder, model_cache_folder
 from lorelog.core.ports import Embedder, LanguageModel, Reranker, Store, StoreComparison
 from lorelog.engine import Engine
 from lorelog.models.embed import SharedEmbedder
@@ -592,7 +592,8 @@ def _embed_options(settings: Settings, location: Location) -> EmbedOptions:
     from lorelog.models.embed import resolve_embed_options
 
     shared = replace(options.ollama, folder=str(location.home / "ollama"))
-    return resolve_embed_options(replace(options, ollama=shared), location.environment)
+    options = replace(options, ollama=shared, cache_folder=model_cache_folder(location.home))
+    return resolve_embed_options(options, location.environment)
 
 
 def _open_embedder(options: EmbedOptions) -> Embedder | None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -44,21 +45,44 @@ def warm_home(tmp_path: Path, home: Path) -> Iterator[dict[str, str]]:
     client.call_daemon("daemon.stop", environment=environment)
 
 
-def loaded_by(words: list[str], cwd: Path, env: dict[str, str] | None = None) -> set[str]:
-    """Return the modules that a command has imported when it ends."""
+class Start(NamedTuple):
+    """What a command has imported when it ends, and how many classes of lorelog it has made."""
+
+    modules: set[str]
+    classes: int
+
+    @property
+    def own_modules(self) -> int:
+        """Number of lorelog's own modules; those of the standard library differ between versions of Python."""
+        return sum(name.partition(".")[0] == "lorelog" for name in self.modules)
+
+
+def start_of(words: list[str], cwd: Path, env: dict[str, str] | None = None) -> Start:
+    """Run a command and return what it imported and made."""
     script = (
-        "import sys\n"
+        "import builtins, sys\n"
+        "make, made = builtins.__build_class__, []\n"
+        "def count(body, name, *bases, **options):\n"
+        "    if body.__globals__.get('__name__', '').startswith('lorelog'): made.append(name)\n"
+        "    return make(body, name, *bases, **options)\n"
+        "builtins.__build_class__ = count\n"
         "from lorelog.surfaces.cli.main import main\n"
         "try: status = main(sys.argv[1:])\n"
         "except SystemExit: pass\n"
         "loaded = sorted(sys.modules)\n"
         "import json\n"
-        "print('LOADED' + json.dumps(loaded))\n"
+        "print('LOADED' + json.dumps([loaded, len(made)]))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script, *words], cwd=cwd, capture_output=True, text=True, check=True, env=env
     )
-    return set(json.loads(done.stdout.rsplit("LOADED", 1)[1]))
+    modules, classes = json.loads(done.stdout.rsplit("LOADED", 1)[1])
+    return Start(set(modules), classes)
+
+
+def loaded_by(words: list[str], cwd: Path, env: dict[str, str] | None = None) -> set[str]:
+    """Return the modules that a command has imported when it ends."""
+    return start_of(words, cwd, env).modules
 
 
 @pytest.mark.parametrize(
@@ -90,22 +114,57 @@ def test_importing_the_package_loads_nothing(tmp_path: Path) -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_an_unchanged_index_loads_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An unchanged index imports neither numpy nor tantivy nor a model."""
+TOO_MUCH = (
+    "a short command loads more than before; if it does not need it, import it in the function that does, "
+    "or split the module by subject. Every 10 modules or 25 classes take about 2 ms. If it is needed, raise the limit."
+)
+
+
+@pytest.fixture
+def indexed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with one indexed note."""
     (tmp_path / "a.md").write_text("# A\n\nalpha\n", "utf-8")
     monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
-    loaded_by(["index", "a.md"], tmp_path)
+    loaded_by(["--daemon", "off", "index", "a.md"], tmp_path)
+    return tmp_path
 
-    assert loaded_by(["index", "a.md"], tmp_path) & {"numpy", "tantivy", "onnxruntime", "rich"} == set()
+
+COLD = {
+    *("numpy", "onnxruntime", "rich", "typing_extensions", "inspect", "dataclasses", "ast", "tokenize", "difflib"),
+    *("statistics", "fractions", "tempfile", "random", "shutil", "bz2", "lzma", "copy", "signal", "subprocess"),
+    *("logging", "concurrent.futures", "asyncio", "http.client", "importlib.metadata", "unittest", "email"),
+}
+"""Modules that a cold lexical search once loaded, or that take a millisecond or more."""
 
 
-def test_words_are_searched_without_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lexical search imports neither numpy nor a model."""
-    (tmp_path / "a.md").write_text("# A\n\nalpha\n", "utf-8")
-    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
-    loaded_by(["index", "a.md"], tmp_path)
+def test_an_unchanged_index_loads_little(indexed: Path) -> None:
+    """An unchanged index imports neither numpy nor tantivy nor a model, and makes no more classes than it did."""
+    start = start_of(["--daemon", "off", "index", "a.md"], indexed)
 
-    assert loaded_by(["search", "alpha", "--lane", "lexical"], tmp_path) & {"numpy", "onnxruntime", "rich"} == set()
+    assert start.modules & {"numpy", "tantivy", "onnxruntime", "rich", "typing_extensions", "difflib"} == set()
+    assert start.own_modules <= 135, TOO_MUCH
+    assert start.classes <= 378, TOO_MUCH
+
+
+def test_a_cold_search_for_words_loads_little(indexed: Path) -> None:
+    """A lexical search in this process loads one verb and what it needs, and no slow module of the standard library."""
+    start = start_of(["--daemon", "off", "search", "alpha", "--lane", "lexical"], indexed)
+
+    assert start.modules & COLD == set()
+    families = {
+        name.split(".")[2] for name in start.modules if name.startswith("lorelog.operations.") and name.count(".") > 2
+    }
+    assert families == {"search"}
+    assert start.own_modules <= 118, TOO_MUCH
+    assert start.classes <= 272, TOO_MUCH
+
+
+def test_help_makes_few_classes(tmp_path: Path) -> None:
+    """`lorelog --help` imports a handful of modules and makes only the classes of errors."""
+    start = start_of(["--help"], tmp_path)
+
+    assert start.own_modules <= 10, TOO_MUCH
+    assert start.classes <= 25, TOO_MUCH
 
 
 # -- warm commands and hooks, counted --------------------------------------------------------------------------------------

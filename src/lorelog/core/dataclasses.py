@@ -2,7 +2,7 @@
 
 `dataclasses.dataclass` compiles five methods of every class when its module is imported, about 1 ms a class, and a
 short command imports many classes that it never instantiates. Here a class gets its slots at once and its constructor
-with its first instance. Type checkers see the standard library's functions, and `dataclasses.fields`,
+with its fourth instance. Type checkers see the standard library's functions, and `dataclasses.fields`,
 `dataclasses.asdict` and msgspec accept the classes. Supported: `frozen`, `slots`, `kw_only`, `eq`, `KW_ONLY`, and
 `field` with `default`, `default_factory`, `repr` and `kw_only`.
 """
@@ -20,9 +20,9 @@ _MISSING = object()
 
 
 class _FieldSpec:
-    """A field as it was declared."""
+    """A field as it was declared. Attributes that only the standard library's `Field` has are made when asked for."""
 
-    __slots__ = ("annotation", "default", "default_factory", "kw_only", "name", "repr")
+    __slots__ = ("_standard", "annotation", "declared_default", "factory", "kw_only", "name", "repr")
 
     def __init__(
         self,
@@ -34,40 +34,33 @@ class _FieldSpec:
     ) -> None:
         self.name = ""
         self.annotation: Any = None
-        self.default = default
-        self.default_factory = default_factory
+        self.declared_default = default
+        self.factory = default_factory
         self.repr = repr
         self.kw_only = kw_only
+        self._standard: Any = None
 
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the standard library's field, which `dataclasses.fields` and msgspec read."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if self._standard is None:
+            self._standard = self._make_standard()
+        return getattr(self._standard, name)
 
-class _Fields:
-    """`__dataclass_fields__`, which the standard library and msgspec read: made when it is asked for."""
-
-    __slots__ = ("_fields", "specs")
-
-    def __init__(self, specs: Sequence[_FieldSpec]) -> None:
-        self.specs = specs
-        self._fields: dict[str, Any] | None = None
-
-    def __get__(self, instance: object, owner: type) -> dict[str, Any]:
-        if self._fields is None:
-            self._fields = self._make()
-        return self._fields
-
-    def _make(self) -> dict[str, Any]:
+    def _make_standard(self) -> Any:
         import dataclasses
 
-        body: dict[str, Any] = {"__annotations__": {spec.name: spec.annotation for spec in self.specs}}
-        for spec in self.specs:
-            body[spec.name] = dataclasses.field(
-                default=dataclasses.MISSING if spec.default is _MISSING else spec.default,
-                default_factory=spec.default_factory or dataclasses.MISSING,
-                repr=spec.repr,
-                kw_only=bool(spec.kw_only),
-            )
-        made: Any = dataclasses.dataclass(init=False, repr=False, eq=False)(type("Fields", (), body))
-        fields: dict[str, Any] = made.__dataclass_fields__
-        return fields
+        made = dataclasses.field(
+            default=dataclasses.MISSING if self.declared_default is _MISSING else self.declared_default,
+            default_factory=self.factory or dataclasses.MISSING,
+            repr=self.repr,
+            kw_only=bool(self.kw_only),
+        )
+        # With a docstring, or `dataclass` would ask `inspect` for a signature.
+        body = {"__doc__": "A field.", "__annotations__": {self.name: self.annotation}, self.name: made}
+        holder: Any = dataclasses.dataclass(init=False, repr=False, eq=False)(type("Holder", (), body))
+        return holder.__dataclass_fields__[self.name]
 
 
 class _KeywordOnly:
@@ -79,48 +72,41 @@ def _dataclass(
 ) -> Any:
     def decorate(cls: type) -> type:
         own = _own_specs(cls, kw_only=kw_only)
-        inherited = {spec.name: spec for base in reversed(cls.__mro__[1:]) for spec in _declared_specs(base)}
-        specs = tuple((inherited | {spec.name: spec for spec in own}).values())
-        _set_defaults(cls, own, slots=slots)
-        if slots:
-            cls = _with_slots(cls, own)
+        specs = {name: spec for base in cls.__mro__[-2:0:-1] for name, spec in _declared_specs(base).items()} | own
+        init, set_class = _deferred_init(tuple(specs.values()), frozen=frozen)
         methods: dict[str, Any] = {
-            "__dataclass_fields__": _Fields(specs),
-            "__match_args__": tuple(spec.name for spec in specs if not spec.kw_only),
-            "__init__": _deferred_init(cls, specs, frozen=frozen),
+            "__dataclass_fields__": specs,
+            "__match_args__": tuple([name for name, spec in specs.items() if not spec.kw_only]),
+            "__init__": init,
         }
         defaults: dict[str, Any] = {"__repr__": _repr}
         if eq:
-            defaults |= _comparison_methods([spec.name for spec in specs], frozen=frozen)
+            defaults |= _comparison_methods(tuple(specs), frozen=frozen)
         if frozen:
             methods |= {"__setattr__": _refuse_assignment, "__delattr__": _refuse_deletion}
         if frozen and slots:
             defaults |= {"__getstate__": _get_state, "__setstate__": _set_state}
-        for name, method in defaults.items():
-            if cls.__dict__.get(name) is None:
-                setattr(cls, name, method)
-        for name, method in methods.items():
-            setattr(cls, name, method)
-        return cls
+        declared = cls.__dict__
+        methods |= {name: method for name, method in defaults.items() if declared.get(name) is None}
+        made = _with_slots(cls, own, methods) if slots else _with_defaults(cls, own, methods)
+        set_class(made)
+        return made
 
     return decorate if cls is None else decorate(cls)
 
 
-def _declared_specs(cls: type) -> Sequence[_FieldSpec]:
-    """Return the fields of a class that was decorated here; none for any other."""
-    fields = cls.__dict__.get("__dataclass_fields__")
-    return fields.specs if isinstance(fields, _Fields) else ()
+def _declared_specs(cls: type) -> dict[str, _FieldSpec]:
+    """Return the fields of a class; none if it was not decorated here."""
+    fields: dict[str, Any] = cls.__dict__.get("__dataclass_fields__", {})
+    return fields if all(type(spec) is _FieldSpec for spec in fields.values()) else {}
 
 
 def _specs_of(instance: object) -> Sequence[_FieldSpec]:
-    for base in type(instance).__mro__:
-        if "__dataclass_fields__" in base.__dict__:
-            return _declared_specs(base)
-    raise TypeError(f"{type(instance).__name__} is not a dataclass")
+    return tuple(instance.__dataclass_fields__.values())  # type: ignore[attr-defined]
 
 
-def _own_specs(cls: type, *, kw_only: bool) -> list[_FieldSpec]:
-    specs = []
+def _own_specs(cls: type, *, kw_only: bool) -> dict[str, _FieldSpec]:
+    specs = {}
     # Strings, because every module here postpones annotations; `inspect` would cost more than the rest together.
     annotations: dict[str, Any] = cls.__dict__.get("__annotations__", {})  # noqa: RUF063
     for name, annotation in annotations.items():
@@ -130,30 +116,34 @@ def _own_specs(cls: type, *, kw_only: bool) -> list[_FieldSpec]:
         if isinstance(annotation, str) and annotation.startswith("ClassVar"):
             continue
         value = cls.__dict__.get(name, _MISSING)
-        if not isinstance(value, _FieldSpec) and type(value).__hash__ is None:
-            raise ValueError(f"the default of {cls.__name__}.{name} is mutable; use default_factory")
-        spec = value if isinstance(value, _FieldSpec) else _FieldSpec(default=value)
-        spec.name, spec.annotation = name, annotation
-        if spec.kw_only is None:
-            spec.kw_only = kw_only
-        specs.append(spec)
+        if not isinstance(value, _FieldSpec):
+            if type(value).__hash__ is None:
+                raise ValueError(f"the default of {cls.__name__}.{name} is mutable; use default_factory")
+            value = _FieldSpec(default=value)
+        value.name, value.annotation = name, annotation
+        if value.kw_only is None:
+            value.kw_only = kw_only
+        specs[name] = value
     return specs
 
 
-def _set_defaults(cls: type, own: Sequence[_FieldSpec], *, slots: bool) -> None:
-    """Make the class attributes plain defaults; with slots there are none."""
-    for spec in own:
-        if not slots and spec.default is not _MISSING:
-            setattr(cls, spec.name, spec.default)
-        elif spec.name in cls.__dict__:
-            delattr(cls, spec.name)
+def _with_defaults(cls: type, own: dict[str, _FieldSpec], methods: dict[str, Any]) -> type:
+    """Return the class with these methods, and with defaults as plain attributes."""
+    for name, spec in own.items():
+        if spec.declared_default is not _MISSING:
+            setattr(cls, name, spec.declared_default)
+        elif name in cls.__dict__:
+            delattr(cls, name)
+    for name, method in methods.items():
+        setattr(cls, name, method)
+    return cls
 
 
-def _with_slots(cls: type, own: Sequence[_FieldSpec]) -> type:
-    """Return the class made again with slots: they cannot be added to a class that exists."""
-    inherited = {name for base in cls.__mro__[1:] for name in base.__dict__.get("__slots__", ())}
-    body = dict(cls.__dict__)
-    body["__slots__"] = tuple(spec.name for spec in own if spec.name not in inherited)
+def _with_slots(cls: type, own: dict[str, _FieldSpec], methods: dict[str, Any]) -> type:
+    """Return the class made again, with these methods and slots: slots cannot be added to a class that exists."""
+    inherited = {name for base in cls.__mro__[1:-1] for name in base.__dict__.get("__slots__", ())}
+    body = {name: value for name, value in cls.__dict__.items() if name not in own} | methods
+    body["__slots__"] = tuple([name for name in own if name not in inherited])
     body.pop("__dict__", None)
     body.pop("__weakref__", None)
     slotted = type(cls)(cls.__name__, cls.__bases__, body)
@@ -161,14 +151,52 @@ def _with_slots(cls: type, own: Sequence[_FieldSpec]) -> type:
     return slotted
 
 
-def _deferred_init(cls: Any, specs: Sequence[_FieldSpec], *, frozen: bool) -> Callable[..., None]:
-    """Return a constructor that replaces itself by a compiled one."""
+_INTERPRETED = 3
+"""Instances of a class that are filled field by field before its constructor is compiled, which takes as long as ten."""
+
+
+def _deferred_init(specs: Sequence[_FieldSpec], *, frozen: bool) -> tuple[Callable[..., None], Callable[[type], None]]:
+    """Return a constructor that replaces itself by a compiled one, and a function that tells it its class."""
+    owner: Any = None
+    left = _INTERPRETED
 
     def init(self: object, /, *args: Any, **kwargs: Any) -> None:
-        cls.__init__ = _compile_init(cls, specs, frozen=frozen)
-        cls.__init__(self, *args, **kwargs)
+        nonlocal left
+        left -= 1
+        if left < 0 or not _fill(self, specs, args, kwargs):
+            owner.__init__ = _compile_init(owner, specs, frozen=frozen)
+            owner.__init__(self, *args, **kwargs)
 
-    return init
+    def set_class(cls: type) -> None:
+        nonlocal owner
+        owner = cls
+
+    return init, set_class
+
+
+def _fill(instance: Any, specs: Sequence[_FieldSpec], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Set the fields of a new instance; return False, with nothing set, if the arguments do not fit the fields."""
+    values = dict(zip([spec.name for spec in specs if not spec.kw_only], args, strict=False))
+    if len(values) < len(args) or not values.keys().isdisjoint(kwargs):
+        return False
+    values |= kwargs
+    given = len(values)
+    for spec in specs:
+        if spec.name in values:
+            given -= 1
+        elif spec.factory is not None:
+            values[spec.name] = spec.factory()
+        elif spec.declared_default is not _MISSING:
+            values[spec.name] = spec.declared_default
+        else:
+            return False
+    if given:
+        return False
+    for spec in specs:
+        object.__setattr__(instance, spec.name, values[spec.name])
+    if hasattr(instance, "__post_init__"):
+        instance.__post_init__()
+    return True
 
 
 def _compile_init(cls: type, specs: Sequence[_FieldSpec], *, frozen: bool) -> Callable[..., None]:
@@ -178,12 +206,12 @@ def _compile_init(cls: type, specs: Sequence[_FieldSpec], *, frozen: bool) -> Ca
     for spec in specs:
         name = value = spec.name
         parameter = name
-        if spec.default_factory is not None:
-            names[f"_factory_{name}"] = spec.default_factory
+        if spec.factory is not None:
+            names[f"_factory_{name}"] = spec.factory
             parameter = f"{name}=_MISSING"
             value = f"_factory_{name}() if {name} is _MISSING else {name}"
-        elif spec.default is not _MISSING:
-            names[f"_default_{name}"] = spec.default
+        elif spec.declared_default is not _MISSING:
+            names[f"_default_{name}"] = spec.declared_default
             parameter = f"{name}=_default_{name}"
         parameters[bool(spec.kw_only)].append(parameter)
         slot = getattr(cls, name, None)
@@ -258,9 +286,7 @@ def _replace(instance: Any, /, **changes: Any) -> Any:
 
 
 def _fields(class_or_instance: Any) -> Any:
-    import dataclasses
-
-    return dataclasses.fields(class_or_instance)
+    return tuple(class_or_instance.__dataclass_fields__.values())
 
 
 def _asdict(instance: Any) -> dict[str, Any]:

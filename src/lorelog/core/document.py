@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Iterable, Sequence
 
 from lorelog.core.dataclasses import dataclass, field
+from lorelog.core.digests import sha256
+from lorelog.core.patterns import lazy_pattern
 from lorelog.core.serializable import Serializable
 
 TURN_TYPE = "turn"
@@ -20,11 +21,11 @@ DATE_IN_TEXT, DATE_OF_FILE = "text", "file"
 
 HEADING_SEPARATOR = " > "
 _TIMESTAMP_PATTERN = r"(?:session[ \t]+)?(?:\d{4}-\d\d-\d\d)?[T \t]*(?:\d{1,2}:\d\d(?::\d\d)?)?"
-_TIMESTAMP_ONLY = re.compile(_TIMESTAMP_PATTERN, re.IGNORECASE)
+_TIMESTAMP_ONLY = lazy_pattern(_TIMESTAMP_PATTERN, re.IGNORECASE)
 _RECORD_HEADING_PATTERN = r"\d{4}-\d\d-\d\d \d\d:\d\d [a-z ]{1,40} #\d+(?: by [^\n]*)?"
 """Heading of a record: time, kind, number, agent."""
-_UNINFORMATIVE_TITLE = re.compile(rf"{_TIMESTAMP_PATTERN}|{_RECORD_HEADING_PATTERN}", re.IGNORECASE)
-_UNINFORMATIVE_HEADING = re.compile(
+_UNINFORMATIVE_TITLE = lazy_pattern(rf"{_TIMESTAMP_PATTERN}|{_RECORD_HEADING_PATTERN}", re.IGNORECASE)
+_UNINFORMATIVE_HEADING = lazy_pattern(
     rf"\A#{{1,6}}[ \t]+(?:{_RECORD_HEADING_PATTERN}|{_TIMESTAMP_PATTERN})[ \t]*(?:\n+|\Z)", re.IGNORECASE
 )
 """Headings that say nothing about the text below them."""
@@ -151,7 +152,7 @@ class Chunk(Serializable):
     @property
     def vector_key(self) -> str:
         """Key of this text's vector: moving, renaming or inserting lines elsewhere does not change it."""
-        return hashlib.sha256(self.embedded_text.encode()).hexdigest()[:32]
+        return sha256(self.embedded_text.encode()).hexdigest()[:32]
 
     @property
     def starts_entry(self) -> bool:
@@ -206,7 +207,7 @@ def join_chunks(chunks: Iterable[tuple[int, int, str]]) -> str:
 
 def short_hash(text: str) -> str:
     """Return the first 16 hex digits of the SHA-256 of a text."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def chunk_id(source: str, start_line: int, end_line: int, content_hash: str, model: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from shlex import quote
 
 from lorelog.core.errors import MissingExtra
 
@@ -62,6 +61,8 @@ def _python() -> str:
     found = which("python")
     if not sys.executable or (found and os.path.dirname(found) == os.path.dirname(sys.executable)):  # noqa: PTH120
         return "python"
+    from shlex import quote
+
     return quote(sys.executable)
 
 

@@ -91,6 +91,8 @@ class EmbedOptions:
     document_prefix: str = AUTO_PROVIDER
     """Prefixes of a query and of a document."""
     ollama: OllamaOptions = OllamaOptions()
+    cache_folder: str = ""
+    """Folder for a copy of the built-in model that loads faster; empty: none is kept."""
 
 
 RERANK_PROVIDERS = ("onnx", "local")

@@ -35,6 +35,11 @@ def cache_folder(tenant_folder: str | os.PathLike[str]) -> str:
     return os.path.join(os.path.dirname(data), "cache", name)
 
 
+def model_cache_folder(home: str | os.PathLike[str]) -> str:
+    """Return the folder of files made from models, which all tenants share. No tenant's name begins with a dot."""
+    return os.path.join(home, "cache", ".models")
+
+
 def first_layout_folder(home: str | os.PathLike[str]) -> str:
     """Return the folder that exists only in a home of the first layout, or of one that is being migrated."""
     return os.path.join(home, "tenants")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import signal
 import time
 
 TYPE_CHECKING = False
@@ -56,6 +55,8 @@ def enable_wal(database: Connection, wait_s: float) -> None:
 
 def spawn_detached(words: list[str], environment: Mapping[str, str], actions: Sequence[tuple[Any, ...]]) -> None:
     """Start a program in its own session, with no signal blocked or ignored. Raise OSError if it cannot be started."""
+    import signal
+
     signals = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 
     def spawn(**group: Any) -> None:

@@ -7,12 +7,12 @@ that prints them escapes them.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
 from lorelog.core.dataclasses import dataclass, field
+from lorelog.core.patterns import lazy_pattern
 from lorelog.core.serializable import ReplyItems, Serializable
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class TranscriptReply(ReplyItems["TranscriptTurn"]):
 
 
 MOMENTS = ("session-start", "prompt", "turn-end", "turn-failed", "compact", "session-end")
-_UNIQUE_TURN_ID = re.compile(
+_UNIQUE_TURN_ID = lazy_pattern(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?:msg|item|turn)_[\w-]{12,}"
 )
 """Ids that are globally unique, across sessions."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import stat
 import time
 
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.document import SourceFile
 from lorelog.core.errors import SourceError
+from lorelog.core.patterns import lazy_pattern
 
 _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
@@ -24,7 +24,7 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 
 
 
 _REPLACEMENT = "\ufffd"
-_NULS = re.compile("\0+")
+_NULS = lazy_pattern("\0+")
 """A power cut leaves a run of them; one sign stands for it."""
 _ALLOWED_BAD_CHARS = 16
 _ALLOWED_BAD_SHARE = 0.1

@@ -1,18 +1,20 @@
-"""Parsing of days and paths in requests."""
+"""Parsing of days, paths and filters in requests."""
 
 from __future__ import annotations
 
 import os
-import re
 from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
 from lorelog.core.errors import UsageError
+from lorelog.core.patterns import lazy_pattern
+from lorelog.core.query import Filters
 
 if TYPE_CHECKING:
     from lorelog.operations.operation import RequestContext
+    from lorelog.operations.requests import FilteredRequest
 
-_PERIOD = re.compile(r"(\d{1,5})\s*([dwmy])")
+_PERIOD = lazy_pattern(r"(\d{1,5})\s*([dwmy])")
 _UNIT_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
 
 
@@ -58,3 +60,15 @@ def resolve_path(path: str, call: RequestContext) -> str:
     if not bare:
         raise UsageError("a path is empty", hint="is it an unset variable? '.' is the current directory")
     return mark + os.path.join(call.directory, os.path.expanduser(bare))  # noqa: PTH111, PTH118  (may not be a path yet)
+
+
+def read_filters(request: FilteredRequest, call: RequestContext) -> Filters:
+    """Return the filters of a request."""
+    return Filters(
+        projects=None if request.projects is None else tuple(request.projects),
+        source_prefix=resolve_path(request.source, call) if request.source else "",
+        since=parse_past_day(request.since) if request.since else "",
+        until=parse_past_day(request.until) if request.until else "",
+        types=tuple(request.types),
+        tags=tuple(request.tags),
+    )

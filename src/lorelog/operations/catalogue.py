@@ -1,13 +1,12 @@
 """Find operations by name, and describe them as JSON Schema.
 
 Each family of operations is a package with an `OPERATIONS` tuple. A family is imported when one of its operations is
-looked up: a cold search loads `operations.memory` and no other family.
+looked up: a cold search loads `operations.search` and no other family.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -20,7 +19,7 @@ from lorelog.operations.operation import SURFACES, Operation
 from lorelog.operations.replies import Json
 
 _FAMILIES = {
-    "memory": ("memory", "store", "backup", "forget"),
+    "memory": ("search", "memory", "store", "backup", "forget"),
     "backup": ("backup",),
     "roots": ("memory",),
     "session": ("session",),
@@ -56,6 +55,8 @@ def find_operation(name: str) -> Operation[Any, Any]:
             operation = _family(package).get(full_name)
             if operation is not None:
                 return operation
+    from difflib import get_close_matches
+
     operations = all_operations()
     short_names = {full_name.partition(".")[2]: full_name for full_name in reversed(operations)}
     candidates = short_names | {full_name: full_name for full_name in operations}

@@ -189,10 +189,12 @@ def _rename_aliases(arguments: Mapping[str, Any], known: frozenset[str]) -> Mapp
 
 
 def _nullable_fields(request: type[OperationRequest]) -> frozenset[str]:
-    """Return the fields for which null counts as not given. Cached: msgspec inspects all types for it."""
+    """Return the fields for which null counts as not given. `msgspec.structs.fields` would inspect all types for it."""
     if request not in _NULLABLE_FIELDS:
-        fields = msgspec.structs.fields(request)
-        _NULLABLE_FIELDS[request] = frozenset(field.name for field in fields if field.default is not msgspec.UNSET)
+        names, defaults = request.__struct_fields__, request.__struct_defaults__
+        required = len(names) - len(defaults)
+        optional = [name for name, value in zip(names[required:], defaults, strict=True) if value is not msgspec.UNSET]
+        _NULLABLE_FIELDS[request] = frozenset((*names[:required], *optional))
     return _NULLABLE_FIELDS[request]
 
 

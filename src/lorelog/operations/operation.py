@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Generic, TypeVar
@@ -80,4 +79,6 @@ class Operation(Generic[RequestT, ValueT]):
     @property
     def description(self) -> str:
         """The help text."""
-        return inspect.cleandoc(self.handler.__doc__ or "")
+        from inspect import cleandoc
+
+        return cleandoc(self.handler.__doc__ or "")

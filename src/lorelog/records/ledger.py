@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import stat
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
 from lorelog.core.paths import sync_folder
+from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import REDACTION_KIND, Json, Record, RecordDraft
 from lorelog.records.chain import (
     GENESIS_HASH,
@@ -50,7 +50,7 @@ MAX_SEGMENT_BYTES = 64 * 1024 * 1024
 _LOCK_TIMEOUT_S = 60.0
 _LOCK_RETRY_S = 0.002
 _CLOCK_TICK_NS = 50_000_000
-_HEAD_PATTERN = re.compile(rb"(\d{16}) ([0-9a-f]{64}) (\d{9}) (\d{16})\n")
+_HEAD_PATTERN = lazy_pattern(rb"(\d{16}) ([0-9a-f]{64}) (\d{9}) (\d{16})\n")
 _UNWRITABLE_HINT = "nothing was written; make it writable, or free some space"
 
 

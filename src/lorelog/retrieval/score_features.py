@@ -31,6 +31,7 @@ from itertools import pairwise
 from math import log
 
 from lorelog.core.dataclasses import dataclass
+from lorelog.core.patterns import lazy_pattern
 from lorelog.core.query import ScorePart, Term
 from lorelog.retrieval.tokens import is_unspaced
 
@@ -175,7 +176,7 @@ QUOTED_WEIGHT = 1.0
 
 _MAX_QUESTION_CHARS = 4_000
 _MAX_PHRASES = 8
-_QUOTE_PATTERN = re.compile(r'"([^"\n]{2,200})"|[“„]([^“”„\n]{2,200})[”“]|«([^«»\n]{2,200})»|「([^「」\n]{2,200})」')
+_QUOTE_PATTERN = lazy_pattern(r'"([^"\n]{2,200})"|[“„]([^“”„\n]{2,200})[”“]|«([^«»\n]{2,200})»|「([^「」\n]{2,200})」')
 
 
 @dataclass(frozen=True, slots=True)

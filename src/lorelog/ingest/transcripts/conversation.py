@@ -6,7 +6,6 @@ A file is recognised by its content: names and locations of transcripts differ b
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,6 +15,7 @@ from typing import IO
 
 from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import LorelogError, NotFound, SourceError
+from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.files import printable_path
 from lorelog.ingest.transcripts import claude, codex, dsh, openclaw, opencode
 from lorelog.ingest.transcripts.json_files import (
@@ -53,7 +53,7 @@ SUPPORTED_FORMATS = (
 )
 _MAX_LINES_CHECKED, _MIN_KNOWN_LINES = 2000, 20
 """Lines that are checked for a known format, and known lines after which the format is certain."""
-_JSON_DOCUMENT_HEAD = re.compile(rb'\A\s*\{\s*"(info|messages|session|items)"\s*:\s*[{\["]')
+_JSON_DOCUMENT_HEAD = lazy_pattern(rb'\A\s*\{\s*"(info|messages|session|items)"\s*:\s*[{\["]')
 _NewReader = Callable[[TranscriptStats], TurnReader]
 _LINE_FORMATS: tuple[tuple[str, Callable[[JsonObject], bool], _NewReader], ...] = (
     ("claude", claude.is_claude, claude.ClaudeReader),

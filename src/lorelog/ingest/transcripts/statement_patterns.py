@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from lorelog.core.patterns import lazy_pattern
+
 FLAGS = re.IGNORECASE
 
 
 def _starts(alternatives: Iterable[str]) -> re.Pattern[str]:
-    return re.compile("(?:" + "|".join(alternatives) + ")", FLAGS)
+    return lazy_pattern("(?:" + "|".join(alternatives) + ")", FLAGS)
 
 
 _AGENT_VERBS = (
@@ -145,7 +147,7 @@ PREFERENCE = _starts(
 )
 """Beginnings of a sentence that state a rule for the future."""
 
-STANDING = re.compile(
+STANDING = lazy_pattern(
     r"\b(?:from now on|going forward|in (?:the )?future|in mind|every time|next time|always|(?<!i )never|ever again|whenever|i (?:really )?prefer|"
     r"ab jetzt|künftig|immer|niemals|désormais|dorénavant|toujours|jamais|siempre|nunca|a partir de ahora)\b|从现在开始|以后|永远|总是|始终",
     FLAGS,
@@ -159,21 +161,23 @@ STRONG = _starts(
     )
 )
 """Words that announce a rule for the future even within a long task."""
-RULE_END = re.compile(r"\b(?:from now on|going forward|in (?:the )?future|next time|ab jetzt|désormais)[.!]*\Z", FLAGS)
-OUTDATED = re.compile(r"\b(?:any ?more|any longer)\b", FLAGS)
+RULE_END = lazy_pattern(
+    r"\b(?:from now on|going forward|in (?:the )?future|next time|ab jetzt|désormais)[.!]*\Z", FLAGS
+)
+OUTDATED = lazy_pattern(r"\b(?:any ?more|any longer)\b", FLAGS)
 """Words about a past rule: "we don't use this module anymore"."""
-IMPERATIVE = re.compile(
+IMPERATIVE = lazy_pattern(
     r"(?:(?:no|nope|nah|nein|stop|wait)\W+)?(?:please )?(?:don'?t|do not|dont|never|stop \w+ing)\b", FLAGS
 )
 """A prohibition, which is a rule whatever else it says: "don't call it any more"."""
-TASK_START = re.compile(r"(?:write|create|build|implement|develop|design|generate)\b", FLAGS)
-RESUME = re.compile(
+TASK_START = lazy_pattern(r"(?:write|create|build|implement|develop|design|generate)\b", FLAGS)
+RESUME = lazy_pattern(
     r"\A\W*(?:continue|go on|go ahead|proceed|carry on|resume|keep going|try again|retry|again|yes|yep|ok(?:ay)?|sure|weiter|continuez?|"
     r"sigue|继续|please continue|continue please|where were we|you can continue|never ?mind|nvm)\b\W*(?:\w+\W*){0,4}\Z",
     FLAGS,
 )
 """A prompt that lets an interrupted agent go on."""
-QUESTION_START = re.compile(
+QUESTION_START = lazy_pattern(
     r"(?:why|what(?! i mean)|how|when(?! you\b| \w+ing\b)|where|who|which|is|are|can|could|would|should|do(?! not\b)|does|did|have|has|will|"
     r"shall|may|was|were|isn'?t|aren'?t|warum|wieso|was|wie|pourquoi|comment|por qué|qué|cómo|为什么|怎么)\b",
     FLAGS,

@@ -52,6 +52,7 @@ class BuiltinEmbedder:
     def __init__(self, options: EmbedOptions, folder: Path | None = None) -> None:
         self.threads = options.threads if options.threads > 0 else min(MAX_DEFAULT_THREADS, os.cpu_count() or 1)
         self._folder = folder or (Path(options.model) if Path(options.model).is_absolute() else None)
+        self._cache_folder = Path(options.cache_folder) if options.cache_folder else None
         self._lock = Lock()
         self._queries = BoundedSemaphore(self.threads)
         """More at a time would only need more memory: each run has its own activations."""
@@ -61,7 +62,7 @@ class BuiltinEmbedder:
     def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
         if not texts:
             return EmbeddedTexts(())
-        encoder, pool = self._open()
+        encoder, pool = self._open(), self._open_pool()
         longest_first = sorted(range(len(texts)), key=lambda position: -len(texts[position]))
 
         def encode(position: int) -> EncodedText:
@@ -76,7 +77,7 @@ class BuiltinEmbedder:
         )
 
     def embed_query(self, text: str) -> Vector:
-        encoder, _ = self._open()
+        encoder = self._open()
         with self._queries:
             return encoder.encode(f"query: {text}", release=True).vector
 
@@ -86,16 +87,21 @@ class BuiltinEmbedder:
         if pool is not None:
             pool.shutdown(cancel_futures=True)
 
-    def _open(self) -> tuple[E5Encoder, ThreadPoolExecutor]:
-        """Load on first use. All callers share one pool, so that the limit on threads holds for the process."""
+    def _open(self) -> E5Encoder:
+        """Load on first use."""
+        with self._lock:
+            if self._encoder is None:
+                self._encoder = _load_encoder(self._folder or encoder_folder(), self._cache_folder)
+            return self._encoder
+
+    def _open_pool(self) -> ThreadPoolExecutor:
+        """Return the pool that all callers share, so that the limit on threads holds for the process."""
         from concurrent.futures import ThreadPoolExecutor
 
         with self._lock:
-            if self._encoder is None:
-                self._encoder = _load_encoder(self._folder or encoder_folder())
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="lorelog-embed")
-            return self._encoder, self._pool
+            return self._pool
 
 
 def encoder_folder() -> Path:
@@ -112,7 +118,7 @@ def encoder_folder() -> Path:
     return FOLDER
 
 
-def _load_encoder(folder: Path) -> E5Encoder:
+def _load_encoder(folder: Path, cache_folder: Path | None) -> E5Encoder:
     # From 1.29 on, onnxruntime sends telemetry and keeps a device id in the home directory unless this is set before its
     # import. A value that the user has set takes precedence.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
@@ -123,7 +129,7 @@ def _load_encoder(folder: Path) -> E5Encoder:
             f"the built-in model cannot run: {error}",
             hint="install its packages: python -m pip install numpy onnxruntime",
         ) from error
-    return E5Encoder(folder)
+    return E5Encoder(folder, cache_folder)
 
 
 _LETTERS_PER_TOKEN = 2

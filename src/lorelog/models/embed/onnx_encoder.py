@@ -14,6 +14,10 @@ export lacks is rejected: its vectors would match no other program's.
 from __future__ import annotations
 
 import json
+import os
+import sys
+from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +28,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as foreign
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import ModelFault, ModelUnavailable
 from lorelog.core.ports import Vector
+from lorelog.core.processes import acquire_file_lock
 from lorelog.models.embed.builtin import REINSTALL_HINT, VOCABULARY_FILE, WEIGHTS_FILE
 from lorelog.models.embed.families import PromptPrefixes, find_family, prefixes_from_prompts
 from lorelog.models.embed.wordpiece import WordPieceTokenizer
@@ -41,6 +46,7 @@ LOAD_ERRORS: tuple[type[Exception], ...] = (
     foreign.NotImplemented,
 )
 RUN_ERRORS: tuple[type[Exception], ...] = (foreign.Fail, foreign.InvalidArgument, foreign.RuntimeException)
+_COPY_ERRORS = (OSError, ValueError, foreign.RuntimeException, *LOAD_ERRORS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +61,9 @@ class EncodedText:
 class E5Encoder:
     """A loaded tokenizer and session. Thread-safe."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, cache_folder: Path | None = None) -> None:
         self._tokenizer = _load_e5_tokenizer(folder / VOCABULARY_FILE)
-        self._session = _load_e5_session(folder / WEIGHTS_FILE)
+        self._session = _load_e5_session(folder / WEIGHTS_FILE, cache_folder)
         self._releasing = onnxruntime.RunOptions()
         self._releasing.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
 
@@ -86,18 +92,97 @@ def _load_e5_tokenizer(path: Path) -> WordPieceTokenizer:
         raise ModelUnavailable(f"the built-in model's {path} cannot be read: {error}", hint=REINSTALL_HINT) from error
 
 
-def _load_e5_session(path: Path) -> Any:
+def _load_e5_session(path: Path, cache_folder: Path | None) -> Any:
     if not path.is_file():
         raise _missing_file_error(path)
     try:
-        return open_session(path)
+        return open_session(path) if cache_folder is None else OptimizedModel(path, cache_folder).open_session()
     except LOAD_ERRORS as error:
         raise ModelUnavailable(f"the built-in model's {path} cannot be loaded: {error}", hint=REINSTALL_HINT) from error
 
 
-def open_session(path: Path) -> Any:
-    """Open an ONNX file with the options used for all models. Raise one of LOAD_ERRORS on failure."""
+class OptimizedModel:
+    """A copy of a model as onnxruntime optimizes it on this machine: its outputs are the same, and it opens faster.
+
+    Opening e5-small-v2 takes 305 ms of CPU, and 122 from the copy; all outputs are equal bit by bit. The name of the
+    copy has what it depends on and its size, and the file has the time of the model: one that was written to since is
+    made again (a checksum of 34 MB would take 10 ms). If no copy can be written, the model is opened as it is.
+    """
+
+    def __init__(self, weights: Path, folder: Path) -> None:
+        self._weights = weights
+        self._folder = folder
+
+    def open_session(self) -> Any:
+        """Open the copy, and make it first if there is none. Raise one of LOAD_ERRORS if the model cannot be opened."""
+        key = _optimization_key(self._weights)
+        for copy in self._folder.glob(f"{key}-*.onnx"):
+            with suppress(*_COPY_ERRORS):
+                if _is_unchanged(copy, self._weights):
+                    return open_session(copy, is_optimized=True)
+            with suppress(OSError):
+                copy.unlink()
+        return self._make_copy(key) or open_session(self._weights)
+
+    def _make_copy(self, key: str) -> Any:
+        """Open the model, write the copy, and delete those of other versions; return None if that is impossible now."""
+        new = self._folder / "new.onnx"
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            with open(self._folder / "lock", "ab", opener=_open_private) as lock:
+                if not acquire_file_lock(lock.fileno(), 0):
+                    return None  # another process makes it
+                session = open_session(self._weights, save_as=new)
+                with new.open("rb") as written:
+                    os.fchmod(written.fileno(), 0o600)
+                    os.fsync(written.fileno())
+                    os.utime(written.fileno(), ns=(0, self._weights.stat().st_mtime_ns))
+                copy = new.rename(self._folder / f"{key}-{new.stat().st_size}.onnx")
+                for other in set(self._folder.glob("*-*.onnx")) - {copy}:
+                    other.unlink()
+                return session
+        except _COPY_ERRORS:
+            with suppress(OSError):
+                new.unlink()
+            return None
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _optimization_key(weights: Path) -> str:
+    """Return a hash of everything that an optimized copy depends on."""
+    status = weights.stat()
+    parts = (1, onnxruntime.__version__, *_processor(), str(weights), status.st_size, status.st_mtime_ns)
+    return blake2b(repr(parts).encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+def _processor() -> tuple[str, ...]:
+    """Return the processor's architecture, and its features where Linux tells them."""
+    features = b""
+    with suppress(OSError), open("/proc/cpuinfo", "rb") as file:  # noqa: PTH123
+        lines = file.read(8192).splitlines()
+        features = next((line for line in lines if line.startswith((b"flags", b"Features"))), b"")
+    return sys.platform, os.uname().machine, features.decode("ascii", "replace")
+
+
+def _is_unchanged(copy: Path, weights: Path) -> bool:
+    """Return True if a copy has the size in its name and the time of its model, as it was written."""
+    status = copy.stat()
+    return copy.stem.endswith(f"-{status.st_size}") and status.st_mtime_ns == weights.stat().st_mtime_ns
+
+
+def open_session(path: Path, *, is_optimized: bool = False, save_as: Path | None = None) -> Any:
+    """Open an ONNX file with the options used for all models. Raise one of LOAD_ERRORS on failure.
+
+    A file that is optimized already is opened as it is; `save_as` gets the optimized graph of any other.
+    """
     options = onnxruntime.SessionOptions()
+    if is_optimized:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if save_as is not None:
+        options.optimized_model_filepath = str(save_as)
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")

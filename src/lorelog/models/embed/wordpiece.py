@@ -23,6 +23,7 @@ from pathlib import Path
 from unicodedata import normalize
 
 from lorelog.core.dataclasses import dataclass
+from lorelog.core.patterns import lazy_pattern
 
 UNKNOWN = "[UNK]"
 START = "[CLS]"
@@ -48,33 +49,28 @@ class WordPieceTokenizer:
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
         """Take the entries in the order of their ids. Raise ValueError if a special token is missing."""
-        self._first = {entry: number for number, entry in enumerate(vocabulary)}
-        self._next = {
-            entry.removeprefix(_CONTINUATION): number
-            for entry, number in self._first.items()
-            if entry.startswith(_CONTINUATION)
-        }
-        if missing := [token for token in _SPECIAL_TOKENS if token not in self._first]:
+        self._ids = dict(zip(vocabulary, range(len(vocabulary)), strict=True))
+        if missing := [token for token in _SPECIAL_TOKENS if token not in self._ids]:
             raise ValueError(f"the vocabulary has no {missing[0]}")
         self._longest = max(map(len, vocabulary))
-        self._special = {token: self._first[token] for token in _SPECIAL_TOKENS}
-        self.unknown = self._first[UNKNOWN]
+        self._special = {token: self._ids[token] for token in _SPECIAL_TOKENS}
+        self.unknown = self._ids[UNKNOWN]
         self._cache: dict[str, tuple[int, ...]] = {}
 
     @classmethod
     def from_file(cls, path: Path) -> WordPieceTokenizer:
         """Read a vocabulary with one entry per line. Raise OSError or ValueError if it cannot be read."""
-        return cls(path.read_text("utf-8").removesuffix("\n").split("\n"))
+        return cls(path.read_bytes().decode("utf-8").removesuffix("\n").split("\n"))
 
     def encode(self, text: str, max_tokens: int) -> TokenizedText:
         """Return the ids that a model is given: at most `max_tokens`, start and end included."""
-        ids = [self._first[START]]
+        ids = [self._ids[START]]
         for _, pieces in self.words(text):
             ids += pieces
             if len(ids) >= max_tokens:
                 break
         truncated = len(ids) > max_tokens - 1
-        return TokenizedText([*ids[: max_tokens - 1], self._first[END]], truncated)
+        return TokenizedText([*ids[: max_tokens - 1], self._ids[END]], truncated)
 
     def words(self, text: str) -> Iterator[tuple[str, tuple[int, ...]]]:
         """Yield each word, normalized, with the ids of its pieces."""
@@ -91,17 +87,17 @@ class WordPieceTokenizer:
         if len(word) > _MAX_WORD_LETTERS:
             return (self.unknown,)
         pieces: list[int] = []
-        start, known = 0, self._first
+        start, mark = 0, ""
         while start < len(word):
             for end in range(min(len(word), start + self._longest), start, -1):
-                piece = known.get(word[start:end])
+                piece = self._ids.get(mark + word[start:end])
                 if piece is not None:
                     break
             else:
                 pieces = [self.unknown]
                 break
             pieces.append(piece)
-            start, known = end, self._next
+            start, mark = end, _CONTINUATION
         if len(self._cache) >= _MAX_CACHED_WORDS:
             self._cache.clear()
         self._cache[word] = result = tuple(pieces)
@@ -215,8 +211,8 @@ ff1a-ff1b ff1f-ff20 ff3b-ff3d ff3f ff5b ff5d ff5f-ff65 10100-10102 1039f 103d0 1
 """Punctuation beyond ASCII; each character is a word."""
 
 _LETTERS = _LetterTable()
-_SPECIAL = re.compile(f"({'|'.join(map(re.escape, _SPECIAL_TOKENS))})")
-_ASCII_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]+")
-_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
-_WORDS = re.compile(r"[!-/:-@\[-`{-~]|[^ \t\n\r!-/:-@\[-`{-~]+")
+_SPECIAL = lazy_pattern(f"({'|'.join(map(re.escape, _SPECIAL_TOKENS))})")
+_ASCII_CONTROL = lazy_pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]+")
+_NOT_ASCII = lazy_pattern(r"[^\x00-\x7f]+")
+_WORDS = lazy_pattern(r"[!-/:-@\[-`{-~]|[^ \t\n\r!-/:-@\[-`{-~]+")
 """After normalization: a punctuation character of ASCII, or a run of other characters."""

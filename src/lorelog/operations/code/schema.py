@@ -9,7 +9,14 @@ from msgspec import Meta
 
 from lorelog.core.memory import FileProblem
 from lorelog.core.serializable import ReplyItems
-from lorelog.operations.replies import OperationReply, SparseReply
+from lorelog.operations.replies import (
+    CallerInfo,
+    DefinitionInfo,
+    FileOutlineInfo,
+    ImportInfo,
+    OperationReply,
+    ReferenceInfo,
+)
 from lorelog.operations.requests import OperationRequest, Path
 
 SymbolName = Annotated[str, Meta(min_length=1, max_length=1000)]
@@ -175,87 +182,6 @@ class CodeStatusReply(OperationReply, frozen=True, kw_only=True):
     bytes: int
 
 
-class SymbolInfo(OperationReply, frozen=True, kw_only=True):
-    """A symbol in its file. Lines and columns count from 1; the end is exclusive."""
-
-    name: str
-    kind: str
-    container: str
-    line_start: int
-    line_end: int
-    col_start: int
-    col_end: int
-    name_line: int
-    name_col: int
-    signature: str
-    docstring: str
-    visibility: str
-
-
-class DefinitionInfo(SymbolInfo, frozen=True, kw_only=True):
-    """A symbol, and its file."""
-
-    file_path: str
-    path: str
-    language: str
-
-
-class ReferenceInfo(OperationReply, frozen=True, kw_only=True):
-    """A use of a symbol."""
-
-    file_path: str
-    path: str
-    line: int
-    col: int
-    use: str
-    name: str
-    container: str
-    certainty: str
-    text: str
-
-
-class CallerInfo(OperationReply, frozen=True, kw_only=True):
-    """A caller of a symbol, and the location of the call."""
-
-    caller_name: str
-    caller_file: str
-    caller_kind: str
-    caller_container: str
-    caller_line: int
-    path: str
-    call_line: int
-    call_col: int
-    callee: str
-    depth: int
-    certainty: str
-    text: str
-
-
-class ImportInfo(OperationReply, frozen=True, kw_only=True):
-    """An import statement."""
-
-    importing_file: str
-    path: str
-    import_line: int
-    import_col: int
-    module: str
-    name: str
-    alias: str
-    text: str
-
-
-class FileOutlineInfo(OperationReply, frozen=True, kw_only=True):
-    """A file, and its symbols."""
-
-    file_path: str
-    path: str
-    language: str
-    lines: int
-    broken: int
-    problem: str
-    symbols: tuple[SymbolInfo, ...]
-
-
 class DefinitionsReply(ReplyItems[DefinitionInfo], OperationReply, frozen=True, kw_only=True):
     """Definitions, nearest first."""
 
@@ -322,19 +248,5 @@ class CodeSearchReply(ReplyItems[DefinitionInfo], OperationReply, frozen=True, k
 
     query: str
     definitions: tuple[DefinitionInfo, ...]
-    total: int
-    notes: tuple[str, ...]
-
-
-class CodeAnswer(SparseReply, frozen=True, kw_only=True):
-    """Answer to a search query that asks about code; only the lists that the query asks for are present."""
-
-    verb: str
-    about: str
-    definitions: tuple[DefinitionInfo, ...] = ()
-    references: tuple[ReferenceInfo, ...] = ()
-    callers: tuple[CallerInfo, ...] = ()
-    imports: tuple[ImportInfo, ...] = ()
-    files: tuple[FileOutlineInfo, ...] = ()
     total: int
     notes: tuple[str, ...]

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lorelog.operations.code import schema
-from lorelog.operations.replies import ReplyT, reply_from
+from lorelog.operations.replies import (
+    CallerInfo,
+    CodeAnswer,
+    DefinitionInfo,
+    FileOutlineInfo,
+    ImportInfo,
+    ReferenceInfo,
+    ReplyT,
+    SymbolInfo,
+    reply_from,
+)
 
 if TYPE_CHECKING:
     from lorelog.core.code import CodeCaller, CodeDefinition, CodeReference, CodeReply, FileOutline, ImportSite, Symbol
@@ -28,9 +37,9 @@ def code_reply(reply: CodeReply, kind: type[ReplyT]) -> ReplyT:
     return reply_from(reply, kind, **{name: parts[name] for name in kind.__struct_fields__ if name in parts})
 
 
-def code_answer(reply: CodeReply) -> schema.CodeAnswer:
+def code_answer(reply: CodeReply) -> CodeAnswer:
     """Return the answer to a search query that asks about code."""
-    return code_reply(reply, schema.CodeAnswer)
+    return code_reply(reply, CodeAnswer)
 
 
 def _symbol_fields(symbol: Symbol) -> dict[str, object]:
@@ -44,11 +53,11 @@ def _symbol_fields(symbol: Symbol) -> dict[str, object]:
     }
 
 
-def _definition_info(definition: CodeDefinition) -> schema.DefinitionInfo:
+def _definition_info(definition: CodeDefinition) -> DefinitionInfo:
     spot = definition.spot
     return reply_from(
         definition.symbol,
-        schema.DefinitionInfo,
+        DefinitionInfo,
         file_path=spot.absolute_path,
         path=spot.path,
         language=spot.language,
@@ -56,11 +65,11 @@ def _definition_info(definition: CodeDefinition) -> schema.DefinitionInfo:
     )
 
 
-def _reference_info(reference: CodeReference) -> schema.ReferenceInfo:
+def _reference_info(reference: CodeReference) -> ReferenceInfo:
     spot = reference.spot
     return reply_from(
         reference,
-        schema.ReferenceInfo,
+        ReferenceInfo,
         file_path=spot.absolute_path,
         path=spot.path,
         line=spot.line,
@@ -70,9 +79,9 @@ def _reference_info(reference: CodeReference) -> schema.ReferenceInfo:
     )
 
 
-def _caller_info(caller: CodeCaller) -> schema.CallerInfo:
+def _caller_info(caller: CodeCaller) -> CallerInfo:
     spot = caller.spot
-    return schema.CallerInfo(
+    return CallerInfo(
         caller_name=caller.name,
         caller_file=spot.absolute_path,
         caller_kind=caller.kind.value,
@@ -88,11 +97,11 @@ def _caller_info(caller: CodeCaller) -> schema.CallerInfo:
     )
 
 
-def _import_info(site: ImportSite) -> schema.ImportInfo:
+def _import_info(site: ImportSite) -> ImportInfo:
     spot = site.spot
     return reply_from(
         site,
-        schema.ImportInfo,
+        ImportInfo,
         importing_file=spot.absolute_path,
         path=spot.path,
         import_line=spot.line,
@@ -100,6 +109,6 @@ def _import_info(site: ImportSite) -> schema.ImportInfo:
     )
 
 
-def _file_outline_info(file: FileOutline) -> schema.FileOutlineInfo:
-    symbols = tuple(reply_from(symbol, schema.SymbolInfo, **_symbol_fields(symbol)) for symbol in file.symbols)
-    return reply_from(file, schema.FileOutlineInfo, file_path=file.absolute_path, symbols=symbols)
+def _file_outline_info(file: FileOutline) -> FileOutlineInfo:
+    symbols = tuple(reply_from(symbol, SymbolInfo, **_symbol_fields(symbol)) for symbol in file.symbols)
+    return reply_from(file, FileOutlineInfo, file_path=file.absolute_path, symbols=symbols)

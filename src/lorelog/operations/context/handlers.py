@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lorelog.operations.context import schema
-from lorelog.operations.memory.serialize import hit_json
 from lorelog.operations.replies import reply_from
+from lorelog.operations.search.handlers import hit_json
 
 if TYPE_CHECKING:
     from lorelog.engine import Engine

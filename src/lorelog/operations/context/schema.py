@@ -9,9 +9,9 @@ from msgspec import Meta
 
 from lorelog.core.query import Hit
 from lorelog.core.serializable import ReplyItems
-from lorelog.operations.memory.schema import HitJson
 from lorelog.operations.replies import OperationReply
 from lorelog.operations.requests import OperationRequest, Path, Text
+from lorelog.operations.search.schema import HitJson
 
 SubsystemKey = Annotated[str, Meta(min_length=1, max_length=200)]
 ResultLimit = Annotated[int, Meta(ge=1, le=1000)]

@@ -18,15 +18,6 @@ _ABSENT_COSTS_MONEY = "it may call a paid model; the user decides that in the sh
 
 OPERATIONS: tuple[Operation[Any, Any], ...] = (
     Operation(
-        "memory.search",
-        schema.SearchRequest,
-        schema.SearchJson,
-        handlers.search,
-        serialize.search_json,
-        errors=(ModelError,),
-        warms=True,
-    ),
-    Operation(
         "memory.expand",
         schema.ExpandRequest,
         schema.ExpandJson,

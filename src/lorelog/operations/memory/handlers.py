@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import UnsetType
 
 from lorelog.core.caller import checked_origin
-from lorelog.core.dataclasses import fields, replace
+from lorelog.core.dataclasses import replace
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.memory import (
@@ -26,14 +26,14 @@ from lorelog.core.memory import (
     NewMemory,
     SupersedeReply,
 )
-from lorelog.core.options import ListOptions, SearchOptions
-from lorelog.core.query import Filters, Fusion, Lane, SearchReply, TrustFilter
+from lorelog.core.options import ListOptions
+from lorelog.core.query import Filters, Lane
 from lorelog.engine import Engine
-from lorelog.operations.arguments import parse_future_day, parse_last_day, parse_past_day, resolve_path
+from lorelog.operations.arguments import parse_future_day, parse_last_day, parse_past_day, read_filters, resolve_path
 from lorelog.operations.memory import schema
 from lorelog.operations.operation import RequestContext
 from lorelog.operations.replies import reply_from
-from lorelog.operations.requests import EmptyRequest, FilteredRequest, OperationRequest
+from lorelog.operations.requests import EmptyRequest, OperationRequest
 from lorelog.services.places.root_selection import IndexTargets
 
 if TYPE_CHECKING:
@@ -41,31 +41,6 @@ if TYPE_CHECKING:
     from lorelog.core.session import TranscriptReply
     from lorelog.services.evaluation.search_quality import EvaluateReply
     from lorelog.services.places.roots import RootStatus
-
-
-_SEARCH_OPTIONS = tuple(
-    field.name for field in fields(SearchOptions) if field.name in schema.SearchRequest.__struct_fields__
-)
-"""Fields that a search request shares with `SearchOptions`; one that is not given keeps its setting."""
-_OPTION_ENUMS = {"lane": Lane, "fusion": Fusion, "trust": TrustFilter}
-
-
-def search(engine: Engine, request: schema.SearchRequest, call: RequestContext) -> SearchReply:
-    """Search memories, notes and records, best hit first.
-
-    Keywords and vectors are searched together. Each hit has its location, its relevance and trust, and the number of
-    tokens it takes to read more.
-    """
-    options: dict[str, Any] = {
-        name: _OPTION_ENUMS[name](value) if name in _OPTION_ENUMS else value
-        for name in _SEARCH_OPTIONS
-        if (value := getattr(request, name)) is not None
-    }
-    return engine.search(
-        request.query,
-        replace(engine.defaults.search, filters=_filters(request, call), **options),
-        all_projects=request.all_projects,
-    )
 
 
 def expand(engine: Engine, request: schema.ExpandRequest, call: RequestContext) -> ExpandReply:
@@ -106,7 +81,7 @@ def list_memories(engine: Engine, request: schema.ListRequest, call: RequestCont
     if request.documents and request.due:
         raise UsageError("due applies to memories only", hint="use either documents or due, not both")
     return engine.list(
-        _filters(request, call),
+        read_filters(request, call),
         documents=request.documents,
         limit=request.limit,
         all_projects=request.all_projects,
@@ -387,7 +362,7 @@ def evaluate(engine: Engine, request: schema.EvaluateRequest, call: RequestConte
         raise UsageError("judged questions are missing", hint="give queries and qrels, or feedback")
     options = EvaluationOptions(
         judged=judged,
-        options=replace(engine.defaults.search, filters=_filters(request, call)),
+        options=replace(engine.defaults.search, filters=read_filters(request, call)),
         k=request.k,
         lane=Lane(request.lane) if request.lane else None,
     )
@@ -455,14 +430,3 @@ def _check_keep_secrets(call: RequestContext, origins: Sequence[str], *, keep_se
         raise UsageError(
             "keep_secrets applies to a person's own text only", hint="text of an agent, a tool or an import is redacted"
         )
-
-
-def _filters(request: FilteredRequest, call: RequestContext) -> Filters:
-    return Filters(
-        projects=None if request.projects is None else tuple(request.projects),
-        source_prefix=resolve_path(request.source, call) if request.source else "",
-        since=parse_past_day(request.since) if request.since else "",
-        until=parse_past_day(request.until) if request.until else "",
-        types=tuple(request.types),
-        tags=tuple(request.tags),
-    )

@@ -12,16 +12,12 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from lorelog.core.memory import AddReply, AdmissionResult, CoveredChunk, FileProblem, HealthCheck, KnownItemScores
-from lorelog.core.query import BudgetReport, LifecycleState, PackedHit, ScorePart, VectorCoverage
+from lorelog.core.query import VectorCoverage
 from lorelog.core.record import Trust
-from lorelog.operations.code.schema import CodeAnswer
-from lorelog.operations.replies import FreshnessJson, GroundingRef, Json, OperationReply, VerificationHint
+from lorelog.operations.replies import FreshnessJson, Json, OperationReply
 from lorelog.operations.requests import FilteredRequest, OperationRequest, Path, Paths, Since, Text, Until, Words
+from lorelog.operations.search.schema import ChunkLocation, LaneName
 
-MAX_HITS = 100_000
-"""Upper limit of `k`."""
-
-_Lane = Literal["hybrid", "lexical", "dense"]
 _MemoryType = Annotated[
     Annotated[str, Meta(max_length=64)], Meta(description="Type of the memory, such as decision, fact, lesson.")
 ]
@@ -45,41 +41,6 @@ _KeepSecrets = Annotated[
     bool, Meta(description="Write secrets in the text as they are. Only a person on this machine can ask for it.")
 ]
 _Day = Annotated[str, Meta(max_length=40)] | UnsetType | None
-
-
-class SearchRequest(FilteredRequest, frozen=True, kw_only=True):
-    """A search query and its options."""
-
-    query: Annotated[Text, Meta(min_length=1, description="A question or keywords.")]
-    k: Annotated[
-        Annotated[int, Meta(ge=1, le=MAX_HITS)] | None, Meta(description="Number of hits; search.k if not given.")
-    ] = None
-    lane: Annotated[
-        _Lane | None, Meta(description="Search by keywords, by vectors, or both; search.lane if not given.")
-    ] = None
-    fusion: Annotated[
-        Literal["convex", "rrf"] | None,
-        Meta(description="How the scores of both lanes are combined; search.fusion if not given."),
-    ] = None
-    token_budget: Annotated[
-        Annotated[int, Meta(ge=0, le=10_000_000)] | None,
-        Meta(
-            description="Return the best hits that fit into this many tokens, whole sections where they fit; 0: no budget."
-        ),
-    ] = None
-    min_relevance: Annotated[
-        Annotated[float, Meta(ge=0, le=1)] | None, Meta(description="Omit hits with a lower relevance.")
-    ] = None
-    explain: Annotated[bool, Meta(description="Include the parts of each score.")] = False
-    include_superseded: Annotated[bool, Meta(description="Include superseded memories.")] = False
-    include_expired: Annotated[bool, Meta(description="Include expired memories.")] = False
-    trust: Annotated[
-        Literal["any", "canonical", "verified"],
-        Meta(description="Minimum trust of a hit: any, a record (canonical), or a record verified by a second writer."),
-    ] = "any"
-    one_per_memory: Annotated[
-        bool, Meta(description="Return only the best chunk of each memory, or of each section of other text.")
-    ] = False
 
 
 class MemoryText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -199,7 +160,7 @@ class EvaluateRequest(FilteredRequest, frozen=True, kw_only=True):
     qrels: Annotated[Path | None, Meta(description="Judgements, tab-separated: question, document, gain.")] = None
     feedback: Annotated[bool, Meta(description="Use the judgements of memory.feedback instead of files.")] = False
     k: Annotated[int, Meta(ge=1, le=1000, description="Number of top hits that count.")] = 10
-    lane: Annotated[_Lane | None, Meta(description="Only the rankings of this lane.")] = None
+    lane: Annotated[LaneName | None, Meta(description="Only the rankings of this lane.")] = None
 
 
 class SupersedeRequest(IdentityRequest, frozen=True, kw_only=True):
@@ -293,59 +254,7 @@ class CompactRequest(OperationRequest, frozen=True, kw_only=True):
     dry_run: Annotated[bool, Meta(description="Report the requests and their cost; write nothing.")] = False
 
 
-class _ChunkLocation(OperationReply, frozen=True, kw_only=True):
-    id: str
-    source: str
-    start_line: int
-    end_line: int
-    heading: str
-    heading_level: int
-    heading_path: tuple[str, ...]
-    project: str
-    date: str
-    date_source: str
-    type: str
-    tags: tuple[str, ...]
-    content_hash: str
-    anchor: Json | None
-    origin: str
-    fate: LifecycleState | UnsetType = UNSET
-
-
-class HitJson(_ChunkLocation, frozen=True, kw_only=True):
-    """A search hit: its location, its text, and its score. With a token budget `packed` replaces the texts."""
-
-    score: float
-    content: str | UnsetType = UNSET
-    snippet: str | UnsetType = UNSET
-    matches: tuple[tuple[int, ...], ...] | UnsetType = UNSET
-    duplicates: tuple[str, ...]
-    relevance: float
-    confidence: str | None
-    tokens: int | UnsetType = UNSET
-    expand_tokens: int
-    trust: Trust
-    verification_hint: VerificationHint
-    grounding_refs: tuple[GroundingRef, ...]
-    freshness: FreshnessJson
-    packed: PackedHit | UnsetType = UNSET
-    explanation: tuple[ScorePart, ...] | UnsetType = UNSET
-
-
-class SearchJson(OperationReply, frozen=True, kw_only=True):
-    """Search hits, best first."""
-
-    query: str
-    lane: str
-    hits: tuple[HitJson, ...]
-    weighing: str
-    coverage: VectorCoverage
-    packing: BudgetReport | None
-    notes: tuple[str, ...]
-    code: CodeAnswer | None
-
-
-class ChunkJson(_ChunkLocation, frozen=True, kw_only=True):
+class ChunkJson(ChunkLocation, frozen=True, kw_only=True):
     """A chunk, as list and get show it."""
 
     content: str

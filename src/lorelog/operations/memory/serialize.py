@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from msgspec import UNSET
-
-from lorelog.core.query import NO_LIFECYCLE_STATE
 from lorelog.operations.memory import schema
-from lorelog.operations.replies import freshness_json, grounding_ref, reply_from, to_json, verification_hint
+from lorelog.operations.replies import freshness_json, reply_from, to_json
+from lorelog.operations.search.handlers import anchor_json, fate_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lorelog.core.code import CodeReply
-    from lorelog.core.document import Anchor, Document, StoredChunk
+    from lorelog.core.document import Document, StoredChunk
     from lorelog.core.memory import (
         AddReply,
         Duplicate,
@@ -26,44 +23,12 @@ if TYPE_CHECKING:
         ListReply,
         SupersedeReply,
     )
-    from lorelog.core.query import Hit, LifecycleState, SearchReply
-    from lorelog.operations.code.schema import CodeAnswer
-    from lorelog.operations.replies import Json
+    from lorelog.core.query import LifecycleState
     from lorelog.services.evaluation.search_quality import EvaluateReply
     from lorelog.services.places.roots import RootStatus
 
 _MAX_DUPLICATE_TEXT = 300
 """Characters of a near-duplicate's text: enough to recognise it."""
-
-
-def search_json(reply: SearchReply, request: schema.SearchRequest | None = None) -> schema.SearchJson:
-    """Return search hits, with score parts if requested."""
-    explain = request is not None and request.explain
-    return reply_from(
-        reply,
-        schema.SearchJson,
-        lane=str(reply.lane),
-        hits=tuple(hit_json(hit, explain=explain) for hit in reply.hits),
-        code=_code_answer(reply.code),
-    )
-
-
-def hit_json(hit: Hit, *, explain: bool = False) -> schema.HitJson:
-    """Return one hit. With a token budget only `packed` holds text: the budget is for that."""
-    changed: dict[str, Any] = {
-        "anchor": _anchor_json(hit.anchor),
-        "origin": hit.origin,
-        "fate": _fate_json(hit.fate),
-        "verification_hint": verification_hint(hit.trust),
-        "grounding_refs": tuple(map(grounding_ref, hit.grounding)),
-        "freshness": freshness_json(hit.verdict),
-        "explanation": hit.explanation.parts if explain else UNSET,
-    }
-    if hit.packed is None:
-        changed["packed"] = UNSET
-    else:
-        changed |= dict.fromkeys(("content", "snippet", "matches", "tokens"), UNSET)
-    return reply_from(hit, schema.HitJson, **changed)
 
 
 def expand_json(reply: ExpandReply, _: object = None) -> schema.ExpandJson:
@@ -176,30 +141,10 @@ def chunk_json(stored: StoredChunk, fate: LifecycleState | None = None) -> schem
         schema.ChunkJson,
         id=stored.id,
         project=stored.project,
-        anchor=_anchor_json(stored.chunk.anchor),
+        anchor=anchor_json(stored.chunk.anchor),
         origin=stored.chunk.anchor.origin if stored.chunk.anchor else "",
-        fate=_fate_json(fate),
+        fate=fate_json(fate),
     )
-
-
-def _fate_json(fate: LifecycleState | None) -> Any:
-    return UNSET if fate is None or fate == NO_LIFECYCLE_STATE else fate
-
-
-def _code_answer(reply: CodeReply | None) -> CodeAnswer | None:
-    if reply is None:
-        return None
-    from lorelog.operations.code.serialize import code_answer
-
-    return code_answer(reply)
-
-
-def _anchor_json(anchor: Anchor | None) -> Json | None:
-    """Return the non-empty fields of an anchor; of `covers` only the count, as `expand` lists the chunks."""
-    if anchor is None:
-        return None
-    fields: Json = {name: value for name, value in to_json(anchor).items() if value}
-    return fields | {"covers": len(anchor.covers)} if anchor.covers else fields
 
 
 def document_json(document: Document) -> schema.DocumentJson:

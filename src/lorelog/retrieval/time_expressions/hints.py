@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import re
 from bisect import bisect_right
 from typing import NamedTuple
 
 from lorelog.core.dataclasses import dataclass, replace
+from lorelog.core.patterns import lazy_pattern
 from lorelog.retrieval.time_expressions import vocabulary as words
 from lorelog.retrieval.time_expressions.date_parser import (
     RANK_EXACT,
@@ -37,7 +37,7 @@ RECENT_DAYS = 30
 _LATE_DAYS = 3.0
 """Days within which a day is usually written about. Measured on dated dialogues: the dates of answers stand out from
 those of other turns as much as with a shorter period, and a third fewer answers are far outside."""
-_DIGIT = re.compile(r"[0-9]")
+_DIGIT = lazy_pattern(r"[0-9]")
 _VOCABULARY = (
     frozenset(words.MONTHS)
     | frozenset(words.WEEKDAYS)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import LorelogError, UsageError
+from lorelog.core.patterns import lazy_pattern
 from lorelog.core.query import Filters
 from lorelog.services.delivery.guard_calls import (
     PastCall,
@@ -37,8 +38,8 @@ _MAX_ENTRIES = 20_000
 _MAX_TRANSCRIPT_BYTES = 400_000_000
 _MIN_COMMON_WORDS = 0.6
 _MAX_STATEMENT_SHOWN = 200
-_WORD = re.compile(r"[\w./-]+")
-_CORRECTION = re.compile(
+_WORD = lazy_pattern(r"[\w./-]+")
+_CORRECTION = lazy_pattern(
     r"\b(?:no|not|don't|dont|do not|never|stop|instead|wrong|undo|revert|rather|always|must|should(?:n't)?|why did you)\b",
     re.IGNORECASE,
 )

@@ -11,7 +11,6 @@ they are the user's own if Git does not track them.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote
@@ -19,6 +18,7 @@ from urllib.parse import unquote
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import Anchor, short_hash
 from lorelog.core.paths import is_below
+from lorelog.core.patterns import lazy_pattern
 from lorelog.services.delivery.files import MEMSEARCH_FOLDER
 from lorelog.services.delivery.journal_entries import (
     MAX_JOURNALS,
@@ -34,7 +34,7 @@ _FORMAT = "1"
 """Increase this when the same journals give another list."""
 _MAX_SCANNED = 1_000
 """Newest journals of a folder that are searched for own entries."""
-_ID = re.compile(r"\bmemory:(\S+)")
+_ID = lazy_pattern(r"\bmemory:(\S+)")
 
 
 @dataclass(frozen=True, slots=True)

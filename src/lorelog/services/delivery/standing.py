@@ -28,15 +28,14 @@ from lorelog.core.code import Freshness
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import Anchor, ChunkKey, StoredChunk
 from lorelog.core.paths import is_below
+from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Store
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.query import Filters
 from lorelog.services.delivery import cue_table
 from lorelog.services.delivery.cue import Cue, CueKind, read_cues
-from lorelog.services.delivery.derive import DerivedCues, derive_call_cues, derived_field
 from lorelog.services.delivery.durable import is_lasting_rule
 from lorelog.services.delivery.files import project_key
-from lorelog.services.delivery.history import unused_counts
 from lorelog.services.delivery.own_entries import replace_file, untracked_files, write_own_entries
 from lorelog.services.delivery.ownership import HEADING, STANDING_TYPES, Ownership, memory_body
 from lorelog.services.delivery.programs import word_set
@@ -46,6 +45,7 @@ from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 from lorelog.services.places.workspace import RECORD_PAGES, Workspace
 
 if TYPE_CHECKING:
+    from lorelog.services.delivery.derive import DerivedCues
     from lorelog.services.freshness.checker import FreshnessChecker
 
 MAX_MEMORIES = 20_000
@@ -56,9 +56,9 @@ _FORMAT = "5"
 _LOCK_WAIT_S = 5.0
 _CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "conversation", "message", "chat"})
 """Types from which no cues are derived: they tell what happened, not what to do."""
-_BULLET = re.compile(r"\A[-*+] (?!\[)")
-_WORD = re.compile(r"\w+")
-_PATTERN_WORD = re.compile(r"[A-Za-z0-9_$]+")
+_BULLET = lazy_pattern(r"\A[-*+] (?!\[)")
+_WORD = lazy_pattern(r"\w+")
+_PATTERN_WORD = lazy_pattern(r"[A-Za-z0-9_$]+")
 _FILLERS = word_set(
     """
     a an the please always to of for no i we you it is are be that this and
@@ -163,6 +163,8 @@ def _write_memories(source: DeliverySource, check: Callable[[Sequence[StoredChun
     folder = source.folder
     if check is None and _read_text(folder / "stamp") == source.stamp:
         return False
+    from lorelog.services.delivery.history import unused_counts
+
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _lock(folder / "lock") as locked:
         if not locked:
@@ -242,6 +244,8 @@ def _is_own(claim: bool | tuple[str, str], known: AuthoredText | None) -> bool: 
 
 def _read_drafts(source: DeliverySource) -> list[_Draft]:
     """Return a draft of every memory, newest first. Only chunks that changed since the last call are read."""
+    from lorelog.services.delivery.derive import DerivedCues
+
     known = _known_drafts(source.folder)
     marks = source.store.authored_marks(MAX_MEMORIES, outside=_record_pages(source))
     new = {key: mark for key, mark in marks if key not in known or known[key].mark != mark}
@@ -265,6 +269,8 @@ def _record_pages(source: DeliverySource) -> str:
 
 def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership, derived: DerivedCues) -> _Draft:
     """Return the draft of a chunk, with a memory if that can ever be delivered."""
+    from lorelog.services.delivery.derive import derive_call_cues, derived_field
+
     chunk, anchor = stored.chunk, stored.chunk.anchor
     bare = replace(stored, chunk=replace(chunk, content="", text="", content_hash=chunk.content_hash))
     draft = _Draft(mark, bare, ownership.claim_of(stored))

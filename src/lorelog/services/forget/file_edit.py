@@ -18,6 +18,7 @@ from lorelog.core.errors import StoreBusy, StoreUnwritable
 from lorelog.core.grammar import plural
 from lorelog.core.options import ChunkOptions
 from lorelog.core.paths import sync_folder
+from lorelog.core.patterns import lazy_pattern
 from lorelog.core.processes import acquire_file_lock
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.ingest.outline import read_outline, read_sections
@@ -27,11 +28,11 @@ from lorelog.services.memory_state.tombstones import deletion_keys
 _LOCK_WAIT_S = 10.0
 _MAX_TRIES = 5
 _BOM = b"\xef\xbb\xbf"
-_CITATION = re.compile(r"\[([0-9a-f]{8,64}(?:, [0-9a-f]{8,64})*)\]\s*$")
-_EXTRACTED = re.compile(r"^(Summary of )(?:1 chunk|[\d,]+ chunks)(\b.*, in their own sentences\.)$", re.MULTILINE)
+_CITATION = lazy_pattern(r"\[([0-9a-f]{8,64}(?:, [0-9a-f]{8,64})*)\]\s*$")
+_EXTRACTED = lazy_pattern(r"^(Summary of )(?:1 chunk|[\d,]+ chunks)(\b.*, in their own sentences\.)$", re.MULTILINE)
 """First line of a summary whose lines are sentences of one source each."""
 _EMPTY_COVERS = "<!-- -->"
-_HASH = re.compile(r"\b[0-9a-f]{16,64}\b")
+_HASH = lazy_pattern(r"\b[0-9a-f]{16,64}\b")
 
 EditBytes = Callable[[bytes], bytes]
 

@@ -8,7 +8,6 @@ daemon resolves it in the background, newest memories first. A failure here neve
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -20,21 +19,26 @@ from lorelog.core.code import UNCHECKED_VERDICT, Freshness, FreshnessFinding, Fr
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import StoredChunk
 from lorelog.core.errors import StoreError
+from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Store
 from lorelog.core.query import Explanation, Filters, Hit, ScorePart, SearchReply
 from lorelog.services.freshness.checkout_state import CheckoutState
-from lorelog.services.freshness.mention_targets import MentionResolver, TimeBudgetExceeded
-from lorelog.services.freshness.mentions import find_mentions
-from lorelog.services.freshness.snapshot import GitUnavailable, Snapshot
-from lorelog.services.freshness.targets import MentionCache, MentionTarget, cache_key
-from lorelog.services.freshness.verdicts import ClaimJudgement, FreshnessJudge, GitQueries, overall_freshness
-from lorelog.services.freshness.working_tree import WorkingTree
+from lorelog.services.freshness.targets import (
+    GitUnavailable,
+    MentionCache,
+    MentionTarget,
+    TimeBudgetExceeded,
+    cache_key,
+)
 from lorelog.services.places.git import git_folders
 from lorelog.services.places.workspace import Workspace
 
 if TYPE_CHECKING:
     from lorelog.code.git import GitHistory
     from lorelog.code.tables import CodeTables
+    from lorelog.services.freshness.snapshot import Snapshot
+    from lorelog.services.freshness.verdicts import FreshnessJudge
+    from lorelog.services.freshness.working_tree import WorkingTree
 
 
 SCORE_PENALTIES: Mapping[Freshness, float] = {Freshness.DRIFTED: 0.06, Freshness.GONE: 0.12}
@@ -42,7 +46,7 @@ SCORE_PENALTIES: Mapping[Freshness, float] = {Freshness.DRIFTED: 0.06, Freshness
 UNMERGED_PENALTY = 0.06
 _SEARCH_BUDGET_S = 0.15
 _GIT_TIMEOUT_S = 30.0
-_FILTER_ATTRIBUTES = re.compile(r"\b(?:filter|ident|working-tree-encoding)\b")
+_FILTER_ATTRIBUTES = lazy_pattern(r"\b(?:filter|ident|working-tree-encoding)\b")
 _MAX_CACHED = 512
 _CACHE_S = 10.0
 _MAX_RECENT = 1_000
@@ -144,17 +148,23 @@ class FreshnessChecker:
         return {name: _cautious_verdict(verdict.findings, verdict.unmerged) for name, verdict in verdicts.items()}
 
     def _verdict(self, claim: FreshnessClaim, targets: Sequence[MentionTarget]) -> FreshnessVerdict:
-        judgement = ClaimJudgement()
-        with suppress(StoreError):
-            judgement = self._judge.judge(targets, made_here=claim.branch in {"", self._state.branch})
+        findings: tuple[FreshnessFinding, ...] = ()
+        is_complete = True
+        if targets:  # the judge is not even loaded for a memory that mentions nothing
+            with suppress(StoreError):
+                judgement = self._judge.judge(targets, made_here=claim.branch in {"", self._state.branch})
+                findings, is_complete = judgement.findings, judgement.is_complete
         try:
             unmerged = self._unmerged(claim)
         except GitUnavailable:
-            return _cautious_verdict(judgement.findings, "", is_complete=judgement.is_complete)
+            return _cautious_verdict(findings, "", is_complete=is_complete)
         if unmerged:
-            return _cautious_verdict(judgement.findings, unmerged, is_complete=judgement.is_complete)
-        freshness = overall_freshness(judgement.findings, is_complete=judgement.is_complete)
-        return FreshnessVerdict(freshness, judgement.findings)
+            return _cautious_verdict(findings, unmerged, is_complete=is_complete)
+        if not findings:
+            return UNCHECKED_VERDICT
+        from lorelog.services.freshness.verdicts import overall_freshness
+
+        return FreshnessVerdict(overall_freshness(findings, is_complete=is_complete), findings)
 
     def _is_settled(self) -> bool:
         """Return True if no checkout was under way since the state was read."""
@@ -176,19 +186,23 @@ class FreshnessChecker:
         return {name: cached[key] for name, key in keys.items() if key in cached}
 
     def _key(self, claim: FreshnessClaim) -> str:
-        return cache_key(
-            claim.content_hash, claim.project, f"{claim.since} {'code' if self._tree.knows_symbols else ''}"
-        )
+        return cache_key(claim.content_hash, claim.project, f"{claim.since} {'code' if self._is_indexed else ''}")
 
     def _resolve_claim(self, claim: FreshnessClaim) -> tuple[MentionTarget, ...]:
         """Resolve the mentions of a claim. Raise GitUnavailable if Git gave no answer: then nothing is kept."""
+        from lorelog.services.freshness.mentions import find_mentions
+
         mentions = find_mentions(claim.text)
         if not mentions:
             return ()
+        from lorelog.services.freshness.mention_targets import MentionResolver
+
         resolver = MentionResolver(self._snapshot_for(claim), self._tree, claim.made_s, lambda: self._remaining_s() > 0)
         return resolver.resolve(mentions)
 
     def _snapshot_for(self, claim: FreshnessClaim) -> Snapshot:
+        from lorelog.services.freshness.snapshot import Snapshot
+
         if claim.since not in self._snapshots:
             while len(self._snapshots) >= _MAX_SNAPSHOTS:
                 self._snapshots.pop(next(iter(self._snapshots)))
@@ -271,14 +285,22 @@ class FreshnessChecker:
         return GitHistory(Git(self._root), remaining_s=self._remaining_s)
 
     @cached_property
-    def _tree(self) -> WorkingTree:
-        is_indexed = False
+    def _is_indexed(self) -> bool:
+        """Whether the code of the working tree is indexed."""
         with suppress(StoreError):
-            is_indexed = self._tables is not None and self._tables.root(self._root) is not None
-        return WorkingTree(self._root, self._tables if is_indexed else None)
+            return self._tables is not None and self._tables.root(self._root) is not None
+        return False
+
+    @cached_property
+    def _tree(self) -> WorkingTree:
+        from lorelog.services.freshness.working_tree import WorkingTree
+
+        return WorkingTree(self._root, self._tables if self._is_indexed else None)
 
     @cached_property
     def _judge(self) -> FreshnessJudge:
+        from lorelog.services.freshness.verdicts import FreshnessJudge, GitQueries
+
         return FreshnessJudge(
             self._tree,
             GitQueries(
@@ -350,6 +372,8 @@ class FreshnessChecker:
         return self._cached_answer(("defined", self._root, commit, path), partial(self._names_at, commit, path))
 
     def _names_at(self, commit: str, path: str) -> Collection[str] | None:
+        from lorelog.services.freshness.snapshot import Snapshot
+
         snapshot = next((known for known in self._snapshots.values() if known.commit == commit), None)
         snapshot = snapshot or self._snapshots.setdefault(commit, Snapshot(self._history, commit))
         symbols = snapshot.symbols(path)

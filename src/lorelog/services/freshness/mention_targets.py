@@ -21,7 +21,7 @@ from lorelog.core.code import Symbol
 from lorelog.services.freshness.definitions import DefinitionRank, definition_shape, rank_line
 from lorelog.services.freshness.mentions import Mention, MentionKind
 from lorelog.services.freshness.snapshot import Snapshot
-from lorelog.services.freshness.targets import MentionTarget, TargetEvidence, unknown_target
+from lorelog.services.freshness.targets import MentionTarget, TargetEvidence, TimeBudgetExceeded, unknown_target
 from lorelog.services.freshness.working_tree import (
     LocatedSymbol,
     WorkingTree,
@@ -49,10 +49,6 @@ _COMMAND_FILES = {
     "poetry": ("pyproject.toml",),
     "composer": ("composer.json",),
 }
-
-
-class TimeBudgetExceeded(Exception):
-    """The time for resolving a memory ran out."""
 
 
 class _CommitUnreadable(Exception):

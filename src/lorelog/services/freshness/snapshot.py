@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lorelog.core.code import Symbol
+from lorelog.services.freshness.targets import GitUnavailable
 from lorelog.services.freshness.working_tree import can_parse, parse_symbols
 
 if TYPE_CHECKING:
@@ -17,10 +18,6 @@ if TYPE_CHECKING:
 
 PROSE_SUFFIXES = (".md", ".markdown", ".rst", ".txt", ".adoc", ".lock", ".svg", ".ipynb", ".csv", ".jsonl")
 """Files that describe settings but do not contain them: a changelog mentions settings that were removed long ago."""
-
-
-class GitUnavailable(Exception):
-    """Git gave no answer in time. Nothing is judged without it: not finding something does not mean that it is gone."""
 
 
 class Snapshot:

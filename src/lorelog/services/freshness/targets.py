@@ -13,12 +13,12 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from enum import StrEnum
-from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from lorelog.core.dataclasses import asdict, dataclass, fields
+from lorelog.core.digests import sha256
 from lorelog.retrieval.cache import register_cache
 
 CACHE_FILE = "freshness.db"
@@ -28,6 +28,14 @@ _SCHEMA = "CREATE TABLE IF NOT EXISTS targets (key TEXT PRIMARY KEY, targets TEX
 _DROP = "DROP TABLE IF EXISTS named; DROP TABLE IF EXISTS targets"
 _BUSY_TIMEOUT_S = 0.05
 """The cache waits no longer for another process; an entry that is not stored is resolved again."""
+
+
+class GitUnavailable(Exception):
+    """Git gave no answer in time. Nothing is judged without it: not finding something does not mean that it is gone."""
+
+
+class TimeBudgetExceeded(Exception):
+    """The time for resolving a memory ran out."""
 
 
 class TargetEvidence(StrEnum):

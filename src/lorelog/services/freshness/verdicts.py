@@ -12,8 +12,8 @@ from lorelog.core.code import Freshness, FreshnessFinding, Symbol
 from lorelog.core.dataclasses import dataclass
 from lorelog.services.freshness.definitions import definition_shape
 from lorelog.services.freshness.mention_targets import command_files, defines_command, has_word, text_digest
-from lorelog.services.freshness.snapshot import PROSE_SUFFIXES, GitUnavailable
-from lorelog.services.freshness.targets import MentionTarget, TargetEvidence
+from lorelog.services.freshness.snapshot import PROSE_SUFFIXES
+from lorelog.services.freshness.targets import GitUnavailable, MentionTarget, TargetEvidence
 from lorelog.services.freshness.working_tree import (
     LocatedSymbol,
     WorkingTree,

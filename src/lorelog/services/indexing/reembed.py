@@ -9,17 +9,15 @@ The old vectors can only be queried with the model that made them. If it is no l
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from statistics import fmean
 
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.errors import ModelError, ModelFault
 from lorelog.core.memory import IndexReport, KnownItemScores, ReembedReport
+from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Embedder, ReembedState, Store, StoreWriter, Vector, VectorPair
 from lorelog.core.vectors import unit_vector
-from lorelog.retrieval.ranking_metrics import paired_difference
 from lorelog.services.indexing.model_fit import SENTENCE_BREAKS
 
 WORSE_MARGIN = 0.05
@@ -37,7 +35,7 @@ _MAX_CANDIDATES = 2_000
 _HIT_DEPTH = 5
 _TIE_TOLERANCE = 1e-6
 _WAIT_FOR_RUN_S = 2.0
-_MARKS = re.compile(r"[#>*`_|\[\]-]+")
+_MARKS = lazy_pattern(r"[#>*`_|\[\]-]+")
 _MIN_WORDS = 4
 _MIN_CHARS = 12
 _MAX_SENTENCE_CHARS = 300
@@ -208,6 +206,8 @@ def _rank_probes(model: Embedder, probes: Sequence[_Probe], vectors: Sequence[Ve
 
 
 def _measure_ranks(ranks: Sequence[int]) -> KnownItemScores:
+    from statistics import fmean
+
     hits = fmean(rank <= _HIT_DEPTH for rank in ranks)
     return KnownItemScores(round(hits, 3), round(fmean(1 / rank for rank in ranks), 3))
 
@@ -215,5 +215,7 @@ def _measure_ranks(ranks: Sequence[int]) -> KnownItemScores:
 def _is_worse(old: Sequence[int] | None, new: Sequence[int]) -> bool:
     if old is None or len(new) < MIN_PROBES:
         return False
+    from lorelog.retrieval.ranking_metrics import paired_difference
+
     gained = paired_difference([1 / rank for rank in new], [1 / rank for rank in old])
     return gained.mean < -WORSE_MARGIN and gained.high < 0

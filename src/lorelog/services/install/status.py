@@ -19,6 +19,7 @@ from typing import Any
 
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import ConfigError, LorelogError
+from lorelog.core.patterns import lazy_pattern
 from lorelog.hosts import HOST_TITLES
 from lorelog.hosts.bundles import HOOK_EVENTS, NAME
 from lorelog.ingest.transcripts.json_files import open_database
@@ -50,7 +51,7 @@ _SESSION_PATTERNS = {
     "codex": ("sessions/*/*/*/rollout-*.jsonl",),
     "openclaw": ("agents/*/sessions/*.jsonl",),
 }
-_CAMEL_BOUNDARY = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_CAMEL_BOUNDARY = lazy_pattern(r"(?<=[a-z])(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)

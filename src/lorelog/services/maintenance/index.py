@@ -32,10 +32,10 @@ from lorelog.services.places.root_selection import (
 from lorelog.services.places.roots import Root, Roots
 from lorelog.services.places.workspace import Workspace
 from lorelog.services.records.pages import RecordPages
-from lorelog.services.records.projection import RecordProjection
 
 if TYPE_CHECKING:
     from lorelog.code.tables import CodeTables
+    from lorelog.services.records.projection import RecordProjection
 
 
 _MAX_PENDING = 2_000

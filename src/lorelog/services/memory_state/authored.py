@@ -15,12 +15,16 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.document import Anchor, short_hash
-from lorelog.core.memory import NewMemory
+from lorelog.core.patterns import lazy_pattern
 from lorelog.services.memory_state.append_log import AppendLog, FileStamp
+
+if TYPE_CHECKING:
+    from lorelog.core.memory import NewMemory
+
 
 AUTHORED_FILE = "authored.jsonl"
 _MAX_COMPARED_CHARS = 400
@@ -30,7 +34,7 @@ A long memory is split into chunks; the first is longer than this.
 """
 _MAX_SINGLE_LOOKUPS = 100
 _TRANSCRIPT_FIELDS = ("transcript", "rollout", "db")
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_COMMENT = lazy_pattern(r"<!--.*?-->", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

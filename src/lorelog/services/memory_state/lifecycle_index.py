@@ -13,18 +13,17 @@ in a cycle, the one that the latest supersession names as newer is shown.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lorelog.core.dataclasses import replace
 from lorelog.core.document import GLOBAL_PROJECT, StoredChunk
-from lorelog.core.memory import ExpandReply
 from lorelog.core.options import ListOptions, SearchOptions
 from lorelog.core.paths import cache_folder, is_below
+from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Store, SummaryLink, Supersession
 from lorelog.core.query import NO_LIFECYCLE_STATE, LifecycleState
 from lorelog.services.memory_state.append_log import AppendLog
@@ -32,8 +31,12 @@ from lorelog.services.memory_state.feedback import Feedback
 from lorelog.services.memory_state.summary_links import SummaryLinks
 from lorelog.services.places.workspace import RECORD_PAGES
 
+if TYPE_CHECKING:
+    from lorelog.core.memory import ExpandReply
+
+
 LIFECYCLE_FILE = "lifecycle.jsonl"
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_DAY = lazy_pattern(r"\d{4}-\d\d-\d\d")
 
 
 class MemoryDates(NamedTuple):

@@ -10,15 +10,19 @@ change the ranking of other projects.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import GLOBAL_PROJECT, StoredChunk
 from lorelog.core.grammar import plural
-from lorelog.core.memory import CoveredChunk, ExpandReply
 from lorelog.core.ports import Store, SummaryLink
 from lorelog.core.query import ScorePart
 from lorelog.retrieval.dedupe import RankedChunk
 from lorelog.retrieval.token_estimate import estimate_tokens
+
+if TYPE_CHECKING:
+    from lorelog.core.memory import ExpandReply
+
 
 MAX_SOURCES_SHOWN = 50
 """Sources of a summary that `expand` lists."""
@@ -114,6 +118,8 @@ def attach_sources(reply: ExpandReply, store: Store, links: SummaryLinks) -> Exp
     # The list of hashes is useless to a reader and may be longer than the summary.
     content = "\n".join(line for line in reply.content.split("\n") if not line.startswith(_COVERS_PREFIX))
     reply = replace(reply, content=content, tokens=estimate_tokens(content))
+    from lorelog.core.memory import CoveredChunk
+
     sources: list[CoveredChunk] = []
     for content in covers[:MAX_SOURCES_SHOWN]:
         matches = [stored for stored in store.find(content) if stored.chunk.content_hash == content]

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.options import SearchOptions
 from lorelog.core.ports import Store
-from lorelog.core.query import SearchReply, TrustFilter
+from lorelog.core.query import TrustFilter
 from lorelog.retrieval.cache import CostCache
-from lorelog.services.code.scope import CodeScope
 from lorelog.services.places.workspace import CODE_DATABASE
 from lorelog.services.records.pages import RecordPages, restrict_to_records
 from lorelog.services.search.postprocess import add_token_costs, search_distinct, with_confidence
 from lorelog.services.search.searcher import NOTHING_INDEXED, Searcher, limit_query
+
+if TYPE_CHECKING:
+    from lorelog.core.query import Hit, SearchReply
+    from lorelog.services.code.scope import CodeScope
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ class SearchPipeline:
     def _with_freshness(self, reply: SearchReply) -> SearchReply:
         """Return the reply with the state of the code that hits of this project name."""
         workspace = self.records.workspace
-        if not any(hit.project == workspace.project.id for hit in reply.hits):
+        if not any(hit.project == workspace.project.id and _has_time(hit) for hit in reply.hits):
             return reply
         from lorelog.services.freshness.checker import FreshnessChecker
 
@@ -71,3 +75,8 @@ class SearchPipeline:
             return reply
         # The code answers, so it does not matter that there are no memories.
         return replace(reply, code=answer, notes=tuple(note for note in reply.notes if note != NOTHING_INDEXED))
+
+
+def _has_time(hit: Hit) -> bool:
+    """Return True if it is known when a hit was written; without that, nothing can have changed since."""
+    return bool(hit.date or (hit.anchor and hit.anchor.commit))

@@ -6,8 +6,6 @@ Standard library only, because hooks use it.
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 
 from lorelog.core.errors import StoreUnwritable
 from lorelog.core.paths import is_below
@@ -43,12 +41,16 @@ def create_project_folder(directory: str) -> str:
     new = ""
     try:
         if not os.path.lexists(folder):
-            new = tempfile.mkdtemp(prefix=f"{FOLDER}.", suffix=".new", dir=directory)
+            from tempfile import mkdtemp
+
+            new = mkdtemp(prefix=f"{FOLDER}.", suffix=".new", dir=directory)
             ignore_folder(new)
             os.rename(new, folder)
     except OSError as error:
         if new:
-            shutil.rmtree(new, ignore_errors=True)
+            from shutil import rmtree
+
+            rmtree(new, ignore_errors=True)
         if not os.path.lexists(folder):  # another process may have created it
             raise StoreUnwritable(
                 f"{folder} cannot be created: {error.strerror or error}", hint="make the project writable"

@@ -8,11 +8,11 @@ error: the nearest unrelated text would be worse than none.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import StoredChunk
+from lorelog.core.patterns import lazy_pattern
 from lorelog.core.query import Hit, SearchReply
 from lorelog.core.stack_trace import LocatedTrace, StackTrace
 from lorelog.ingest.tracebacks.finder import find_traces
@@ -40,7 +40,7 @@ _MAX_FILES = 20
 _MAX_HINTS = 2
 _MIN_MENTION_SHARE = 0.6
 """Share of an error's distinctive words that a text must contain to be about it."""
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{2,}")
+_WORD = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]{2,}")
 _COMMON_WORDS = frozenset(
     [
         "the",

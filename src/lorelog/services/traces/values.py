@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable
 
 from lorelog.core.dataclasses import dataclass, replace
+from lorelog.core.patterns import lazy_pattern
 from lorelog.core.stack_trace import LocatedTrace, StackFrame, StackTrace
 
 OPERATION, TURN, LOG = "operation", "turn", "log"
@@ -18,10 +18,10 @@ MAX_FRAMES = 40
 MAX_NAME_CHARS = 300
 MAX_INPUT_CHARS = 300
 _MAX_KEY_CHARS = 400
-_COMMAND_PREFIX = re.compile(
+_COMMAND_PREFIX = lazy_pattern(
     r"^(?:\s*cd\s+[^;&|]+(?:&&|;)|\s*(?:[A-Z_][A-Z0-9_]*=\S*|sudo|time|nice(?:\s+-n\s+\d+)?|env|timeout\s+\S+)\s)+"
 )
-_OUTPUT_SUFFIX = re.compile(
+_OUTPUT_SUFFIX = lazy_pattern(
     r"\s*(?:2>&1|[12]?>+\s*/dev/null|\|\s*(?:tail|head|tee|grep|cat|less|sed|awk)\b[^|]*|;?\s*echo\b.*\$\?.*)\s*$"
 )
 

@@ -6,7 +6,6 @@ the same changes again, so applying them twice must give the same lane.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import sqlite3
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from lorelog.core.dataclasses import asdict, dataclass
+from lorelog.core.digests import blake2b
 
 ADD, REMOVE, VECTOR, MOVE = "add", "remove", "vector", "move"
 
@@ -116,7 +116,7 @@ def _read_file(path: Path) -> bytes:
 def state_token(path: Path) -> str:
     """Return a short hash of a lane's state, empty if there is none."""
     try:
-        return hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()
+        return blake2b(path.read_bytes(), digest_size=8).hexdigest()
     except OSError:
         return ""
 

@@ -17,7 +17,6 @@ raises StoreDamaged; the store rebuilds it from the catalog.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sqlite3
 import time
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lorelog.core.dataclasses import dataclass, replace
+from lorelog.core.digests import blake2b, sha256
 from lorelog.core.document import ChunkKey
 from lorelog.core.errors import ModelFault, StoreDamaged, StoreError
 from lorelog.core.ports import Vector
@@ -72,7 +72,7 @@ MatrixFiles = tuple[Path, Path, Path, Path]
 
 def project_hash(project: str) -> bytes:
     """Return the 8 bytes that are stored for each line of this project."""
-    return hashlib.blake2b(project.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return blake2b(project.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 class VectorMatrix:
@@ -276,7 +276,7 @@ class DenseLane:
     """The dense lane of an index folder for one vector space."""
 
     def __init__(self, home: Path, space: str, *, exact_up_to: int = EXACT_UP_TO) -> None:
-        self._home = home / hashlib.sha256(space.encode()).hexdigest()[:16]
+        self._home = home / sha256(space.encode()).hexdigest()[:16]
         self._space = space
         self._exact_up_to = exact_up_to
         self._state_path = self._home / "current.json"

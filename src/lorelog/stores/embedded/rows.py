@@ -7,13 +7,13 @@ meaning.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from functools import lru_cache
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from lorelog.core import document
+from lorelog.core.digests import sha256
 from lorelog.core.document import Anchor, Chunk, Document, FileStamp, StoredChunk
 from lorelog.core.query import Filters
 
@@ -105,7 +105,7 @@ def chunk_values(chunk: Chunk, project: str, ordinal: int, model: str) -> tuple[
 def lane_key(chunk: Chunk, project: str) -> str:
     """Return a key that is equal for two chunks of a document exactly if the lanes store the same data for both."""
     parts = (project, chunk.context, chunk.text, chunk.heading_path, chunk.date, chunk.type, chunk.tags)
-    return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def read_chunk(row: tuple[Any, ...], *, current_space: bool) -> StoredChunk:

@@ -41,6 +41,7 @@ from lorelog.operations.forget import handlers as forget_handlers
 from lorelog.operations.memory import handlers
 from lorelog.operations.memory.schema import IndexRequest, MemoryText
 from lorelog.operations.operation import RequestContext
+from lorelog.operations.search import handlers as search_handlers
 from lorelog.operations.session import handlers as session_handlers
 from lorelog.operations.store import handlers as store_handlers
 from lorelog.surfaces.python.calls import OperationCaller
@@ -268,7 +269,7 @@ class Lorelog:
         text to show in `packed`.
         """
         return self._run(
-            handlers.search,
+            search_handlers.search,
             query=query,
             k=k,
             lane=lane,

@@ -226,6 +226,7 @@ def _json_conversion(kind: Any) -> Callable[[Any], object] | None:
             convert: Any = find_operation(name).to_reply
             return lambda value: convert(value, None)
     from lorelog.operations.memory import serialize
+    from lorelog.operations.search.handlers import hit_json
 
     if place == "services.places.roots:RootStatus":
         return lambda status: serialize.roots_json([status]).roots[0]
@@ -238,7 +239,7 @@ def _json_conversion(kind: Any) -> Callable[[Any], object] | None:
 
         return lambda receipt: receipts_json([receipt]).receipts[0]
     conversions: dict[str, Callable[[Any], object]] = {
-        "core.query:Hit": serialize.hit_json,
+        "core.query:Hit": hit_json,
         "core.document:StoredChunk": serialize.chunk_json,
         "core.document:Document": serialize.document_json,
     }

@@ -23,6 +23,7 @@ from typing import IO, Any
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import LorelogError, UsageError
 from lorelog.core.grammar import nearest_name
+from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import Json, Record, RecordDraft
 from lorelog.core.version import VERSION
 from lorelog.ingest.transcripts.json_files import read_members
@@ -180,7 +181,7 @@ def encode_compact_json(values: Mapping[str, Any]) -> str:
 
 MARKDOWN_HEADER = "<!-- lorelog:ledger v1 -->"
 _COMMENT_OPEN, _COMMENT_CLOSE = "<!-- lorelog:record ", " -->"
-_ESCAPED_CHARS = re.compile(r"[<>\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+_ESCAPED_CHARS = lazy_pattern(r"[<>\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 """Characters that would end a comment or affect a terminal. In JSON they occur only inside strings."""
 _SHOWN_FIELDS = ("task", "reply_to", "relation", "supersedes", "project", "session", "origin")
 
@@ -248,8 +249,8 @@ EXTENSION_KEY = "lorelog"
 _EXTENSION_VERSION = 1
 _MAX_TAGS = 100
 _MAX_TEXT_CHARS = 1_000_000
-_TYPE_PATTERNS = re.compile(r"[^\w.-]+"), re.compile(r"\w[\w.-]{0,63}")
-_TAG_PATTERNS = re.compile(r"[^\w.:/*@+-]+"), re.compile(r"\w[\w.:/*@+-]{0,199}")
+_TYPE_PATTERNS = lazy_pattern(r"[^\w.-]+"), lazy_pattern(r"\w[\w.-]{0,63}")
+_TAG_PATTERNS = lazy_pattern(r"[^\w.:/*@+-]+"), lazy_pattern(r"\w[\w.:/*@+-]{0,199}")
 """Characters that journals do not accept in a type or tag, and the accepted form."""
 _INACTIVE_STATES = frozenset({"archived", "expired", "superseded", "deleted"})
 
