@@ -381,7 +381,11 @@ class Catalog(Protocol):
         ...
 
     def vectors(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Vector]:
-        """Return the vectors of the current model for these chunks."""
+        """Return the vectors of the current model for these chunks, as exactly as the store keeps them."""
+        ...
+
+    def vector_records(self, keys: Sequence[ChunkKey]) -> list[bytes]:
+        """Return the bytes that files hold for the vectors of these chunks, by which a deletion is checked."""
         ...
 
     def projects(self) -> Mapping[str, int]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from lorelog.core.document import TURN_TYPE, Anchor, ChunkKey, Document, StoredChunk, embedded_text
 from lorelog.core.ports import ChunkNeighbours, PendingText, ReembedState, SummaryLink, Supersession, Vector, VectorPair
 from lorelog.core.query import Filters, VectorCoverage
-from lorelog.stores.embedded import rows
+from lorelog.stores.embedded import rows, vector_file
 from lorelog.stores.embedded.dense import RowFilter
 from lorelog.stores.embedded.rows import sql_conditions
 
@@ -157,19 +157,30 @@ class CatalogReader:
     def vectors(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Vector]:
         return self._vectors(self.space, keys)
 
+    def vector_records(self, keys: Sequence[ChunkKey]) -> list[bytes]:
+        space = self.space
+        file = vector_file.open_file(self.database, vector_file.find_space(self.database, space))
+        return [] if file is None else file.stored_bytes(list(self._slots(space, keys).values()))
+
     def _vectors(self, space: str, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Vector]:
-        vectors: dict[ChunkKey, Vector] = {}
+        slots = self._slots(space, keys)
+        found = vector_file.find_space(self.database, space)
+        vectors = vector_file.read_vectors(self.database, found, list(slots.values()))
+        return {row: vector for row, vector in zip(slots, vectors, strict=True) if vector is not None}
+
+    def _slots(self, space: str, keys: Sequence[ChunkKey]) -> dict[ChunkKey, int]:
+        slots: dict[ChunkKey, int] = {}
         for part in _key_batches(list(keys)):
-            vectors.update(
+            slots.update(
                 self.database.execute(
                     # CROSS JOIN fixes the order: the few given rows first, then the one vector of each key.
-                    "SELECT c.row, v.vector FROM spaces s CROSS JOIN chunks c CROSS JOIN vectors v "
+                    "SELECT c.row, v.slot FROM spaces s CROSS JOIN chunks c CROSS JOIN vectors v "
                     "ON v.space = s.id AND v.key = c.vector_key "
                     f"WHERE s.name = ? AND c.row IN ({_placeholders(part)}) AND c.live",
                     (space, *part),
                 ).fetchall()
             )
-        return vectors
+        return slots
 
     def chunks_of(self, source: str) -> list[StoredChunk]:
         return self._chunks(f"{_SELECT_CHUNKS} WHERE c.live AND d.source = ? ORDER BY c.ordinal", (source,))

@@ -128,6 +128,43 @@ def m002_date_sources(database: sqlite3.Connection) -> None:
         database.execute(f"ALTER TABLE {table} ADD COLUMN date_source TEXT NOT NULL DEFAULT '{DATE_IN_TEXT}'")
 
 
+def m004_vector_files(database: sqlite3.Connection) -> None:
+    """Move the vectors from their table into files, where each is stored once, with 16 bits per dimension."""
+    for column in (
+        "file TEXT NOT NULL DEFAULT ''",
+        "slots INTEGER NOT NULL DEFAULT 0",
+        "file_time INTEGER NOT NULL DEFAULT 0",
+    ):
+        database.execute(f"ALTER TABLE spaces ADD COLUMN {column}")
+    database.execute("ALTER TABLE vectors RENAME TO old_vectors")
+    database.execute(
+        """CREATE TABLE vectors (
+            space INTEGER NOT NULL REFERENCES spaces (id),
+            key TEXT NOT NULL,
+            slot INTEGER NOT NULL,      -- its record in the file of the space
+            released_at INTEGER,        -- since when no chunk uses it
+            PRIMARY KEY (space, key)) WITHOUT ROWID"""
+    )
+    for (name,) in database.execute("SELECT name FROM spaces").fetchall():
+        _move_vectors(database, name)
+    database.execute("DROP TABLE old_vectors")
+
+
+def _move_vectors(database: sqlite3.Connection, name: str) -> None:
+    from lorelog.stores.embedded import vector_file
+
+    last = 0
+    while (space := vector_file.find_space(database, name)) is not None:
+        batch = database.execute(
+            "SELECT id, key, vector FROM old_vectors WHERE space = ? AND id > ? ORDER BY id LIMIT 2000",
+            (space.id, last),
+        ).fetchall()
+        if not batch:
+            break
+        vector_file.add_vectors(database, space, {key: vector for _, key, vector in batch})
+        last = batch[-1][0]
+
+
 def rename_sources(path: Path, moved: Mapping[str, str]) -> None:
     """Name the new paths of documents whose folder was moved (old path to new), in one transaction.
 
@@ -145,5 +182,5 @@ def rename_sources(path: Path, moved: Mapping[str, str]) -> None:
                 )
 
 
-MIGRATIONS: tuple[Migration, ...] = (m001_first_schema, m002_date_sources)
+MIGRATIONS: tuple[Migration, ...] = (m001_first_schema, m002_date_sources, m004_vector_files)
 SCHEMA_VERSION = len(MIGRATIONS)

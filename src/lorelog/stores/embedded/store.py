@@ -31,6 +31,7 @@ from lorelog.core.ports import (
     VectorPair,
 )
 from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
+from lorelog.stores.embedded import vector_file
 from lorelog.stores.embedded.catalog_reader import CatalogReader, space_owner
 from lorelog.stores.embedded.catalog_writer import CatalogWriter
 from lorelog.stores.embedded.change_log import CatalogLane
@@ -157,6 +158,10 @@ class CatalogStore(ABC):
     def vectors(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Vector]:
         with self._open_reader() as catalog:
             return catalog.vectors(keys) if catalog else {}
+
+    def vector_records(self, keys: Sequence[ChunkKey]) -> list[bytes]:
+        with self._open_reader() as catalog:
+            return catalog.vector_records(keys) if catalog else []
 
     def chunks_of(self, source: str) -> list[StoredChunk]:
         with self._open_reader() as catalog:
@@ -301,6 +306,7 @@ class CatalogStore(ABC):
             self.close()
             for name in ("catalog.db", "catalog.db-wal", "catalog.db-shm"):
                 (self._folder / name).unlink(missing_ok=True)
+            self._drop_vectors()
             self._drop_lanes()
 
     def set_damaged_aside(self) -> str:
@@ -317,6 +323,7 @@ class CatalogStore(ABC):
             if not find_catalog_damage(self._path):
                 return ""
             aside = set_aside(self._path)
+            self._drop_vectors()
             self._drop_lanes()
         return f"{self._path} was damaged and is kept as {aside.name}"
 
@@ -348,6 +355,12 @@ class CatalogStore(ABC):
                 self._inode = inode
                 self._schema_seen = False
             yield self._catalog if self._catalog and self._has_schema(self._catalog) else None
+
+    def _drop_vectors(self) -> None:
+        """Delete the vector files: without the catalog nobody knows whose vectors they hold."""
+        import shutil
+
+        shutil.rmtree(self._folder / "vectors", ignore_errors=True)
 
     def _end_run(self) -> None:
         self._runs -= 1
@@ -478,8 +491,12 @@ class EmbeddedStore(CatalogStore):
             lane = self._dense_lane(catalog.space)
             damage = ", ".join(filter(None, [find_catalog_damage(self._path), lane.damage()]))
             missing, surplus, unlike = lane.compare(catalog.database)
+            space = vector_file.find_space(catalog.database, catalog.space)
+            unlike += len(vector_file.find_damage(catalog.database, space))
         if repair:
-            with self.writer():
+            with self.writer() as writer:
+                assert isinstance(writer, CatalogWriter)  # noqa: S101  (`writer` yields one)
+                writer.mend_vectors()
                 self._lexical.forget()
                 self._dense.forget()
             with self.writer():
@@ -505,7 +522,9 @@ class EmbeddedStore(CatalogStore):
                 return ""
         with self.writer(wait_s=_MEND_WAIT_S) as writer:
             assert isinstance(writer, CatalogWriter)  # noqa: S101  (`writer` yields one)
-            return lane.mend(writer.catalog.database) or lane.mended  # what opening the writer has mended
+            writer.mend_vectors()
+            found = [writer.mended, lane.mend(writer.catalog.database) or lane.mended]  # or what opening has mended
+            return ", ".join(filter(None, found))
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -528,16 +547,19 @@ class EmbeddedStore(CatalogStore):
         try:
             with self.writer(wait_s=_MEND_WAIT_S) as writer:
                 assert isinstance(writer, CatalogWriter)  # noqa: S101  (`writer` yields one)
+                writer.mend_vectors()
                 lane.mend(writer.catalog.database)
         except (StoreBusy, StoreUnwritable):
             raise error from None
 
     def _report_repairs(self, writer: CatalogWriter) -> None:
-        for lane in self._dense_lanes.values():
-            if lane.mended:
-                at = datetime.now(UTC).isoformat(timespec="seconds")
-                writer.set_note(REPAIR_NOTE, f"{at} {lane.mended}")
-                lane.mended = ""
+        lanes = list(self._dense_lanes.values())
+        mended = ", ".join(filter(None, [writer.mended, *(lane.mended for lane in lanes)]))
+        if mended:
+            at = datetime.now(UTC).isoformat(timespec="seconds")
+            writer.set_note(REPAIR_NOTE, f"{at} {mended}")
+        for lane in lanes:
+            lane.mended = ""
 
     def _close_files(self) -> None:
         with self._turn:

@@ -20,7 +20,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lorelog.core.dataclasses import asdict, dataclass, replace
 
@@ -84,6 +84,17 @@ class CodesHeader:
     def bytes(self) -> int:
         _, kind, shape, offset = list(self.parts())[-1]
         return offset + math.prod(shape) * int(kind[2])
+
+
+class VectorLines(Protocol):
+    """Vectors by line: a matrix, or something that reads them when asked."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, lines: Any, /) -> Array: ...
 
 
 class VectorCodes:
@@ -345,7 +356,7 @@ _TRIALS = 32
 _TRIAL_HITS = 10
 
 
-def build_codes(path: Path, matrix: Array, rows: Array) -> bool:
+def build_codes(path: Path, matrix: VectorLines, rows: Array) -> bool:
     """Train centres for a matrix and write its codes; return False if they would miss too much."""
     import numpy as np
 
@@ -373,7 +384,7 @@ def build_codes(path: Path, matrix: Array, rows: Array) -> bool:
     return True
 
 
-def extend_codes(path: Path, old: VectorCodes, matrix: Array, rows: Array) -> None:
+def extend_codes(path: Path, old: VectorCodes, matrix: VectorLines, rows: Array) -> None:
     """Write the codes of a matrix that has grown: existing codes are copied, and new lines join the nearest lists."""
     import numpy as np
 
@@ -386,7 +397,7 @@ def extend_codes(path: Path, old: VectorCodes, matrix: Array, rows: Array) -> No
     write_codes(path, replace(old.header, count=len(matrix)), arrays | {"centres": known["centres"]})
 
 
-def _train(matrix: Array, lists: int) -> Array:
+def _train(matrix: VectorLines, lists: int) -> Array:
     """Return centres: the mean directions of the lines nearest to them, after a few rounds over a sample.
 
     They have unit length because queries do: with plain means recall was 2 points lower.
@@ -408,7 +419,7 @@ def _train(matrix: Array, lists: int) -> Array:
     return np.asarray(centres, dtype=np.float32)
 
 
-def _encode(matrix: Array, start: int, centres: Array) -> tuple[Array, dict[str, Array]]:
+def _encode(matrix: VectorLines, start: int, centres: Array) -> tuple[Array, dict[str, Array]]:
     """Return the list of each line from `start` on, and its code."""
     import numpy as np
 
@@ -446,12 +457,12 @@ def _nearest_centres(lines: Array, centres: Array) -> Array:
     return np.asarray((lines @ centres.T).argmax(axis=1), dtype=np.uint32)
 
 
-def _matrix_blocks(matrix: Array, start: int = 0) -> Iterator[Array]:
+def _matrix_blocks(matrix: VectorLines, start: int = 0) -> Iterator[Array]:
     for first in range(start, len(matrix), _LINES_PER_ENCODE):
         yield matrix[first : first + _LINES_PER_ENCODE]
 
 
-def _choose_look(header: CodesHeader, arrays: dict[str, Array], matrix: Array) -> CodesHeader | None:
+def _choose_look(header: CodesHeader, arrays: dict[str, Array], matrix: VectorLines) -> CodesHeader | None:
     import numpy as np
 
     queries = np.array(matrix[:: max(1, len(matrix) // _TRIALS)][:_TRIALS])
@@ -469,13 +480,13 @@ def _choose_look(header: CodesHeader, arrays: dict[str, Array], matrix: Array) -
     return None
 
 
-def _best_scores(matrix: Array, lines: Array, query: Array) -> Array:
+def _best_scores(matrix: VectorLines, lines: Array, query: Array) -> Array:
     import numpy as np
 
     return np.sort(matrix[lines] @ query)[-_TRIAL_HITS:]
 
 
-def _exact_cutoffs(matrix: Array, queries: Array) -> Sequence[float]:
+def _exact_cutoffs(matrix: VectorLines, queries: Array) -> Sequence[float]:
     """Return the score of each query's last exact hit."""
     import numpy as np
 
