@@ -166,6 +166,8 @@ class StoreStats(Serializable):
     location: str
     bytes_mapped: int = 0
     """Bytes of vectors that a search maps but does not load; the system reclaims that memory when needed."""
+    project_documents: Mapping[str, int] = field(default_factory=dict)
+    """Documents by project."""
 
 
 @dataclass(frozen=True, slots=True)

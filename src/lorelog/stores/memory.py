@@ -399,6 +399,7 @@ class MemoryStore:
             bytes_on_disk=0,
             schema_version=0,
             location="memory",
+            project_documents=Counter(document.project for document in self._documents.values()),
         )
 
     def revision(self) -> str:

@@ -92,9 +92,14 @@ class CatalogReader:
         )
 
     def projects(self) -> dict[str, int]:
+        counts = "(SELECT chunks FROM tallies t WHERE t.project = d.project)"
         return dict(
-            self.database.execute("SELECT project, sum(chunk_count) FROM documents WHERE live GROUP BY project")
+            self.database.execute(f"SELECT project, coalesce({counts}, 0) FROM document_counts d WHERE documents")
         )
+
+    def document_counts(self) -> dict[str, int]:
+        """Return the number of documents by project."""
+        return dict(self.database.execute("SELECT project, documents FROM document_counts WHERE documents"))
 
     def tags(self, prefix: str, filters: Filters) -> dict[str, int]:
         # The prefix is a range, so that no character is a wildcard.
@@ -387,12 +392,9 @@ class CatalogReader:
 
     def vector_counts(self) -> tuple[int, int]:
         """Return the number of vectors in this space and in all others."""
-        counts = dict(
-            self.database.execute(
-                "SELECT s.name = ?, count(*) FROM vectors v JOIN spaces s ON s.id = v.space GROUP BY 1", (self.space,)
-            )
-        )
-        return counts.get(1, 0), counts.get(0, 0)
+        counts = dict(self.database.execute("SELECT name, vectors FROM spaces"))
+        own = counts.pop(self.space, 0)
+        return own, sum(counts.values())
 
     def fact(self, name: str) -> str | None:
         """Return a value from the catalog's own metadata."""

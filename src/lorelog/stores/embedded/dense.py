@@ -172,8 +172,7 @@ class VectorMatrix:
 
     def _products(self, lines: Array, query: Array) -> Array:
         """Return the product of each line's vector with a query; of damaged lines, any."""
-        # "clip": a damaged file may hold any slot, and the check that follows finds it.
-        return vector_file.products(self.vectors.take(self._slots.take(lines)), query)
+        return self.vectors.products(self._slots.take(lines), query)
 
     def lines_of(self, rows: Array) -> Array:
         """Return the line numbers of these rows in order, without rows that have no line."""

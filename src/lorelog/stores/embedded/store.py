@@ -7,6 +7,7 @@ catalog.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -226,10 +227,10 @@ class CatalogStore(ABC):
     def stats(self) -> StoreStats:
         with self._open_reader() as catalog:
             projects = catalog.projects() if catalog else {}
-            documents = len(catalog.documents()) if catalog else 0
+            documents = catalog.document_counts() if catalog else {}
             vectors, others = catalog.vector_counts() if catalog else (0, 0)
         return StoreStats(
-            documents=documents,
+            documents=sum(documents.values()),
             chunks=sum(projects.values()),
             vectors=vectors,
             other_vectors=others,
@@ -238,6 +239,7 @@ class CatalogStore(ABC):
             schema_version=SCHEMA_VERSION,
             location=self._location(),
             bytes_mapped=self._bytes_mapped(),
+            project_documents=documents,
         )
 
     def revision(self) -> str:
@@ -403,9 +405,13 @@ class CatalogStore(ABC):
 
 def _folder_bytes(folder: Path) -> int:
     total = 0
-    for path in folder.rglob("*") if folder.exists() else ():
-        with suppress(OSError):  # a lane may be swapped in the meantime
-            total += path.stat().st_size if path.is_file() else 0
+    with suppress(OSError), os.scandir(folder) as entries:  # a lane may be swapped in the meantime
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                total += _folder_bytes(Path(entry.path))
+            else:
+                with suppress(OSError):
+                    total += entry.stat().st_size
     return total
 
 
