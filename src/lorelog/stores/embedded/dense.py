@@ -33,7 +33,14 @@ from lorelog.core.ports import Vector
 from lorelog.core.query import Candidate
 from lorelog.stores.embedded import change_log, vector_codes, vector_file
 from lorelog.stores.embedded.connection import translate_errors
-from lorelog.stores.embedded.vector_file import VectorFile, VectorSpace
+from lorelog.stores.embedded.vector_file import (
+    LineEntry,
+    VectorFile,
+    VectorSpace,
+    encode_lines,
+    project_hash,
+    query_array,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,15 +73,8 @@ class RowFilter:
     rows: Callable[[], Sequence[int]] | None = None
 
 
-LineEntry = tuple[int, str, int]
-"""Row, project and slot of a line."""
 LaneFiles = tuple[Path, Path, Path, Path]
 """Rows, projects, slots and checksums of the lines."""
-
-
-def project_hash(project: str) -> bytes:
-    """Return the 8 bytes that are stored for each line of this project."""
-    return hashlib.blake2b(project.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 class VectorMatrix:
@@ -346,14 +346,14 @@ class DenseLane:
         matrix = self._reader(vector)
         if matrix is None or limit < 1:
             return []
-        return matrix.search(_query_array(vector), admission, limit)
+        return matrix.search(query_array(vector), admission, limit)
 
     def similarities(self, vector: Vector, keys: Sequence[ChunkKey]) -> dict[ChunkKey, float]:
         """Return the cosine of each of these rows that has a vector."""
         matrix = self._reader(vector)
         if matrix is None or not keys:
             return {}
-        return matrix.similarities(_query_array(vector), keys)
+        return matrix.similarities(query_array(vector), keys)
 
     def damage(self) -> str:
         """Check every line and the codes; return what is damaged in which files, or an empty string."""
@@ -388,7 +388,7 @@ class DenseLane:
         waiting = {*changes.added, *changes.embedded, *changes.removed}
         expected = matched = unlike = 0
         for batch in _batches(self._entries(database, space, [row for row in rows if row not in waiting])):
-            row_numbers, projects, slots, _ = _encode_lines(batch)
+            row_numbers, projects, slots, _ = encode_lines(batch)
             lines, other = matrix.compare(row_numbers, slots, projects)
             expected, matched, unlike = expected + len(batch), matched + len(lines), unlike + other
         present = matrix.rows[matrix.rows != 0]
@@ -552,7 +552,7 @@ class DenseLane:
                 file.seek(count * width)
                 file.truncate()
             for batch in _batches(entries):
-                for file, part in zip(files, _encode_lines(batch), strict=True):
+                for file, part in zip(files, encode_lines(batch), strict=True):
                     file.write(part.tobytes())
                 count += len(batch)
             for file in files:
@@ -701,25 +701,3 @@ def _batches(entries: Iterable[LineEntry]) -> Iterator[list[LineEntry]]:
     iterator = iter(entries)
     while batch := list(islice(iterator, _BATCH_LINES)):
         yield batch
-
-
-def _encode_lines(entries: Sequence[LineEntry]) -> LaneArrays:
-    """Return what is appended to the files of a lane for these lines."""
-    import numpy as np
-
-    marks = {project: project_hash(project) for project in {project for _, project, _ in entries}}
-    rows = np.array([row for row, _, _ in entries], dtype="<i8")
-    projects = np.frombuffer(b"".join([marks[project] for _, project, _ in entries]), dtype="<u8")
-    slots = np.array([slot for _, _, slot in entries], dtype="<u4")
-    return rows, projects, slots, vector_file.sum_labels(rows, projects, slots).astype("<u8")
-
-
-def _query_array(vector: Vector) -> np.ndarray[Any, Any]:
-    import numpy as np
-
-    query = np.frombuffer(vector, dtype="<f4")
-    if not np.isfinite(query).all():
-        raise ModelFault(
-            "the query's vector contains NaN or infinity", hint="this is a fault of the model; try another"
-        )
-    return query

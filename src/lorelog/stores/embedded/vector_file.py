@@ -15,6 +15,7 @@ takes one by one. It is 0 only in a removed record. A damaged vector is taken ou
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lorelog.core.dataclasses import dataclass
+from lorelog.core.errors import ModelFault
 from lorelog.core.ports import Vector
 
 if TYPE_CHECKING:
@@ -158,14 +160,13 @@ def blocks(count: int) -> list[slice]:
 
 
 def record_bytes(dimension: int) -> int:
-    """Return the size of a record."""
-    return int(_record_type(dimension).itemsize)
+    """Return the size of a record: checksum, scale, and an even number of integers, so that it consists of whole words."""
+    return 12 + 2 * (dimension + dimension % 2)
 
 
 def _record_type(dimension: int) -> np.dtype[Any]:
     import numpy as np
 
-    # An even number of integers, so that a record consists of whole words.
     return np.dtype([("sum", "<u8"), ("scale", "<f4"), ("numbers", "<i2", (dimension + dimension % 2,))])
 
 
@@ -212,6 +213,38 @@ def sum_labels(*labels: Array) -> Array:
         factor = np.uint64((_FACTOR, _OTHER_FACTOR)[place % 2] + 2 * place)
         total += (words ^ (words >> np.uint64(32))) * factor
     return np.where(total == 0, np.uint64(1), total)
+
+
+def query_array(vector: Vector) -> Array:
+    """Return a query's numbers. Raise ModelFault unless they are finite."""
+    import numpy as np
+
+    query = np.frombuffer(vector, dtype="<f4")
+    if not np.isfinite(query).all():
+        raise ModelFault(
+            "the query's vector contains NaN or infinity", hint="this is a fault of the model; try another"
+        )
+    return query
+
+
+LineEntry = tuple[int, str, int]
+"""Row, project and slot of a line of the dense lane."""
+
+
+def project_hash(project: str) -> bytes:
+    """Return the 8 bytes that are stored for each line of this project."""
+    return hashlib.blake2b(project.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+def encode_lines(entries: Sequence[LineEntry]) -> tuple[Array, Array, Array, Array]:
+    """Return rows, projects, slots and checksums of lines."""
+    import numpy as np
+
+    marks = {project: project_hash(project) for project in {project for _, project, _ in entries}}
+    rows = np.array([row for row, _, _ in entries], dtype="<i8")
+    projects = np.frombuffer(b"".join([marks[project] for _, project, _ in entries]), dtype="<u8")
+    slots = np.array([slot for _, _, slot in entries], dtype="<u4")
+    return rows, projects, slots, sum_labels(rows, projects, slots).astype("<u8")
 
 
 # -- the table -------------------------------------------------------------------------------------------------------
@@ -292,7 +325,7 @@ def remove_vectors(database: sqlite3.Connection, condition: str, values: Sequenc
         path = folder_of(database) / space.file
         if not slots or not path.is_file():
             continue
-        size = _record_type(space.dimension).itemsize
+        size = record_bytes(space.dimension)
         with path.open("r+b", buffering=0) as file:
             for slot in slots:
                 os.pwrite(file.fileno(), bytes(size), slot * size)
@@ -311,7 +344,7 @@ def is_as_written(database: sqlite3.Connection, space: VectorSpace) -> bool:
         status = (folder_of(database) / space.file).stat()
     except OSError:
         return False
-    size = space.slots * _record_type(space.dimension).itemsize
+    size = space.slots * record_bytes(space.dimension)
     return status.st_size >= size and status.st_mtime_ns == space.file_time
 
 
@@ -322,7 +355,7 @@ def find_damage(database: sqlite3.Connection, space: VectorSpace | None) -> list
     import numpy as np
 
     entries = database.execute("SELECT slot, key FROM vectors WHERE space = ? ORDER BY slot", (space.id,)).fetchall()
-    path, size = folder_of(database) / space.file, _record_type(space.dimension).itemsize
+    path, size = folder_of(database) / space.file, record_bytes(space.dimension)
     present = min(space.slots, path.stat().st_size // size if path.is_file() else 0)
     bad = {slot for slot, _ in entries if slot >= present}
     if present:
@@ -346,7 +379,7 @@ def drop_damaged(database: sqlite3.Connection, space: VectorSpace) -> int:
     if not path.is_file():
         database.execute("UPDATE spaces SET file = '', slots = 0, file_time = 0 WHERE id = ?", (space.id,))
     else:
-        size = space.slots * _record_type(space.dimension).itemsize
+        size = space.slots * record_bytes(space.dimension)
         if path.stat().st_size < size:
             os.truncate(path, size)  # zeros are removed records
         database.execute("UPDATE spaces SET file_time = ? WHERE id = ?", (path.stat().st_mtime_ns, space.id))
