@@ -33,14 +33,7 @@ from lorelog.core.ports import Vector
 from lorelog.core.query import Candidate
 from lorelog.stores.embedded import change_log, vector_codes, vector_file
 from lorelog.stores.embedded.connection import translate_errors
-from lorelog.stores.embedded.vector_file import (
-    LineEntry,
-    VectorFile,
-    VectorSpace,
-    encode_lines,
-    project_hash,
-    query_array,
-)
+from lorelog.stores.embedded.vector_file import LineEntry, VectorFile, VectorSpace
 
 if TYPE_CHECKING:
     import numpy as np
@@ -229,7 +222,9 @@ class VectorMatrix:
             rows = admission.rows()
             lines = self.lines_of(np.fromiter(rows, dtype=np.int64, count=len(rows)))
         else:
-            marks = np.frombuffer(b"".join(project_hash(project) for project in admission.projects), dtype="<u8")
+            marks = np.frombuffer(
+                b"".join(vector_file.project_hash(project) for project in admission.projects), dtype="<u8"
+            )
             lines = np.flatnonzero(np.isin(self._projects, marks))
         lines = lines.astype(np.int32)
         positions = None
@@ -346,14 +341,14 @@ class DenseLane:
         matrix = self._reader(vector)
         if matrix is None or limit < 1:
             return []
-        return matrix.search(query_array(vector), admission, limit)
+        return matrix.search(vector_file.query_array(vector), admission, limit)
 
     def similarities(self, vector: Vector, keys: Sequence[ChunkKey]) -> dict[ChunkKey, float]:
         """Return the cosine of each of these rows that has a vector."""
         matrix = self._reader(vector)
         if matrix is None or not keys:
             return {}
-        return matrix.similarities(query_array(vector), keys)
+        return matrix.similarities(vector_file.query_array(vector), keys)
 
     def damage(self) -> str:
         """Check every line and the codes; return what is damaged in which files, or an empty string."""
@@ -388,7 +383,7 @@ class DenseLane:
         waiting = {*changes.added, *changes.embedded, *changes.removed}
         expected = matched = unlike = 0
         for batch in _batches(self._entries(database, space, [row for row in rows if row not in waiting])):
-            row_numbers, projects, slots, _ = encode_lines(batch)
+            row_numbers, projects, slots, _ = vector_file.encode_lines(batch)
             lines, other = matrix.compare(row_numbers, slots, projects)
             expected, matched, unlike = expected + len(batch), matched + len(lines), unlike + other
         present = matrix.rows[matrix.rows != 0]
@@ -552,7 +547,7 @@ class DenseLane:
                 file.seek(count * width)
                 file.truncate()
             for batch in _batches(entries):
-                for file, part in zip(files, encode_lines(batch), strict=True):
+                for file, part in zip(files, vector_file.encode_lines(batch), strict=True):
                     file.write(part.tobytes())
                 count += len(batch)
             for file in files:
