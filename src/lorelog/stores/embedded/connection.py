@@ -214,10 +214,6 @@ def _read_owner(descriptor: int) -> tuple[str, str]:
 
 
 _BUSY_TIMEOUT_MS = 10_000
-_WRITER_CACHE_KB = 65_536
-"""Keys are hashes, so every put changes pages all over the indexes of the keys. Used only as far as they are touched."""
-_CHECKPOINT_PAGES = 4_000
-"""16 MB: a page that several puts change is copied to the database once."""
 _MIN_FREE_PAGES = 1_000
 _CHECKPOINT_TRIES, _CHECKPOINT_PAUSE_S = 20, 0.1
 
@@ -248,8 +244,6 @@ def open_writer(path: Path, migrations: tuple[Migration, ...] = MIGRATIONS) -> s
             # The catalog is derived: NORMAL survives kill -9, and after a power failure the file stamps show what to redo.
             enable_wal(database, _BUSY_TIMEOUT_MS / 1000)
             database.execute("PRAGMA synchronous = NORMAL")
-            database.execute(f"PRAGMA cache_size = -{_WRITER_CACHE_KB}")
-            database.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
             _migrate(database, migrations)
         except BaseException:
             database.close()
