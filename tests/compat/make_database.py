@@ -5,6 +5,7 @@ python -m tests.compat.make_database
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import tempfile
 from pathlib import Path
@@ -26,6 +27,9 @@ def main() -> None:
         database = sqlite3.connect(Path(folder) / "index" / "catalog.db")
         database.execute("VACUUM INTO ?", (str(released),))
         database.close()
+        vectors = released.with_name(f"vectors_v{SCHEMA_VERSION}")
+        shutil.rmtree(vectors, ignore_errors=True)
+        shutil.copytree(Path(folder) / "index" / "vectors", vectors)
 
 
 if __name__ == "__main__":

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import numpy as np
 import pytest
 from tests.stores.making import anchored, chunk, update, vector
 
 from lorelog.core.dataclasses import replace
 from lorelog.core.document import Anchor, Chunk
 from lorelog.core.errors import ModelFault, NotFound, StoreBusy, UsageError
-from lorelog.core.ports import MIN_BM25_WORDS, ChunkNeighbours, DocumentUpdate, Store, SummaryLink, Supersession
+from lorelog.core.ports import MIN_BM25_WORDS, ChunkNeighbours, DocumentUpdate, Store, SummaryLink, Supersession, Vector
 from lorelog.core.query import Filters, Term
 from lorelog.stores.memory import MemoryStore
 
@@ -646,15 +648,21 @@ def test_memories_with_an_id_are_listed_without_notes_of_turns(store: Store) -> 
     assert store.authored_chunks(Filters(projects=("/q",)), 10) == []
 
 
+def numbers(found: Vector) -> Any:
+    """Return a vector's numbers, for comparison to the precision that every store keeps."""
+    return pytest.approx(np.frombuffer(found, "<f4").tolist(), abs=2e-5)
+
+
 def test_vectors_come_back_as_they_went_in(store: Store) -> None:
-    """Vectors are returned by key; a chunk without a vector has none."""
+    """Vectors are returned by key, to 16 bits; a chunk without a vector has none."""
     put(store, update("/a.md", ["alpha", "beta", "gamma"]))
     embed(store, alpha=(1, 0), beta=(3, 4))
     keys = {stored.chunk.text: stored.key for stored in store.chunks_of("/a.md")}
 
     found = store.vectors([*keys.values(), 999])
 
-    assert found == {keys["alpha"]: vector(1, 0), keys["beta"]: vector(3, 4)}
+    got = {key: np.frombuffer(stored, "<f4").tolist() for key, stored in found.items()}
+    assert got == {keys["alpha"]: numbers(vector(1, 0)), keys["beta"]: numbers(vector(3, 4))}
 
 
 def test_a_document_is_found_by_its_source(store: Store) -> None:
@@ -849,7 +857,8 @@ def test_chunks_with_both_vectors(store: Store) -> None:
     assert sorted(int(pair.stored.chunk.text[1:]) for pair in found) == list(range(1, 30, 2))
     for pair in found:
         number = int(pair.stored.chunk.text[1:])
-        assert (pair.served, pair.shadow) == (vector(1, number), vector(number, 1))
+        assert np.frombuffer(pair.served, "<f4").tolist() == numbers(vector(1, number))
+        assert np.frombuffer(pair.shadow, "<f4").tolist() == numbers(vector(number, 1))
     few = store.vector_pairs(5)
     assert 3 <= len(few) <= 5
     assert few == store.vector_pairs(5)

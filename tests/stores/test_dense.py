@@ -99,8 +99,8 @@ def assert_right(store: EmbeddedStore, admits: Callable[[Any], bool] = bool, fil
     for n in range(3):
         question = clustered(1, DIMENSION, 10**6 + n)[0].tobytes()
         got, wanted = nearest(store, question, filters), scanned(store, question, admits)
-        assert sorted(got) == sorted(wanted)
-        assert [score for _, score in got] == [score for _, score in wanted]
+        assert {text for text, _ in got} == {text for text, _ in wanted}
+        assert [score for _, score in got] == pytest.approx([score for _, score in wanted], abs=2e-4)
 
 
 def assert_scores(store: EmbeddedStore, question: Vector) -> None:
@@ -203,7 +203,7 @@ def test_a_large_index_gets_codes_and_answers_alike(tmp_path: Path) -> None:
         writer.sweep()
 
     (made,) = codes_of(tmp_path)
-    assert store.stats().bytes_mapped == 600 * (4 * DIMENSION + 32) + made.stat().st_size
+    assert store.stats().bytes_mapped == 600 * (2 * DIMENSION + 12 + 28) + made.stat().st_size
     assert reader.revision() != before
     assert_right(reader)
     assert_right(open_small(tmp_path))
@@ -349,7 +349,7 @@ def test_similarities_know_every_line(tmp_path: Path) -> None:
     assert set(told) == {stored.key for stored in kept}
     for stored in kept:
         assert told[stored.key] == pytest.approx(
-            float(np.frombuffer(vector_of(stored.chunk.text), "<f4") @ asked), abs=1e-5
+            float(np.frombuffer(vector_of(stored.chunk.text), "<f4") @ asked), abs=5e-5
         )
 
 

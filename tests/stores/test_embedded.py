@@ -281,6 +281,9 @@ def test_a_committed_database_of_every_schema_is_opened(tmp_path: Path) -> None:
         place = tmp_path / database.stem
         (place / "index").mkdir(parents=True)
         shutil.copy(database, place / "index" / "catalog.db")
+        vectors = database.with_name(database.stem.replace("catalog", "vectors"))
+        if vectors.is_dir():
+            shutil.copytree(vectors, place / "index" / "vectors", copy_function=shutil.copy)
 
         store = open_store(place)
         assert search_texts(store, "compat") == ["compat alpha", "compat beta"]

@@ -177,7 +177,7 @@ def test_what_is_in_the_way_is_named(cache: Path, shell: Shell) -> None:
 
 def test_damaged_vectors_are_named_and_repaired(cache: Path, shell: Shell) -> None:
     """`doctor --store` names the damaged file and what differs, `--repair` says what it repaired, and then all is well."""
-    (path,) = cache.rglob("*.f32")
+    (path,) = cache.rglob("*.i16")
     times = (path.stat().st_atime_ns, path.stat().st_mtime_ns)
     path.write_bytes(bytes(byte ^ 0x55 for byte in path.read_bytes()))
     os.utime(path, ns=times)
@@ -193,7 +193,7 @@ def test_damaged_vectors_are_named_and_repaired(cache: Path, shell: Shell) -> No
 
 def test_an_index_run_repairs_damaged_vectors(cache: Path, shell: Shell) -> None:
     """An index run over unchanged files rebuilds vectors that another program has changed, and says so."""
-    (path,) = cache.rglob("*.f32")
+    (path,) = cache.rglob("*.i16")
     path.write_bytes(bytes(byte ^ 0x55 for byte in path.read_bytes()))
     os.utime(path, ns=(1, 1))
 
@@ -206,7 +206,7 @@ def test_an_index_run_repairs_damaged_vectors(cache: Path, shell: Shell) -> None
 
 def test_the_background_work_of_the_daemon_repairs_damaged_vectors(cache: Path, project: Path, shell: Shell) -> None:
     """Without any search or index run, damaged vectors are rebuilt, and doctor tells of it."""
-    (path,) = cache.rglob("*.f32")
+    (path,) = cache.rglob("*.i16")
     path.write_bytes(bytes(byte ^ 0x55 for byte in path.read_bytes()))
     os.utime(path, ns=(1, 1))
 
@@ -220,7 +220,7 @@ def test_the_background_work_of_the_daemon_repairs_damaged_vectors(cache: Path, 
 
 def test_a_search_that_cannot_repair_says_so(cache: Path, shell: Shell) -> None:
     """While another process writes, damaged vectors are left out, and a note gives the reason."""
-    (path,) = cache.rglob("*.f32")
+    (path,) = cache.rglob("*.i16")
     path.write_bytes(bytes(byte ^ 0x55 for byte in path.read_bytes()))
     os.utime(path, ns=(1, 1))
 

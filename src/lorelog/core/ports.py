@@ -186,6 +186,8 @@ class StoreStats(Serializable):
     location: str
     bytes_mapped: int = 0
     """Bytes of vectors that a search maps but does not load; the system reclaims that memory when needed."""
+    project_documents: Mapping[str, int] = field(default_factory=dict)
+    """Documents by project."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,7 +414,11 @@ class Catalog(Protocol):
         ...
 
     def vectors(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Vector]:
-        """Return the vectors of the current model for these chunks."""
+        """Return the vectors of the current model for these chunks, as exactly as the store keeps them."""
+        ...
+
+    def vector_records(self, keys: Sequence[ChunkKey]) -> list[bytes]:
+        """Return the bytes that files hold for the vectors of these chunks, by which a deletion is checked."""
         ...
 
     def projects(self) -> Mapping[str, int]:

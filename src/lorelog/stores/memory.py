@@ -304,6 +304,9 @@ class MemoryStore:
         vector_keys = {key: self._entries[int(key)].chunk.vector_key for key in keys if int(key) in self._entries}
         return {key: self._vectors[name] for key, name in vector_keys.items() if name in self._vectors}
 
+    def vector_records(self, keys: Sequence[ChunkKey]) -> list[bytes]:
+        return []
+
     def chunks_of(self, source: str) -> list[StoredChunk]:
         return [self._stored(entry) for entry in self._entries.values() if entry.document == source]
 
@@ -443,6 +446,7 @@ class MemoryStore:
             bytes_on_disk=0,
             schema_version=0,
             location="memory",
+            project_documents=Counter(document.project for document in self._documents.values()),
         )
 
     def revision(self) -> str:

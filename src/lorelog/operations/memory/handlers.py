@@ -277,7 +277,7 @@ def stats(engine: Engine, request: EmptyRequest, call: RequestContext) -> schema
         schema.StatsReply,
         project=schema.ProjectStats(
             id=own,
-            documents=sum(document.project == own for document in engine.store.documents()),
+            documents=sizes.project_documents.get(own, 0),
             coverage=engine.store.coverage(Filters(projects=(own,))),
         ),
         projects=dict(sizes.projects),

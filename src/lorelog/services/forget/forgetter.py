@@ -268,12 +268,12 @@ class Forgetter:
         return plan, tuple(also_in)
 
     def _vectors(self, selection: Selection, vector_keys: Collection[str]) -> list[bytes]:
-        """Return the vectors of what is forgotten, without those of text that stays elsewhere."""
+        """Return the vectors of what is forgotten, as files hold them, without those of text that stays elsewhere."""
         ids = {identity for section in selection.sections.values() for identity in section.ids}
         sources = {section.document.source for section in selection.sections.values()}
         stored = (entry for source in sources for entry in self._deps.store.chunks_of(source))
         keys = [entry.key for entry in stored if entry.id in ids and entry.chunk.vector_key in vector_keys]
-        return list(self._deps.store.vectors(keys).values())
+        return [*self._deps.store.vectors(keys).values(), *self._deps.store.vector_records(keys)]
 
     # -- steps -------------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -353,7 +354,7 @@ def _closing_fence(outline: Outline) -> list[str]:
     return [mark[1]] if mark else []
 
 
-X
+_FENCE_LINE = lazy_pattern(r"^([^`~\n]*)(`{3,}|~{3,})([^\n]*)$", re.MULTILINE)
 _OPEN_COMMENT = lazy_pattern(r"<!--(?![^\n]*-->)")
 
 

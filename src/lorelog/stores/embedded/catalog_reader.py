@@ -32,7 +32,7 @@ from lorelog.core.ports import (
     VectorPair,
 )
 from lorelog.core.query import Filters, VectorCoverage
-from lorelog.stores.embedded import rows
+from lorelog.stores.embedded import rows, vector_file
 from lorelog.stores.embedded.dense import RowFilter
 from lorelog.stores.embedded.rows import sql_conditions
 
@@ -162,9 +162,14 @@ class CatalogReader:
         return [row for (row,) in newest], f"{self.inode} {last}"
 
     def projects(self) -> dict[str, int]:
+        counts = "(SELECT chunks FROM tallies t WHERE t.project = d.project)"
         return dict(
-            self.database.execute("SELECT project, sum(chunk_count) FROM documents WHERE live GROUP BY project")
+            self.database.execute(f"SELECT project, coalesce({counts}, 0) FROM document_counts d WHERE documents")
         )
+
+    def document_counts(self) -> dict[str, int]:
+        """Return the number of documents by project."""
+        return dict(self.database.execute("SELECT project, documents FROM document_counts WHERE documents"))
 
     def tags(self, prefix: str, filters: Filters) -> dict[str, int]:
         # The prefix is a range, so that no character is a wildcard.
@@ -241,19 +246,30 @@ class CatalogReader:
     def vectors(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Vector]:
         return self._vectors(self.space, keys)
 
+    def vector_records(self, keys: Sequence[ChunkKey]) -> list[bytes]:
+        space = self.space
+        file = vector_file.open_file(self.database, vector_file.find_space(self.database, space))
+        return [] if file is None else file.stored_bytes(list(self._slots(space, keys).values()))
+
     def _vectors(self, space: str, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Vector]:
-        vectors: dict[ChunkKey, Vector] = {}
+        slots = self._slots(space, keys)
+        found = vector_file.find_space(self.database, space)
+        vectors = vector_file.read_vectors(self.database, found, list(slots.values()))
+        return {row: vector for row, vector in zip(slots, vectors, strict=True) if vector is not None}
+
+    def _slots(self, space: str, keys: Sequence[ChunkKey]) -> dict[ChunkKey, int]:
+        slots: dict[ChunkKey, int] = {}
         for part in _key_batches(list(keys)):
-            vectors.update(
+            slots.update(
                 self.database.execute(
                     # CROSS JOIN fixes the order: the few given rows first, then the one vector of each key.
-                    "SELECT c.row, v.vector FROM spaces s CROSS JOIN chunks c CROSS JOIN vectors v "
+                    "SELECT c.row, v.slot FROM spaces s CROSS JOIN chunks c CROSS JOIN vectors v "
                     "ON v.space = s.id AND v.key = c.vector_key "
                     f"WHERE s.name = ? AND c.row IN ({_placeholders(part)}) AND c.live",
                     (space, *part),
                 ).fetchall()
             )
-        return vectors
+        return slots
 
     def chunks_of(self, source: str) -> list[StoredChunk]:
         return self._chunks(f"{_SELECT_CHUNKS} WHERE c.live AND d.source = ? ORDER BY c.ordinal", (source,))
@@ -525,12 +541,9 @@ class CatalogReader:
 
     def vector_counts(self) -> tuple[int, int]:
         """Return the number of vectors in this space and in all others."""
-        counts = dict(
-            self.database.execute(
-                "SELECT s.name = ?, count(*) FROM vectors v JOIN spaces s ON s.id = v.space GROUP BY 1", (self.space,)
-            )
-        )
-        return counts.get(1, 0), counts.get(0, 0)
+        counts = dict(self.database.execute("SELECT name, vectors FROM spaces"))
+        own = counts.pop(self.space, 0)
+        return own, sum(counts.values())
 
     def fact(self, name: str) -> str | None:
         """Return a value from the catalog's own metadata."""

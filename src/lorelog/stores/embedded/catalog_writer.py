@@ -25,10 +25,11 @@ from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.document import Document, chunk_id
 from lorelog.core.errors import ModelFault, NotFound, UsageError
 from lorelog.core.ports import DocumentUpdate, Vector
-from lorelog.stores.embedded import catalog_reader, change_log, rows
+from lorelog.stores.embedded import catalog_reader, change_log, rows, vector_file
 from lorelog.stores.embedded.catalog_reader import CatalogReader
 from lorelog.stores.embedded.change_log import CatalogLane
-from lorelog.stores.embedded.connection import rewrite_database, transaction, translate_method_errors
+from lorelog.stores.embedded.connection import rewrite_database, shrink_database, transaction, translate_method_errors
+from lorelog.stores.embedded.vector_file import VectorSpace
 
 
 class ShadowVectors:
@@ -68,12 +69,9 @@ class ShadowVectors:
 
     def store(self, space: str, vectors: Mapping[str, Vector]) -> None:
         """Add vectors to a space; existing ones are kept."""
-        number, dimension = self._ensure_space(space, len(next(iter(vectors.values()))) // 4)
-        _check_vectors(catalog_reader.space_owner(space), vectors, dimension)
-        self._database.executemany(
-            "INSERT INTO vectors (space, key, vector) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-            [(number, key, vector) for key, vector in vectors.items()],
-        )
+        stored = self._ensure_space(space, len(next(iter(vectors.values()))) // 4)
+        _check_vectors(catalog_reader.space_owner(space), vectors, stored.dimension)
+        vector_file.add_vectors(self._database, stored, vectors)
 
     def serve(self, space: str, model: str) -> None:
         """Set chunk ids and `embedded` marks for a space. Lanes that store ids are notified of every row."""
@@ -126,12 +124,13 @@ class ShadowVectors:
         row = self._database.execute("SELECT dimension FROM spaces WHERE name = ?", (space,)).fetchone()
         return not dimension or row is None or row[0] == dimension
 
-    def _ensure_space(self, space: str, dimension: int) -> tuple[int, int]:
-        self._database.execute(
-            "INSERT INTO spaces (name, dimension) VALUES (?, ?) ON CONFLICT DO NOTHING", (space, dimension)
-        )
-        row = self._database.execute("SELECT id, dimension FROM spaces WHERE name = ?", (space,)).fetchone()
-        return int(row[0]), int(row[1])
+    def _ensure_space(self, space: str, dimension: int) -> VectorSpace:
+        found = vector_file.find_space(self._database, space)
+        if found is None:
+            self._database.execute("INSERT INTO spaces (name, dimension) VALUES (?, ?)", (space, dimension))
+            found = vector_file.find_space(self._database, space)
+        assert found is not None  # noqa: S101  (it was just inserted)
+        return found
 
 
 def _check_vectors(owner: str, vectors: Mapping[str, Vector], dimension: int) -> None:
@@ -143,9 +142,11 @@ def _check_vectors(owner: str, vectors: Mapping[str, Vector], dimension: int) ->
             )
     import numpy as np
 
-    for key, vector in vectors.items():
-        if not np.isfinite(np.frombuffer(vector, dtype="<f4")).all():
-            raise ModelFault(f"{owner} returned a vector with NaN or infinity (for {key})")
+    numbers = np.frombuffer(b"".join(vectors.values()), dtype="<f4").reshape(len(vectors), dimension)
+    finite = np.isfinite(numbers).all(axis=1)
+    if not finite.all():
+        key = list(vectors)[int(np.argmin(finite))]
+        raise ModelFault(f"{owner} returned a vector with NaN or infinity (for {key})")
 
 
 _OldRow = tuple[int, str, tuple[Any, ...]]
@@ -221,6 +222,8 @@ class CatalogWriter:
         self._caller_model = caller_model
         self._vectors_freed = False
         self.swept = False
+        self.mended = ""
+        """What was damaged in the vector files and is made again; the store reports it."""
         self._repair()
 
     @property
@@ -332,6 +335,7 @@ class CatalogWriter:
         with self._write_transaction():
             dropped = self._shadow.drop_others()
         self._dense.forget_others()
+        vector_file.delete_unused_files(self._database)
         return dropped
 
     @translate_method_errors
@@ -345,23 +349,31 @@ class CatalogWriter:
         self.swept = True
         self._sweep_vectors()
         followed = self._update_lanes()
+        vector_file.delete_unused_files(self._database)
         with transaction(self._database):
             change_log.trim(self._database, followed)
         self._database.execute("PRAGMA optimize")
+        with suppress(sqlite3.OperationalError):  # the disk is full, or a reader holds on: the next sweep does it
+            shrink_database(self._database)
         self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @translate_method_errors
     def purge(self, vector_keys: Iterable[str]) -> None:
         """Delete unused vectors, rewrite the lanes and the catalog, and empty the write-ahead log."""
-        with self._write_transaction():
-            self._database.executemany(
-                "DELETE FROM vectors WHERE key = ? AND NOT EXISTS (SELECT 1 FROM chunks WHERE vector_key = key)",
-                [(key,) for key in vector_keys],
-            )
         followed = self._update_lanes()
+        with self._write_transaction():
+            for key in vector_keys:
+                vector_file.remove_vectors(
+                    self._database,
+                    # With `space`, since that is the first column of the index.
+                    "space IN (SELECT id FROM spaces) AND key = ? "
+                    "AND NOT EXISTS (SELECT 1 FROM chunks WHERE vector_key = key)",
+                    (key,),
+                )
         for lane in dict.fromkeys((self._lexical, self._dense)):
             lane.purge(self._database)
         self._dense.forget_others()
+        vector_file.delete_unused_files(self._database)
         with transaction(self._database):
             change_log.trim(self._database, followed)
         rewrite_database(self._database)
@@ -489,8 +501,9 @@ class CatalogWriter:
             execute = self._database.execute
             execute(f"UPDATE vectors SET released_at = NULL WHERE released_at IS NOT NULL AND {used}")
             execute(f"UPDATE vectors SET released_at = ? WHERE released_at IS NULL AND NOT {used}", (now,))
-            execute("DELETE FROM vectors WHERE released_at < ?", (now - _UNUSED_VECTOR_TTL_S,))
+            vector_file.remove_vectors(self._database, "released_at < ?", (now - _UNUSED_VECTOR_TTL_S,))
             self._catalog.set_fact("swept_at", str(now))
+            vector_file.compact(self._database, vector_file.find_space(self._database, self._space))
 
     # -- repair ------------------------------------------------------------------------------------------------------
 
@@ -499,11 +512,27 @@ class CatalogWriter:
         """Recover from a crash: discard staged rows, adopt the model, let the lanes catch up, and keep the log short."""
         self._discard_staged()
         self._adopt_model()
+        space = vector_file.find_space(self._database, self._space)
+        if space is not None and not vector_file.is_as_written(self._database, space):
+            self.mend_vectors()
         followed = self._update_lanes()
         first = self._database.execute("SELECT min(seq) FROM changes").fetchone()[0]
         if first is not None and followed - first > _MAX_LOG_ROWS:
             with transaction(self._database):
                 change_log.trim(self._database, followed)
+
+    @translate_method_errors
+    def mend_vectors(self) -> None:
+        """Check every vector and take damaged ones out; the next index run makes them again."""
+        space = vector_file.find_space(self._database, self._space)
+        if space is None:
+            return
+        with self._write_transaction():
+            dropped = vector_file.drop_damaged(self._database, space)
+        if dropped:
+            self.mended = f"{dropped:,} vectors of {space.file}, which the next index run makes again"
+            self._dense.forget()
+            self._update_lanes()
 
     def _update_lanes(self) -> int:
         positions = (self._lexical.catch_up(self._database), self._dense.catch_up(self._database))

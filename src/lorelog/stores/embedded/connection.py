@@ -216,6 +216,7 @@ def _read_owner(descriptor: int) -> tuple[str, str]:
 _BUSY_TIMEOUT_MS = 10_000
 _CACHE_KIB = 6_000
 """Pages kept by a connection. `places` of 100,000 chunks and its index fit; SQLite's 2,000 KiB would be read anew in every search."""
+_MIN_FREE_PAGES = 1_000
 _CHECKPOINT_TRIES, _CHECKPOINT_PAUSE_S = 20, 0.1
 
 
@@ -277,6 +278,13 @@ def rewrite_database(database: sqlite3.Connection) -> None:
             return
         time.sleep(_CHECKPOINT_PAUSE_S)
     raise sqlite3.OperationalError("busy: a reader keeps the write-ahead log from being emptied")
+
+
+def shrink_database(database: sqlite3.Connection) -> None:
+    """Return free pages to the file system if they are more than a third: what a migration or a large removal left."""
+    (free,), (pages,) = (database.execute(f"PRAGMA {name}").fetchone() for name in ("freelist_count", "page_count"))
+    if free > max(_MIN_FREE_PAGES, pages // 3):
+        database.execute("VACUUM")
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:

@@ -1,18 +1,18 @@
-"""The dense lane: one memory-mapped float32 matrix per model, with the row and the project of each line.
+"""The dense lane: which chunk, of which project, has which record of the catalog's vector file (`vector_file`).
 
-The catalog holds the vectors; this copy exists to be scanned. It only grows at its end, and the state file says how many lines
+One line per chunk that has a vector. The files only grow at their ends, and the state file says how many lines
 count, so a crash while appending leaves bytes that are never read. The row of a removed chunk is set to 0 in place. When more
-than a quarter of the lines are dead, the matrix is rewritten and swapped.
+than a quarter of the lines are dead, the files are rewritten and swapped.
 
-A small matrix is scanned completely. A large one gets codes (`vector_codes`), which are built separately from lines that no
+A small lane is scanned completely. A large one gets codes (`vector_codes`), which are built separately from lines that no
 longer change, without any lock, and named in the state file when they are complete. Later lines are scanned.
 
 A `VectorMatrix` is opened for one state of the lane, so its caches (lines of a filter, line of a row) never go stale.
 
-Every line has a checksum (`line_sums`), since damage would change answers without any other sign. Reading all of a large matrix
-takes longer than a search, so a search checks the lines that it returns, and the whole matrix only if it is small or if the
+Every line and every record has a checksum, since damage would change answers without any other sign. Reading all of a large lane
+takes longer than a search, so a search checks the lines that it returns, and everything only if the lane is small or if the
 times of its files are not those of the last write. Index runs and the daemon's background work check everything. A damaged lane
-raises StoreDamaged; the store rebuilds it from the catalog.
+raises StoreDamaged; the store rebuilds it from the catalog, without vectors that are damaged themselves.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lorelog.core.dataclasses import dataclass, replace
-from lorelog.core.digests import blake2b, sha256
+from lorelog.core.digests import sha256
 from lorelog.core.document import ChunkKey
 from lorelog.core.errors import ModelFault, StoreDamaged, StoreError
 from lorelog.core.ports import Vector
 from lorelog.core.query import Candidate
-from lorelog.stores.embedded import change_log, line_sums, vector_codes
+from lorelog.stores.embedded import change_log, vector_codes, vector_file
 from lorelog.stores.embedded.connection import translate_errors
-from lorelog.stores.embedded.vector_codes import dot
+from lorelog.stores.embedded.vector_file import LineEntry, VectorFile, VectorSpace
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from lorelog.stores.embedded.vector_codes import VectorCodes
 
     Array = np.ndarray[Any, Any]
+    LaneArrays = tuple[Array, Array, Array, Array]
+    """Rows, projects, slots and checksums of the lines."""
 
 
 _MAX_EXACT_LINES = 10_000
@@ -49,7 +51,7 @@ _CACHED_FILTERS = 4
 """Each may use 8 bytes per line."""
 _MIN_LINES_PER_LIMIT = 20
 _CHECKED_WHEN_OPENED = 1_024
-"""A matrix of up to this many lines is checked completely when it is opened: 0.7 ms."""
+"""A lane of up to this many lines is checked completely when it is opened: 0.7 ms."""
 _CHECK_INTERVAL_S = 24 * 3600
 _BATCH_LINES = 512
 
@@ -64,32 +66,33 @@ class RowFilter:
     rows: Callable[[], Sequence[int]] | None = None
 
 
-LineEntry = tuple[int, str, Vector]
-"""Row, project and vector of a line."""
-MatrixFiles = tuple[Path, Path, Path, Path]
-"""Vectors, rows, projects and checksums of a matrix."""
-
-
-def project_hash(project: str) -> bytes:
-    """Return the 8 bytes that are stored for each line of this project."""
-    return blake2b(project.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+LaneFiles = tuple[Path, Path, Path, Path]
+"""Rows, projects, slots and checksums of the lines."""
 
 
 class VectorMatrix:
     """The lines of one state. A line with row 0 is dead."""
 
-    def __init__(
-        self, vectors: Array, rows: Array, projects: Array, codes: VectorCodes | None, sums: Array | None = None
-    ) -> None:
+    def __init__(self, vectors: VectorFile, lines: LaneArrays, codes: VectorCodes | None) -> None:
         self.vectors = vectors
-        self._sums = sums
-        self.rows = rows
+        self.rows, self._projects, self._slots, self._sums = lines
         self.codes = codes
-        self.dimension = int(vectors.shape[1])
-        self._projects = projects
+        self.dimension = vectors.dimension
         self._coded = 0 if codes is None else codes.count
         self._admitted: dict[Hashable, tuple[Array, Array | None]] = {}
         self._rest: tuple[Array, Array] | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The number of lines, dead ones included, and the dimension."""
+        return len(self.rows), self.dimension
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, lines: slice | Array) -> Array:
+        """Return vectors of lines as float32."""
+        return self.vectors.read(self._slots[lines])
 
     def search(self, query: Array, admission: RowFilter | None, limit: int) -> list[Candidate]:
         """Return rows by cosine, best first."""
@@ -113,47 +116,56 @@ class VectorMatrix:
 
         lines = self.lines_of(np.fromiter(keys, dtype=np.int64, count=len(keys)))
         self._check_lines(lines)
-        scores = dot(self.vectors.take(lines, axis=0), query)
-        return dict(zip(self.rows[lines].tolist(), scores.tolist(), strict=True))
+        return dict(zip(self.rows[lines].tolist(), self._products(lines, query).tolist(), strict=True))
 
     def damage(self, *, is_locked: bool = False) -> dict[str, int]:
         """Check every line; return how many are damaged, by the endings of the files that may be.
 
         With the writer lock, a line without a sum but with a row is damaged; without it, a writer may be removing it.
         """
-        if self._sums is None:
-            return {}
         vectors = labels = cleared = 0
-        for part in line_sums.line_blocks(len(self.rows)):
-            sums, rows = self._sums[part], self.rows[part]
-            bad = line_sums.find_damaged(sums, self.vectors[part], rows, self._projects[part])
-            vectors, labels = vectors + len(bad[0]), labels + len(bad[1])
-            cleared += int(((sums[:, 0] == 0) & (rows != 0)).sum()) if is_locked else 0
-        found = {".f32": vectors, ".rows or .projects": labels, ".sums": cleared}
+        for part in vector_file.blocks(len(self.rows)):
+            bad_labels = self._bad_labels(part)
+            labels += int(bad_labels.sum())
+            cleared += int(((self._sums[part] == 0) & (self.rows[part] != 0)).sum()) if is_locked else 0
+            slots = self._slots[part][(self.rows[part] != 0) & ~bad_labels]
+            vectors += len(self.vectors.find_damaged(slots))
+        found = {self.vectors.path.name: vectors, "rows, .projects or .slots": labels, "sums": cleared}
         return {ending: count for ending, count in found.items() if count}
 
-    def compare(self, rows: Array, vectors: Array, projects: Array) -> tuple[Array, int]:
+    def compare(self, rows: Array, slots: Array, projects: Array) -> tuple[Array, int]:
         """Return the lines of these rows, and how many of those have another vector or project than these."""
         import numpy as np
 
         order = np.argsort(rows, kind="stable")
         lines = self.lines_of(rows)
         at = order[np.searchsorted(rows[order], self.rows[lines])]
-        unlike = (self.vectors[lines] != vectors[at]).any(axis=1) | (self._projects[lines] != projects[at])
+        unlike = (self._slots[lines] != slots[at]) | (self._projects[lines] != projects[at])
         return lines, int(unlike.sum())
 
+    def _bad_labels(self, part: slice | Array) -> Array:
+        """Return which lines have another row, project or slot than was written, as a mask."""
+        sums = self._sums[part]
+        found = vector_file.sum_labels(self.rows[part], self._projects[part], self._slots[part]) != sums
+        beyond = self._slots[part] >= self.vectors.count
+        # A row that was set to 0 meanwhile has lost its sum, too: look again before calling it damage.
+        bad: Array = (found & (sums != 0) & (self._sums[part] != 0)) | (beyond & (sums != 0))
+        return bad
+
     def _check_lines(self, lines: Array) -> None:
-        """Raise StoreDamaged unless these lines are as they were written."""
-        if self._sums is None:
-            return
-        parts = (array.take(lines, axis=0) for array in (self._sums, self.vectors, self.rows, self._projects))
-        vectors, labels = line_sums.find_damaged(*parts)
-        # A row that was set to 0 since `lines` were chosen has lost its sum, too: look again before calling it damage.
-        if len(vectors) or (len(labels) and (self._sums[lines[labels], 0] != 0).any()):
+        """Raise StoreDamaged unless these lines and their records are as they were written."""
+        bad = self._bad_labels(lines)
+        if not bad.any():
+            bad = vector_file.damaged_records(self.vectors.take(self._slots[lines]), removed_too=False)
+        if bad.any():
             raise StoreDamaged(
-                f"{len({*vectors.tolist(), *labels.tolist()}):,} lines of the vector files are damaged",
-                hint="'lorelog index' rebuilds them from the catalog",
+                f"{int(bad.sum()):,} lines of the vector files are damaged",
+                hint="'lorelog index' repairs them",
             )
+
+    def _products(self, lines: Array, query: Array) -> Array:
+        """Return the product of each line's vector with a query; of damaged lines, any."""
+        return self.vectors.products(self._slots.take(lines), query)
 
     def lines_of(self, rows: Array) -> Array:
         """Return the line numbers of these rows in order, without rows that have no line."""
@@ -185,20 +197,18 @@ class VectorMatrix:
 
         admitted, positions = (None, None) if admission is None else self._admitted_lines(admission)
         if admitted is not None and len(admitted) <= max(_MAX_EXACT_LINES, _MIN_LINES_PER_LIMIT * limit):
-            return admitted, dot(self.vectors.take(admitted, axis=0), query)
+            return admitted, self._products(admitted, query)
         if self.codes is None or self._coded < _MIN_LINES_PER_LIMIT * limit:
-            scores = dot(self.vectors, query)
-            return (np.arange(len(scores)), scores) if admitted is None else (admitted, scores[admitted])
+            lines = np.arange(len(self.rows)) if admitted is None else admitted
+            return lines, self.vectors.scores(query).take(self._slots[lines], mode="clip")
         lines = self.codes.propose(query, positions, limit)
-        scores = dot(self.vectors.take(lines, axis=0), query)
+        scores = self._products(lines, query)
         if self._coded < len(self.rows):
-            later = dot(self.vectors[self._coded :], query)
             if admitted is None:
                 rest = np.arange(self._coded, len(self.rows))
             else:
                 rest = admitted[np.searchsorted(admitted, self._coded) :]
-                later = later[rest - self._coded]
-            lines, scores = np.concatenate([lines, rest]), np.concatenate([scores, later])
+            lines, scores = np.concatenate([lines, rest]), np.concatenate([scores, self._products(rest, query)])
         return lines, scores
 
     def _admitted_lines(self, admission: RowFilter) -> tuple[Array, Array | None]:
@@ -212,7 +222,9 @@ class VectorMatrix:
             rows = admission.rows()
             lines = self.lines_of(np.fromiter(rows, dtype=np.int64, count=len(rows)))
         else:
-            marks = np.frombuffer(b"".join(project_hash(project) for project in admission.projects), dtype="<u8")
+            marks = np.frombuffer(
+                b"".join(vector_file.project_hash(project) for project in admission.projects), dtype="<u8"
+            )
             lines = np.flatnonzero(np.isin(self._projects, marks))
         lines = lines.astype(np.int32)
         positions = None
@@ -226,28 +238,27 @@ class VectorMatrix:
         return lines, positions
 
 
-def open_matrix(files: MatrixFiles, count: int, dimension: int, codes: VectorCodes | None) -> VectorMatrix:
-    """Map the first `count` lines of a matrix's files."""
+def open_matrix(files: LaneFiles, count: int, vectors: VectorFile, codes: VectorCodes | None) -> VectorMatrix:
+    """Map the first `count` lines of a lane's files."""
     import numpy as np
 
-    vectors, rows, projects, sums = files
     # Plain arrays over the same pages: numpy's memmap subclass makes every operation slower.
-    return VectorMatrix(
-        np.asarray(np.memmap(vectors, dtype="<f4", mode="r", shape=(count, dimension))),
-        np.asarray(np.memmap(rows, dtype="<i8", mode="r", shape=(count,))),
-        np.asarray(np.memmap(projects, dtype="<u8", mode="r", shape=(count,))),
-        codes,
-        line_sums.map_sums(sums, count),
+    rows, projects, slots, sums = (
+        np.asarray(np.memmap(path, dtype=kind, mode="r", shape=(count,)))
+        for path, kind in zip(files, _TYPES, strict=True)
     )
+    return VectorMatrix(vectors, (rows, projects, slots, sums), codes)
 
 
 EXACT_UP_TO = 32_768
 """Lines that are scanned completely, in about 3 ms. Codes pay off beyond that."""
 
-_FORMAT = 3
+_FORMAT = 4
 _MAX_DEAD_SHARE = 0.25
 _ROWS_PER_READ = 500
-_SUFFIXES = (".f32", ".rows", ".projects", ".sums")
+_SUFFIXES = (".rows", ".projects", ".slots", ".sums")
+_TYPES = ("<i8", "<u8", "<u4", "<u8")
+_WIDTHS = (8, 8, 4, 8)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,6 +279,12 @@ class DenseState:
     times: str = ""
     """Times of the matrix's files after the last write. Others mean that another program has written them."""
     codes_time: str = ""
+    vectors: str = ""
+    """Name of the vector file."""
+    slots: int = 0
+    """How many of its records count."""
+    vectors_time: int = 0
+    """Its time, as the catalog has it."""
     checked: int = 0
     """When all lines were last found to be as written, in seconds since 1970."""
 
@@ -277,6 +294,7 @@ class DenseLane:
 
     def __init__(self, home: Path, space: str, *, exact_up_to: int = EXACT_UP_TO) -> None:
         self._home = home / sha256(space.encode()).hexdigest()[:16]
+        self._vectors_home = home.parent / "vectors"
         self._space = space
         self._exact_up_to = exact_up_to
         self._state_path = self._home / "current.json"
@@ -306,10 +324,12 @@ class DenseLane:
         state = self._state()
         if state is None or not change_log.can_follow(database, state.applied):
             return None
-        sizes = tuple(state.count * width for width in (state.dimension * 4, 8, 8, line_sums.SUM_BYTES))
+        space = vector_file.find_space(database, self._space)
+        if space is None or state.vectors != space.file or state.slots > space.slots:
+            return None  # the vectors were copied to a new file
         try:
-            files = zip(self._files(state.name), sizes, strict=True)
-            whole = all(file.stat().st_size >= size for file, size in files)
+            files = zip(self._files(state.name), _WIDTHS, strict=True)
+            whole = all(file.stat().st_size >= state.count * width for file, width in files)
         except OSError:
             return None
         return state.applied if whole else None
@@ -321,24 +341,21 @@ class DenseLane:
         matrix = self._reader(vector)
         if matrix is None or limit < 1:
             return []
-        return matrix.search(_query_array(vector), admission, limit)
+        return matrix.search(vector_file.query_array(vector), admission, limit)
 
     def similarities(self, vector: Vector, keys: Sequence[ChunkKey]) -> dict[ChunkKey, float]:
         """Return the cosine of each of these rows that has a vector."""
         matrix = self._reader(vector)
         if matrix is None or not keys:
             return {}
-        return matrix.similarities(_query_array(vector), keys)
+        return matrix.similarities(vector_file.query_array(vector), keys)
 
     def damage(self) -> str:
         """Check every line and the codes; return what is damaged in which files, or an empty string."""
         state = self._state()
         if state is None or not state.count:
             return ""
-        try:
-            found = self._matrix_damage(state)
-        except (StoreError, ValueError):
-            found = [f"{state.name}.*, of which a file is missing or cut"]
+        found = self._matrix_damage(state)
         if state.codes and not vector_codes.is_intact(self._codes_file(state.codes)):
             found = [*found, f"{state.codes}.codes"]
         return ", ".join(found)
@@ -350,28 +367,34 @@ class DenseLane:
         """
         import numpy as np
 
-        space = database.execute("SELECT id FROM spaces WHERE name = ?", (self._space,)).fetchone()
+        space = vector_file.find_space(database, self._space)
         rows = [row for (row,) in database.execute("SELECT row FROM chunks ORDER BY row")]
         state = self._state()
         followed = None if space is None else self.applied(database)
-        if space is None or state is None or followed is None or not state.count:
-            return (0 if space is None else sum(1 for _ in self._vectors(database, space[0], rows))), 0, 0
+        if space is None:
+            return 0, 0, 0
+        try:
+            matrix = None if state is None or followed is None or not state.count else self._open_matrix(state, None)
+        except (StoreError, ValueError):
+            matrix = None
+        if matrix is None or followed is None:
+            return sum(1 for _ in self._entries(database, space, rows)), 0, 0
         changes = change_log.changes_after(database, followed)
         waiting = {*changes.added, *changes.embedded, *changes.removed}
-        with translate_errors(self._home):
-            matrix = open_matrix(self._files(state.name), state.count, state.dimension, None)
         expected = matched = unlike = 0
-        for batch in _batches(self._vectors(database, space[0], [row for row in rows if row not in waiting])):
-            vectors, row_bytes, projects, _ = (np.frombuffer(part, dtype="<u8") for part in _encode_lines(batch))
-            lines, other = matrix.compare(row_bytes.view("<i8"), vectors.view("<f4").reshape(len(batch), -1), projects)
+        for batch in _batches(self._entries(database, space, [row for row in rows if row not in waiting])):
+            row_numbers, projects, slots, _ = vector_file.encode_lines(batch)
+            lines, other = matrix.compare(row_numbers, slots, projects)
             expected, matched, unlike = expected + len(batch), matched + len(lines), unlike + other
         present = matrix.rows[matrix.rows != 0]
         extra = len(present) - int(np.isin(present, list(waiting)).sum()) - matched
         return expected - matched, max(0, extra), unlike
 
     def _matrix_damage(self, state: DenseState, *, is_locked: bool = False) -> list[str]:
-        with translate_errors(self._home):
-            matrix = open_matrix(self._files(state.name), state.count, state.dimension, None)
+        try:
+            matrix = self._open_matrix(state, None)
+        except (StoreError, ValueError):
+            return [f"{state.name}.* or {state.vectors}, of which a file is missing or cut"]
         return _format_damage(state.name, matrix.damage(is_locked=is_locked))
 
     def mapped_bytes(self) -> int:
@@ -380,48 +403,49 @@ class DenseLane:
         if state is None:
             return 0
         codes = self._open_codes(state)
-        return state.count * (4 * state.dimension + 16 + line_sums.SUM_BYTES) + (
-            0 if codes is None else codes.mapped_bytes
-        )
+        lines = state.count * sum(_WIDTHS) + state.slots * vector_file.record_bytes(state.dimension)
+        return lines + (0 if codes is None else codes.mapped_bytes)
 
     # -- following ---------------------------------------------------------------------------------------------------
 
     def catch_up(self, database: sqlite3.Connection) -> int | None:
-        space = database.execute("SELECT id, dimension FROM spaces WHERE name = ?", (self._space,)).fetchone()
+        space = vector_file.find_space(database, self._space)
         if space is None:
             return None
         applied = self.applied(database)
         state = self._state()
-        if applied is None or state is None or state.dimension != space[1]:
-            return self._rebuild(database, *space)
+        if applied is None or state is None or state.dimension != space.dimension:
+            return self._rebuild(database, space)
         if state.times != self._times(state.name) and state.count:
             damage = self._matrix_damage(state, is_locked=True)
             if damage:
                 self.mended = ", ".join(damage)
-                return self._rebuild(database, *space)
-            self._save(state)
+                return self._rebuild(database, space)
+            self._save(state, space)
         changes = change_log.changes_after(database, applied)
         if changes.head == applied:
+            if state.vectors_time != space.file_time and state.count:
+                self._save(state, space)
             return applied
         with translate_errors(self._home):
             dead = state.dead + self._mark_removed(state, changes.removed)
             if dead > _MAX_DEAD_SHARE * max(state.count, 1000):
-                return self._rebuild(database, *space)
+                return self._rebuild(database, space)
             new_rows = changes.added + changes.embedded
-            count = self._append(state.name, state.count, self._vectors(database, space[0], new_rows))
-            self._save(replace(state, count=count, dead=dead, applied=changes.head))
+            count = self._append(state.name, state.count, self._entries(database, space, new_rows))
+            self._save(replace(state, count=count, dead=dead, applied=changes.head), space)
         return changes.head
 
     def purge(self, database: sqlite3.Connection) -> None:
-        """Rewrite the matrix without removed lines, and drop the codes, which are built again after the write."""
-        space = database.execute("SELECT id, dimension FROM spaces WHERE name = ?", (self._space,)).fetchone()
+        """Rewrite the lane without removed lines, and drop the codes, which are built again after the write."""
+        space = vector_file.find_space(database, self._space)
         self.close()
         if space is not None:
-            self._rebuild(database, *space)
+            self._rebuild(database, space)
         for left in self._home.glob("*.codes"):
             left.unlink(missing_ok=True)
 
-    def _rebuild(self, database: sqlite3.Connection, space: int, dimension: int) -> int:
+    def _rebuild(self, database: sqlite3.Connection, space: VectorSpace) -> int:
         last = change_log.last_sequence(database)
         name = os.urandom(4).hex()
         # Not filtered by the `embedded` marks, which refer to the served vectors: this space may be served next.
@@ -430,24 +454,23 @@ class DenseLane:
             for folder in (self._home.parent, self._home):  # mkdir gives its mode to the last folder only
                 folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             try:
-                count = self._append(name, 0, self._vectors(database, space, rows))
-                self._save(
-                    DenseState(
-                        format=_FORMAT,
-                        space=self._space,
-                        name=name,
-                        dimension=dimension,
-                        count=count,
-                        dead=0,
-                        applied=last,
-                        checked=int(time.time()),
-                    )
+                count = self._append(name, 0, self._entries(database, space, rows))
+                state = DenseState(
+                    format=_FORMAT,
+                    space=self._space,
+                    name=name,
+                    dimension=space.dimension,
+                    count=count,
+                    dead=0,
+                    applied=last,
+                    checked=int(time.time()),
                 )
+                self._save(state, space)
             except BaseException:
                 for file in self._files(name):
                     file.unlink(missing_ok=True)
                 raise
-            for suffix in _SUFFIXES:
+            for suffix in (*_SUFFIXES, ".f32"):  # ".f32": the vectors themselves, in the lanes of earlier versions
                 for old in self._home.glob(f"*{suffix}"):
                     if old.stem != name:
                         old.unlink(missing_ok=True)
@@ -458,11 +481,11 @@ class DenseLane:
         state = self._state()
         if state is None or not state.count:
             return False
-        return time.time() - state.checked > _CHECK_INTERVAL_S or state.times != self._times(state.name)
+        return time.time() - state.checked > _CHECK_INTERVAL_S or not self._is_as_written(state)
 
     def mend(self, database: sqlite3.Connection) -> str:
         """Check everything and rebuild what is damaged; return what was. The caller holds the writer lock."""
-        space = database.execute("SELECT id, dimension FROM spaces WHERE name = ?", (self._space,)).fetchone()
+        space = vector_file.find_space(database, self._space)
         state = self._state()
         if space is None or state is None or not state.count:
             return ""
@@ -471,19 +494,27 @@ class DenseLane:
         bad_codes = [codes.name] if state.codes and not vector_codes.is_intact(codes) else []
         self.close()
         if found:
-            self._rebuild(database, *space)
-        elif bad_codes:  # searches scan the matrix until the next index run builds new codes
-            self._save(replace(state, codes="", codes_time="", checked=int(time.time())))
+            self._rebuild(database, space)
+        elif bad_codes:  # searches scan the vectors until the next index run builds new codes
+            self._save(replace(state, codes="", codes_time="", checked=int(time.time())), space)
             codes.unlink(missing_ok=True)
         else:
-            self._save(replace(state, checked=int(time.time())))
+            self._save(replace(state, checked=int(time.time())), space)
         if found or bad_codes:
             self.mended = ", ".join([*found, *bad_codes])
         return ", ".join([*found, *bad_codes])
 
-    def _save(self, state: DenseState) -> None:
-        """Replace the state by one with the present times of the files, which the caller has written or checked."""
-        change_log.write_state(self._state_path, replace(state, times=self._times(state.name)))
+    def _save(self, state: DenseState, space: VectorSpace) -> None:
+        """Replace the state by one with the present times of the lane's files, which the caller has written or checked."""
+        now = replace(state, times=self._times(state.name), vectors=space.file, slots=space.slots)
+        change_log.write_state(self._state_path, replace(now, vectors_time=space.file_time))
+
+    def _is_as_written(self, state: DenseState) -> bool:
+        try:
+            vectors_time = (self._vectors_home / state.vectors).stat().st_mtime_ns
+        except OSError:
+            return False
+        return state.times == self._times(state.name) and state.vectors_time == vectors_time
 
     def _times(self, name: str) -> str:
         try:
@@ -501,47 +532,39 @@ class DenseLane:
         lines = matrix.lines_of(np.fromiter(removed, dtype=np.int64, count=len(removed)))
         if not len(lines):
             return 0
-        _, rows, _, sums = self._files(state.name)
-        for file, width in ((sums, line_sums.SUM_BYTES), (rows, 8)):  # in this order, see `line_sums`
+        rows, _, _, sums = self._files(state.name)
+        for file in (sums, rows):  # in this order: a reader that sees a row of 0 beside a sum looks again
             with file.open("r+b", buffering=0) as stream:
                 for line in lines.tolist():
-                    os.pwrite(stream.fileno(), bytes(8), line * width)
+                    os.pwrite(stream.fileno(), bytes(8), line * 8)
                 os.fsync(stream.fileno())
         return len(lines)
 
     def _append(self, name: str, count: int, entries: Iterator[LineEntry]) -> int:
-        paths = self._files(name)
-        files = [os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") for path in paths]
+        files = [os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") for path in self._files(name)]
         with files[0], files[1], files[2], files[3]:
-            for file, width in zip(files[1:], (8, 8, line_sums.SUM_BYTES), strict=True):
+            for file, width in zip(files, _WIDTHS, strict=True):
                 file.seek(count * width)
                 file.truncate()
-            first = True
             for batch in _batches(entries):
-                if first:
-                    files[0].seek(count * len(batch[0][2]))
-                    files[0].truncate()
-                    first = False
-                for file, part in zip(files, _encode_lines(batch), strict=True):
-                    file.write(part)
+                for file, part in zip(files, vector_file.encode_lines(batch), strict=True):
+                    file.write(part.tobytes())
                 count += len(batch)
             for file in files:
                 file.flush()
                 os.fsync(file.fileno())
         return count
 
-    def _vectors(
-        self, database: sqlite3.Connection, space: int, rows: Sequence[int]
-    ) -> Iterator[tuple[int, str, Vector]]:
+    def _entries(self, database: sqlite3.Connection, space: VectorSpace, rows: Sequence[int]) -> Iterator[LineEntry]:
         for start in range(0, len(rows), _ROWS_PER_READ):
             part = rows[start : start + _ROWS_PER_READ]
             marks = ", ".join("?" * len(part))
             # CROSS JOIN keeps this order: SQLite would walk all vectors of the space for every batch of rows.
             yield from database.execute(
-                "SELECT c.row, c.project, v.vector FROM chunks c "
+                "SELECT c.row, c.project, v.slot FROM chunks c "
                 "CROSS JOIN vectors v ON v.space = ? AND v.key = c.vector_key "
                 f"WHERE c.row IN ({marks}) ORDER BY c.row",
-                (space, *part),
+                (space.id, *part),
             ).fetchall()
 
     # -- codes -------------------------------------------------------------------------------------------------------
@@ -572,11 +595,10 @@ class DenseLane:
         name = os.urandom(4).hex()
         path = self._codes_file(name)
         codes = self._open_codes(state) if vector_codes.is_intact(self._codes_file(state.codes)) else None
-        vectors, rows = matrix.vectors, matrix.rows
         try:
             if codes is not None and state.count < 2 * codes.trained:
-                vector_codes.extend_codes(path, codes, vectors, rows)
-            elif not vector_codes.build_codes(path, vectors, rows):
+                vector_codes.extend_codes(path, codes, matrix, matrix.rows)
+            elif not vector_codes.build_codes(path, matrix, matrix.rows):
                 return replace(state, codes="", refused=state.count, codes_time="")
         except BaseException:
             path.unlink(missing_ok=True)
@@ -629,10 +651,9 @@ class DenseLane:
         if opened is None or opened[0] != state:
             codes = opened[1].codes if opened and opened[0].codes == state.codes else self._open_codes(state)
             try:
-                with translate_errors(self._home):
-                    matrix = open_matrix(self._files(state.name), state.count, state.dimension, codes)
-                    if state.count <= _CHECKED_WHEN_OPENED or state.times != self._times(state.name):
-                        self._check_matrix(matrix, state)
+                matrix = self._open_matrix(state, codes)
+                if state.count <= _CHECKED_WHEN_OPENED or not self._is_as_written(state):
+                    self._check_matrix(matrix, state)
             except (StoreError, ValueError):
                 if self._state() == state:
                     raise
@@ -640,49 +661,38 @@ class DenseLane:
             opened = self._open = (state, matrix)
         return opened[1]
 
+    def _open_matrix(self, state: DenseState, codes: VectorCodes | None) -> VectorMatrix:
+        try:
+            vectors = VectorFile(self._vectors_home / state.vectors, state.dimension, state.slots)
+        except (FileNotFoundError, IsADirectoryError, ValueError):  # no file (name), or shorter than its records
+            raise StoreDamaged(
+                f"vectors are damaged: {state.vectors} is missing or cut", hint="'lorelog index' repairs it"
+            ) from None
+        with translate_errors(self._home):
+            return open_matrix(self._files(state.name), state.count, vectors, codes)
+
     def _check_matrix(self, matrix: VectorMatrix, state: DenseState) -> None:
         damage = _format_damage(state.name, matrix.damage())
         if damage:
-            hint = "'lorelog index' rebuilds them from the catalog"
+            hint = "'lorelog index' repairs them"
             raise StoreDamaged(f"vectors are damaged: {', '.join(damage)}", hint=hint)
 
     def _state(self) -> DenseState | None:
         state = change_log.read_state(self._state_path, DenseState)
         return state if state is not None and state.format == _FORMAT and state.space == self._space else None
 
-    def _files(self, name: str) -> MatrixFiles:
-        vectors, rows, projects, sums = (self._home / f"{name}{suffix}" for suffix in _SUFFIXES)
-        return vectors, rows, projects, sums
+    def _files(self, name: str) -> LaneFiles:
+        rows, projects, slots, sums = (self._home / f"{name}{suffix}" for suffix in _SUFFIXES)
+        return rows, projects, slots, sums
 
 
 def _format_damage(name: str, damage: Mapping[str, int]) -> list[str]:
-    return [f"{count:,} lines of {name}{ending}" for ending, count in damage.items()]
+    return [
+        f"{count:,} lines of {file if file.endswith('.i16') else f'{name}.{file}'}" for file, count in damage.items()
+    ]
 
 
 def _batches(entries: Iterable[LineEntry]) -> Iterator[list[LineEntry]]:
     iterator = iter(entries)
     while batch := list(islice(iterator, _BATCH_LINES)):
         yield batch
-
-
-def _encode_lines(entries: Sequence[LineEntry]) -> tuple[bytes, bytes, bytes, bytes]:
-    """Return what is appended to the files of a matrix for these lines."""
-    import numpy as np
-
-    vectors = b"".join(vector for _, _, vector in entries)
-    rows = b"".join(row.to_bytes(8, "little") for row, _, _ in entries)
-    projects = b"".join(project_hash(project) for _, project, _ in entries)
-    matrix = np.frombuffer(vectors, dtype="<f4").reshape(len(entries), -1)
-    sums = line_sums.sum_lines(matrix, np.frombuffer(rows, dtype="<i8"), np.frombuffer(projects, dtype="<u8"))
-    return vectors, rows, projects, sums.tobytes()
-
-
-def _query_array(vector: Vector) -> np.ndarray[Any, Any]:
-    import numpy as np
-
-    query = np.frombuffer(vector, dtype="<f4")
-    if not np.isfinite(query).all():
-        raise ModelFault(
-            "the query's vector contains NaN or infinity", hint="this is a fault of the model; try another"
-        )
-    return query

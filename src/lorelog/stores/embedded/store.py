@@ -7,6 +7,7 @@ catalog.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
@@ -32,6 +33,7 @@ from lorelog.core.ports import (
     VectorPair,
 )
 from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
+from lorelog.stores.embedded import vector_file
 from lorelog.stores.embedded.catalog_reader import CatalogReader, space_owner
 from lorelog.stores.embedded.catalog_writer import CatalogWriter
 from lorelog.stores.embedded.change_log import CatalogLane
@@ -179,6 +181,10 @@ class CatalogStore(ABC):
         with self._open_reader() as catalog:
             return catalog.vectors(keys) if catalog else {}
 
+    def vector_records(self, keys: Sequence[ChunkKey]) -> list[bytes]:
+        with self._open_reader() as catalog:
+            return catalog.vector_records(keys) if catalog else []
+
     def chunks_of(self, source: str) -> list[StoredChunk]:
         with self._open_reader() as catalog:
             return catalog.chunks_of(source) if catalog else []
@@ -258,10 +264,10 @@ class CatalogStore(ABC):
     def stats(self) -> StoreStats:
         with self._open_reader() as catalog:
             projects = catalog.projects() if catalog else {}
-            documents = len(catalog.documents()) if catalog else 0
+            documents = catalog.document_counts() if catalog else {}
             vectors, others = catalog.vector_counts() if catalog else (0, 0)
         return StoreStats(
-            documents=documents,
+            documents=sum(documents.values()),
             chunks=sum(projects.values()),
             vectors=vectors,
             other_vectors=others,
@@ -270,6 +276,7 @@ class CatalogStore(ABC):
             schema_version=SCHEMA_VERSION,
             location=self._location(),
             bytes_mapped=self._bytes_mapped(),
+            project_documents=documents,
         )
 
     def reading(self) -> AbstractContextManager[None]:
@@ -342,6 +349,7 @@ class CatalogStore(ABC):
             self.close()
             for name in ("catalog.db", "catalog.db-wal", "catalog.db-shm"):
                 (self._folder / name).unlink(missing_ok=True)
+            self._drop_vectors()
             self._drop_lanes()
 
     def set_damaged_aside(self) -> str:
@@ -358,6 +366,7 @@ class CatalogStore(ABC):
             if not find_catalog_damage(self._path):
                 return ""
             aside = set_aside(self._path)
+            self._drop_vectors()
             self._drop_lanes()
         return f"{self._path} was damaged and is kept as {aside.name}"
 
@@ -423,6 +432,12 @@ class CatalogStore(ABC):
                 return
         catalog.database.close()
 
+    def _drop_vectors(self) -> None:
+        """Delete the vector files: without the catalog nobody knows whose vectors they hold."""
+        import shutil
+
+        shutil.rmtree(self._folder / "vectors", ignore_errors=True)
+
     def _end_run(self) -> None:
         self._runs -= 1
 
@@ -465,9 +480,13 @@ class CatalogStore(ABC):
 
 def _folder_bytes(folder: Path) -> int:
     total = 0
-    for path in folder.rglob("*") if folder.exists() else ():
-        with suppress(OSError):  # a lane may be swapped in the meantime
-            total += path.stat().st_size if path.is_file() else 0
+    with suppress(OSError), os.scandir(folder) as entries:  # a lane may be swapped in the meantime
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                total += _folder_bytes(Path(entry.path))
+            else:
+                with suppress(OSError):
+                    total += entry.stat().st_size
     return total
 
 
@@ -567,8 +586,12 @@ class EmbeddedStore(CatalogStore):
             lane = self._dense_lane(catalog.space)
             damage = ", ".join(filter(None, [find_catalog_damage(self._path), lane.damage()]))
             missing, surplus, unlike = lane.compare(catalog.database)
+            space = vector_file.find_space(catalog.database, catalog.space)
+            unlike += len(vector_file.find_damage(catalog.database, space))
         if repair:
-            with self.writer():
+            with self.writer() as writer:
+                assert isinstance(writer, CatalogWriter)  # noqa: S101  (`writer` yields one)
+                writer.mend_vectors()
                 self._lexical.forget()
                 self._dense.forget()
             with self.writer():
@@ -594,7 +617,9 @@ class EmbeddedStore(CatalogStore):
                 return ""
         with self.writer(wait_s=_MEND_WAIT_S) as writer:
             assert isinstance(writer, CatalogWriter)  # noqa: S101  (`writer` yields one)
-            return lane.mend(writer.catalog.database) or lane.mended  # what opening the writer has mended
+            writer.mend_vectors()
+            found = [writer.mended, lane.mend(writer.catalog.database) or lane.mended]  # or what opening has mended
+            return ", ".join(filter(None, found))
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -624,16 +649,19 @@ class EmbeddedStore(CatalogStore):
         try:
             with self.writer(wait_s=_MEND_WAIT_S) as writer:
                 assert isinstance(writer, CatalogWriter)  # noqa: S101  (`writer` yields one)
+                writer.mend_vectors()
                 lane.mend(writer.catalog.database)
         except (StoreBusy, StoreUnwritable):
             raise error from None
 
     def _report_repairs(self, writer: CatalogWriter) -> None:
-        for lane in self._dense_lanes.values():
-            if lane.mended:
-                at = datetime.now(UTC).isoformat(timespec="seconds")
-                writer.set_note(REPAIR_NOTE, f"{at} {lane.mended}")
-                lane.mended = ""
+        lanes = list(self._dense_lanes.values())
+        mended = ", ".join(filter(None, [writer.mended, *(lane.mended for lane in lanes)]))
+        if mended:
+            at = datetime.now(UTC).isoformat(timespec="seconds")
+            writer.set_note(REPAIR_NOTE, f"{at} {mended}")
+        for lane in lanes:
+            lane.mended = ""
 
     def _close_files(self) -> None:
         with self._turn:

@@ -11,6 +11,7 @@ from lorelog.core.dataclasses import dataclass
 from lorelog.core.document import DATE_IN_TEXT, DATE_OF_FILE, Anchor, Chunk, StoredChunk, chunk_id
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import MIN_BM25_WORDS
+from lorelog.stores.embedded import vector_file
 from lorelog.stores.embedded.catalog_reader import space_model
 from lorelog.stores.embedded.rows import day_number
 from lorelog.stores.milvus.lexicon import Lexicon
@@ -35,9 +36,10 @@ _MAX_CALL_BYTES = 4_000_000
 """Of one call. Servers accept 64 MB, but many rows at once make them slow."""
 _COLUMNS = (
     "c.row, c.content_hash, d.source, c.project, c.heading, c.heading_level, c.start_line, c.end_line, c.content, c.date, c.type, "
-    "c.tags, v.vector, c.text, c.context, c.heading_path, c.anchor, c.piece, c.date_source, "
+    "c.tags, v.slot, c.text, c.context, c.heading_path, c.anchor, c.piece, c.date_source, "
     "c.memory"
 )
+_SLOT = _COLUMNS.split(", ").index("v.slot")
 READ_FIELDS = (
     "key", "chunk_hash", "content_hash", "home", "shared", "source", "heading", "heading_level", "start_line", "end_line", "text", "type", "tags",
     "has_vector", "about",
@@ -71,9 +73,13 @@ def rows_to_send(
             (owner.space, *part),
         ).fetchall()
         bags = lexicon.word_counts(part)
+        space = vector_file.find_space(database, owner.space)
+        slots = [values[_SLOT] for values in chunks if values[_SLOT] is not None]
+        vectors = dict(zip(slots, vector_file.read_vectors(database, space, slots), strict=True))
         batch: list[Row] = []
         size = 0
-        for values in chunks:
+        for chunk in chunks:
+            values = (*chunk[:_SLOT], vectors.get(chunk[_SLOT]), *chunk[_SLOT + 1 :])
             row = _row(values, bags.get(values[0], ([], 0)), owner.home, owner.width)
             row["shared"] = fit_text(owner.shared_name(values[3], values[2]), MAX_PATH_BYTES)
             # Rows are pushed before their model is served, so they get the ids of that model.
