@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
@@ -16,6 +15,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from lorelog.config import PROJECT_FILE, USER_FILE, Settings, load_settings
+from lorelog.config.layers import environment_digest, settings_stamp
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError
 from lorelog.core.options import (
@@ -289,27 +289,6 @@ def _make_plan(location: Location, flags: Mapping[str, object]) -> _EnginePlan:
     )
 
 
-def _environment_digest(environment: Mapping[str, str]) -> bytes:
-    """Return a hash of an environment: its values may be secrets, which nothing should keep."""
-    from hashlib import sha256
-
-    return sha256(repr(sorted(environment.items())).encode("utf-8", "surrogateescape")).digest()
-
-
-_SETTLED_NS = 100_000_000
-
-
-def _settings_stamp(path: Path) -> object:
-    """Return what changes with a settings file; None if it changed just now, and may change again at the same time."""
-    try:
-        status = os.stat(path)  # noqa: PTH116
-    except OSError:
-        return "missing"
-    if abs(time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns)) < _SETTLED_NS:
-        return None
-    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
-
-
 class ResourcePool:
     """Stores, models and caches that a long-running process shares among engines.
 
@@ -388,10 +367,10 @@ class ResourcePool:
             location.home,
             location.project,
             location.scope,
-            _environment_digest(location.environment),
+            environment_digest(location.environment),
             *flags.items(),
         )
-        stamps = tuple(_settings_stamp(settings_file(location, of_project=of_project)) for of_project in (False, True))
+        stamps = tuple(settings_stamp(settings_file(location, of_project=of_project)) for of_project in (False, True))
         with self._lock:
             kept = self._plans.get(key)
             if kept is not None and kept[0] == stamps and None not in stamps:

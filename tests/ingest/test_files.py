@@ -25,7 +25,9 @@ def scanned(path: Path, data: bytes) -> SourceFile:
 def test_text_and_hash_of_the_bytes(tmp_path: Path) -> None:
     """The hash is that of the bytes on disk; the text is decoded."""
     data = "é 记忆\n".encode()
-    assert read_text(scanned(tmp_path / "a.md", data)) == FileText("é 记忆\n", hashlib.sha256(data).hexdigest())
+    assert read_text(scanned(tmp_path / "a.md", data)) == FileText(
+        "é 记忆\n", hashlib.sha256(data).hexdigest(), size=len(data)
+    )
 
 
 def test_only_crlf_is_a_line_end_beside_lf(tmp_path: Path) -> None:

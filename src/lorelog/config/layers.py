@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -217,3 +218,24 @@ def _flatten(table: Table, path: Path) -> list[tuple[str, object]]:
         else:
             find_setting(section, str(path))
     return flat
+
+
+def environment_digest(environment: Mapping[str, str]) -> bytes:
+    """Return a hash of an environment: its values may be secrets, which nothing should keep."""
+    from hashlib import sha256
+
+    return sha256(repr(sorted(environment.items())).encode("utf-8", "surrogateescape")).digest()
+
+
+_SETTLED_NS = 100_000_000
+
+
+def settings_stamp(path: Path) -> object:
+    """Return what changes with a settings file; None if it changed just now, and may change again at the same time."""
+    try:
+        status = os.stat(path)  # noqa: PTH116
+    except OSError:
+        return "missing"
+    if abs(time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns)) < _SETTLED_NS:
+        return None
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino

@@ -18,7 +18,7 @@ from lorelog.services.search import postprocess
 from lorelog.services.search.searcher import Searcher
 from lorelog.stores.embedded import EmbeddedStore
 
-MAX_STATEMENTS = 12
+MAX_STATEMENTS = 13
 """Of a hybrid search: counts and facts of the catalog, positions of the lanes, and one statement each for neighbours, entries and texts."""
 TEXTS = 60
 
