@@ -95,11 +95,12 @@ _OLDEST_FIRST = "c.date, d.source, c.start_line"
 class CatalogReader:
     """Reads a catalog on behalf of one model (`provider/model`). The writer uses it too, on its own connection."""
 
-    def __init__(self, database: sqlite3.Connection, owner: str) -> None:
+    def __init__(self, database: sqlite3.Connection, owner: str, inode: int = 0) -> None:
+        """Read a catalog; `inode` is that of its file, for the store's readers."""
         self.database = database
         self.owner = owner
-        self.inode = 0
-        """The file that the connection reads, for the store's readers."""
+        self.inode = inode
+        self.has_schema = False
         self._facts: dict[str, str | None] | None = None
         self._project_counts: dict[str, tuple[int, int]] | None = None
         self.checked_lanes: set[object] = set()

@@ -340,3 +340,16 @@ def _migrate(database: sqlite3.Connection, migrations: tuple[Migration, ...]) ->
             migration(database)
         database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         database.execute(f"PRAGMA user_version = {len(migrations)}")
+
+
+def folder_bytes(folder: Path) -> int:
+    """Return the size of all files in a folder."""
+    total = 0
+    with suppress(OSError), os.scandir(folder) as entries:  # a lane may be swapped in the meantime
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                total += folder_bytes(Path(entry.path))
+            else:
+                with suppress(OSError):
+                    total += entry.stat().st_size
+    return total

@@ -7,7 +7,7 @@ catalog.
 
 from __future__ import annotations
 
-import os
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
@@ -39,6 +39,7 @@ from lorelog.stores.embedded.catalog_writer import CatalogWriter
 from lorelog.stores.embedded.change_log import CatalogLane
 from lorelog.stores.embedded.connection import (
     find_catalog_damage,
+    folder_bytes,
     hold_lock,
     open_reader,
     open_writer,
@@ -51,6 +52,7 @@ from lorelog.stores.embedded.migrations import SCHEMA_VERSION
 
 _RESET_WAIT_S = 2.0
 _MAX_IDLE_READERS = 4
+_OPEN_TRIES, _OPEN_PAUSE_S = 5, 0.02
 """Connections that are kept for the next readers; each has a page cache of up to two megabytes."""
 
 
@@ -67,7 +69,6 @@ class CatalogStore(ABC):
         self._readers_lock = Lock()
         self._thread = local()
         self._inode = 0
-        self._schema_seen = False
         self._runs = 0
         self._projects: tuple[str, dict[str, int]] = ("", {})
         self._superseding: tuple[str, tuple[Supersession, ...]] = ("", ())
@@ -272,7 +273,7 @@ class CatalogStore(ABC):
             vectors=vectors,
             other_vectors=others,
             projects=projects,
-            bytes_on_disk=_folder_bytes(self._folder),
+            bytes_on_disk=folder_bytes(self._folder),
             schema_version=SCHEMA_VERSION,
             location=self._location(),
             bytes_mapped=self._bytes_mapped(),
@@ -349,8 +350,8 @@ class CatalogStore(ABC):
             self.close()
             for name in ("catalog.db", "catalog.db-wal", "catalog.db-shm"):
                 (self._folder / name).unlink(missing_ok=True)
+            self._drop_lanes()  # first, because a reader takes a vector file that a lane names and that is gone for damage
             self._drop_vectors()
-            self._drop_lanes()
 
     def set_damaged_aside(self) -> str:
         """Rename a damaged catalog, and forget its lanes. The next write begins an empty one."""
@@ -366,8 +367,8 @@ class CatalogStore(ABC):
             if not find_catalog_damage(self._path):
                 return ""
             aside = set_aside(self._path)
-            self._drop_vectors()
             self._drop_lanes()
+            self._drop_vectors()
         return f"{self._path} was damaged and is kept as {aside.name}"
 
     def close(self) -> None:
@@ -405,25 +406,40 @@ class CatalogStore(ABC):
                 self._give_back(catalog)
 
     def _take_reader(self) -> CatalogReader | None:
-        """Return a connection that no other thread uses, or None if there is no catalog."""
+        """Return a connection that no other thread uses, or None if there is no catalog.
+
+        Another process may be resetting the index, so an error is believed only if it stays.
+        """
+        for attempt in range(_OPEN_TRIES):
+            inode = self._find_inode()
+            if not inode:
+                return None
+            with self._readers_lock:
+                if self._idle_readers:
+                    return self._idle_readers.pop()
+            try:
+                catalog = CatalogReader(open_reader(self._path), self._space, inode)
+            except StoreError:
+                if attempt + 1 == _OPEN_TRIES:
+                    raise
+                time.sleep(_OPEN_PAUSE_S)
+                continue
+            if self._find_inode() == inode:
+                return catalog
+            catalog.database.close()
+        return None
+
+    def _find_inode(self) -> int:
+        """Return the catalog's inode, or 0 if there is none; connections to a file that was replaced are closed."""
         try:
             inode = self._path.stat().st_ino
         except FileNotFoundError:
-            self._close_files()
-            return None
+            inode = 0
         if inode != self._inode:
             with self._turn:
-                if inode != self._inode:
-                    self._close_files()
-                    self._schema_seen = False
-                    self._inode = inode
-        with self._readers_lock:
-            if self._idle_readers:
-                return self._idle_readers.pop()
-        catalog = self._open_catalog()
-        if catalog is not None:
-            catalog.inode = inode
-        return catalog
+                self._close_files()
+                self._inode = inode
+        return inode
 
     def _give_back(self, catalog: CatalogReader) -> None:
         with self._readers_lock:
@@ -441,24 +457,15 @@ class CatalogStore(ABC):
     def _end_run(self) -> None:
         self._runs -= 1
 
-    def _open_catalog(self) -> CatalogReader | None:
-        """Open the catalog, or return None if another process has just deleted it."""
-        try:
-            return CatalogReader(open_reader(self._path), self._space)
-        except StoreError:
-            if self._path.exists():
-                raise
-            return None
-
     def _has_schema(self, catalog: CatalogReader) -> bool:
         """Return True if the schema exists, brought up to date: a writer may have created the file but not migrated it."""
-        if not self._schema_seen:  # valid as long as the file is the same
+        if not catalog.has_schema:
             version = catalog.database.execute("PRAGMA user_version").fetchone()[0]
             if 0 < version < SCHEMA_VERSION:
                 with hold_lock(self._lock, wait_s=_RESET_WAIT_S):
                     open_writer(self._path).close()
-            self._schema_seen = bool(version)
-        return self._schema_seen
+            catalog.has_schema = bool(version)
+        return catalog.has_schema
 
     def _repair(self, catalog: CatalogReader, lane: CatalogLane) -> None:
         """Rebuild a lane that is missing or was made by another analyser, unless a writer is active or writing is forbidden.
@@ -476,18 +483,6 @@ class CatalogStore(ABC):
             with suppress(StoreBusy, StoreUnwritable), self.writer(wait_s=0):
                 pass
             catalog.remember(on=catalog.remembers)  # what was read before the write may be outdated
-
-
-def _folder_bytes(folder: Path) -> int:
-    total = 0
-    with suppress(OSError), os.scandir(folder) as entries:  # a lane may be swapped in the meantime
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                total += _folder_bytes(Path(entry.path))
-            else:
-                with suppress(OSError):
-                    total += entry.stat().st_size
-    return total
 
 
 _SWAP_WAIT_S = 30.0
@@ -674,8 +669,11 @@ class EmbeddedStore(CatalogStore):
         import shutil
 
         for lane in ("lexical", "dense"):
+            gone = self._folder / f"{lane}.deleted"
+            shutil.rmtree(gone, ignore_errors=True)  # of a process that was killed here
             if (self._folder / lane).exists():
-                shutil.rmtree(self._folder / lane)
+                (self._folder / lane).rename(gone)  # at once, so that no reader meets a part of it
+                shutil.rmtree(gone)
 
     def _bytes_mapped(self) -> int:
         return self._dense.mapped_bytes()
