@@ -138,7 +138,7 @@ def main() -> int:
     args = parser.parse_args()
     pieces = WordPieces(args.vocabulary)
     sets = [one for one in read_sets(args.judged, args.limit) if not args.sets or one.name in args.sets.split(",")]
-    columns = {}
+    columns: dict[str, dict[str, float]] = {}
     if args.teachers and args.taught:
         columns |= teacher_columns(sets, args.teachers, args.taught, pieces, args.device)
     for path in args.student:

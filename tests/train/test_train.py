@@ -159,7 +159,7 @@ def test_absent_files_are_left_out(tmp_path: Path) -> None:
 def _weights(layers: int, seed: int) -> dict[str, Any]:
     """An encoder of chance with the right shapes."""
     rng = np.random.default_rng(seed)
-    shapes = {
+    shapes: dict[str, tuple[int, ...]] = {
         "embeddings.word_embeddings.weight": (30522, 384),
         "embeddings.position_embeddings.weight": (512, 384),
         "embeddings.token_type_embeddings.weight": (2, 384),
