@@ -51,7 +51,7 @@ SOURCES: tuple[Source, ...] = (
     *_of("science", readers.documents, 8_000, r"^papers/.*\.(rst|md)$", "scipy-conference/scipy_proceedings CC-BY-3.0"),
     # Questions and answers
     *_of("answers", readers.medical_answers, 40_000, r"_QA/.*\.xml$", "abachaa/MedQuAD CC-BY-4.0"),
-    *_of("answers", readers.facts, 12_000, r"^data(_eval)?/knowledge\.json$", "alexa/alexa-with-dstc9-track1-dataset CDLA-Sharing-1.0"),
+    *_of("answers", readers.facts, 12_000, r"^data(_eval)?/knowledge\.json$", "alexa/alexa-with-dstc9-track1-dataset Apache-2.0"),
     *_of("answers", readers.titles, 60_000, r"qid_to_title\.pickle$", "LittleYUYU/StackOverflow-Question-Code-Dataset CC-BY-4.0"),
     # Dialogue
     *_of("dialogue", readers.friends_questions, 40_000, r"^dat/.*\.json$", "emorynlp/FriendsQA Apache-2.0"),
