@@ -65,7 +65,7 @@ SOURCES: tuple[Source, ...] = (
     *_of("documents", readers.documents, 30_000, r"^content/.*\.md$", "github/docs CC-BY-4.0"),
     *_of("documents", readers.documents, 30_000, r"^content/en/.*\.md$", "kubernetes/website CC-BY-4.0"),
     *_of("documents", readers.documents, 20_000, r"^docs-ref-conceptual/.*\.md$", "MicrosoftDocs/azure-docs-cli CC-BY-4.0"),
-    *_of("documents", readers.documents, 12_000, _MARKDOWN, "jbranchaud/til MIT", "simonw/til Apache-2.0", "joelparkerhenderson/architecture-decision-record CC-BY-4.0", "rust-lang/rfcs Apache-2.0", "caddyserver/caddy Apache-2.0", "etcd-io/etcd Apache-2.0", "prometheus/prometheus Apache-2.0", "gohugoio/hugo Apache-2.0", "vitejs/vite MIT", "BurntSushi/ripgrep MIT", "expressjs/express MIT"),
+    *_of("documents", readers.documents, 12_000, _MARKDOWN, "jbranchaud/til MIT", "simonw/til Apache-2.0", "rust-lang/rfcs Apache-2.0", "caddyserver/caddy Apache-2.0", "etcd-io/etcd Apache-2.0", "prometheus/prometheus Apache-2.0", "gohugoio/hugo Apache-2.0", "vitejs/vite MIT", "BurntSushi/ripgrep MIT", "expressjs/express MIT"),
     *_of("documents", readers.documents, 12_000, r"(^|/)(peps|docs?)/.*\.(rst|txt|md)$", "python/peps CC0-1.0", "pandas-dev/pandas BSD-3-Clause", "scikit-learn/scikit-learn BSD-3-Clause", "numpy/numpy BSD-3-Clause", "django/django BSD-3-Clause", "scrapy/scrapy BSD-3-Clause", "pallets/flask BSD-3-Clause", "pytest-dev/pytest MIT", "celery/celery BSD-3-Clause", "networkx/networkx BSD-3-Clause", "sympy/sympy BSD-3-Clause", "sqlfluff/sqlfluff MIT"),
     *_of("documents", readers.manual_pages, 15_000, r"^man[1-8]/", "mkerrisk/man-pages various-free"),
     *_of("documents", readers.cheat_sheets, 8_000, r"^[a-z0-9_-]+$", "cheat/cheatsheets CC0-1.0"),
