@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-rest test-failed test-all test-local e2e lint fix docs site picture plugins plugins-check bench bench-all bench-page bench-check bench-trend bench-latency bench-hooks bench-records bench-words bench-quality bench-redaction bench-scale bench-milvus bench-code bench-freshness bench-delivery bench-safety lock clean
+.PHONY: help demo test test-rest test-failed test-all test-local e2e lint fix docs site picture plugins plugins-check bench bench-all bench-page bench-check bench-trend bench-latency bench-hooks bench-records bench-words bench-quality bench-encoder bench-redaction bench-scale bench-milvus bench-code bench-freshness bench-delivery bench-safety lock clean
 
 help:  ## show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -97,6 +97,9 @@ bench-words: $(VENV)/.ready  ## seconds until a large corpus is found by words (
 bench-quality: $(VENV)/.ready  ## how well judged sets are answered, beside simple rankings (make bench-quality DATA=DIR VECTORS=DIR)
 	@test -n "$(DATA)" || { echo "DATA=DIR must hold retrieval/SET/corpus.jsonl.gz"; exit 2; }
 	$(BIN)/python -m bench.quality --data $(DATA) $(if $(VECTORS),--vectors $(VECTORS)) $(ARGS)
+
+bench-encoder: $(VENV)/.ready  ## texts per second, loading and memory of the built-in encoder (make bench-encoder ARGS='--candidate model.onnx')
+	$(BIN)/python -m bench.encoder $(ARGS)
 
 bench-redaction: $(VENV)/.ready  ## what redaction takes out of real sessions (make bench-redaction DATA=DIR ARGS='--show FILE')
 	@test -n "$(DATA)" || { echo "DATA=DIR must hold transcripts/claude_code/*.jsonl.gz, transcripts/opencode/*.json.gz"; exit 2; }

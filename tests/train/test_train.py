@@ -1,0 +1,232 @@
+"""The pipeline that makes the encoder: each step on a few texts. Steps that need torch or onnx are skipped without them."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from train.passages import python_functions, sections
+from train.repository import Repository
+from train.sources import SOURCES
+from train.tokens import Sequences, WordPieces, read_shard, word_mask, write_arrays
+from train.weights import read, with_layers, write
+
+from train import gather, overlap, pack
+
+VOCABULARY = Path(__file__).parents[2] / "encoder/src/lorelog_encoder/vocab.txt"
+JUDGED = (
+    "The cache of the scheduler is emptied every night at two, because the disk of the old server was too small for it."
+)
+
+
+@pytest.fixture(scope="module")
+def pieces() -> WordPieces:
+    return WordPieces(VOCABULARY)
+
+
+def _mirror(folder: Path) -> Path:
+    """A clone with documents, one of which repeats a judged text."""
+    repository = folder / "jbranchaud+til" / "repo"
+    repository.mkdir(parents=True)
+    for number in range(12):
+        body = f"Topic {number} is about widgets of size {number}. They are turned by hand, {number} times, until they fit the box."
+        (repository / f"note-{number}.md").write_text(
+            f"# How widget {number} is turned\n\n{body}\n\n## Why\n\n{body[::-1]}\n"
+        )
+    (repository / "judged.md").write_text(f"# Nightly\n\nAs we know: {JUDGED.upper()}\n")
+    git = ["git", "-C", str(repository), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "Add notes about widgets"], check=True)
+    return folder
+
+
+def _judged(folder: Path) -> Path:
+    one = folder / "retrieval" / "one"
+    one.mkdir(parents=True)
+    for name, entries in {
+        "corpus": [{"id": "a", "text": JUDGED}, {"id": "b", "text": "Nothing else is known."}],
+        "queries": [{"id": "q", "text": "when is the cache emptied"}],
+    }.items():
+        with gzip.open(one / f"{name}.jsonl.gz", "wt") as lines:
+            lines.writelines(json.dumps(entry) + "\n" for entry in entries)
+    (one / "qrels.tsv").write_text("query\tdocument\tgain\nq\ta\t1\n")
+    return folder
+
+
+def _run(main: Any, monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    monkeypatch.setattr(sys, "argv", ["train", *map(str, arguments)])
+    return int(main())
+
+
+@pytest.fixture
+def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Texts of a small clone, gathered and packed: `text`, `judged.npz.xz`, `shards`."""
+    mirrors, data = _mirror(tmp_path / "mirrors"), _judged(tmp_path / "data")
+    options = ("--mirrors", mirrors, "--out", tmp_path / "text", "--sources", "jbranchaud/til", "--jobs", 1)
+    assert _run(gather.main, monkeypatch, *options) == 0
+    common = ("--vocabulary", VOCABULARY, "--judged", tmp_path / "judged.npz.xz")
+    assert _run(pack.main, monkeypatch, "--data", data, *common) == 0
+    assert (
+        _run(pack.main, monkeypatch, "--text", tmp_path / "text", "--out", tmp_path / "shards", "--jobs", 1, *common)
+        == 0
+    )
+    return tmp_path
+
+
+def test_judged_text_is_left_out_of_the_training_text(
+    shards: Path, monkeypatch: pytest.MonkeyPatch, pieces: WordPieces
+) -> None:
+    """A gathered text that repeats a judged one in other case and with other punctuation does not reach the shards."""
+    (path,) = (shards / "shards").glob("shard-*.npz")
+    questions, passages = read_shard(path)
+    assert questions.lengths.size == passages.lengths.size >= 20
+    judged = overlap.JudgedText(overlap.judged_sequences(shards / "judged.npz.xz"), word_mask(VOCABULARY))
+    assert judged.shared(
+        pieces([f"So, {JUDGED.upper().replace(',', ' --')}", "widgets", JUDGED[-40:]], 500)
+    ).tolist() == [True, False, False]
+    command = ("--shards", shards / "shards", "--judged", shards / "judged.npz.xz", "--vocabulary", VOCABULARY)
+    assert _run(overlap.main, monkeypatch, *command) == 0
+
+
+def test_overlap_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pieces: WordPieces) -> None:
+    """The check fails if a shard holds a judged text, short or long."""
+    judged = pieces([JUDGED, "short one"], 500)
+    write_arrays(tmp_path / "judged.npz", {"one/passages": judged.tokens, "one/passage_lengths": judged.lengths})
+    held = pieces(["Short, one!"], 500)
+    arrays = {
+        "questions": held.tokens,
+        "question_lengths": held.lengths,
+        "passages": held.tokens,
+        "passage_lengths": held.lengths,
+    }
+    write_arrays(tmp_path / "shard-00.npz", arrays)
+    command = ("--shards", tmp_path, "--judged", tmp_path / "judged.npz", "--vocabulary", VOCABULARY)
+    assert _run(overlap.main, monkeypatch, *command) == 1
+
+
+def test_gathering_again_gives_the_same_text(shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seeds are fixed: a second run writes the same pairs in the same order."""
+    options = ("--mirrors", shards / "mirrors", "--out", shards / "again", "--sources", "jbranchaud/til", "--jobs", 1)
+    assert _run(gather.main, monkeypatch, *options) == 0
+    assert (shards / "again/texts-00.jsonl.xz").read_bytes() == (shards / "text/texts-00.jsonl.xz").read_bytes()
+
+
+def test_runs_do_not_cross_texts() -> None:
+    """Two texts that only together hold a judged run are not left out."""
+    mask = np.ones(100, bool)
+    judged = overlap.JudgedText([Sequences(np.arange(20, dtype=np.uint16), np.array([20]))], mask)
+    halves = Sequences(np.arange(20, dtype=np.uint16), np.array([10, 10]))
+    assert judged.shared(halves).tolist() == [False, False]
+    assert judged.shared(Sequences(np.arange(2, 16, dtype=np.uint16), np.array([14]))).tolist() == [True]
+
+
+def test_questions_come_from_headings_and_docstrings() -> None:
+    """A section is asked for by its heading or words, a function by its docstring."""
+    pairs = list(sections("# Deploy\n\nPush to main, then wait for the pipeline to end.\n", "guide", Random(1)))
+    assert len(pairs) == 1
+    assert "Push to main" in pairs[0].passage
+    (pair,) = python_functions(
+        'def f(a):\n    """Return the largest of many numbers."""\n    largest = max(a)\n    print("the largest number is", largest)\n    return max(a)\n'
+        + "\n" * 3,
+        Random(3),
+    )
+    assert "largest" in pair.question
+    assert "max(a)" in pair.passage
+
+
+def test_every_source_names_its_licence() -> None:
+    """Licences that forbid commercial use are not taken."""
+    assert all(source.licence and "NC" not in source.licence and source.licence != "research" for source in SOURCES)
+
+
+def test_absent_files_are_left_out(tmp_path: Path) -> None:
+    """A snapshot may list files that it does not hold."""
+    found = Repository.find(_mirror(tmp_path), "jbranchaud/til")
+    assert found is not None
+    assert [path for path, _ in found.texts(["missing.md", "note-1.md"])] == ["note-1.md"]
+    assert Repository.find(tmp_path, "no/body") is None
+
+
+def _weights(layers: int, seed: int) -> dict[str, Any]:
+    """An encoder of chance with the right shapes."""
+    rng = np.random.default_rng(seed)
+    shapes: dict[str, tuple[int, ...]] = {
+        "embeddings.word_embeddings.weight": (30522, 384),
+        "embeddings.position_embeddings.weight": (512, 384),
+        "embeddings.token_type_embeddings.weight": (2, 384),
+    }
+    for number in range(layers):
+        prefix = f"encoder.layer.{number}"
+        for part in ("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"):
+            shapes |= {f"{prefix}.{part}.weight": (384, 384), f"{prefix}.{part}.bias": (384,)}
+        shapes |= {f"{prefix}.intermediate.dense.weight": (1536, 384), f"{prefix}.intermediate.dense.bias": (1536,)}
+        shapes |= {f"{prefix}.output.dense.weight": (384, 1536), f"{prefix}.output.dense.bias": (384,)}
+    weights = {name: rng.normal(0, 0.05, shape).astype(np.float32) for name, shape in shapes.items()}
+    for name in (
+        "embeddings",
+        *(f"encoder.layer.{n}.{p}" for n in range(layers) for p in ("attention.output", "output")),
+    ):
+        weights |= {
+            f"{name}.LayerNorm.weight": np.ones(384, np.float32),
+            f"{name}.LayerNorm.bias": np.zeros(384, np.float32),
+        }
+    return weights
+
+
+def test_small_weights_are_read_back(tmp_path: Path) -> None:
+    """Weights as int8 come back within half a step, and layers can be chosen."""
+    weights = {name: array for name, array in _weights(2, 1).items() if "word" not in name}
+    write(tmp_path / "small.npz", weights, is_small=True)
+    restored = read(tmp_path / "small.npz")
+    name = "encoder.layer.1.output.dense.weight"
+    assert np.abs(restored[name] - weights[name]).max() <= np.abs(weights[name]).max() / 254 + 1e-6
+    assert np.array_equal(with_layers(weights, [1])["encoder.layer.0.output.dense.weight"], weights[name])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None or importlib.util.find_spec("onnx") is None,
+    reason="train/requirements.txt",
+)
+def test_the_whole_pipeline_makes_a_model(shards: Path, monkeypatch: pytest.MonkeyPatch, pieces: WordPieces) -> None:
+    """From text to an int8 model that gives what the network gives, and the same vector for a text alone and in a batch."""
+    import onnxruntime
+
+    from train import distil, measure, quantise, teach
+
+    (shards / "teachers").mkdir()
+    for seed, teacher in enumerate(teach.TEACHERS):
+        write(shards / f"teachers/{teacher.name}.npz", _weights(1, seed), is_small=True)
+    common = ("--shards", shards / "shards", "--vocabulary", VOCABULARY)
+    assert _run(teach.main, monkeypatch, *common, "--teachers", shards / "teachers", "--out", shards / "taught.pt") == 0
+    options = ("--taught", shards / "taught.pt", "--init", shards / "teachers/e5.npz", "--out", shards / "student.npz")
+    training = ("--steps", 4, "--warm", 1, "--per-batch", 8, "--quantised", 0.5, "--judged", shards / "judged.npz.xz")
+    assert _run(distil.main, monkeypatch, *common, *options, *training) == 0
+    assert _run(quantise.main, monkeypatch, "--student", shards / "student.npz", "--out", shards / "model.onnx") == 0
+
+    sets = measure.read_sets(shards / "judged.npz.xz", 0)
+    embed = measure.onnx_embed(shards / "model.onnx", pieces)
+    assert 0 <= measure.measure(sets, embed)["one"] <= 1
+    from train.network import Encoder
+
+    network = Encoder(read(shards / "student.npz")).eval()
+    network.load_ranges(read(shards / "student.npz"))
+    passages = sets[0].passages
+    expected = measure.torch_embed(network, pieces, "cpu")(passages, False)
+    assert np.sum(expected * embed(passages, False), axis=1).min() > 0.999
+
+    session = onnxruntime.InferenceSession(str(shards / "model.onnx"), providers=["CPUExecutionProvider"])
+    ids = np.zeros((2, 30), np.int64)
+    ids[0, :9], ids[1] = range(2000, 2009), range(3000, 3030)
+    together = session.run(None, {"input_ids": ids, "attention_mask": (ids > 0).astype(np.int64)})[0][0]
+    alone = session.run(None, {"input_ids": ids[:1, :9], "attention_mask": np.ones((1, 9), np.int64)})[0][0]
+    assert float(together @ alone) > 0.9999
