@@ -124,8 +124,8 @@ class World:
         return "\n".join(path.read_text() for path in sorted(self._journal_files()))
 
     def _journal_files(self) -> Iterator[Path]:
-        yield from self.project.rglob(".lorelog/**/memory/*.md")
-        yield from self.home.rglob(".lorelog/**/memory/*.md")
+        for place in (self.project, self.home):
+            yield from _journals_below(place)
         yield from (self.home / ".openclaw").rglob("workspace*/.lorelog/**/*.md")
 
     def entries(self, *, turns_only: bool = True) -> list[Entry]:
@@ -220,6 +220,14 @@ class World:
         for folder in (self.logs, self.home, self.project):
             with contextlib.suppress(shutil.Error, OSError):
                 shutil.copytree(folder, where / folder.name, ignore=skip, symlinks=True, dirs_exist_ok=True)
+
+
+def _journals_below(place: Path) -> Iterator[Path]:
+    """Yield journals. `os.walk` passes over folders that vanish: a host deletes its clones meanwhile."""
+    for folder, _, names in os.walk(place):
+        parts = Path(folder).relative_to(place).parts
+        if ".lorelog" in parts and parts[-1] == "memory":
+            yield from (Path(folder, name) for name in names if name.endswith(".md"))
 
 
 def eventually(look: Callable[[], bool], what: str, limit_s: float = 30.0) -> None:
