@@ -132,7 +132,7 @@ def indexed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 COLD = {
     *("numpy", "onnxruntime", "rich", "typing_extensions", "inspect", "dataclasses", "ast", "tokenize", "difflib"),
     *("statistics", "fractions", "tempfile", "random", "shutil", "bz2", "lzma", "copy", "signal", "subprocess"),
-    *("logging", "concurrent.futures", "asyncio", "http.client", "importlib.metadata", "unittest", "email"),
+    *("hashlib", "logging", "concurrent.futures", "asyncio", "http.client", "importlib.metadata", "unittest", "email"),
 }
 """Modules that a cold lexical search once loaded, or that take a millisecond or more."""
 

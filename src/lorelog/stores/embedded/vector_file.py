@@ -15,7 +15,6 @@ takes one by one. It is 0 only in a removed record. A damaged vector is taken ou
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lorelog.core.dataclasses import dataclass
+from lorelog.core.digests import blake2b
 from lorelog.core.errors import ModelFault
 from lorelog.core.ports import Vector
 
@@ -233,7 +233,7 @@ LineEntry = tuple[int, str, int]
 
 def project_hash(project: str) -> bytes:
     """Return the 8 bytes that are stored for each line of this project."""
-    return hashlib.blake2b(project.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return blake2b(project.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def encode_lines(entries: Sequence[LineEntry]) -> tuple[Array, Array, Array, Array]:
