@@ -196,5 +196,16 @@ def test_a_journal_that_grew_is_parsed_from_its_last_entry_on() -> None:
     rest = chunk_markdown(grown, "/memory/2026-03-05.md", ChunkOptions(), resume=point)
     assert [chunk.text for chunk in rest.chunks] == ["### 10:59\ntext 59", "### 11:00\nnew"]
     for opened in ("<!-- x\n\n", "---\na: b\n", "~~~\n"):
-        unclosed = opened + text.replace("<!--", "")
+        unclosed = opened + text.replace("<!--", "").replace("-->", "")
         assert chunk_markdown(unclosed, "/memory/2026-03-05.md", ChunkOptions()).resume is None
+
+
+def test_a_journal_without_a_title_gets_one_that_is_appended() -> None:
+    """Without a heading of level 1 a text is parsed on as well, and takes its title from one that comes later."""
+    text = "".join(f"## 10:{minute}\ntext {minute}\n\n" for minute in range(10, 60))
+    parsed = chunk_markdown(text, "/memory/2026-03-05.md", ChunkOptions())
+    assert parsed.resume is not None
+    assert (parsed.title, parsed.resume.has_title) == ("10:10", False)
+    for added, title in (("## 11:00\n", "10:10"), ("# Plan\n", "Plan")):
+        rest = chunk_markdown(text + added, "/memory/2026-03-05.md", ChunkOptions(), resume=parsed.resume)
+        assert rest.title == title == chunk_markdown(text + added, "/memory/2026-03-05.md", ChunkOptions()).title

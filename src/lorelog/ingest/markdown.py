@@ -294,13 +294,15 @@ class ResumePoint(NamedTuple):
     front_matter: int
     """Lines of front matter at the top."""
     title: str
-    """The document's title, which does not depend on what follows."""
+    """The document's title as far as the text before it tells; empty if it does not."""
     fallback_date: str
     """The date of the chunks before it that have none in the text; empty if all have."""
     outer: tuple[EnclosingHeading, ...]
     """Outermost first."""
     latest: tuple[str, str]
     """The latest day of the chunks before it and its source; empty if there are none."""
+    has_title: bool = False
+    """True if the title does not depend on what follows; without a heading of level 1 it does."""
 
 
 def chunk_markdown(
@@ -329,7 +331,9 @@ def chunk_markdown(
     front = parse_front_matter(front_lines)
     sections = read_sections(outline, _outer_sections(start.outer))
     base = PartialDatetime(day_from_filename(source) or front.date)
-    title = start.title or front.title or _first_title(sections) or PurePath(source).stem
+    own = sections[len(start.outer) :]
+    title = start.title if start.has_title else front.title or _top_title(own) or start.title or _first_title(own)
+    title = title or PurePath(source).stem
     day = base.day or find_day(title)
     factory = _ChunkFactory(outline, source, options, front, start, timer)
     chunks, times = _build_chunks(factory, sections, base, fallback_date)
@@ -375,11 +379,8 @@ def _find_resume_point(
         return None
     heading = outline.headings[outline.last_safe_heading]
     index = next(index for index in range(len(sections) - 1, -1, -1) if sections[index].first == heading.first)
-    has_title = factory.front.title or any(
-        section.title and section.level == 1 for section in sections[len(start.outer) : index]
-    )
-    if not (start.title or has_title):
-        return None
+    before_it = sections[len(start.outer) : index]
+    has_title = start.has_title or bool(factory.front.title or _top_title(before_it))
     outer: list[EnclosingHeading] = []
     parent = sections[index].parent
     while parent >= 0:
@@ -398,9 +399,10 @@ def _find_resume_point(
         headings=start.headings + outline.last_safe_heading,
         front_matter=start.front_matter or outline.front_matter,
         outer=tuple(reversed(outer)),
-        title=title,
+        title=title if has_title else start.title or _first_title(before_it),
         latest=max(latest, start.latest),
         fallback_date=undated or start.fallback_date,
+        has_title=has_title,
     )
 
 
@@ -510,6 +512,9 @@ def _visible_text(outline: Outline, piece: SectionPiece) -> str:
     return _BLANK_RUN.sub("\n\n", text) if "\n" in text else text
 
 
+def _top_title(sections: list[Section]) -> str:
+    return next((section.title for section in sections if section.title and section.level == 1), "")
+
+
 def _first_title(sections: list[Section]) -> str:
-    titled = [section for section in sections if section.title]
-    return next((section.title for section in titled if section.level == 1), titled[0].title if titled else "")
+    return next((section.title for section in sections if section.title), "")

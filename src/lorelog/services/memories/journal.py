@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -354,7 +353,8 @@ def _closing_fence(outline: Outline) -> list[str]:
     return [mark[1]] if mark else []
 
 
-_FENCE_LINE = lazy_pattern(r"^([^`~\n]*)(`{3,}|~{3,})([^\n]*)$", re.MULTILINE)
+_FENCE_MARKS = (lazy_pattern(r"```[^\n]*"), lazy_pattern(r"~~~[^\n]*"))
+"""Apart from each other: a pattern that begins with a fixed text is found many times as fast."""
 _OPEN_COMMENT = lazy_pattern(r"<!--(?![^\n]*-->)")
 
 
@@ -368,8 +368,14 @@ def has_closed_fences(text: str) -> bool:
     if text.startswith(("---", "+++")) or _OPEN_COMMENT.search(text):  # lines that may be hidden
         return False
     opened = ""
-    for line in _FENCE_LINE.finditer(text):
-        indent, mark, rest = line.groups()
+    end = -1
+    for start, line in sorted((found.start(), found[0]) for marks in _FENCE_MARKS for found in marks.finditer(text)):
+        if start < end:  # a mark in the line of another
+            continue
+        end = start + len(line)
+        rest = line.lstrip(line[0])
+        mark = line[: len(line) - len(rest)]
+        indent = text[text.rfind("\n", 0, start) + 1 : start]
         if indent.strip(" ") or len(indent) > 3:  # a list item ends a fence in it; elsewhere it may be text
             return False
         if not opened and not (mark[0] == "`" and "`" in rest):
