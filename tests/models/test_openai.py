@@ -432,6 +432,7 @@ def test_the_key_appears_in_no_error_and_no_repr(behaviour: Behaviour, rig: Rig)
     assert KEY not in shown + repr(EmbedOptions(api_key=KEY))
 
 
+@pytest.mark.slow
 def test_closing_leaves_no_socket_open(rig: Rig) -> None:
     """After close, which may be called twice, no connection is left."""
     embedder = rig.open(rig.serve())

@@ -121,6 +121,7 @@ def standing(folder: Path, *memories: dict[str, Any]) -> tuple[str, ...]:
     return (str(file), str(folder / "missing"))
 
 
+@pytest.mark.slow
 def test_a_memory_comes_with_its_topic(embedder: BuiltinEmbedder, tmp_path: Path) -> None:
     """A prompt about the topic brings the memory with the probability; another prompt brings nothing."""
     reader = TopicReader(standing(tmp_path, MEMORY), embedder, wait=True)
