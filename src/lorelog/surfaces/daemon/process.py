@@ -56,7 +56,7 @@ _MAX_VISITED = 1_000
 _DAEMON_VARIABLES = ("LORELOG_DAEMON_", "LORELOG_WATCH_", "LORELOG_HTTP_")
 """Prefixes of variables that configure the daemon and are taken from the environment that it was started in."""
 _YIELD_S = 0.2
-_M_ARENA_MAX, _MADV_DONTNEED = -8, 4
+_M_ARENA_MAX, _MADV_PAGEOUT = -8, 21
 """Constants of the C library."""
 _CLOSE_S = 0.5
 """How long to wait for background threads at exit."""
@@ -477,7 +477,8 @@ def trim_memory(*, mapped: bool = False) -> None:
         trim(0)
     if mapped and sys.platform.startswith("linux"):
         for start, size in _clean_mappings():
-            libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), _MADV_DONTNEED)
+            # Not MADV_DONTNEED: a thread may map its own memory at an address that was a file's a moment ago, and would lose it.
+            libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), _MADV_PAGEOUT)
 
 
 def _clean_mappings() -> list[tuple[int, int]]:
