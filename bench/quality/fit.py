@@ -5,8 +5,8 @@ python -m bench.quality.fit --data DIR [--sets a,b] [--vectors DIR] [--keep DIR]
 The candidates are those of the real pipeline, with both lanes' shares as it normalises them. What is learned maximises
 the probability that a softmax over the scores gives to relevant chunks, with every set counting alike; a small penalty
 keeps the numbers small. `--leave-out` learns once for each set without that set and reports what it then gets, which is
-what a set that nobody looked at would get. The numbers go, rounded, into `retrieval/fusion.py`,
-`retrieval/score_features.py` and `retrieval/score_features.py`.
+what a set that nobody looked at would get. The numbers go, rounded, into `retrieval/fusion.py` and
+`retrieval/score_features.py`.
 """
 
 from __future__ import annotations
@@ -158,7 +158,10 @@ def _example(bench: Bench, question: Question, gains: dict[str, float]) -> Examp
             seen.append(evidence)
             return LaneWeights(share, "")
 
-        with mock.patch.object(candidates, "weigh", fixed), mock.patch.object(score_features, "ENTRY", 0.0):
+        with (
+            mock.patch.object(candidates, "weigh_lanes", fixed),
+            mock.patch.object(score_features, "ENTRY_WEIGHT", 0.0),
+        ):
             return candidates.find_candidates(bench.store, asked, options)
 
     words = found(0.0)

@@ -3,7 +3,7 @@
 python -m bench.quality.fit_relevance --data DIR [--sets a,b] [--vectors DIR] [--keep DIR] [--limit N]
 
 The first hits of three kinds of questions are looked at: judged ones, those a set says nothing answers, and those asked
-of the wrong documents. What is learned is a logistic function of what `judge` is given, with every set counting alike;
+of the wrong documents. What is learned is a logistic function of what `relevance_probability` is given, with every set counting alike;
 once as it is, once without the score (other rankings than ours), and once without score and distance (words alone).
 """
 
@@ -104,14 +104,14 @@ def _rows(given: JudgedSet, strangers: tuple[Question, ...], args: argparse.Name
 
 
 def _looked_at(bench: Bench, text: str, group: str, relevant: set[str]) -> Iterator[Row]:
-    """The first hits of a query: the inputs of `judge`, and whether each is relevant."""
+    """The first hits of a query: the inputs of `relevance_probability`, and whether each is relevant."""
     told: list[list[float]] = []
 
     def listen(asked: QueryFeatures, reading: MatchFeatures, score: float | None, distance: float | None) -> float:
         told.append(_features(asked, reading, score or 0.0, distance or 0.0))
         return len(told) / 1_000_000  # which it was, in place of how likely it is
 
-    with mock.patch.object(searcher, "judge", listen):
+    with mock.patch.object(searcher, "relevance_probability", listen):
         hits = bench.hits(text, group, LOOKED_AT)
     for hit in hits:
         yield told[round(hit.relevance * 1_000_000) - 1], bool(relevant.intersection(bench.owners(hit)))

@@ -14,7 +14,7 @@ from tests.stores.making import PlainAnalyser, chunk, update
 from lorelog.core.query import Filters
 from lorelog.stores.embedded import EmbeddedStore, vector_file
 from lorelog.stores.embedded.catalog_reader import CatalogReader
-from lorelog.stores.embedded.catalog_writer import CatalogWriter
+from lorelog.stores.embedded.migrations import SCHEMA_VERSION
 
 DIMENSION = 64
 ALL = Filters()
@@ -104,11 +104,25 @@ def test_counts_follow_what_comes_and_goes(tmp_path: Path) -> None:
         writer.remove(["/c.md", "/none.md"])
         writer.put_vectors({pending.vector_key: vector_of(pending.text) for pending in store.pending(10)})
         writer.remove(["/a.md"])
-        writer.purge([stored.chunk.vector_key for stored in store.chunks_of("/b.md")[:0]])
 
     stats = store.stats()
     assert (dict(stats.projects), dict(stats.project_documents)) == ({"/q": 2}, {"/q": 1})
     assert (stats.documents, stats.chunks, stats.vectors) == (1, 2, 3)
+
+
+def test_the_bytes_of_a_removed_vector_are_overwritten(tmp_path: Path) -> None:
+    """What is purged is in no file any more, and what stands beside it stays."""
+    store = open_store(tmp_path)
+    put(store, "/a.md", ["kept", "gone"])
+    gone = store.chunks_of("/a.md")[1]
+    (record,) = store.vector_records([gone.key])
+    assert sum(record in data for data in bytes_on_disk(tmp_path).values()) == 1
+    with store.writer() as writer:
+        writer.put([update("/a.md", [chunk("/a.md", "kept", 1)], size=1)])
+        writer.purge([gone.chunk.vector_key])
+
+    assert not any(record in data for data in bytes_on_disk(tmp_path).values())
+    assert_right(store)
 
 
 def test_a_write_that_fails_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,6 +179,6 @@ def test_a_catalog_with_vectors_in_its_table_is_migrated_with_its_lane(tmp_path:
         assert store.dense(vector, ALL, 1)[0].score == pytest.approx(1, abs=1e-4)
     with store.writer() as writer:
         writer.sweep()
-    assert isinstance(writer, CatalogWriter)
-    assert (store.stats().vectors, store.stats().schema_version) == (len(old), store.stats().schema_version)
+    stats = store.stats()
+    assert (stats.documents, stats.vectors, stats.schema_version) == (2, len(old), SCHEMA_VERSION)
     assert store.compare().is_consistent
