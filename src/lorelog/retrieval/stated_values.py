@@ -1,0 +1,613 @@
+"""Finds values that a text states: "the HTTP timeout is 5 s", "port: 8080", "we use pnpm", "raised the limit from 5 to 30".
+
+Rules only, and precision first: a pair of values that is no pair makes a reader distrust the right note. So a statement counts
+only if its subject, its attribute and its scope are in the sentence, and every word of them is part of the key that two statements
+must share: "the timeout in staging" and "the timeout in production" are two subjects. Questions, guesses, examples, past
+values, commands, quotations and code blocks state nothing. A text that gives one subject two values lists alternatives and states neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from lorelog.core.dataclasses import dataclass
+from lorelog.core.patterns import lazy_pattern
+
+MAX_TEXT_CHARS = 4_000
+"""Statements are looked for in the first characters of a text."""
+_MAX_SENTENCE_CHARS = 400
+_MAX_KEY_WORDS = 9
+_MAX_SUBJECT_WORDS = 7
+_CACHED_TEXTS = 4096
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_UNITS = {
+    **dict.fromkeys("us µs microsecond microseconds".split(), ("s", 1e-6)),  # noqa: SIM905
+    **dict.fromkeys("ms millisecond milliseconds".split(), ("s", 1e-3)),  # noqa: SIM905
+    **dict.fromkeys("s sec secs second seconds".split(), ("s", 1.0)),  # noqa: SIM905
+    **dict.fromkeys("min mins minute minutes".split(), ("s", 60.0)),  # noqa: SIM905
+    **dict.fromkeys("h hr hrs hour hours".split(), ("s", 3600.0)),  # noqa: SIM905
+    **dict.fromkeys("d day days".split(), ("s", 86400.0)),  # noqa: SIM905
+    **dict.fromkeys("week weeks".split(), ("s", 604800.0)),  # noqa: SIM905
+    **dict.fromkeys("month months".split(), ("month", 1.0)),  # noqa: SIM905
+    **dict.fromkeys("year years".split(), ("month", 12.0)),  # noqa: SIM905
+    **dict.fromkeys("b byte bytes".split(), ("byte", 1.0)),  # noqa: SIM905
+    **dict.fromkeys("kb k".split(), ("byte", 1e3)),  # noqa: SIM905
+    **dict.fromkeys("kib ki".split(), ("byte", 1024.0)),  # noqa: SIM905
+    **dict.fromkeys("mb m".split(), ("byte", 1e6)),  # noqa: SIM905
+    **dict.fromkeys("mib mi".split(), ("byte", 1048576.0)),  # noqa: SIM905
+    **dict.fromkeys("gb g".split(), ("byte", 1e9)),  # noqa: SIM905
+    **dict.fromkeys("gib gi".split(), ("byte", 1073741824.0)),  # noqa: SIM905
+    "tb": ("byte", 1e12),
+    **dict.fromkeys("% percent".split(), ("%", 1.0)),  # noqa: SIM905
+}
+_SWITCHES = {
+    **dict.fromkeys("enabled on true active".split(), ("switch", True)),  # noqa: SIM905
+    **dict.fromkeys("disabled off false inactive".split(), ("switch", False)),  # noqa: SIM905
+    **dict.fromkeys("required mandatory".split(), ("need", True)),  # noqa: SIM905
+    "optional": ("need", False),
+    **dict.fromkeys("allowed permitted".split(), ("permission", True)),  # noqa: SIM905
+    **dict.fromkeys("forbidden prohibited banned disallowed".split(), ("permission", False)),  # noqa: SIM905
+    "supported": ("support", True),
+    "unsupported": ("support", False),
+}
+TOOL_PURPOSES = {
+    "package manager": "npm yarn pnpm bun",
+    "python package manager": "pip poetry pipenv conda uv pdm hatch rye",
+    "test runner": "jest vitest mocha jasmine ava",
+    "python test runner": "pytest nose nose2 unittest",
+    "browser test": "cypress playwright selenium puppeteer",
+    "bundler": "webpack vite parcel rollup esbuild turbopack rspack",
+    "linter": "eslint biome oxlint tslint standard",
+    "python linter": "flake8 pylint ruff pycodestyle",
+    "formatter": "black yapf autopep8",
+    "type checker": "mypy pyright pyre ty basedpyright",
+    "database": "postgres postgresql mysql mariadb sqlite mongodb cockroachdb oracle dynamodb",
+    "cache": "redis memcached valkey dragonfly",
+    "queue": "rabbitmq kafka sqs nats celery sidekiq pulsar",
+    "container": "docker podman",
+    "build": "maven gradle bazel ant sbt",
+    "ci": "jenkins circleci travis buildkite gitlab-ci drone",
+    "cloud": "aws gcp azure heroku vercel netlify fly.io render hetzner digitalocean",
+    "orm": "prisma drizzle typeorm sequelize sqlalchemy peewee tortoise",
+    "frontend framework": "react vue svelte angular solidjs preact",
+    "web framework": "flask django fastapi express koa fastify hono starlette gin echo fiber",
+    "infrastructure": "terraform pulumi opentofu cloudformation",
+    "tracker": "jira linear trello asana shortcut",
+    "chat": "slack discord teams mattermost zulip",
+    "search engine": "elasticsearch opensearch meilisearch typesense solr algolia",
+    "error tracker": "sentry rollbar bugsnag honeybadger",
+    "state": "redux zustand mobx jotai pinia vuex",
+    "styling": "tailwind bootstrap bulma",
+    "auth": "auth0 cognito keycloak okta clerk",
+    "branching": "trunk-based gitflow",
+}
+"""Tools that are used in place of each other, by their purpose."""
+_TOOLS = {name: purpose for purpose, names in TOOL_PURPOSES.items() for name in names.split()}
+_SAME_TOOLS = {"postgresql": "postgres"}
+_NEVER_ALONE = _words("standard express render teams echo linear solid black state rye hatch drone ant ava on off true false active inactive")
+"""Names and switches that are everyday words, too."""
+_SYNONYMS = {
+    "maximum": "max",
+    "minimum": "min",
+    "db": "database",
+    "configuration": "config",
+    "env": "environment",
+    "prod": "production",
+    "dev": "development",
+    "repository": "repo",
+    "javascript": "js",
+    "typescript": "ts",
+    "seconds": "second",
+    "defaults": "default",
+    "timeouts": "timeout",
+    "nodejs": "node",
+    "app": "application",
+    "applications": "application",
+}
+_LIGHT = _words(
+    """
+    a an the our its my your their this these that s be been is are was were has have had having will we i you they it also
+    value values setting settings option options parameter now currently current still just only already again back up down here
+    use uses used using with to at on of in as and set sets raised raise raises increased increase increases lowered lower lowers bumped
+    bump bumps changed change changes cut reduced reduce reduces updated update updates switched switch switches moved move moves tuned pinned pin
+    pins upgraded upgrade upgrades downgraded extended shortened doubled halved configured new newly finally note decision outcome
+    from by than equal equals exactly must should do does done for after per
+    """
+)
+_CHANGE_VERBS = _words(
+    """
+    raised raise raises increased increase increases lowered lower lowers bumped bump bumps changed change changes cut cuts reduced reduce
+    reduces updated update updates switched switch switches moved move moves set sets tuned pinned pin pins upgraded upgrade upgrades downgraded
+    downgrade extended extend shortened shorten renamed rename grew
+    """
+)
+_STATE_VERBS = _words(
+    """
+    listens listen expires expire refreshes rotates rotate stored kept lives live located hosted deployed deploys deploy served serves
+    published written cached limited capped fixed mapped points goes times retries retry polls poll syncs runs run starts logs log
+    requires require needs need supports support allows allow allowed keeps keep waits wait defaults default equal named called
+    """
+)
+_FILLERS = _words("now currently still just only always exactly already again a an the back up down out set value")
+_PREPOSITIONS = _words("to at on of in after as under every for")
+_STATE_PREPOSITIONS = _words("on in after every at as under for")
+_ATTRIBUTES = _words(
+    """
+    timeout timeouts ttl port version limit limits interval delay retries size length depth threshold budget quota capacity concurrency
+    workers replicas threads connections python node nodejs go ruby java php rust postgres redis mysql kubernetes django rails react
+    """
+)
+"""Nouns that a value may follow directly: "port 8080", "Python 3.12"."""
+_PAST = _words("was were previously formerly originally initially earlier once before old former previous ago yesterday until")
+_HEDGES = _words(
+    """
+    maybe perhaps might could would consider considering suppose propose proposed proposal suggest suggested suggests eg example examples
+    instance try tried trying plan planned plans planning want wants wanted asked typically usually often sometimes roughly approximately
+    approx about around almost nearly between ranges range todo wip draft wonder whether idea ideas sample fake dummy mock placeholder
+    measured took takes hypothetical imagine like hope expect expected guess probably likely evaluating evaluate compared compare
+    """
+)
+_QUALIFIERS = (
+    ("at least", "min"),
+    ("at most", "max"),
+    ("no more than", "max"),
+    ("no less than", "min"),
+    ("more than", "min"),
+    ("less than", "max"),
+    ("fewer than", "max"),
+    ("up to", "max"),
+    (">=", "min"),
+    ("<=", "max"),
+    ("≥", "min"),
+    ("≤", "max"),
+)
+_GENERIC_SUBJECTS = _words(
+    """
+    fix command problem issue error reason cause answer result output trick file files function culprit solution workaround root step
+    test tests bug pr line lines page phase part chapter section item figure table commit id date time count total score duration elapsed
+    exit code status errors warnings user task todo difference thing way point question request reply message name type key input
+    number one two first second third next last other same what it this that there which who ended outcome found commands
+    summary note notes day week today tomorrow example title description author see link url priority severity
+    """
+)
+"""A subject of only these words says nothing about what it is."""
+_LABELS = _words(
+    """
+    decision decided outcome note notes fact update updated found finding result conclusion tldr summary reminder important info change changed fyi
+    preference rule convention correction lesson learned now new config configuration setting settings user feedback fixed done
+    """
+)
+_SKIPPED_LABELS = ("- files:", "- commands:", "- errors:", "- user asked:", "- went on with:", "- ended:")
+
+_LINE_START = lazy_pattern(r"\s*(?:[-*+•]|\d+[.)])?\s*(?:\[[ xX]\]\s*)?")
+_SENTENCE = lazy_pattern(r"(?<=[.!?;])\s+(?=\S)")
+_NUMBER = r"(?<![\w.,:/#$€£@\\-])(?:v(?=\d))?\d+(?:[.,_]\d+)*"
+_UNIT = (
+    r"(?:\s?-?(?:milliseconds?|microseconds?|seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|years?|percent|bytes?"
+    r"|ms|µs|us|[KMGT]i?B|[KMG]i|kb|mb|gb|s|h|d|B|k|m)\b|\s?%)"
+)
+_VALUE = lazy_pattern(
+    rf"`(?P<code>[^`\n]{{1,60}})`|\"(?P<quoted>[^\"\n]{{1,40}})\"|(?P<day>\b\d{{4}}-\d\d-\d\d\b)"
+    rf"|(?P<number>{_NUMBER})(?P<unit>{_UNIT})?(?![\w@°]|[./:-]\w|\s?[x×]\s?\d)"
+    r"|\b(?P<name>[A-Za-z][\w.-]*\w)\b"
+)
+_QUANTITY = lazy_pattern(rf"v?(?P<number>\d+(?:[.,_]\d+)*)(?P<unit>{_UNIT})?")
+_TOKEN = lazy_pattern(r"[^\s,;()—–]+|[,;()—–]")
+_KEY_WORD = lazy_pattern(r"[a-z0-9]+(?:[+#]+)?|[^\W\d_a-z]+")
+_TAIL_CUT = lazy_pattern(
+    r"[,;()—–]|\s-\s|\b(?:because|since|so|but|and|which|until|instead|rather|from|to avoid|while|where|after|before|that|not|was|it|we|this|as)\b"
+)
+_LEFT_CUT = lazy_pattern(
+    r"[,;()—–]|\s-\s|\b(?:and|but|so|because|since|that|while|then|which|where|or|until|as|therefore|thus|now)\b"
+)
+_ALTERNATIVE = lazy_pattern(r"\s*(?:,|/|or|and|\||-|–|to|\.\.+|…)\s*(?:or\s+)?[`\"\d]")
+_SCOPE_START = lazy_pattern(
+    r"(?:in|on|for|with|without|under|during|at|when|if|unless|inside|within|using|by|per|outside|behind|before|after|except)\b", 2
+)
+_CHOICE = lazy_pattern(
+    r"(?:^|\b(?:we|i|they|team|project|repo|it|app|service|ci|now|build|everyone|backend|frontend)\s+(?:now\s+|all\s+|currently\s+|always\s+|will\s+)?)"
+    r"(?:use|uses|using|chose|choose|picked|prefer|prefers|adopted|standardi[sz]ed on|settled on|went with|go with|going with|deploys? to|run on|runs on|host(?:ed)? on)\s+"
+    r"(?P<tool>`?[\w@./+#-]*\w`?)(?P<rest>[^\n]*)",
+    2,
+)
+_SWITCH = lazy_pattern(
+    r"\b(?:switch(?:ed|es|ing)?|migrat(?:ed|es|e|ing)|mov(?:ed|es|e|ing)|chang(?:ed|es|e|ing)|went|converted|port(?:ed|ing)?)\b(?P<what>[^.,;]{0,40}?)"
+    r"\s+(?:away\s+)?from\s+(?P<old>`?[\w@./+#-]*\w`?)\s+(?:over\s+)?to\s+(?P<new>`?[\w@./+#-]*\w`?)(?P<rest>[^\n]*)"
+    r"|\breplac(?:ed|es|e|ing)\s+(?P<old2>`?[\w@./+#-]*\w`?)\s+(?:with|by)\s+(?P<new2>`?[\w@./+#-]*\w`?)(?P<rest2>[^\n]*)"
+    r"|\b(?:use|uses|using|prefer|chose|picked|adopted)\s+(?P<new3>`?[\w@./+#-]*\w`?)\s*(?:,?\s*(?:instead of|rather than|in place of|not|over))\s+(?P<old3>`?[\w@./+#-]*\w`?)(?P<rest3>[^\n]*)",
+    2,
+)
+_ABANDONED = lazy_pattern(
+    r"\b(?:no longer (?:use|using|uses|run|on)|stopped using|do not use|don't use|never use|dropped|removed|got rid of|abandoned|moved off|moved away from)\s+"
+    r"(?P<tool>`?[\w@./+#-]*\w`?)(?P<rest>[^\n]*)",
+    2,
+)
+_TURNED = lazy_pattern(
+    r"^(?:(?:we|i)\s+)?(?:have\s+|now\s+)?(?P<how>enabled?|disabled?|turn(?:ed)? on|turn(?:ed)? off|switched on|switched off)\s+(?P<what>[^.,;\n]{3,60})", 2
+)
+_CHOICE_VERB = lazy_pattern(
+    r"\b(?:use|uses|using|chose|choose|picked|prefers?|adopted|standardi[sz]ed|settled|go(?:ing)? with|went|deploys?|runs? on|host|switch|migrat|mov(?:ed|e|ing)|chang|port"
+    r"|replac|no longer|stopped|don't|do not|never|dropped|removed|got rid|abandoned|converted)",
+    2,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StatedValue:
+    """A value that a sentence states for a subject."""
+
+    key: frozenset[str]
+    """Words of subject, attribute and scope."""
+    kind: str
+    """What values may be compared with: a unit, `number`, `code`, a switch, a tool's purpose."""
+    value: str
+    shown: str
+    """The value as written."""
+    about: str
+    """The subject as written."""
+    sentence: str
+    replaces: str = ""
+    """The value that the sentence itself says was replaced."""
+
+
+def find_stated_values(text: str) -> tuple[StatedValue, ...]:
+    """Return the values that a text states, each subject once."""
+    return _find_cached(text[:MAX_TEXT_CHARS])
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def _find_cached(text: str) -> tuple[StatedValue, ...]:
+    found: dict[tuple[str, frozenset[str]], StatedValue | None] = {}
+    for sentence in _sentences(text):
+        for stated in (*_values_of(sentence), *_choices_of(sentence)):
+            place = (stated.kind, stated.key)
+            earlier = found.get(place, stated)
+            # Two values of one subject: a list of alternatives.
+            found[place] = stated if earlier is not None and earlier.value == stated.value else None
+    return tuple(stated for stated in found.values() if stated is not None)
+
+
+def _sentences(text: str) -> Iterator[str]:
+    is_code = is_skipped = False
+    for line in text.split("\n"):
+        stripped = line.lstrip()
+        if stripped.startswith(("```", "~~~")):
+            is_code = not is_code
+            continue
+        if is_code or not stripped or stripped[0] in "#|>":
+            continue
+        if line.startswith("- "):
+            is_skipped = line.lower().startswith(_SKIPPED_LABELS)
+        if is_skipped:
+            continue
+        start = _LINE_START.match(line)
+        body = line[start.end() :] if start else line
+        if "?" in body or len(body) < 5:
+            continue
+        for sentence in _SENTENCE.split(body.replace("**", "").replace("__", "")):
+            if len(sentence) <= _MAX_SENTENCE_CHARS:
+                yield sentence.strip().rstrip(".;!")
+
+
+def key_words(text: str) -> frozenset[str]:
+    """Return the words of a text that tell subjects apart, in one form."""
+    words = (_SYNONYMS.get(word, word) for word in _KEY_WORD.findall(text.lower()))
+    return frozenset(_singular(word) for word in words if word not in _LIGHT)
+
+
+def _singular(word: str) -> str:
+    if len(word) > 4 and word.endswith("ies"):
+        return word[:-3] + "y"
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
+
+
+def _values_of(sentence: str) -> Iterator[StatedValue]:
+    lowered = sentence.lower()
+    if _is_hedged(lowered):
+        return
+    if turned := _TURNED.match(sentence):
+        state = "on" if turned["how"].lower().startswith("enable") or turned["how"].lower().endswith("on") else "off"
+        what = _cut_tail(turned["what"])
+        if subject := _subject_key(what):
+            yield StatedValue(subject, "switch", state, state, what.strip(), sentence)
+    for match in _VALUE.finditer(sentence):
+        if match["name"] and not _is_named_value(match["name"].lower()):
+            continue
+        if stated := _read_value(sentence, match.start(), match.end(), match):
+            yield stated
+
+
+def _is_hedged(lowered: str) -> bool:
+    words = frozenset(_KEY_WORD.findall(lowered))
+    return bool(words & _HEDGES) or "e.g." in lowered or "such as" in lowered
+
+
+def _is_named_value(name: str) -> bool:
+    return name in _SWITCHES or (name in _TOOLS and name not in _NEVER_ALONE)
+
+
+def _read_value(sentence: str, start: int, end: int, match) -> StatedValue | None:  # type: ignore[no-untyped-def]
+    parsed = _parse_value(match)
+    if parsed is None:
+        return None
+    kind, value = parsed
+    left, right = sentence[:start].rstrip(), sentence[end:]
+    if _ALTERNATIVE.match(right) or left.endswith(("(", "[", "/", "-", "–", "+", "~", "<", "|")):
+        return None
+    attributed = _read_left(left, kind)
+    if attributed is None:
+        return None
+    subject, extra, replaces = attributed
+    if kind in ("switch", "need", "permission", "support") and extra == "negated":
+        value, extra = ("off" if value == "on" else "on"), ""
+    tail = _cut_tail(right)
+    if "minimum" not in extra and right.lstrip().startswith("+"):
+        extra += " minimum"
+    tail_words = tail.lower().split()
+    if tail_words[:1] == ["or"] or tail_words[:2] == ["and", "up"]:
+        extra += " minimum"
+        tail = " ".join(word for word in tail_words if word not in ("or", "newer", "later", "higher", "above", "more", "greater", "and", "up"))
+    scope = _leading_scope(sentence, left)
+    if scope is None:
+        return None
+    key = _subject_key(subject)
+    if key is None or (kind.startswith("tool:") and not _fits_purpose(key, kind)):
+        return None
+    if kind.startswith("tool:"):
+        key = key - key_words(kind[5:]) - _words("primary main tool manager") | {kind}
+    key |= key_words(f"{extra} {scope} {tail}")
+    if not 0 < len(key) <= _MAX_KEY_WORDS:
+        return None
+    shown = sentence[start:end].strip("`\"")
+    replaced = _QUANTITY.fullmatch(replaces)
+    old = _parse_quantity(replaced["number"], replaced["unit"] or (match["unit"] if match["number"] else None)) if replaced else None
+    about = " ".join(subject.split())
+    return StatedValue(key, kind, value, shown, about, sentence, old[1] if old else replaces)
+
+
+def _fits_purpose(key: frozenset[str], kind: str) -> bool:
+    """Return whether a subject names what a tool is for; "the error is Postgres" does not."""
+    return bool(key & key_words(kind[5:])) or kind == "tool:database" and "store" in key
+
+
+def _parse_value(match) -> tuple[str, str] | None:  # type: ignore[no-untyped-def]
+    """Return a value's kind and its comparable form."""
+    text = match["code"] or match["quoted"]
+    if text:
+        text = text.strip()
+        if quantity := _QUANTITY.fullmatch(text):
+            return _parse_quantity(quantity["number"], quantity["unit"])
+        lowered = text.lower()
+        if lowered in _SWITCHES:
+            axis, state = _SWITCHES[lowered]
+            return axis, "on" if state else "off"
+        if lowered in _TOOLS:
+            return f"tool:{_TOOLS[lowered]}", _SAME_TOOLS.get(lowered, lowered)
+        return ("code", text) if text and " " not in text or match["code"] else None
+    if match["day"]:
+        return "day", match["day"]
+    if match["number"]:
+        return _parse_quantity(match["number"], match["unit"])
+    name = match["name"].lower()
+    if name in _SWITCHES:
+        axis, state = _SWITCHES[name]
+        return axis, "on" if state else "off"
+    return f"tool:{_TOOLS[name]}", _SAME_TOOLS.get(name, name)
+
+
+def _parse_quantity(number: str, unit: str | None) -> tuple[str, str] | None:
+    plain = number.lstrip("v").replace("_", "")
+    groups = plain.split(",")
+    if len(groups) > 1:
+        if not all(len(group) == 3 for group in groups[1:]):
+            return None
+        plain = "".join(groups)
+    if unit is None or not unit.strip(" -"):
+        return "number", plain.lstrip("0") or "0"
+    raw = unit.strip(" -")
+    name, factor = _UNITS.get(raw.lower(), ("", 0.0))
+    if not name or plain.count(".") > 1:
+        return None
+    if raw in ("m", "M", "k", "g", "G"):
+        return f"number {raw}", plain
+    return name, f"{float(plain) * factor:.9g}"
+
+
+def _read_left(left: str, kind: str) -> tuple[str, str, str] | None:
+    """Return subject, further key words and the replaced value of what stands before a value; None if it attributes nothing."""
+    tokens = left.split()
+    extra = ""
+    lowered = left.lower()
+    for phrase, word in _QUALIFIERS:
+        if lowered.endswith(phrase):
+            tokens = left[: -len(phrase)].split()
+            extra = word
+            break
+    tokens = _drop_fillers(tokens)
+    if not tokens:
+        return None
+    last = tokens[-1].lower()
+    if last in ("not", "longer") and kind in ("switch", "need", "permission", "support"):
+        tokens = tokens[: -2 if last == "longer" else -1]
+        extra = "negated"
+        tokens = _drop_fillers(tokens)
+        if not tokens:
+            return None
+        last = tokens[-1].lower()
+    if last in ("=", ":=", "->", "→", "=>", ":"):
+        return _clause(tokens[:-1], extra, "") if len(tokens) > 1 else None
+    if last.endswith((":", "=")) and len(last) > 1:
+        return _clause([*tokens[:-1], tokens[-1].rstrip(":=")], extra, "")
+    if last in ("is", "are", "equals", "be"):
+        rest = tokens[:-1]
+        if last == "be" and (not rest or rest[-1].lower() not in ("must", "should", "to")):
+            return None
+        return _clause(rest, extra, "")
+    if kind in ("switch", "need", "permission", "support"):
+        return None
+    if last in _PREPOSITIONS:
+        return _read_prepositional(tokens[:-1], last, extra)
+    if last.strip("`") in _ATTRIBUTES and not kind.startswith(("tool:", "code", "day")):
+        return _clause(tokens, extra, "", adjacent=True)
+    if last in ("requires", "require", "needs", "need", "supports", "keeps", "allows", "retries", "has", "expects"):
+        return _clause(tokens[:-1], f"{extra} {last}", "")
+    return None
+
+
+def _drop_fillers(tokens: list[str]) -> list[str]:
+    while tokens and tokens[-1].lower() in _FILLERS:
+        tokens = tokens[:-1]
+    return tokens
+
+
+def _read_prepositional(tokens: list[str], preposition: str, extra: str) -> tuple[str, str, str] | None:
+    replaces = ""
+    if preposition == "to" and "from" in (lowered := [token.lower() for token in tokens]):
+        at = len(lowered) - 1 - lowered[::-1].index("from")
+        old = " ".join(tokens[at + 1 :])
+        if len(old) > 40:
+            return None
+        replaces, tokens = old.strip("`\""), tokens[:at]
+    tokens = _drop_fillers(tokens)
+    if not tokens:
+        return None
+    last = tokens[-1].lower()
+    if preposition == "of":
+        return _clause(tokens, extra, "") if last.strip("`") in _ATTRIBUTES else None
+    if last in _CHANGE_VERBS and preposition in ("to", "at"):  # "the timeout was raised to"
+        rest = tokens[:-1]
+        while rest and rest[-1].lower() in ("is", "are", "was", "were", "been", "has", "have", "be", "now", "got", "and"):
+            rest = rest[:-1]
+        return _clause(rest, extra, replaces, changed=True)
+    if preposition == "to" and last in ("defaults", "default", "equal", "mapped", "limited", "points", "goes", "configured"):
+        rest = _drop_copula(tokens[:-1])
+        return _clause(rest, f"{extra} {'default' if last.startswith('default') else ''}", replaces)
+    if preposition in _STATE_PREPOSITIONS and last in _STATE_VERBS:
+        return _clause(_drop_copula(tokens[:-1]), f"{extra} {last} {preposition}", "")
+    if preposition in ("on", "in", "at", "to") and last == "is":
+        return _clause(tokens[:-1], f"{extra} {preposition}", "")
+    if preposition in ("to", "at"):  # "raised the timeout from 5 s to"
+        start = _clause_start(tokens)
+        clause = tokens[start:]
+        while clause and clause[0].lower() in ("we", "i", "have", "has", "also", "now", "agent", "he", "she", "they", "user"):
+            clause = clause[1:]
+        if clause and clause[0].lower() in _CHANGE_VERBS:
+            return " ".join(clause[1:]), extra, replaces
+    return None
+
+
+def _drop_copula(tokens: list[str]) -> list[str]:
+    while tokens and tokens[-1].lower() in ("is", "are", "now", "be", "been"):
+        tokens = tokens[:-1]
+    return tokens
+
+
+def _clause_start(tokens: list[str]) -> int:
+    start = 0
+    for number, token in enumerate(tokens):
+        if token.endswith((",", ";", ":", ")")) or token.lower() in ("and", "but", "so", "because", "then", "that", "–", "—", "-"):
+            start = number + 1
+    return start
+
+
+def _clause(
+    tokens: list[str], extra: str, replaces: str, *, adjacent: bool = False, changed: bool = False
+) -> tuple[str, str, str] | None:
+    """Return the subject: the words since the last clause, and a label in front of them that is not generic."""
+    text = " ".join(tokens)
+    label = ""
+    head, separator, rest = text.partition(": ")
+    if separator:
+        text = rest
+        label = "" if frozenset(_KEY_WORD.findall(head.lower())) <= _LABELS else head
+        if len(head.split()) > 5:
+            return None
+    cuts = [match.end() for match in _LEFT_CUT.finditer(text)]
+    if cuts:
+        text = text[cuts[-1] :]
+    words = text.lower().split()
+    if not words or (not changed and _PAST & frozenset(words)):
+        return None
+    if words[0] in ("it", "this", "that", "these", "there", "they", "he", "she", "what", "who", "which", "i") or "not" in words:
+        return None
+    if "n't" in text or any(word.endswith("n't") for word in words):
+        return None
+    if adjacent and len(words) > _MAX_SUBJECT_WORDS - 2:
+        return None
+    return f"{label} {text}" if label else text, extra, replaces
+
+
+def _leading_scope(sentence: str, left: str) -> str | None:
+    """Return the phrase in front that limits the statement; None if it is not known where it ends."""
+    if not _SCOPE_START.match(sentence):
+        return ""
+    head, comma, _ = left.partition(",")
+    if comma:
+        return head if len(head.split()) <= 8 else None
+    return None if _LEFT_CUT.search(left) else ""
+
+
+def _subject_key(subject: str) -> frozenset[str] | None:
+    words = frozenset(_KEY_WORD.findall(subject.lower()))
+    key = key_words(subject)
+    if not key or len(subject.split()) > _MAX_SUBJECT_WORDS + 3 or len(key) > _MAX_SUBJECT_WORDS:
+        return None
+    if words <= _GENERIC_SUBJECTS | _LIGHT or words & _PAST:
+        return None
+    return key
+
+
+def _cut_tail(text: str) -> str:
+    cut = _TAIL_CUT.search(text)
+    return text[: cut.start()] if cut else text
+
+
+def _choices_of(sentence: str) -> Iterator[StatedValue]:
+    """Yield the tools that a sentence says are used, were exchanged or are not used any more."""
+    if not _CHOICE_VERB.search(sentence) or _is_hedged(sentence.lower()):
+        return
+    for match in _SWITCH.finditer(sentence):
+        old = match["old"] or match["old2"] or match["old3"]
+        new = match["new"] or match["new2"] or match["new3"]
+        rest = match["rest"] or match["rest2"] or match["rest3"] or ""
+        if stated := _make_choice(sentence, new, rest, match["what"] or "", replaces=old):
+            yield stated
+        return
+    if match := _ABANDONED.search(sentence):
+        name = match["tool"].strip("`").lower()
+        if name in _TOOLS:
+            purpose = f"tool:{_TOOLS[name]}"
+            name = _SAME_TOOLS.get(name, name)
+            scope = key_words(_cut_tail(match["rest"]))
+            yield StatedValue(scope | {purpose}, purpose, f"not {name}", f"not {match['tool']}", "", sentence, name)
+        return
+    if match := _CHOICE.search(sentence):
+        before = sentence[: match.start()].lower().split()
+        if not before or not frozenset(before) & (_PAST | {"not", "if", "when"}):
+            scope = _leading_scope(sentence, match["rest"]) if _SCOPE_START.match(sentence) else ""
+            if scope is not None and (stated := _make_choice(sentence, match["tool"], match["rest"], "")):
+                yield stated
+
+
+def _make_choice(sentence: str, tool: str, rest: str, what: str, replaces: str = "") -> StatedValue | None:
+    name = tool.strip("`").lower()
+    if name not in _TOOLS or _ALTERNATIVE.match(rest) or rest.lstrip().startswith(("and ", "or ", ", ", "/", "+ ")):
+        return None
+    if name in _NEVER_ALONE and "`" not in tool and not tool[:1].isupper():
+        return None
+    purpose = f"tool:{_TOOLS[name]}"
+    scope = key_words(_cut_tail(rest)) | (key_words(what) - key_words(purpose[5:]))
+    if _SCOPE_START.match(sentence):
+        scope |= key_words(sentence.partition(",")[0]) if "," in sentence else frozenset()
+    old = replaces.strip("`").lower()
+    key = scope - _words("everywhere throughout") | {purpose}
+    if len(key) > _MAX_KEY_WORDS:
+        return None
+    about = purpose[5:]
+    return StatedValue(key, purpose, _SAME_TOOLS.get(name, name), tool.strip("`"), about, sentence, _SAME_TOOLS.get(old, old))
