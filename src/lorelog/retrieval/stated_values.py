@@ -173,19 +173,26 @@ _GENERIC_SUBJECTS = _words(
     test tests bug pr line lines page phase part chapter section item figure table commit id date time count total score duration elapsed
     exit code status errors warnings user task todo difference thing way point question request reply message name type key input
     number one two first second third next last other same what it this that there which who ended outcome found commands
+    default required optional max min maximum minimum size value values unique data string boolean integer list map object template
     summary note notes day week today tomorrow example title description author see link url priority severity
     """
 )
 """A subject of only these words says nothing about what it is."""
+_EVENTS = _words("support supports added adds add fixed fixes removed deprecated introduced released returns shows")
+"""A subject with these words tells of an event or of one of several."""
 _LABELS = _words(
     """
     decision decided outcome note notes fact update updated found finding result conclusion tldr summary reminder important info change changed fyi
     preference rule convention correction lesson learned now new config configuration setting settings user feedback fixed done
     """
 )
+_CHOOSERS = _words("we i they team project repo repository app codebase everyone everybody all always please will should must let now currently")
+_NO_CHOICE = _words("not if when unless cannot can without can't don't how why who to or")
 _SKIPPED_LABELS = ("- files:", "- commands:", "- errors:", "- user asked:", "- went on with:", "- ended:")
 
 _LINE_START = lazy_pattern(r"\s*(?:[-*+•]|\d+[.)])?\s*(?:\[[ xX]\]\s*)?")
+_MARKUP = lazy_pattern(r"</|/>|^\s+[\w.-]+:(?:\s|$)|[{}]{2}|\{%")
+"""Lines of HTML, of templates, and of indented YAML."""
 _SENTENCE = lazy_pattern(r"(?<=[.!?;])\s+(?=\S)")
 _NUMBER = r"(?<![\w.,:/#$€£@\\-])(?:v(?=\d))?\d+(?:[.,_]\d+)*"
 _UNIT = (
@@ -211,9 +218,8 @@ _SCOPE_START = lazy_pattern(
     r"(?:in|on|for|with|without|under|during|at|when|if|unless|inside|within|using|by|per|outside|behind|before|after|except)\b", 2
 )
 _CHOICE = lazy_pattern(
-    r"(?:^|\b(?:we|i|they|team|project|repo|it|app|service|ci|now|build|everyone|backend|frontend)\s+(?:now\s+|all\s+|currently\s+|always\s+|will\s+)?)"
-    r"(?:use|uses|using|chose|choose|picked|prefer|prefers|adopted|standardi[sz]ed on|settled on|went with|go with|going with|deploys? to|run on|runs on|host(?:ed)? on)\s+"
-    r"(?P<tool>`?[\w@./+#-]*\w`?)(?P<rest>[^\n]*)",
+    r"^(?P<who>[^,;()\n]{0,60}?)\b(?:use|uses|using|chose|choose|picked|prefer|prefers|adopted|standardi[sz]ed on|settled on|went with|go with|going with"
+    r"|deploys? to|runs? on|host(?:ed)? on)\s+(?P<tool>`?[\w@./+#-]*\w`?)(?P<rest>[^\n]*)",
     2,
 )
 _SWITCH = lazy_pattern(
@@ -280,7 +286,7 @@ def _sentences(text: str) -> Iterator[str]:
         if stripped.startswith(("```", "~~~")):
             is_code = not is_code
             continue
-        if is_code or not stripped or stripped[0] in "#|>":
+        if is_code or not stripped or stripped[0] in "#|><{" or stripped.startswith("[ ") or _MARKUP.search(line):
             continue
         if line.startswith("- "):
             is_skipped = line.lower().startswith(_SKIPPED_LABELS)
@@ -440,9 +446,9 @@ def _read_left(left: str, kind: str) -> tuple[str, str, str] | None:
         if not tokens:
             return None
         last = tokens[-1].lower()
-    if last in ("=", ":=", "->", "→", "=>", ":"):
+    if last in ("=", ":=", ":"):
         return _clause(tokens[:-1], extra, "") if len(tokens) > 1 else None
-    if last.endswith((":", "=")) and len(last) > 1:
+    if last.endswith(":") and len(last) > 1:
         return _clause([*tokens[:-1], tokens[-1].rstrip(":=")], extra, "")
     if last in ("is", "are", "equals", "be"):
         rest = tokens[:-1]
@@ -558,7 +564,7 @@ def _subject_key(subject: str) -> frozenset[str] | None:
     key = key_words(subject)
     if not key or len(subject.split()) > _MAX_SUBJECT_WORDS + 3 or len(key) > _MAX_SUBJECT_WORDS:
         return None
-    if words <= _GENERIC_SUBJECTS | _LIGHT or words & _PAST:
+    if words <= _GENERIC_SUBJECTS | _LIGHT or words & _PAST or words & _EVENTS:
         return None
     return key
 
@@ -587,12 +593,21 @@ def _choices_of(sentence: str) -> Iterator[StatedValue]:
             scope = key_words(_cut_tail(match["rest"]))
             yield StatedValue(scope | {purpose}, purpose, f"not {name}", f"not {match['tool']}", "", sentence, name)
         return
-    if match := _CHOICE.search(sentence):
-        before = sentence[: match.start()].lower().split()
-        if not before or not frozenset(before) & (_PAST | {"not", "if", "when"}):
-            scope = _leading_scope(sentence, match["rest"]) if _SCOPE_START.match(sentence) else ""
-            if scope is not None and (stated := _make_choice(sentence, match["tool"], match["rest"], "")):
-                yield stated
+    if match := _CHOICE.match(sentence):
+        who = _choosers(match["who"])
+        if who is not None and (stated := _make_choice(sentence, match["tool"], match["rest"], who)):
+            yield stated
+
+
+def _choosers(text: str) -> str | None:
+    """Return the words in front of a choice that limit it; None if they make it no statement."""
+    label, separator, who = text.rpartition(": ")
+    words = frozenset(_KEY_WORD.findall(text.lower()))
+    if words & (_PAST | _NO_CHOICE):
+        return None
+    named = " ".join(word for word in _KEY_WORD.findall(who.lower()) if word not in _CHOOSERS)
+    is_generic = frozenset(_KEY_WORD.findall(label.lower())) <= _LABELS
+    return named if not separator or is_generic else f"{label} {named}"
 
 
 def _make_choice(sentence: str, tool: str, rest: str, what: str, replaces: str = "") -> StatedValue | None:

@@ -86,7 +86,7 @@ def find_value_pairs(texts: Sequence[DatedText]) -> list[ValuePair]:
     replacing: list[_Statement] = []
     for number, text in enumerate(texts[:MAX_TEXTS]):
         values = find_stated_values(text.text)
-        context = _context_words(text) if values else frozenset()
+        context = context_words(text) if values else frozenset()
         for value in values:
             statement = _Statement(number, text, value, value.key | context)
             subjects.setdefault((value.kind, text.project, statement.key), []).append(statement)
@@ -173,7 +173,7 @@ def _is_specific(first: _Statement, second: _Statement) -> bool:
     return len(words & others) >= _MIN_SHARED_WORDS * len(words | others)
 
 
-def _context_words(text: DatedText) -> frozenset[str]:
+def context_words(text: DatedText) -> frozenset[str]:
     """Return the words of headings, and of a document's file, that say what its statements are about."""
     titles = [title for title in text.headings if not _is_time(title)]
     if not text.is_memory and text.source:
