@@ -131,7 +131,7 @@ _STATE_VERBS = _words(
     """
     listens listen expires expire refreshes rotates rotate stored kept lives live located hosted deployed deploys deploy served serves
     published written cached limited capped fixed mapped points goes times retries retry polls poll syncs runs run starts logs log
-    requires require needs need supports support allows allow allowed keeps keep waits wait defaults default equal named called
+    requires require needs need supports support allows allow allowed keeps keep waits wait equal named called
     """
 )
 _FILLERS = _words("now currently still just only always exactly already again a an the back up down out set value")
@@ -178,6 +178,7 @@ _GENERIC_SUBJECTS = _words(
     """
 )
 """A subject of only these words says nothing about what it is."""
+_CONDITIONS = _words("when if unless whether once while except depending")
 _EVENTS = _words("support supports added adds add fixed fixes removed deprecated introduced released returns shows")
 """A subject with these words tells of an event or of one of several."""
 _LABELS = _words(
@@ -213,7 +214,7 @@ _TAIL_CUT = lazy_pattern(
 _LEFT_CUT = lazy_pattern(
     r"[,;()—–]|\s-\s|\b(?:and|but|so|because|since|that|while|then|which|where|or|until|as|therefore|thus|now)\b"
 )
-_ALTERNATIVE = lazy_pattern(r"\s*(?:,|/|or|and|\||-|–|to|\.\.+|…)\s*(?:or\s+)?[`\"\d]")
+_ALTERNATIVE = lazy_pattern(r"\s*(?:,|/|or|and|\||-|–|to|\.\.+|…)\s*(?:or\s+)?[`\"\d]|\s*[=+*]")
 _SCOPE_START = lazy_pattern(
     r"(?:in|on|for|with|without|under|during|at|when|if|unless|inside|within|using|by|per|outside|behind|before|after|except)\b", 2
 )
@@ -280,9 +281,13 @@ def _find_cached(text: str) -> tuple[StatedValue, ...]:
 
 
 def _sentences(text: str) -> Iterator[str]:
-    is_code = is_skipped = False
-    for line in text.split("\n"):
+    is_skipped = False
+    is_code = text.startswith("---\n")
+    for line in text.removeprefix("---\n").split("\n"):
         stripped = line.lstrip()
+        if is_code and line == "---":  # the end of the front matter
+            is_code = False
+            continue
         if stripped.startswith(("```", "~~~")):
             is_code = not is_code
             continue
@@ -344,7 +349,7 @@ def _read_value(sentence: str, start: int, end: int, match) -> StatedValue | Non
         return None
     kind, value = parsed
     left, right = sentence[:start].rstrip(), sentence[end:]
-    if _ALTERNATIVE.match(right) or left.endswith(("(", "[", "/", "-", "–", "+", "~", "<", "|")):
+    if _ALTERNATIVE.match(right) or left.count("(") > left.count(")") or left.endswith(("(", "[", "/", "-", "–", "+", "~", "<", "|")):
         return None
     attributed = _read_left(left, kind)
     if attributed is None:
@@ -353,8 +358,6 @@ def _read_value(sentence: str, start: int, end: int, match) -> StatedValue | Non
     if kind in ("switch", "need", "permission", "support") and extra == "negated":
         value, extra = ("off" if value == "on" else "on"), ""
     tail = _cut_tail(right)
-    if "minimum" not in extra and right.lstrip().startswith("+"):
-        extra += " minimum"
     tail_words = tail.lower().split()
     if tail_words[:1] == ["or"] or tail_words[:2] == ["and", "up"]:
         extra += " minimum"
@@ -446,7 +449,7 @@ def _read_left(left: str, kind: str) -> tuple[str, str, str] | None:
         if not tokens:
             return None
         last = tokens[-1].lower()
-    if last in ("=", ":=", ":"):
+    if last in ("=", ":="):
         return _clause(tokens[:-1], extra, "") if len(tokens) > 1 else None
     if last.endswith(":") and len(last) > 1:
         return _clause([*tokens[:-1], tokens[-1].rstrip(":=")], extra, "")
@@ -458,7 +461,7 @@ def _read_left(left: str, kind: str) -> tuple[str, str, str] | None:
     if kind in ("switch", "need", "permission", "support"):
         return None
     if last in _PREPOSITIONS:
-        return _read_prepositional(tokens[:-1], last, extra)
+        return None if last == "of" and kind == "code" else _read_prepositional(tokens[:-1], last, extra)
     if last.strip("`") in _ATTRIBUTES and not kind.startswith(("tool:", "code", "day")):
         return _clause(tokens, extra, "", adjacent=True)
     if last in ("requires", "require", "needs", "need", "supports", "keeps", "allows", "retries", "has", "expects"):
@@ -539,6 +542,8 @@ def _clause(
         text = text[cuts[-1] :]
     words = text.lower().split()
     if not words or (not changed and _PAST & frozenset(words)):
+        return None
+    if _CONDITIONS & frozenset(words):
         return None
     if words[0] in ("it", "this", "that", "these", "there", "they", "he", "she", "what", "who", "which", "i") or "not" in words:
         return None

@@ -33,6 +33,10 @@ _GENERIC_TITLES = frozenset(
 )
 
 
+_EXAMPLE_TITLES = frozenset({"example", "sample", "alternative", "tutorial", "demo", "snippet", "troubleshooting", "faq", "benchmark"})
+"""Headings above statements that are not about this project."""
+
+
 @dataclass(frozen=True, slots=True)
 class DatedText:
     """A text that may state values, and what is known about it."""
@@ -87,8 +91,10 @@ def find_value_pairs(texts: Sequence[DatedText]) -> list[ValuePair]:
     for number, text in enumerate(texts[:MAX_TEXTS]):
         values = find_stated_values(text.text)
         context = context_words(text) if values else frozenset()
+        if context & _EXAMPLE_TITLES:
+            continue
         for value in values:
-            statement = _Statement(number, text, value, value.key | context)
+            statement = _Statement(number, text, value, value.key | context, context)
             subjects.setdefault((value.kind, text.project, statement.key), []).append(statement)
             if value.replaces:
                 replacing.append(statement)
@@ -112,6 +118,16 @@ class _Statement:
     value: StatedValue
     key: frozenset[str]
     """Words of the statement and of the headings above it."""
+    context: frozenset[str]
+
+    def is_about_same(self, other: _Statement) -> bool:
+        """Return whether words that only one of the statements has are in the headings of only the other."""
+        own, others = self.value.key, other.value.key
+        return own == others or (
+            bool(own & others)
+            and own - others <= other.context - self.context
+            and others - own <= self.context - other.context
+        )
 
 
 def _compare_group(group: list[_Statement]) -> list[ValuePair]:
@@ -126,7 +142,7 @@ def _compare_group(group: list[_Statement]) -> list[ValuePair]:
 
 def _compare(statement: _Statement, newest: _Statement) -> ValuePair | None:
     value, current = statement.value.value, newest.value.value
-    if value == current or not statement.value.key & newest.value.key or not _is_specific(statement, newest):
+    if value == current or not statement.is_about_same(newest) or not _is_specific(statement, newest):
         return None
     if statement.text.source == newest.text.source and not (statement.text.date and newest.text.date):
         return None
@@ -182,7 +198,7 @@ def context_words(text: DatedText) -> frozenset[str]:
     if not titles:
         return frozenset()
     words = key_words(" ".join(titles).replace("_", " "))
-    return frozenset(word for word in words if word not in _GENERIC_TITLES and not word.isdigit())
+    return words - _GENERIC_TITLES
 
 
 def _is_time(title: str) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.document import ChunkKey, StoredChunk
@@ -44,6 +45,9 @@ from lorelog.services.memory_state.feedback import IRRELEVANT_PENALTY, explain_p
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 from lorelog.services.memory_state.summary_links import rank_below_summaries
 from lorelog.services.search.candidates import MAX_HITS, CandidateSet, SearchQuestion, find_candidates
+
+if TYPE_CHECKING:
+    from lorelog.services.search.now_was import MarkedRanking
 
 TIME_WEIGHT = 0.12
 """Score gain of a chunk from the named time over one far from it."""
@@ -153,13 +157,15 @@ class HitBuilder:
         """Words of the chunks that were read: analysed once, for close reading and snippets."""
         self._plain_scores: dict[ChunkKey, float] = {}
         """Scores of lanes and close reading only, on which relevance was calibrated."""
+        self._marked: MarkedRanking | None = None
         self._rerank_reason = ""
         self._timing: TimePreference | None = None
         self._is_timed = False
 
     def hits(self) -> tuple[Hit, ...]:
         """Return the hits, best first."""
-        distinct = self._rank_below_summaries(self._rerank(self._distinct()))[: self._options.k]
+        ranked = self._mark_changes(self._rank_below_summaries(self._rerank(self._distinct())))
+        distinct = ranked[: self._options.k]
         # Sort by the displayed scores: they may differ from the ranking's in the last digit.
         hits = sorted((self._hit(ranked) for ranked in distinct), key=lambda hit: -hit.score)
         likely = [hit for hit in hits if hit.relevance >= self._options.min_relevance]
@@ -293,6 +299,28 @@ class HitBuilder:
             ranked, lifecycle.summary_links, lambda text: query_words & frozenset(self._analyser.words(text))
         )
 
+    def _mark_changes(self, ranked: list[RankedChunk]) -> list[RankedChunk]:
+        """Mark newer and older values of the same thing, and rank the older below the newer."""
+        if not self._options.now_was or len(ranked) < 2:
+            return ranked
+        from lorelog.services.search.now_was import mark_changes
+
+        query_words = frozenset(term.text for term in self._question.terms)
+        self._marked = mark_changes(
+            ranked,
+            lambda sentence: not query_words.isdisjoint(self._analyser.words(sentence)),
+            reorder=self._uses_own_ranking,
+        )
+        return self._marked.ranked
+
+    def _relevance(self, key: ChunkKey) -> float:
+        """Return the probability that a chunk is relevant; that of an older value counts for the newer one above it."""
+        relevance = relevance_probability(
+            self._query_features, self._readings[key], self._plain_scores.get(key), self._candidates.distance(key)
+        )
+        older = self._marked.raised.get(key) if self._marked is not None else None
+        return relevance if older is None else max(relevance, self._relevance(older))
+
     def _hit(self, ranked: RankedChunk) -> Hit:
         chunk = ranked.stored.chunk
         key = ranked.fused.key
@@ -323,9 +351,8 @@ class HitBuilder:
             fate=self._deps.lifecycle.state_of(ranked.stored)
             if self._deps.lifecycle is not None
             else NO_LIFECYCLE_STATE,
-            relevance=relevance_probability(
-                self._query_features, self._readings[key], self._plain_scores.get(key), self._candidates.distance(key)
-            ),
+            relevance=self._relevance(key),
+            now_was=tuple(self._marked.changes.get(key, ())) if self._marked is not None else (),
         )
 
 
