@@ -34,7 +34,7 @@ from lorelog.core.query import (
 from lorelog.core.vectors import unit_vector
 from lorelog.retrieval.analyser import WordAnalyser
 from lorelog.retrieval.cache import AnswerKey, CachedChunk, Caches, HotChunkCache, normalize_spaces
-from lorelog.retrieval.dedupe import RankedChunk, drop_duplicates
+from lorelog.retrieval.dedupe import RankedChunk, drop_duplicates, fold_entries
 from lorelog.retrieval.fusion import FusedCandidate, PartsFunction, non_latin_share
 from lorelog.retrieval.relevance import MIN_CHUNKS_FOR_CONFIDENCE, QueryFeatures, relevance_probability
 from lorelog.retrieval.score_features import CloseReader, MatchFeatures, Recency, find_quoted_phrases, match_phrases
@@ -208,7 +208,7 @@ class HitBuilder:
             read += self._read(self._candidates.ranked[start : start + page])
             if self._uses_own_ranking:
                 read.sort(key=lambda candidate: -candidate.fused.score)
-            distinct = drop_duplicates((candidate.fused, candidate.stored) for candidate in read)
+            distinct = fold_entries(drop_duplicates((candidate.fused, candidate.stored) for candidate in read))
             if len(distinct) >= count:
                 break
         return distinct
