@@ -19,7 +19,7 @@ from lorelog.ingest.markdown import chunk_markdown
 from lorelog.retrieval.stated_values import find_stated_values
 from lorelog.retrieval.value_changes import DatedText, context_words, find_value_pairs
 
-MAX_FILES = 300
+MAX_FILES = 1200
 _VALUE = re.compile(r"`[^`]+`|\d[\w.,:%-]*")
 _DATED = re.compile(r"(?i)change|release|history|whats.?new|blog|news|_posts|/zh|/ja|/ko|/fr|/de|/es|/pt|/id/|/vi|/ru|/uk|/pl|/hi|/it/|translat|test|fixture")
 """Logs and posts tell of one day and stay as they are; translations repeat; test data is made up."""
@@ -85,20 +85,19 @@ def _version(files: dict[str, str], day: str) -> _Version:
 
 
 def _compare_versions(before: _Version, after: _Version, result: HistoryResult) -> None:
-    newer: dict[tuple[str, frozenset[str]], list[DatedText]] = {}
-    for text in after.texts:
+    subjects: dict[tuple[str, frozenset[str]], list[DatedText]] = {}
+    for text in (*before.texts, *after.texts):
         for value in find_stated_values(text.text):
-            newer.setdefault((value.kind, value.key | context_words(text)), []).append(text)
+            subjects.setdefault((value.kind, value.key | context_words(text)), []).append(text)
     seen = set()
-    for old in before.texts:
-        for value in find_stated_values(old.text):
-            for new in newer.get((value.kind, value.key | context_words(old)), ()):
-                for pair in find_value_pairs((old, new)):
-                    key = (old.source, new.source, pair.was_sentence, pair.now_sentence)
-                    if pair.is_settled and key not in seen:
-                        seen.add(key)
-                        is_right = _is_replaced(old.source, new.source, pair.was_sentence, pair.now_sentence, before, after)
-                        (result.right if is_right else result.wrong).append((old.source, pair.was_sentence, pair.now_sentence))
+    for texts in subjects.values():
+        for pair in find_value_pairs(texts) if len(texts) > 1 else ():
+            old, new = texts[pair.older], texts[pair.newer]
+            key = (old.source, new.source, pair.was_sentence, pair.now_sentence)
+            if pair.is_settled and key not in seen:
+                seen.add(key)
+                is_right = _is_replaced(old.source, new.source, pair.was_sentence, pair.now_sentence, before, after)
+                (result.right if is_right else result.wrong).append((old.source, pair.was_sentence, pair.now_sentence))
 
 
 def _is_replaced(source: str, other: str, was: str, now: str, before: _Version, after: _Version) -> bool:

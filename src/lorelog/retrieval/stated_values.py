@@ -631,3 +631,8 @@ def _make_choice(sentence: str, tool: str, rest: str, what: str, replaces: str =
         return None
     about = purpose[5:]
     return StatedValue(key, purpose, _SAME_TOOLS.get(name, name), tool.strip("`"), about, sentence, _SAME_TOOLS.get(old, old))
+
+
+def forget_texts() -> None:
+    """Empty the cache of texts that were read."""
+    _find_cached.cache_clear()

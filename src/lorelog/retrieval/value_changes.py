@@ -132,12 +132,24 @@ class _Statement:
 
 def _compare_group(group: list[_Statement]) -> list[ValuePair]:
     """Compare the statements about one subject with the newest of our own that has a date, or else with the first."""
+    if _are_alternatives(group):
+        return []
     newest = group[0]
     for statement in group[1:]:
         if (statement.text.is_own, statement.text.date[:16]) > (newest.text.is_own, newest.text.date[:16]):
             newest = statement
     pairs = (_compare(statement, newest) for statement in group if statement.number != newest.number)
     return [pair for pair in pairs if pair is not None]
+
+
+def _are_alternatives(group: list[_Statement]) -> bool:
+    """Return whether one document gives the subject several values at one time."""
+    values: dict[tuple[str, str], str] = {}
+    return any(
+        values.setdefault((statement.text.source, statement.text.date), statement.value.value) != statement.value.value
+        for statement in group
+        if not statement.text.is_memory
+    )
 
 
 def _compare(statement: _Statement, newest: _Statement) -> ValuePair | None:
@@ -193,8 +205,9 @@ def context_words(text: DatedText) -> frozenset[str]:
     """Return the words of headings, and of a document's file, that say what its statements are about."""
     titles = [title for title in text.headings if not _is_time(title)]
     if not text.is_memory and text.source:
-        folder, _, name = text.source.rpartition("/")
-        titles += [folder.rpartition("/")[2], name.rpartition(".")[0]]
+        folder, _, name = text.source.removeprefix(text.project).rpartition("/")
+        if not name[:4].isdigit():  # a journal's name is its day
+            titles += [folder.rpartition("/")[2], name.rpartition(".")[0]]
     if not titles:
         return frozenset()
     words = key_words(" ".join(titles).replace("_", " "))

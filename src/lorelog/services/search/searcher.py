@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lorelog.core.dataclasses import dataclass, field, replace
@@ -37,7 +38,15 @@ from lorelog.retrieval.cache import AnswerKey, CachedChunk, Caches, HotChunkCach
 from lorelog.retrieval.dedupe import RankedChunk, drop_duplicates, fold_entries
 from lorelog.retrieval.fusion import FusedCandidate, PartsFunction, non_latin_share
 from lorelog.retrieval.relevance import MIN_CHUNKS_FOR_CONFIDENCE, QueryFeatures, relevance_probability
-from lorelog.retrieval.score_features import CloseReader, MatchFeatures, Recency, find_quoted_phrases, match_phrases
+from lorelog.retrieval.score_features import (
+    COMMANDS_WEIGHT,
+    CloseReader,
+    MatchFeatures,
+    Recency,
+    explain_commands,
+    find_quoted_phrases,
+    match_phrases,
+)
 from lorelog.retrieval.snippet import cut_snippet
 from lorelog.retrieval.time_expressions.hints import TimeHint, date_preference, find_time_hint, format_time_hint
 from lorelog.retrieval.token_estimate import estimate_tokens
@@ -259,6 +268,8 @@ class HitBuilder:
             fused = fused.plus(timing.value(date), lambda: (timing.part(date),))
         if recency.weight > 0.0:
             fused = fused.plus(recency.value(date), lambda: (recency.part(date),))
+        if share := self._reader.commands_share(candidate.stored.chunk.text):
+            fused = fused.plus(-COMMANDS_WEIGHT * share, partial(explain_commands, share))
         if self._phrases:
             quoted = match_phrases(self._phrases, candidate.stored.chunk.matched_text)
             fused = fused.plus(quoted.score, quoted.parts)
