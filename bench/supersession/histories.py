@@ -19,7 +19,7 @@ from lorelog.ingest.markdown import chunk_markdown
 from lorelog.retrieval.stated_values import find_stated_values
 from lorelog.retrieval.value_changes import DatedText, context_words, find_value_pairs
 
-MAX_FILES = 1200
+MAX_FILES = 600
 _VALUE = re.compile(r"`[^`]+`|\d[\w.,:%-]*")
 _DATED = re.compile(r"(?i)change|release|history|whats.?new|blog|news|_posts|/zh|/ja|/ko|/fr|/de|/es|/pt|/id/|/vi|/ru|/uk|/pl|/hi|/it/|translat|test|fixture")
 """Logs and posts tell of one day and stay as they are; translations repeat; test data is made up."""

@@ -8,6 +8,7 @@ values, commands, quotations and code blocks state nothing. A text that gives on
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -92,6 +93,8 @@ _TOOLS = {name: purpose for purpose, names in TOOL_PURPOSES.items() for name in 
 _SAME_TOOLS = {"postgresql": "postgres"}
 _NEVER_ALONE = _words("standard express render teams echo linear solid black state rye hatch drone ant ava on off true false active inactive")
 """Names and switches that are everyday words, too."""
+_NAMED = frozenset(part for name in (*_TOOLS, *_SWITCHES) for part in name.replace("-", ".").split("."))
+_TURNING = _words("enable enabled disable disabled turn turned switched")
 _SYNONYMS = {
     "maximum": "max",
     "minimum": "min",
@@ -194,6 +197,7 @@ _SKIPPED_LABELS = ("- files:", "- commands:", "- errors:", "- user asked:", "- w
 _LINE_START = lazy_pattern(r"\s*(?:[-*+•]|\d+[.)])?\s*(?:\[[ xX]\]\s*)?")
 _MARKUP = lazy_pattern(r"</|/>|^\s+[\w.-]+:(?:\s|$)|[{}]{2}|\{%")
 """Lines of HTML, of templates, and of indented YAML."""
+_MARK = lazy_pattern(r"[\d`\"]")
 _SENTENCE = lazy_pattern(r"(?<=[.!?;])\s+(?=\S)")
 _NUMBER = r"(?<![\w.,:/#$€£@\\-])(?:v(?=\d))?\d+(?:[.,_]\d+)*"
 _UNIT = (
@@ -203,8 +207,8 @@ _UNIT = (
 _VALUE = lazy_pattern(
     rf"`(?P<code>[^`\n]{{1,60}})`|\"(?P<quoted>[^\"\n]{{1,40}})\"|(?P<day>\b\d{{4}}-\d\d-\d\d\b)"
     rf"|(?P<number>{_NUMBER})(?P<unit>{_UNIT})?(?![\w@°]|[./:-]\w|\s?[x×]\s?\d)"
-    r"|\b(?P<name>[A-Za-z][\w.-]*\w)\b"
 )
+_NAME = lazy_pattern(r"(?<![\w`\"./-])[A-Za-z][\w.-]*\w(?![\w`\"/])")
 _QUANTITY = lazy_pattern(rf"v?(?P<number>\d+(?:[.,_]\d+)*)(?P<unit>{_UNIT})?")
 _TOKEN = lazy_pattern(r"[^\s,;()—–]+|[,;()—–]")
 _KEY_WORD = lazy_pattern(r"[a-z0-9]+(?:[+#]+)?|[^\W\d_a-z]+")
@@ -272,7 +276,7 @@ def find_stated_values(text: str) -> tuple[StatedValue, ...]:
 def _find_cached(text: str) -> tuple[StatedValue, ...]:
     found: dict[tuple[str, frozenset[str]], StatedValue | None] = {}
     for sentence in _sentences(text):
-        for stated in (*_values_of(sentence), *_choices_of(sentence)):
+        for stated in _statements_of(sentence):
             place = (stated.kind, stated.key)
             earlier = found.get(place, stated)
             # Two values of one subject: a list of alternatives.
@@ -318,36 +322,38 @@ def _singular(word: str) -> str:
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
 
 
-def _values_of(sentence: str) -> Iterator[StatedValue]:
+def _statements_of(sentence: str) -> Iterator[StatedValue]:
     lowered = sentence.lower()
-    if _is_hedged(lowered):
+    words = frozenset(_KEY_WORD.findall(lowered))
+    named = words & _NAMED
+    if not named and _MARK.search(sentence) is None and words.isdisjoint(_TURNING):
         return
+    if words.isdisjoint(_HEDGES) and "e.g." not in lowered and "such as" not in lowered:
+        yield from _values_of(sentence, has_names=bool(named))
+        if named:
+            yield from _choices_of(sentence)
+
+
+def _values_of(sentence: str, *, has_names: bool) -> Iterator[StatedValue]:
     if turned := _TURNED.match(sentence):
         state = "on" if turned["how"].lower().startswith("enable") or turned["how"].lower().endswith("on") else "off"
         what = _cut_tail(turned["what"])
         if subject := _subject_key(what):
             yield StatedValue(subject, "switch", state, state, what.strip(), sentence)
     for match in _VALUE.finditer(sentence):
-        if match["name"] and not _is_named_value(match["name"].lower()):
-            continue
-        if stated := _read_value(sentence, match.start(), match.end(), match):
+        unit = match["unit"] if match["number"] else None
+        if (parsed := _parse_value(match)) and (stated := _read_value(sentence, match.span(), parsed, unit)):
             yield stated
+    for match in _NAME.finditer(sentence) if has_names else ():
+        name = match[0].lower()
+        if name in _SWITCHES or (name in _TOOLS and name not in _NEVER_ALONE):
+            if stated := _read_value(sentence, match.span(), _parse_name(name), None):
+                yield stated
 
 
-def _is_hedged(lowered: str) -> bool:
-    words = frozenset(_KEY_WORD.findall(lowered))
-    return bool(words & _HEDGES) or "e.g." in lowered or "such as" in lowered
-
-
-def _is_named_value(name: str) -> bool:
-    return name in _SWITCHES or (name in _TOOLS and name not in _NEVER_ALONE)
-
-
-def _read_value(sentence: str, start: int, end: int, match) -> StatedValue | None:  # type: ignore[no-untyped-def]
-    parsed = _parse_value(match)
-    if parsed is None:
-        return None
-    kind, value = parsed
+def _read_value(sentence: str, span: tuple[int, int], parsed: tuple[str, str], unit: str | None) -> StatedValue | None:
+    """Return the statement of a value at a place of a sentence; None if nothing is stated there."""
+    (kind, value), (start, end) = parsed, span
     left, right = sentence[:start].rstrip(), sentence[end:]
     if _ALTERNATIVE.match(right) or left.count("(") > left.count(")") or left.endswith(("(", "[", "/", "-", "–", "+", "~", "<", "|")):
         return None
@@ -375,7 +381,7 @@ def _read_value(sentence: str, start: int, end: int, match) -> StatedValue | Non
         return None
     shown = sentence[start:end].strip("`\"")
     replaced = _QUANTITY.fullmatch(replaces)
-    old = _parse_quantity(replaced["number"], replaced["unit"] or (match["unit"] if match["number"] else None)) if replaced else None
+    old = _parse_quantity(replaced["number"], replaced["unit"] or unit) if replaced else None
     about = " ".join(subject.split())
     return StatedValue(key, kind, value, shown, about, sentence, old[1] if old else replaces)
 
@@ -385,7 +391,7 @@ def _fits_purpose(key: frozenset[str], kind: str) -> bool:
     return bool(key & key_words(kind[5:])) or kind == "tool:database" and "store" in key
 
 
-def _parse_value(match) -> tuple[str, str] | None:  # type: ignore[no-untyped-def]
+def _parse_value(match: re.Match[str]) -> tuple[str, str] | None:
     """Return a value's kind and its comparable form."""
     text = match["code"] or match["quoted"]
     if text:
@@ -393,17 +399,15 @@ def _parse_value(match) -> tuple[str, str] | None:  # type: ignore[no-untyped-de
         if quantity := _QUANTITY.fullmatch(text):
             return _parse_quantity(quantity["number"], quantity["unit"])
         lowered = text.lower()
-        if lowered in _SWITCHES:
-            axis, state = _SWITCHES[lowered]
-            return axis, "on" if state else "off"
-        if lowered in _TOOLS:
-            return f"tool:{_TOOLS[lowered]}", _SAME_TOOLS.get(lowered, lowered)
+        if lowered in _SWITCHES or lowered in _TOOLS:
+            return _parse_name(lowered)
         return ("code", text) if text and " " not in text or match["code"] else None
     if match["day"]:
         return "day", match["day"]
-    if match["number"]:
-        return _parse_quantity(match["number"], match["unit"])
-    name = match["name"].lower()
+    return _parse_quantity(match["number"], match["unit"])
+
+
+def _parse_name(name: str) -> tuple[str, str]:
     if name in _SWITCHES:
         axis, state = _SWITCHES[name]
         return axis, "on" if state else "off"
@@ -581,7 +585,7 @@ def _cut_tail(text: str) -> str:
 
 def _choices_of(sentence: str) -> Iterator[StatedValue]:
     """Yield the tools that a sentence says are used, were exchanged or are not used any more."""
-    if not _CHOICE_VERB.search(sentence) or _is_hedged(sentence.lower()):
+    if not _CHOICE_VERB.search(sentence):
         return
     for match in _SWITCH.finditer(sentence):
         old = match["old"] or match["old2"] or match["old3"]
